@@ -1,0 +1,46 @@
+"""Penstock: image pipelines that feed JAX.
+
+Declare a pipeline once, in the vocabulary of NVIDIA DALI; iterate over batches that are already global `jax.Array`s,
+laid out on your mesh. The batches are the same whatever the number of threads, devices or processes.
+
+Names are loaded when they are first used: `import penstock.data` in a worker process does not import JAX.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock import fn as fn
+    from penstock import types as types
+    from penstock.iterate import DALIGenericIterator as DALIGenericIterator
+    from penstock.iterate import data_iterator as data_iterator
+    from penstock.pipeline import Pipeline as Pipeline
+    from penstock.pipeline import pipeline_def as pipeline_def
+    from penstock.types import LastBatchPolicy as LastBatchPolicy
+    from penstock.types import newaxis as newaxis
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "DALIGenericIterator": "penstock.iterate",
+    "LastBatchPolicy": "penstock.types",
+    "Pipeline": "penstock.pipeline",
+    "data_iterator": "penstock.iterate",
+    "newaxis": "penstock.types",
+    "pipeline_def": "penstock.pipeline",
+}
+_MODULES = ("fn", "types")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"penstock.{name}")
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*_HOMES, *_MODULES, "__version__"])

@@ -1,0 +1,65 @@
+"""A data set that is in memory: arrays with one row per sample."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from penstock.data.order import Indices
+from penstock.data.source import Array, Source
+from penstock.data.spec import Spec
+from penstock.errors import DefinitionError
+
+
+class ArraySource(Source):
+    """Rows of arrays, read as whole batches.
+
+    Args:
+        arrays: one array per value, each with one row per sample along its first axis.
+        layouts: the layout of a sample of each.
+        name: what to call the data set in messages.
+
+    Raises:
+        DefinitionError: the arrays have no rows, or not the same number of them.
+    """
+
+    def __init__(self, arrays: Sequence[Array], layouts: Sequence[str], name: str = "arrays") -> None:
+        lengths = {len(array) if array.ndim else 0 for array in arrays}
+        if len(lengths) != 1 or lengths == {0}:
+            raise DefinitionError(
+                "arrays are read row by row, so all need the same number of rows, at least one",
+                given=f"shapes {', '.join(str(array.shape) for array in arrays) or 'none'}",
+                fix="give every array one row per sample",
+            )
+        self.specs = tuple(
+            Spec(array.dtype, array.shape[1:], layout) for array, layout in zip(arrays, layouts, strict=True)
+        )
+        self._arrays = tuple(arrays)
+        self._name = name
+
+    def __len__(self) -> int:
+        return len(self._arrays[0])
+
+    def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Array, ...]:
+        """The rows at `indices` of every array."""
+        # mode="clip" lets NumPy write into `out` without a buffer; indices are inside by contract
+        return tuple(
+            np.take(array, indices, axis=0, out=slot, mode="clip")
+            for array, slot in zip(self._arrays, out, strict=True)
+        )
+
+    def describe(self, index: int) -> str:
+        """The row's number."""
+        return f"row {index} of {self._name}"
+
+    def fingerprint(self) -> str:
+        """Shapes, dtypes and the content of up to 64 rows."""
+        digest = hashlib.sha256()
+        for array in self._arrays:
+            rows: Any = np.linspace(0, len(array) - 1, num=min(64, len(array)), dtype=np.int64)
+            digest.update(f"{array.shape}{array.dtype}".encode())
+            digest.update(np.ascontiguousarray(array[rows]).tobytes())
+        return f"arrays:{len(self)}:{digest.hexdigest()[:16]}"

@@ -1,0 +1,168 @@
+"""Order: which sample stands at which position of which epoch, as a pure function.
+
+No list of the data set is kept anywhere: the shuffle is a permutation that is computed per position, so that 10^12
+samples cost what 10^3 do, and any position of any epoch can be asked for at once. That is what makes resuming O(1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+Indices = NDArray[np.int64]
+
+_ROUNDS = 10
+_PAGE = 4096
+_MASK64 = (1 << 64) - 1
+
+
+def mix(*words: int) -> int:
+    """Hash integers to 64 bits (SplitMix64's output function, chained), to derive keys from seeds.
+
+    >>> mix(1, 2) == mix(1, 2) != mix(2, 1)
+    True
+    """
+    state = 0x9E3779B97F4A7C15
+    for word in words:
+        state = (state ^ (word & _MASK64)) + 0x9E3779B97F4A7C15 & _MASK64
+        state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & _MASK64
+        state = (state ^ state >> 27) * 0x94D049BB133111EB & _MASK64
+        state ^= state >> 31
+    return state
+
+
+def permute(positions: Indices, length: int, key: int) -> Indices:
+    """The permutation of range(length) that `key` selects, at `positions`.
+
+    A Feistel network over the smallest power of two that holds `length`, repeated for the values that fall outside
+    it (cycle walking), after Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002. At most half of the
+    values fall outside, so a position costs two passes on average.
+
+    Args:
+        positions: int64, any shape, each in [0, length).
+        length: how many samples there are, up to 2**62.
+        key: 64 bits.
+
+    Returns:
+        int64 of the same shape, each in [0, length); distinct for distinct positions.
+
+    >>> sorted(permute(np.arange(5), 5, key=1).tolist())
+    [0, 1, 2, 3, 4]
+    """
+    bits = max(2, (length - 1).bit_length())
+    low = np.uint64(bits // 2)
+    low_mask, high_mask = np.uint64((1 << bits // 2) - 1), np.uint64((1 << bits - bits // 2) - 1)
+    keys = [np.uint64(mix(key, turn)) for turn in range(_ROUNDS)]
+
+    def encrypt(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        left, right = values >> low, values & low_mask
+        for turn in range(0, _ROUNDS, 2):
+            left ^= _scramble(right, keys[turn]) & high_mask
+            right ^= _scramble(left, keys[turn + 1]) & low_mask
+        return left << low | right
+
+    result = encrypt(positions.astype(np.uint64).ravel())
+    while (outside := np.flatnonzero(result >= np.uint64(length))).size:
+        result[outside] = encrypt(result[outside])
+    return result.astype(np.int64).reshape(positions.shape)
+
+
+def _scramble(values: NDArray[np.uint64], key: np.uint64) -> NDArray[np.uint64]:
+    mixed = (values ^ key) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(32)
+    mixed *= np.uint64(0x94D049BB133111EB)
+    return mixed >> np.uint64(32)
+
+
+@lru_cache(maxsize=64)
+def _page(length: int, key: int, page: int) -> Indices:
+    """`_PAGE` consecutive values of a permutation: batches are small, and NumPy's cost per call is not."""
+    return permute(np.arange(page * _PAGE, min(length, (page + 1) * _PAGE)), length, key)
+
+
+def _permuted(positions: Indices, length: int, key: int) -> Indices:
+    pages = positions // _PAGE
+    first, last = (int(pages.min()), int(pages.max())) if positions.size else (0, 0)
+    if first == last:
+        return _page(length, key, first)[positions - first * _PAGE]
+    result = np.empty_like(positions)
+    for page in np.unique(pages):
+        here = pages == page
+        result[here] = _page(length, key, int(page))[positions[here] - int(page) * _PAGE]
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The order in which a reader visits its samples.
+
+    Args:
+        length: the number of samples of the data set.
+        shuffle: whether each epoch has a permutation of its own; else the order is that of the data set.
+        seed: selects the permutations.
+        pad_last: positions past the end repeat the last sample (DALI's ``pad_last_batch``) instead of beginning again.
+        shards: into how many contiguous, static parts the data set is cut; 1 for one global order.
+        shard: which part this order visits.
+        stick: whether it stays with that part, or moves on by one part with each epoch.
+
+    >>> Order(length=5).indices(epoch=0, positions=np.arange(7)).tolist()
+    [0, 1, 2, 3, 4, 0, 1]
+    """
+
+    length: int
+    shuffle: bool = False
+    seed: int = 0
+    pad_last: bool = False
+    shards: int = 1
+    shard: int = 0
+    stick: bool = False
+
+    @property
+    def epoch_length(self) -> int:
+        """How many positions an epoch has; the longest part's where parts differ by one."""
+        return -(-self.length // self.shards)
+
+    def part(self, epoch: int) -> tuple[int, int]:
+        """First index and number of the samples that belong to this order in `epoch`."""
+        shard = self.shard if self.stick else (self.shard + epoch) % self.shards
+        first = self.length * shard // self.shards
+        return first, self.length * (shard + 1) // self.shards - first
+
+    def indices(self, epoch: int, positions: Indices) -> Indices:
+        """Which sample stands at each position of an epoch.
+
+        Args:
+            epoch: its number, from 0.
+            positions: int64, each >= 0. Positions past the end begin the same epoch again, or repeat its last sample
+                with `pad_last`.
+
+        Returns:
+            Sample indices, int64, of the same shape.
+        """
+        first, size = self.part(epoch)
+        inside = np.minimum(positions, size - 1) if self.pad_last else positions % size
+        if not self.shuffle:
+            return inside + first
+        return _permuted(inside, size, mix(self.seed, epoch, first)) + first
+
+    def endless(self, positions: Indices) -> Indices:
+        """Which sample stands at each position of an order that goes on from epoch to epoch without end."""
+        if self.shards == 1:
+            epochs, inside = np.divmod(positions, self.length)
+        else:  # the parts of successive epochs may differ in length by one; a cycle visits each of them once
+            epochs, inside = self._cycles(positions)
+        result = np.empty_like(positions)
+        for epoch in np.unique(epochs):
+            here = epochs == epoch
+            result[here] = self.indices(int(epoch), inside[here])
+        return result
+
+    def _cycles(self, positions: Indices) -> tuple[Indices, Indices]:
+        sizes = [self.part(epoch)[1] for epoch in range(self.shards)]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        cycle, rest = np.divmod(positions, starts[-1])
+        epoch = np.searchsorted(starts, rest, side="right") - 1
+        return cycle * self.shards + epoch, rest - starts[epoch]

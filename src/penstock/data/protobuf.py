@@ -1,0 +1,93 @@
+"""The wire format of protocol buffers, as far as records of images need it.
+
+https://protobuf.dev/programming-guides/encoding describes it: a message is a run of fields, each a tag (number and
+wire type) and a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+
+
+def fields(data: bytes, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, int, int, int]]:
+    r"""The fields of the message in data[start:stop].
+
+    Yields:
+        Field number, wire type, and two integers: the value and the offset behind it for a varint, else the offsets of
+        the payload's first byte and of the byte behind it.
+
+    Raises:
+        ValueError: these bytes are no message.
+
+    >>> data = b"\x08\x96\x01\x12\x02hi"
+    >>> [(number, data[a:b] if kind == BYTES else a) for number, kind, a, b in fields(data)]
+    [(1, 150), (2, b'hi')]
+    """
+    end = len(data) if stop is None else stop
+    at = start
+    try:
+        while at < end:
+            tag = data[at]
+            at += 1
+            if tag > 0x7F:
+                tag, at = varint(data, at - 1)
+            kind = tag & 7
+            if kind == BYTES:
+                size = data[at]
+                at += 1
+                if size > 0x7F:
+                    size, at = varint(data, at - 1)
+                value, behind = at, at + size
+            elif kind == VARINT:
+                value, behind = varint(data, at)
+            elif kind in (FIXED32, FIXED64):
+                value, behind = at, at + (4 if kind == FIXED32 else 8)
+            else:
+                raise ValueError(f"wire type {kind} at byte {at - 1}")
+            if behind > end or tag < 8:
+                raise ValueError(f"a field that ends past the message, at byte {at}")
+            yield tag >> 3, kind, value, behind
+            at = behind
+    except IndexError:
+        raise ValueError("a message that is cut short") from None
+
+
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """The variable-length integer at an offset, and the offset behind it."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise ValueError(f"an integer of more than ten bytes, at byte {at}")
+
+
+def encode_varint(value: int) -> bytes:
+    """An unsigned integer in the variable-length form."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def encode_bytes(number: int, payload: bytes) -> bytes:
+    """Field `number` with a length-delimited value."""
+    return encode_varint(number << 3 | BYTES) + encode_varint(len(payload)) + payload
+
+
+def encode_int(number: int, value: int) -> bytes:
+    """Field `number` with an integer; negative ones in two's complement of 64 bits."""
+    return encode_varint(number << 3 | VARINT) + encode_varint(value & (1 << 64) - 1)
+
+
+def signed(value: int, bits: int) -> int:
+    """An integer field's value as the signed integer of `bits` bits that was encoded."""
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value

@@ -1,0 +1,73 @@
+"""The contract of a data set with random access, and the registry of those that are open."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from penstock.data.order import Indices
+from penstock.data.spec import Spec
+
+Array = np.ndarray[Any, Any]
+Column = Array | list[Array]
+"""One value for several rows: an array with a leading axis of rows, or a list with one array per row."""
+
+
+class Source(ABC):
+    """An indexed data set: a length, and samples by index. Immutable once open, and read from any thread.
+
+    Subclasses set `specs`, one per value of a sample, and pass the suite `penstock.testing.check_source`.
+    """
+
+    specs: tuple[Spec, ...]
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """The number of samples, at least 1."""
+
+    @abstractmethod
+    def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
+        """The samples at `indices`, one column per value.
+
+        Args:
+            indices: int64, each in [0, len).
+            out: per value, an array `(len(indices), *shape)` into which a dense column may be written, or None.
+
+        Returns:
+            Per value a dense array where its spec is dense (`out`'s own where that was used), else a list.
+
+        Raises:
+            SampleError: a sample that cannot be read; it names index and path.
+        """
+
+    @abstractmethod
+    def describe(self, index: int) -> str:
+        """Where sample `index` lies, for messages: a path, a key."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A short text that tells this data set from another; the same wherever the data set is mounted."""
+
+
+T = TypeVar("T")
+
+_open: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
+_lock = threading.RLock()  # a source may share what it opens in turn
+
+
+def shared(open_it: Callable[..., T], *key: Hashable) -> T:
+    """`open_it(*key)`, or what an earlier call with the same key opened, if that is still in use.
+
+    A definition is traced once for every shard, and each trace names the same data set: it is opened and listed once,
+    and closed when the last graph that reads it is dropped.
+    """
+    with _lock:
+        opened = _open.get((open_it, *key))
+        if opened is None:
+            opened = _open[(open_it, *key)] = open_it(*key)
+        return opened

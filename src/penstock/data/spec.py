@@ -1,0 +1,76 @@
+"""What is known about a value before any data exists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+Shape = tuple[int | None, ...]
+"""The extents of one sample, without the batch axis; None where samples may differ."""
+
+
+class Extent(Enum):
+    """How sure the shape of a sample is."""
+
+    FIXED = "fixed"
+    """The definition alone tells it."""
+    SAME = "assumed-same"
+    """A consumer needs one shape: sample 0 showed it, every later sample is checked against it."""
+    RAGGED = "ragged"
+    """Samples may differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """dtype, shape and layout of one sample of a value.
+
+    Args:
+        dtype: the element type.
+        shape: the extents of a sample; None for an extent in which samples may differ.
+        layout: one letter per axis, such as "HWC"; empty where the axes have no names.
+        probed: whether the shape was read off sample 0 (extent SAME) rather than known (extent FIXED).
+
+    >>> Spec(np.dtype("uint8"), (None, None, 3), "HWC").extent
+    <Extent.RAGGED: 'ragged'>
+    """
+
+    dtype: np.dtype[Any]
+    shape: Shape
+    layout: str = ""
+    probed: bool = False
+
+    @property
+    def extent(self) -> Extent:
+        """How sure the shape is."""
+        if None in self.shape:
+            return Extent.RAGGED
+        return Extent.SAME if self.probed else Extent.FIXED
+
+    @property
+    def dense(self) -> bool:
+        """Whether a batch of such samples can be one array."""
+        return None not in self.shape
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The shape of a dense value, with no extent left open."""
+        return tuple(size for size in self.shape if size is not None)
+
+    def probe(self, shape: tuple[int, ...]) -> Spec:
+        """This spec with the shape that sample 0 showed."""
+        return replace(self, shape=shape, probed=True)
+
+    def accepts(self, sample: np.ndarray[Any, Any]) -> bool:
+        """Whether `sample` is what this spec promises."""
+        return (
+            sample.dtype == self.dtype
+            and sample.ndim == len(self.shape)
+            and all(size in (None, given) for size, given in zip(self.shape, sample.shape, strict=True))
+        )
+
+    def __str__(self) -> str:
+        shape = ", ".join("?" if size is None else str(size) for size in self.shape)
+        return f"{self.dtype}[{shape}]" + (f" {self.layout}" if self.layout else "")

@@ -1,0 +1,1 @@
+"""The device part of a plan as one jitted, sharded function."""

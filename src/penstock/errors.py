@@ -1,0 +1,110 @@
+"""Every exception that penstock raises, and how its message is built.
+
+One base class, `PenstockError`; each kind also derives from the built-in class that a caller would expect, and that
+DALI raises for the same mistake. A message states what is wrong, what was given, what was expected, how to fix it,
+and the line of the user's definition.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class PenstockError(Exception):
+    """Something penstock refuses or cannot do.
+
+    Args:
+        what: one sentence that states the problem.
+        given: what was given.
+        expected: what would have been right.
+        fix: what to write instead.
+    """
+
+    where: object | None = None
+    """The line of the user's definition, filled in where it is known."""
+
+    def __init__(self, what: str, *, given: object = None, expected: object = None, fix: str | None = None) -> None:
+        lines = [what]
+        lines += [f"  given:    {given}"] if given is not None else []
+        lines += [f"  expected: {expected}"] if expected is not None else []
+        lines += [f"  fix:      {fix}"] if fix is not None else []
+        super().__init__("\n".join(lines))
+
+    def __str__(self) -> str:
+        message = str(self.args[0])
+        return f"{message}\n  at:       {self.where}" if self.where is not None else message
+
+
+class DefinitionError(PenstockError, ValueError):
+    """A pipeline definition that cannot be right, found while it is traced: dtype, layout, axis, shape."""
+
+
+class ArgumentTypeError(PenstockError, TypeError):
+    """An argument of a kind that the function does not take, or one that it does not have."""
+
+
+class UsageError(PenstockError, ValueError, AssertionError):
+    """An iterator or pipeline given arguments that do not go together.
+
+    DALI raises ValueError for some of these mistakes and AssertionError for others; programs may catch either.
+    """
+
+
+class UnknownNameError(PenstockError, AttributeError, ValueError):
+    """A name that nothing has: an operator, an option, a reader."""
+
+
+class ContextError(PenstockError, RuntimeError):
+    """A call in the wrong place: an operator outside a definition, a run of what was closed."""
+
+
+class SourceError(PenstockError, RuntimeError):
+    """A data set that cannot be opened, or is not what its reader reads."""
+
+
+class SourceNotFoundError(SourceError, FileNotFoundError):
+    """A path that is not there."""
+
+
+class SampleError(PenstockError, RuntimeError):
+    """One bad sample: it cannot be read, decoded, or brought to the shape that is needed."""
+
+
+class StateError(PenstockError, ValueError):
+    """A saved state that belongs to another definition or data set."""
+
+
+class MissingExtraError(PenstockError, ImportError):
+    """An optional dependency that is not installed.
+
+    Args:
+        package: the module that could not be imported.
+        extra: the extra of penstock that brings it.
+        needed_for: what wanted it.
+    """
+
+    def __init__(self, package: str, extra: str, needed_for: str) -> None:
+        super().__init__(f"{needed_for} needs the package {package!r}", fix=f'pip install "penstock[{extra}]"')
+
+
+class InternalError(PenstockError, RuntimeError):
+    """A fault of penstock or of a third party's operator, not of the user's program."""
+
+    def __init__(self, what: str, *, given: object = None, expected: object = None) -> None:
+        super().__init__(f"[internal error] {what}", given=given, expected=expected, fix="please report it")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A sentence with the names nearest to `name`, or with all of them where none is near.
+
+    >>> did_you_mean("flipp", ["flip", "reshape"])
+    "did you mean 'flip'?"
+    >>> did_you_mean("xyz", ["flip", "reshape"])
+    'one of flip, reshape'
+    """
+    options = sorted(known)
+    near = difflib.get_close_matches(name, options, n=3, cutoff=0.6)
+    if near:
+        return f"did you mean {' or '.join(map(repr, near))}?"
+    return f"one of {', '.join(options)}" if options else "there are none"

@@ -1,0 +1,16 @@
+"""The operators under the names that DALI gives them: `fn.flip`, `fn.readers.file`, `fn.random.uniform`."""
+
+from penstock.fn import decoders as decoders
+from penstock.fn import random as random
+from penstock.fn import readers as readers
+from penstock.graph.registry import missing
+from penstock.ops import arithmetic, getitem  # noqa: F401  # pyright: ignore[reportUnusedImport]  # a + b, a[i]
+from penstock.ops.cast import cast as cast
+from penstock.ops.constant import constant as constant
+from penstock.ops.copy import copy as copy
+from penstock.ops.crop_mirror_normalize import crop_mirror_normalize as crop_mirror_normalize
+from penstock.ops.flip import flip as flip
+from penstock.ops.one_hot import one_hot as one_hot
+from penstock.ops.reshape import reshape as reshape
+
+__getattr__ = missing(__name__)

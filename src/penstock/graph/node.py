@@ -1,0 +1,158 @@
+"""Nodes, the values between them, and the graph they form. All immutable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from penstock.data.order import mix
+from penstock.data.spec import Spec
+from penstock.errors import UnknownNameError, did_you_mean
+from penstock.graph.operator import Operator, Reader
+from penstock.graph.where import Where
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Node:
+    """One use of an operator in a definition.
+
+    Args:
+        operator: what it computes.
+        kind: the operator's public name, such as "crop_mirror_normalize".
+        inputs: the values it computes from.
+        arguments: what may differ per sample: a value of the graph, or the constant that was given.
+        specs: what is known of its outputs, one each.
+        serial: its number in the definition.
+        stream: its number among the nodes of the definition that draw random words or shuffle.
+        seed: the seed that was given to this node alone.
+        name: the name that was given to it, or "".
+        device: where the user wishes it to run, "gpu" or "cpu"; None where nothing was said.
+        where: the line that made it.
+    """
+
+    operator: Operator
+    kind: str
+    inputs: tuple[Value, ...]
+    arguments: Mapping[str, Value | Any]
+    specs: tuple[Spec, ...]
+    serial: int
+    stream: int
+    seed: int | None
+    name: str
+    device: str | None
+    where: Where
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """Its outputs."""
+        return tuple(Value(self, index) for index in range(len(self.specs)))
+
+    @property
+    def sources(self) -> tuple[Value, ...]:
+        """Every value it computes from, inputs and arguments."""
+        return self.inputs + tuple(value for value in self.arguments.values() if isinstance(value, Value))
+
+    def key(self, seed: int) -> tuple[int, int]:
+        """Seed and stream of its random numbers, for a pipeline with `seed`. A seed of its own fixes both."""
+        return (seed, self.stream) if self.seed is None else (mix(self.seed), 0)
+
+    def __str__(self) -> str:
+        return self.kind if not self.name else f"{self.kind} {self.name!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Output number `index` of a node."""
+
+    node: Node
+    index: int = 0
+
+    @property
+    def spec(self) -> Spec:
+        """What is known of it."""
+        return self.node.specs[self.index]
+
+    def __str__(self) -> str:
+        return str(self.node) + (f"[{self.index}]" if len(self.node.specs) > 1 else "")
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A whole definition: its outputs, and through them every node that matters.
+
+    Args:
+        outputs: the values that a batch consists of.
+        name: what to call the definition in messages.
+    """
+
+    outputs: tuple[Value, ...]
+    name: str = field(default="pipeline")
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes that the outputs need, in the order of the definition, which is topological."""
+        found: set[Node] = set()
+        todo = [value.node for value in self.outputs]
+        while todo:
+            node = todo.pop()
+            if node not in found:
+                found.add(node)
+                todo += [value.node for value in node.sources]
+        return tuple(sorted(found, key=lambda node: node.serial))
+
+    @cached_property
+    def readers(self) -> tuple[Node, ...]:
+        """The nodes that read, in the order of the definition."""
+        return tuple(node for node in self.nodes if isinstance(node.operator, Reader))
+
+    @cached_property
+    def consumers(self) -> Mapping[Value, tuple[Node, ...]]:
+        """Who computes from each value."""
+        result: dict[Value, tuple[Node, ...]] = {}
+        for node in self.nodes:
+            for value in dict.fromkeys(node.sources):
+                result[value] = (*result.get(value, ()), node)
+        return result
+
+    def reader(self, name: str) -> Node:
+        """The reader with a name.
+
+        Raises:
+            UnknownNameError: there is none.
+        """
+        for node in self.readers:
+            if node.name == name:
+                return node
+        names = [node.name for node in self.readers if node.name]
+        raise UnknownNameError(
+            f"{self.name} has no reader named {name!r}",
+            given=f"readers named {', '.join(map(repr, names)) or 'nothing'}",
+            fix=did_you_mean(name, names) if names else f'fn.readers.…(name="{name}")',
+        )
+
+    def rewrite(self, change: Callable[[Node], Node]) -> Graph:
+        """This graph with every node replaced by what `change` makes of it, given its replaced inputs.
+
+        `change` sees each node once, in topological order, and may return it as it is, another node with as many
+        outputs in its place, or one of the nodes before it.
+        """
+        changed: dict[Node, Node] = {}
+
+        def moved(value: Value) -> Value:
+            return Value(changed[value.node], value.index)
+
+        for node in self.nodes:
+            arguments = {n: moved(v) if isinstance(v, Value) else v for n, v in node.arguments.items()}
+            changed[node] = change(replace(node, inputs=tuple(map(moved, node.inputs)), arguments=arguments))
+        return Graph(tuple(map(moved, self.outputs)), self.name)
+
+
+def infer(operator: Operator, inputs: tuple[Value, ...], arguments: Mapping[str, Any]) -> tuple[Spec, ...]:
+    """The specs of an operator's outputs on these inputs."""
+    specs = operator.infer(
+        *(value.spec for value in inputs),
+        **{name: value.spec if isinstance(value, Value) else value for name, value in arguments.items()},
+    )
+    return (specs,) if isinstance(specs, Spec) else specs

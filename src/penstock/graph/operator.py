@@ -1,0 +1,169 @@
+"""The contract of an operator: a spec rule and one or two kernels.
+
+An operator is a frozen dataclass: its fields are what is the same for every sample, its methods are what it does.
+
+* `infer` computes the specs of its outputs from those of its inputs, while the definition is traced.
+* `SampleKernel.sample` computes one sample with NumPy or compiled code, ragged values included.
+* `BatchKernel.batch` computes a dense batch against an array namespace; it serves the host (`numpy`) and the XLA
+  program (`jax.numpy`) alike.
+
+Kernels get the inputs by position and the *arguments*, what may differ from sample to sample, by keyword: a constant
+as the user gave it, or an array when a node was given, with one entry per sample (batch) or without (sample).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TypedDict, TypeVar, cast, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.data.order import Order
+from penstock.data.source import Array, Source
+from penstock.data.spec import Spec
+
+
+@dataclass(slots=True)
+class SampleContext:
+    """What a sample kernel gets besides inputs and arguments.
+
+    Args:
+        words: uint32 `(n,)`, where the operator declares `words` n; else None.
+        out: where the first output may be written, an array of the shape and dtype that its spec promises; None where
+            the kernel must make its own. A kernel may ignore it, and must where its result has another shape.
+    """
+
+    words: NDArray[np.uint32] | None = None
+    out: Array | None = None
+
+
+@dataclass(slots=True)
+class BatchContext:
+    """What a batch kernel gets besides inputs and arguments.
+
+    Args:
+        xp: the array namespace to compute with, `numpy` or `jax.numpy`.
+        rows: the number of samples in the batch.
+        words: uint32 `(rows, n)`, where the operator declares `words` n; else None.
+        out: under NumPy, where the first output may be written, as for a sample kernel; None under JAX.
+    """
+
+    xp: Any
+    rows: int
+    words: Any = None
+    out: Array | None = None
+
+
+class Operator(ABC):
+    """What one node computes. Subclasses are frozen dataclasses and derive from one or both kernel classes."""
+
+    reads_content: ClassVar[bool] = False
+    """Whether shapes of outputs come from the content of the inputs (a decoder), not from their shapes."""
+
+    @property
+    def words(self) -> int:
+        """How many random words it needs per sample."""
+        return 0
+
+    @property
+    def needs_one_shape(self) -> bool:
+        """Whether all samples of its inputs must have one shape, though its own output does not tell."""
+        return False
+
+    @abstractmethod
+    def infer(self, *inputs: Any, **arguments: Any) -> Spec | tuple[Spec, ...]:
+        """The specs of its outputs.
+
+        Args:
+            inputs: the specs of its inputs.
+            arguments: per argument the constant that was given, or the spec of the node that was.
+
+        Raises:
+            DefinitionError: these inputs or arguments cannot be right.
+        """
+
+
+class SampleKernel(ABC):
+    """An operator that can compute one sample at a time, on the host."""
+
+    @abstractmethod
+    def sample(self, context: SampleContext, *inputs: Any, **arguments: Any) -> Any:
+        """The output for one sample, or a tuple of outputs. Thread-safe; does not change its inputs."""
+
+
+class BatchKernel(ABC):
+    """An operator that can compute a dense batch, on the host and on the device."""
+
+    @abstractmethod
+    def batch(self, context: BatchContext, *inputs: Any, **arguments: Any) -> Any:
+        """The output for a batch, axis 0 counting samples, or a tuple of outputs. Pure; row i depends on row i only."""
+
+
+class View(BatchKernel):
+    """A batch kernel that moves no bytes: its output holds the elements of its only input in the same order."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reader(Operator):
+    """The operator at the head of a pipeline: samples of a source, in an order. It runs on the host.
+
+    Args:
+        source: the data set.
+        shuffle: whether each epoch has a permutation of its own.
+        shard_id: which of the shards this reader reads.
+        num_shards: how many there are.
+        pad_last: whether rows past the end repeat the last sample instead of starting again.
+        contiguous: whether a shard is a static, contiguous part of the data set, not a slice of every global batch.
+        stick: whether a contiguous shard stays the same from epoch to epoch.
+    """
+
+    source: Source
+    shuffle: bool = False
+    shard_id: int = 0
+    num_shards: int = 1
+    pad_last: bool = False
+    contiguous: bool = False
+    stick: bool = False
+
+    def infer(self) -> tuple[Spec, ...]:
+        """The specs of the source."""
+        return self.source.specs
+
+    def order(self, seed: int) -> Order:
+        """The order in which it reads, given the seed derived for it."""
+        parts = self.num_shards if self.contiguous else 1
+        shard = self.shard_id if self.contiguous else 0
+        return Order(len(self.source), self.shuffle, seed, self.pad_last, parts, shard, self.stick)
+
+    def like(self, other: Reader) -> bool:
+        """Whether the two read the same order, but for the shard."""
+        return {**parameters(self), "shard_id": 0} == {**parameters(other), "shard_id": 0}
+
+
+def parameters(operator: Operator) -> dict[str, Any]:
+    """The fields of an operator by name."""
+    return {field.name: getattr(operator, field.name) for field in fields(cast(Any, operator))}
+
+
+class Common(TypedDict, total=False):
+    """What every operator takes besides its own arguments.
+
+    name: a name for the node. device: "cpu", "gpu" or "mixed", a wish that the planner may heed. preserve and
+    bytes_per_sample_hint: hints of DALI's without effect here.
+    """
+
+    name: str | None
+    device: str | None
+    preserve: bool
+    bytes_per_sample_hint: int | list[int]
+
+
+Arguments = TypeVar("Arguments")
+
+
+def pick(kind: type[Arguments], arguments: Mapping[str, Any]) -> Arguments:
+    """Those of a function's keyword arguments that one of its typed dictionaries declares."""
+    return cast(Arguments, {name: arguments[name] for name in get_type_hints(kind) if name in arguments})

@@ -1,0 +1,118 @@
+"""The operators by name. Defining a public function with `@operator` registers it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from importlib.metadata import entry_points
+from typing import Any, ParamSpec, TypeVar
+
+from penstock.errors import ArgumentTypeError, PenstockError, UnknownNameError, did_you_mean
+from penstock.graph.where import user_line
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+ENTRY_POINTS = "penstock.operators"
+"""The group of entry points through which other packages add operators: name -> the decorated function."""
+
+_operators: dict[str, Callable[..., Any]] = {}
+kind: ContextVar[str] = ContextVar("kind")
+"""The public name of the operator whose function is running."""
+
+
+def operator(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Register the public function of an operator.
+
+    The function is called while a definition is traced. Before it runs, the names of its arguments are checked; an
+    error that it raises gets the line of the user's definition.
+
+    Args:
+        name: as `penstock.fn` spells it, such as "readers.file".
+
+    Raises:
+        ArgumentTypeError: another operator has that name.
+    """
+
+    def register(function: Callable[P, R]) -> Callable[P, R]:
+        if name in _operators:
+            raise ArgumentTypeError(f"there is an operator named {name!r} already", fix="choose another name")
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            token = kind.set(name)
+            try:
+                _check_names(name, function, args, kwargs)
+                return function(*args, **kwargs)
+            except PenstockError as error:
+                error.where = error.where or user_line()
+                raise
+            finally:
+                kind.reset(token)
+
+        _operators[name] = call
+        return call
+
+    return register
+
+
+def _check_names(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    signature, named = _signature(function)
+    for given in kwargs:
+        if given not in named:
+            raise ArgumentTypeError(f"fn.{name} has no argument {given!r}", given=given, fix=did_you_mean(given, named))
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise ArgumentTypeError(f"fn.{name}: {error}", expected=f"{name}{signature}") from None
+
+
+@functools.cache
+def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature, frozenset[str]]:
+    signature = inspect.signature(function)
+    names: set[str] = set()
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:  # **common: Unpack[Common]
+            typed_dict = typing.get_args(typing.get_type_hints(function)[parameter.name])[0]
+            names |= set(typing.get_type_hints(typed_dict))
+        else:
+            names.add(parameter.name)
+    return signature, frozenset(names)
+
+
+def lookup(name: str) -> Callable[..., Any]:
+    """The public function of an operator, built in or from another package's entry point.
+
+    Raises:
+        UnknownNameError: there is none; it proposes names that are near.
+    """
+    if name not in _operators:
+        for entry in entry_points(group=ENTRY_POINTS, name=name):
+            entry.load()
+    if name not in _operators:
+        raise UnknownNameError(f"there is no operator {name!r}", fix=did_you_mean(name, registered()))
+    return _operators[name]
+
+
+def registered() -> list[str]:
+    """The names of all operators that are loaded, sorted."""
+    return sorted(_operators)
+
+
+def missing(module: str) -> Callable[[str], Any]:
+    """A module `__getattr__` for a part of `penstock.fn`: operators of other packages, else an error that helps."""
+    prefix = module.removeprefix("penstock.fn").lstrip(".")
+
+    def getattr_(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)  # Python looks for these itself
+        try:
+            return lookup(f"{prefix}.{name}" if prefix else name)
+        except UnknownNameError as error:
+            error.where = user_line()
+            raise
+
+    return getattr_

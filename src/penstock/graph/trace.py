@@ -1,0 +1,318 @@
+"""Tracing: running a definition once, without data, to record its graph."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, SupportsIndex, cast
+
+from penstock.data.spec import Spec
+from penstock.errors import ArgumentTypeError, ContextError, did_you_mean
+from penstock.graph.node import Graph, Node, Value, infer
+from penstock.graph.operator import Common, Operator, Reader
+from penstock.graph.registry import kind, lookup
+from penstock.graph.where import user_line
+from penstock.types import Constant
+
+_WISHES = {"cpu": "cpu", "gpu": "gpu", "mixed": "gpu", None: None}
+
+
+@dataclass
+class Trace:
+    """What counts up while one definition runs."""
+
+    name: str = "pipeline"
+    nodes: int = 0
+    streams: int = 0
+    names: set[str] = field(default_factory=set[str])
+
+    @contextmanager
+    def active(self) -> Generator[Trace]:
+        """Record the operators that are called inside the `with` statement."""
+        token = _current.set(self)
+        try:
+            yield self
+        finally:
+            _current.reset(token)
+
+    def graph(self, outputs: Any) -> Graph:
+        """The graph whose outputs a definition returned: a node, a constant, or a tuple or list of them.
+
+        Raises:
+            ArgumentTypeError: it returned something else.
+        """
+        returned = list(cast(list[Any], outputs)) if isinstance(outputs, tuple | list) else [outputs]
+        with self.active():
+            values = tuple(as_value(output) for output in returned)
+        if not values:
+            raise ArgumentTypeError(f"{self.name} returned no outputs", expected="at least one node")
+        return Graph(values, self.name)
+
+
+_current: ContextVar[Trace | None] = ContextVar("current_trace", default=None)
+
+
+class DataNode:
+    """A value of the graph as the user holds it: to be passed to operators, computed with, indexed, returned.
+
+    Args:
+        value: the output of a node that it stands for.
+    """
+
+    __slots__ = ("value",)
+    __hash__ = object.__hash__
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+    @property
+    def spec(self) -> Spec:
+        """dtype, shape and layout of a sample, as far as the definition tells."""
+        return self.value.spec
+
+    @property
+    def name(self) -> str:
+        """The name of its node, or the operator's."""
+        return self.value.node.name or self.value.node.kind
+
+    @property
+    def dtype(self) -> Any:
+        """The NumPy dtype of its elements."""
+        return self.spec.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes of a sample."""
+        return len(self.spec.shape)
+
+    @property
+    def layout(self) -> str:
+        """One letter per axis, or empty."""
+        return self.spec.layout
+
+    @property
+    def device(self) -> str:
+        """Where the user wishes it to be: "gpu" or "cpu"."""
+        return self.value.node.device or "cpu"
+
+    def gpu(self) -> DataNode:
+        """The same value, with the wish that what follows runs on the accelerator."""
+        return lookup("copy")(self, device="gpu")
+
+    def cpu(self) -> DataNode:
+        """The same value, with the wish that what follows runs on the host."""
+        return lookup("copy")(self, device="cpu")
+
+    def __getitem__(self, index: Any) -> DataNode:
+        return lookup("getitem")(self, *(index if isinstance(index, tuple) else (index,)))
+
+    def __add__(self, other: Any) -> DataNode:
+        return _binary("add", self, other)
+
+    def __radd__(self, other: Any) -> DataNode:
+        return _binary("add", other, self)
+
+    def __sub__(self, other: Any) -> DataNode:
+        return _binary("sub", self, other)
+
+    def __rsub__(self, other: Any) -> DataNode:
+        return _binary("sub", other, self)
+
+    def __mul__(self, other: Any) -> DataNode:
+        return _binary("mul", self, other)
+
+    def __rmul__(self, other: Any) -> DataNode:
+        return _binary("mul", other, self)
+
+    def __truediv__(self, other: Any) -> DataNode:
+        return _binary("truediv", self, other)
+
+    def __rtruediv__(self, other: Any) -> DataNode:
+        return _binary("truediv", other, self)
+
+    def __floordiv__(self, other: Any) -> DataNode:
+        return _binary("floordiv", self, other)
+
+    def __rfloordiv__(self, other: Any) -> DataNode:
+        return _binary("floordiv", other, self)
+
+    def __mod__(self, other: Any) -> DataNode:
+        return _binary("mod", self, other)
+
+    def __rmod__(self, other: Any) -> DataNode:
+        return _binary("mod", other, self)
+
+    def __pow__(self, other: Any) -> DataNode:
+        return _binary("pow", self, other)
+
+    def __rpow__(self, other: Any) -> DataNode:
+        return _binary("pow", other, self)
+
+    def __and__(self, other: Any) -> DataNode:
+        return _binary("and", self, other)
+
+    def __rand__(self, other: Any) -> DataNode:
+        return _binary("and", other, self)
+
+    def __or__(self, other: Any) -> DataNode:
+        return _binary("or", self, other)
+
+    def __ror__(self, other: Any) -> DataNode:
+        return _binary("or", other, self)
+
+    def __xor__(self, other: Any) -> DataNode:
+        return _binary("xor", self, other)
+
+    def __rxor__(self, other: Any) -> DataNode:
+        return _binary("xor", other, self)
+
+    def __lshift__(self, other: Any) -> DataNode:
+        return _binary("lshift", self, other)
+
+    def __rlshift__(self, other: Any) -> DataNode:
+        return _binary("lshift", other, self)
+
+    def __rshift__(self, other: Any) -> DataNode:
+        return _binary("rshift", self, other)
+
+    def __rrshift__(self, other: Any) -> DataNode:
+        return _binary("rshift", other, self)
+
+    def __eq__(self, other: object) -> DataNode:  # type: ignore[override]  # a comparison per sample, as in NumPy
+        return _binary("eq", self, other)
+
+    def __ne__(self, other: object) -> DataNode:  # type: ignore[override]
+        return _binary("ne", self, other)
+
+    def __lt__(self, other: Any) -> DataNode:
+        return _binary("lt", self, other)
+
+    def __le__(self, other: Any) -> DataNode:
+        return _binary("le", self, other)
+
+    def __gt__(self, other: Any) -> DataNode:
+        return _binary("gt", self, other)
+
+    def __ge__(self, other: Any) -> DataNode:
+        return _binary("ge", self, other)
+
+    def __neg__(self) -> DataNode:
+        return lookup("arithmetic.neg")(self)
+
+    def __pos__(self) -> DataNode:
+        return self
+
+    def __abs__(self) -> DataNode:
+        return lookup("arithmetic.abs")(self)
+
+    def __invert__(self) -> DataNode:
+        return lookup("arithmetic.invert")(self)
+
+    def _refuse(self, what: str, fix: str) -> ArgumentTypeError:
+        error = ArgumentTypeError(f"{what} of {self.value}: its value is not known while the definition runs", fix=fix)
+        error.where = user_line()
+        return error
+
+    def __bool__(self) -> bool:
+        raise self._refuse("the truth", "compute with it, as in image * flag + other * (1 - flag)")
+
+    def __len__(self) -> int:
+        raise self._refuse("the length", "see its spec for what is known of the shape")
+
+    def __iter__(self) -> Iterator[DataNode]:
+        raise self._refuse("iteration", "index it, as in node[0]")
+
+    def __index__(self) -> SupportsIndex:
+        raise self._refuse("the integer value", "pass the node itself where an operator takes one")
+
+    def __repr__(self) -> str:
+        return f"DataNode({self.value}: {self.spec})"
+
+
+def _binary(name: str, left: Any, right: Any) -> DataNode:
+    return lookup(f"arithmetic.{name}")(left, right)
+
+
+def as_value(thing: Any) -> Value:
+    """The value that a node stands for, or a constant's.
+
+    Raises:
+        ArgumentTypeError: it is neither.
+    """
+    if isinstance(thing, DataNode):
+        return thing.value
+    if thing is None or isinstance(thing, str | bytes | dict):
+        raise ArgumentTypeError(
+            "a value of the pipeline is needed",
+            given=f"{cast(Any, thing)!r} of type {type(cast(Any, thing)).__name__}",
+            expected="a node, a number, an array or types.Constant",
+        )
+    constant = thing if isinstance(thing, Constant) else Constant(thing)
+    return lookup("constant")(constant).value
+
+
+def apply(
+    operator: Operator, *inputs: Any, common: Common | None = None, seed: int | None = None, **arguments: Any
+) -> DataNode:
+    """A node for an operator with one output; see `apply_many`."""
+    (output,) = apply_many(operator, *inputs, common=common, seed=seed, **arguments)
+    return output
+
+
+def apply_many(
+    operator: Operator, *inputs: Any, common: Common | None = None, seed: int | None = None, **arguments: Any
+) -> tuple[DataNode, ...]:
+    """Record one use of an operator in the definition that is being traced.
+
+    Args:
+        operator: what is computed.
+        inputs: nodes, or constants.
+        common: the arguments that every operator takes.
+        seed: a seed for this node alone; None or a negative one derives it from the pipeline's.
+        arguments: what may differ per sample: nodes or constants.
+
+    Returns:
+        A node per output.
+
+    Raises:
+        ContextError: no definition is being traced.
+        PenstockError: what the operator's spec rule raises.
+    """
+    trace = _current.get()
+    if trace is None:
+        raise ContextError(
+            f"fn.{kind.get('')} was called outside a pipeline definition",
+            fix="call it in a function decorated with @pipeline_def or @data_iterator, or inside `with pipeline:`",
+        )
+    common = common or {}
+    values = tuple(as_value(value) for value in inputs)
+    linked = {name: value.value if isinstance(value, DataNode) else value for name, value in arguments.items()}
+    device = common.get("device")
+    if device not in _WISHES:
+        raise ArgumentTypeError(
+            "no such device", given=repr(device), fix=did_you_mean(str(device), ("cpu", "gpu", "mixed"))
+        )
+    wish = _WISHES[device] or next((value.node.device for value in values if value.node.device), None)
+    name = common.get("name") or ""
+    if name and name in trace.names:
+        raise ArgumentTypeError(f"two nodes are named {name!r}", fix="give each its own name")
+    trace.names.add(name)
+    random = isinstance(operator, Reader) or operator.words > 0
+    node = Node(
+        operator=operator,
+        kind=kind.get("operator"),
+        inputs=values,
+        arguments=linked,
+        specs=infer(operator, values, linked),
+        serial=trace.nodes,
+        stream=trace.streams,
+        seed=None if seed is None or seed < 0 else seed,
+        name=name,
+        device=wish,
+        where=user_line(),
+    )
+    trace.nodes += 1
+    trace.streams += random
+    return tuple(DataNode(value) for value in node.values)

@@ -1,0 +1,38 @@
+"""The line of the user's program that made a node."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+_PACKAGE = str(Path(__file__).resolve().parents[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A line of source.
+
+    Args:
+        file: its path, as Python knows it.
+        line: its number, from 1.
+        function: the function it stands in.
+    """
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        text = linecache.getline(self.file, self.line).strip()
+        return f"{self.file}:{self.line} in {self.function}" + (f": {text}" if text else "")
+
+
+def user_line() -> Where:
+    """The innermost line outside this package on the stack: frames are excluded by file, not counted."""
+    # the way to a frame that does not build a whole traceback
+    frame = sys._getframe(1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return Where(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)

@@ -1,0 +1,52 @@
+"""Sample 0, computed before the run begins, to see the shapes that a definition cannot tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from penstock.data.source import Array
+from penstock.errors import InternalError
+from penstock.graph.node import Graph, Node, Value
+from penstock.host.program import HostProgram
+from penstock.host.reading import Reading, Step
+from penstock.meter import Meter
+from penstock.plan.demand import demanded, resolve
+from penstock.plan.merge import Program
+from penstock.plan.place import Target
+from penstock.plan.plan import Plan, make_plan
+
+
+def resolved(program: Program, *, dense_outputs: bool) -> Program:
+    """The program with the shapes filled in that consumers need and only the data can tell.
+
+    Args:
+        program: what `penstock.plan.merge.merge` gave.
+        dense_outputs: whether its outputs must be dense.
+
+    Raises:
+        SampleError: sample 0 is bad.
+        DefinitionError: the definition cannot work on what sample 0 is.
+    """
+    values = demanded(program.graph, dense_outputs=dense_outputs)
+    if not values:
+        return program
+    return Program(resolve(program.graph, _shapes(program, values)), program.readers)
+
+
+def _shapes(program: Program, values: tuple[Value, ...]) -> Mapping[Value, tuple[int, ...]]:
+    graph = Graph(values, program.graph.name)
+    plan: Plan = make_plan(graph, Target(placement="host"), dense_outputs=False)
+    readings: dict[Node, Reading] = {}
+    for number, node in enumerate(graph.readers):
+        first = program.readers[node.serial][0]
+        readings[node] = Reading([type(first)(first.source)], [0], 1, seed=0, number=number, leads=True)
+    host = HostProgram(plan, readings, next(iter(readings.values()), None), 0, Meter())
+    step = Step(epoch=0, row=0, totals=(0,) * len(readings), rows=1)
+    slots: list[Array | None] = [None] * len(plan.results)
+    columns = host.run(step, np.zeros(1, np.int64), slots)
+    shapes = {value: np.asarray(column[0]).shape for value, column in zip(plan.results, columns, strict=True)}
+    if shapes.keys() < set(values):
+        raise InternalError("the probe did not reach every value")
+    return shapes

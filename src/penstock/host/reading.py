@@ -1,0 +1,150 @@
+"""How the rows of a batch map into the order of one reader."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.data.order import Indices, Order
+from penstock.data.source import Array, Column, Source
+from penstock.errors import DefinitionError
+from penstock.graph.operator import Reader
+from penstock.plan.rows import Coordinates
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Which rows one batch consists of. With the definition, the data and the seed it determines the batch.
+
+    Args:
+        epoch: the number of the epoch, from 0.
+        row: how many positions of the epoch lie before the batch, counted in the leading reader's order.
+        totals: per reader, how many positions it has passed since the beginning, over all epochs.
+        rows: how many rows the batch has, over all devices and processes.
+    """
+
+    epoch: int
+    row: int
+    totals: tuple[int, ...]
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """The samples that stand in some rows: where they come from, and their numbers there."""
+
+    source: Source
+    indices: Indices
+
+
+class Reading:
+    """One reader, or one for each block of rows, and the orders they follow.
+
+    Args:
+        readers: one for the whole batch, or one for each block that this process computes, in the order of the rows.
+        shards: the numbers of these blocks.
+        num_shards: how many blocks the whole batch has.
+        seed: what selects the permutations.
+        number: which of a pipeline's readers it is; its place in `Step.totals`.
+        leads: whether it defines the epoch. Other readers go on over the end of an epoch.
+    """
+
+    def __init__(
+        self,
+        readers: Sequence[Reader],
+        shards: Sequence[int],
+        num_shards: int,
+        *,
+        seed: int,
+        number: int,
+        leads: bool,
+    ) -> None:
+        self.readers = tuple(readers)
+        self.orders = tuple(reader.order(seed) for reader in readers)
+        self.leads = leads
+        self._shards = np.asarray(shards)
+        self._num_shards = num_shards if len(readers) > 1 else 1
+        self._number = number
+
+    @property
+    def length(self) -> int:
+        """How many positions an epoch has; the shortest block's, where each has its own data."""
+        return min(order.epoch_length for order in self.orders)
+
+    def stride(self, rows: int) -> int:
+        """How many positions a batch of `rows` rows passes."""
+        one = self.readers[0]
+        return rows // self._num_shards if self._num_shards > 1 or one.contiguous else rows * one.num_shards
+
+    def offsets(self, rows: int, lanes: Indices) -> Indices:
+        """Where rows of a batch stand in its order, counted from the batch's first position."""
+        one = self.readers[0]
+        if self._num_shards > 1:
+            return lanes % (rows // self._num_shards)
+        return lanes if one.contiguous else lanes + one.shard_id * rows
+
+    def positions(self, step: Step, lanes: Indices) -> Indices:
+        """Positions in the order, for rows of the batch given by their numbers."""
+        return self.offsets(step.rows, lanes) + (step.row if self.leads else step.totals[self._number])
+
+    def coordinates(self, step: Step, lanes: Indices) -> Coordinates:
+        """What tells these rows from all others, when this reading leads: its own positions, if all rows share one
+        order; else the rows' numbers.
+        """  # noqa: D205
+        if self._num_shards > 1:
+            positions = step.row * self._num_shards + lanes
+        else:
+            positions = step.row + self.offsets(step.rows, lanes)
+        real = self.positions(step, lanes) < self.length if self.leads else np.ones(len(lanes), np.bool_)
+        return Coordinates(step.epoch, positions, real)
+
+    def samples(self, step: Step, lanes: Indices) -> Samples | list[tuple[Indices, Samples]]:
+        """Which samples stand in the rows: of one source, or per block the places in `lanes` and their samples."""
+        positions = self.positions(step, lanes)
+        if self._num_shards == 1:
+            return self._of(0, step, positions)
+        blocks = np.searchsorted(self._shards, lanes // (step.rows // self._num_shards))
+        parts = ((block, np.flatnonzero(blocks == block)) for block in np.unique(blocks).tolist())
+        return [(places, self._of(block, step, positions[places])) for block, places in parts]
+
+    def _of(self, block: int, step: Step, positions: Indices) -> Samples:
+        order: Order = self.orders[block]
+        indices = order.indices(step.epoch, positions) if self.leads else order.endless(positions)
+        return Samples(self.readers[block].source, indices)
+
+
+def read(
+    samples: Samples | list[tuple[Indices, Samples]], rows: int, out: Sequence[Array | None]
+) -> tuple[Column, ...]:
+    """The columns of a reader's values, for rows that one source holds or several."""
+    if isinstance(samples, Samples):
+        return samples.source.read(samples.indices, out)
+    parts = [(places, part.source.read(part.indices, [None] * len(out))) for places, part in samples]
+    return tuple(_interleave([(places, columns[i]) for places, columns in parts], rows) for i in range(len(out)))
+
+
+def _interleave(parts: Sequence[tuple[Indices, Column]], rows: int) -> Column:
+    first = parts[0][1]
+    if isinstance(first, np.ndarray):
+        result = np.empty((rows, *first.shape[1:]), first.dtype)
+        for places, column in parts:
+            result[places] = column
+        return result
+    merged: list[Array] = [np.empty(0)] * rows
+    for places, column in parts:
+        for place, sample in zip(places.tolist(), column, strict=True):
+            merged[place] = sample
+    return merged
+
+
+def check_same_specs(readers: Sequence[Reader]) -> None:
+    """Check that the readers of all blocks give values of the same kind."""
+    for reader in readers[1:]:
+        if reader.source.specs != readers[0].source.specs:
+            raise DefinitionError(
+                "the shards read data of different kinds",
+                given=reader.source.specs,
+                expected=readers[0].source.specs,
+            )

@@ -1,0 +1,152 @@
+"""`data_iterator`: a definition becomes a function that makes iterators."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+
+from penstock.errors import ArgumentTypeError, UsageError
+from penstock.iterate.iterator import DALIGenericIterator, Shardings
+from penstock.pipeline import Pipeline, split_arguments, trace
+from penstock.transfer.layout import Layout, Sharded, Stacked
+from penstock.types import LastBatchPolicy
+
+Factory = Callable[..., DALIGenericIterator]
+
+_SHARD_ARGUMENTS = ("shard_id", "num_shards")
+
+
+def data_iterator(
+    pipeline_fn: Callable[..., Any] | None = None,
+    output_map: Sequence[str] = (),
+    size: int = -1,
+    reader_name: str | None = None,
+    auto_reset: bool | str | None = False,
+    last_batch_padded: bool = False,
+    last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL,
+    prepare_first_batch: bool = True,
+    sharding: Shardings | None = None,
+    devices: Sequence[Any] | None = None,
+    pmap_compatible: bool | None = None,
+) -> Any:
+    """Turn a definition into a function that makes iterators. To be used as a decorator, with or without a call.
+
+    The function that comes out takes the definition's arguments and those of `Pipeline`, told apart by name. Its
+    `batch_size` is global: the rows of all devices together. A definition that takes `shard_id` and `num_shards` is
+    traced once for each block of rows that the devices cut the batch into, and is given these two; one that does not
+    is traced once. Its batches are the same either way. `checkpoints=` takes what `checkpoints()` of an iterator
+    returned, and goes on from there.
+
+    Args:
+        pipeline_fn: the definition: it calls operators and returns a node or a tuple of nodes.
+        output_map: a name per output, in order; outputs without a name are left out.
+        size: how many samples an epoch has, where no reader says so; -1 with `reader_name`, or for an endless iterator.
+        reader_name: the reader whose length is the epoch.
+        auto_reset: whether the iterator, at the end of an epoch, begins the next by itself: False, "no", True, "yes".
+        last_batch_padded: with `size`: whether the data repeat their last sample; must agree with the readers.
+        last_batch_policy: what becomes of the last batch, a `LastBatchPolicy`.
+        prepare_first_batch: whether the first batch is made at once, so that errors in the data show here.
+        sharding: how the outputs lie on the devices: a `NamedSharding` whose first axis spec splits the batch, or a
+            dictionary with one per output. Arrays are global, ``(batch_size, ...)``.
+        devices: local devices; arrays get the layout of `jax.pmap`, ``(devices, rows of a device, ...)``.
+        pmap_compatible: without `sharding` and `devices`: whether arrays are ``(1, batch_size, ...)``.
+
+    Returns:
+        A function that makes a `DALIGenericIterator`.
+
+    Raises:
+        UsageError: both `sharding` and `devices` are given.
+
+    Example:
+        >>> import jax
+        >>> from penstock import data_iterator, fn
+        >>> mesh = jax.make_mesh((1,), ("batch",))
+        >>> sharding = jax.NamedSharding(mesh, jax.P("batch"))
+        >>> @data_iterator(output_map=["x"], reader_name="numbers", sharding=sharding)
+        ... def numbers(values):
+        ...     return fn.readers.arrays(values, name="numbers")
+        >>> [batch["x"].tolist() for batch in numbers(values=[1, 2, 3], batch_size=2)]
+        [[1, 2], [3, 1]]
+    """
+    if sharding is not None and devices is not None:
+        raise UsageError("only one of sharding and devices can be given", fix="sharding= gives global arrays")
+    if devices is not None and not len(devices):
+        raise UsageError("devices is empty", fix="jax.local_devices()")
+    layout: Layout | None = None
+    if sharding is not None:
+        layout = Sharded([*sharding.values()] if isinstance(sharding, Mapping) else [sharding])
+    elif devices is not None:
+        layout = Stacked(devices, len(devices))
+    options = {
+        "output_map": output_map,
+        "size": size,
+        "reader_name": reader_name,
+        "auto_reset": auto_reset,
+        "last_batch_padded": last_batch_padded,
+        "last_batch_policy": last_batch_policy,
+        "prepare_first_batch": prepare_first_batch,
+        "sharding": sharding,
+        "pmap_compatible": pmap_compatible,
+    }
+
+    def decorate(function: Callable[..., Any]) -> Factory:
+        definition, defaults = getattr(function, "definition", function), getattr(function, "defaults", {})
+
+        @functools.wraps(definition)
+        def make(*args: Any, checkpoints: Sequence[str | bytes] | None = None, **kwargs: Any) -> DALIGenericIterator:
+            ours, theirs = split_arguments(definition, {**defaults, **kwargs})
+            pipelines = _pipelines(definition, args, ours, theirs, layout, devices)
+            if not checkpoints:
+                return DALIGenericIterator(pipelines, **options)
+            iterator = DALIGenericIterator(pipelines, **{**options, "prepare_first_batch": False})
+            iterator.restore(json.loads(checkpoints[0]))
+            return iterator
+
+        return make
+
+    return decorate if pipeline_fn is None else decorate(pipeline_fn)
+
+
+def _pipelines(
+    definition: Callable[..., Any],
+    args: Sequence[Any],
+    ours: Mapping[str, Any],
+    theirs: Mapping[str, Any],
+    layout: Layout | None,
+    devices: Sequence[Any] | None,
+) -> list[Pipeline]:
+    """A pipeline for each block of rows that this process computes; one where one trace says it all."""
+    name = definition.__name__
+    if "batch_size" not in theirs:
+        raise UsageError("batch_size is needed: the rows of all devices together", fix=f"{name}(batch_size=...)")
+    signature = inspect.signature(definition)
+    wanted = [argument for argument in _SHARD_ARGUMENTS if argument in signature.parameters]
+    if layout is None:
+        given = signature.bind_partial(*args, **ours).arguments
+        alone = {"shard_id": 0, "num_shards": 1}
+        needed = {
+            n: alone[n] for n in wanted if n not in given and signature.parameters[n].default is inspect.Parameter.empty
+        }
+        return [trace(definition, args, {**ours, **needed}, Pipeline(**theirs))]
+    taken = sorted({*_SHARD_ARGUMENTS, "device_id"} & {*ours, *theirs})
+    if taken:
+        raise ArgumentTypeError(f"{', '.join(taken)}: the devices decide that for {name}", fix="leave it out")
+    rows = theirs["batch_size"]
+    layout.check_rows(rows, "the batch")
+    if not wanted and devices is None:
+        return [trace(definition, args, ours, Pipeline(**theirs))]
+    local = jax.local_devices()
+    ids = [None] * len(layout.shards) if devices is None else [local.index(device) for device in devices]
+    seed = Pipeline(**theirs).seed  # one for all, also where it is drawn
+    pipelines: list[Pipeline] = []
+    for shard, device_id in zip(layout.shards, ids, strict=True):
+        block = {**theirs, "batch_size": rows // layout.blocks, "device_id": device_id, "seed": seed}
+        numbers = {"shard_id": shard, "num_shards": layout.blocks}
+        numbers = {argument: numbers[argument] for argument in wanted}
+        pipelines.append(trace(definition, args, {**ours, **numbers}, Pipeline(**block)))
+    return pipelines

@@ -1,0 +1,344 @@
+"""`DALIGenericIterator`: batches of pipelines as dictionaries of global arrays, epoch by epoch."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding
+
+from penstock.errors import ArgumentTypeError, UsageError, did_you_mean
+from penstock.graph.fingerprint import dataset_fingerprint, fingerprint
+from penstock.graph.node import Graph
+from penstock.host.reading import Step
+from penstock.iterate.dry_run import FirstBatchError, listening
+from penstock.iterate.schedule import Schedule
+from penstock.iterate.state import pack, unpack
+from penstock.meter import Meter
+from penstock.pipeline import Pipeline, Planned, leading
+from penstock.run import Run
+from penstock.transfer.layout import Layout, Sharded, SingleDevice, Stacked
+from penstock.types import LastBatchPolicy
+
+Shardings = NamedSharding | Mapping[str, NamedSharding]
+Batch = dict[str, jax.Array]
+
+VALID = "valid"
+"""The output that the policy PAD adds."""
+
+_AUTO_RESET = {False: False, None: False, "no": False, True: True, "yes": True}
+_log = logging.getLogger("penstock")
+
+
+class DALIGenericIterator:
+    """Iterates over pipelines; a batch is a dictionary of `jax.Array`s.
+
+    Several pipelines, one per block of rows, are one run over one global batch: pipeline k of n computes rows
+    ``[k * B, (k + 1) * B)``. Their graphs must agree up to shard and device; the seed of the first orders all.
+
+    Args:
+        pipelines: a pipeline or a list of them, all with the same batch size B.
+        output_map: a name per output, in order; outputs without a name are left out.
+        size: how many samples an epoch has, where no reader says so; -1 with `reader_name`, or for an endless iterator.
+        reader_name: the reader whose length is the epoch.
+        auto_reset: whether the iterator, at the end of an epoch, begins the next by itself: False, "no", True, "yes".
+        last_batch_padded: with `size`: whether the data repeat their last sample; must agree with the readers.
+        last_batch_policy: what becomes of the last batch, a `LastBatchPolicy`.
+        prepare_first_batch: whether the first batch is made at once, so that errors in the data show here.
+        sharding: how the outputs lie on the devices: a `NamedSharding` whose first axis spec splits the batch, or a
+            dictionary with one per output. Arrays are global, ``(rows of all devices, ...)``. Without it, one pipeline
+            gives arrays on the default device, and several give ``(n, B, ...)``, the layout of `jax.pmap`.
+        pmap_compatible: whether one pipeline without sharding gives ``(1, B, ...)``.
+
+    Attributes:
+        batch_size: how many rows a batch has, over all devices.
+        size: how many samples an epoch delivers; -1 for an endless iterator.
+        output_map: the names.
+
+    Raises:
+        UsageError: arguments that do not go together.
+        SampleError: with `prepare_first_batch`, a bad sample in the first batch.
+
+    Example:
+        >>> import penstock
+        >>> from penstock import DALIGenericIterator, fn
+        >>> pipeline = penstock.Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     pipeline.set_outputs(fn.readers.arrays([1, 2, 3, 4], name="numbers"))
+        >>> iterator = DALIGenericIterator(pipeline, ["x"], reader_name="numbers")
+        >>> [batch["x"].tolist() for batch in iterator]
+        [[1, 2], [3, 4]]
+    """
+
+    def __init__(
+        self,
+        pipelines: Pipeline | Sequence[Pipeline],
+        output_map: Sequence[str],
+        size: int = -1,
+        reader_name: str | None = None,
+        auto_reset: bool | str | None = False,
+        last_batch_padded: bool = False,
+        last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL,
+        prepare_first_batch: bool = True,
+        sharding: Shardings | None = None,
+        pmap_compatible: bool | None = None,
+    ) -> None:
+        group = _group(pipelines)
+        graphs = [_named(pipeline.graph, output_map) for pipeline in group]
+        self.output_map = list(output_map)
+        self._auto_reset = _switch(auto_reset)
+        _check_epoch(size, reader_name, last_batch_policy, last_batch_padded, graphs[0])
+        layout = _layout(group, self.output_map, sharding, pmap_compatible)
+        self.batch_size = group[0].max_batch_size * (layout.blocks if len(group) > 1 else 1)
+        if len(group) not in (1, len(layout.shards)):
+            raise UsageError(
+                "a list of pipelines needs one for each block of rows",
+                given=f"{len(group)} pipelines",
+                expected=f"{len(layout.shards)}, as the sharding cuts the batch",
+            )
+        layout.check_rows(self.batch_size, "the batch")
+        mask = last_batch_policy is LastBatchPolicy.PAD
+        if mask and VALID in self.output_map:
+            raise UsageError(f"the name {VALID!r} is taken by the mask of LastBatchPolicy.PAD", fix="another name")
+        self._planned = Planned.of(graphs, layout, group[0].placement, dense_outputs=True, mask=mask)
+        layout.check_outputs([value.spec for value in self._planned.plan.graph.outputs], output_map, self.batch_size)
+        self._names = [*self.output_map, VALID] if mask else self.output_map
+        self._lead_name = reader_name
+        self._pipeline = group[0]
+        self._seed = group[0].seed
+        self._meter = Meter()
+        self._schedule = self._make_schedule(size, last_batch_policy, layout)
+        self.size = self._epoch_size()
+        self._run = self._make_run()
+        self._next = self._schedule.first()
+        self._held: Batch | None = None
+        if len({pipeline.seed for pipeline in group}) > 1:
+            _log.info("the pipelines' seeds differ; the first one's, %d, orders all", self._seed)
+        listener = listening()
+        if listener is not None:
+            listener(self.explain())
+        elif prepare_first_batch:
+            self._held = self._make(self._next)
+
+    def _make_schedule(self, size: int, policy: LastBatchPolicy, layout: Layout) -> Schedule:
+        readings = self._planned.readings(self._seed, self._lead_name)
+        lead = leading(readings)
+        rows = self.batch_size
+        stride = rows if lead is None else lead.stride(rows)
+        length = lead.length if lead is not None and lead.leads else size if size > 0 else None
+        if length == size:  # counted in rows, not in a reader's positions
+            stride = rows
+        schedule = Schedule(rows, length, stride, tuple(r.stride(rows) for r in readings.values()), policy)
+        schedule.check()
+        if policy is LastBatchPolicy.PARTIAL and schedule.rest != stride:
+            layout.check_rows(
+                schedule.rest, "the last batch, which PARTIAL delivers as it is (PAD fills it up and masks),"
+            )
+        return schedule
+
+    def _epoch_size(self) -> int:
+        batches, rows = self._schedule.batches, self.batch_size
+        if batches is None:
+            return -1
+        if self._schedule.policy in (LastBatchPolicy.FILL, LastBatchPolicy.DROP):
+            return batches * rows
+        lead = leading(self._planned.readings(self._seed, self._lead_name))
+        last = (batches - 1) * self._schedule.stride
+        if lead is None or not lead.leads:
+            return self._schedule.length or 0
+        real = lead.coordinates(Step(0, last, (), rows), np.arange(rows)).real
+        return (batches - 1) * rows + int(real.sum())
+
+    def _make_run(self) -> Run:
+        readings = self._planned.readings(self._seed, self._lead_name)
+        pipeline = self._pipeline
+        depth = pipeline.prefetch_queue_depth
+        return self._planned.run(readings, self._seed, pipeline.pool(), depth, self._schedule.after, self._meter)
+
+    def _make(self, step: Step) -> Batch:
+        return dict(zip(self._names, self._run.arrays(step), strict=True))
+
+    def __iter__(self) -> DALIGenericIterator:
+        if self._schedule.ended(self._next):
+            self.reset()
+        return self
+
+    def __next__(self) -> Batch:
+        if listening() is not None:
+            raise FirstBatchError
+        if self._schedule.ended(self._next):
+            if self._auto_reset:
+                self.reset()
+            raise StopIteration
+        batch = self._make(self._next) if self._held is None else self._held
+        self._held = None
+        self._next = self._schedule.passed(self._next)
+        return batch
+
+    def next(self) -> Batch:
+        """The next batch.
+
+        Raises:
+            StopIteration: the epoch has ended.
+            SampleError: a sample of the batch is bad. The iterator stays where it is.
+        """
+        return self.__next__()
+
+    def __len__(self) -> int:
+        """How many batches an epoch has."""
+        if self._schedule.batches is None:
+            raise ArgumentTypeError("an endless iterator has no length", fix="give reader_name or size")
+        return self._schedule.batches
+
+    def reset(self) -> None:
+        """Begin the next epoch, when this one has ended. In the middle of an epoch it does nothing but say so."""
+        if not self._schedule.ended(self._next):
+            _log.warning("reset() in the middle of an epoch does nothing; the epoch goes on")
+            return
+        self._next = self._schedule.next_epoch(self._next)
+
+    def state(self) -> dict[str, Any]:
+        """Where the iterator stands, as plain JSON of at most 1 KB. `restore` goes there from anywhere."""
+        graph = self._planned.plan.graph
+        return pack(self._next, self._seed, fingerprint(graph), dataset_fingerprint(graph))
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go to where another iterator over the same definition and data stood, whatever its devices and threads.
+
+        Args:
+            state: what its `state` returned.
+
+        Raises:
+            StateError: it belongs to another definition or data set.
+        """
+        graph = self._planned.plan.graph
+        readers = len(graph.readers)
+        step, seed = unpack(state, fingerprint(graph), dataset_fingerprint(graph), self.batch_size, readers)
+        if seed != self._seed:
+            self._run.close()
+            self._seed = seed
+            self._run = self._make_run()
+        self._next = self._schedule.resized(step)
+        self._held = None
+
+    def checkpoints(self) -> list[str]:
+        """The state as a list with one JSON text, for programs that keep DALI's checkpoints."""
+        return [json.dumps(self.state())]
+
+    def stats(self) -> dict[str, Any]:
+        """What the stages have done so far: calls, samples and seconds, by stage."""
+        return dict(self._meter.snapshot())
+
+    def explain(self) -> str:
+        """What runs where, and why, as text."""
+        return self._planned.explain()
+
+    def close(self) -> None:
+        """End the threads. Dropping the iterator does the same; asking for another batch starts them again."""
+        self._run.close()
+
+
+def _group(pipelines: Pipeline | Sequence[Pipeline]) -> list[Pipeline]:
+    group = [pipelines] if isinstance(pipelines, Pipeline) else list(pipelines or [])
+    if not group:
+        raise UsageError("at least one pipeline is needed", given=pipelines)
+    sizes = {pipeline.max_batch_size for pipeline in group}
+    if len(sizes) > 1:
+        raise UsageError("all pipelines need the same batch size", given=", ".join(map(str, sorted(sizes))))
+    return group
+
+
+def _named(graph: Graph, names: Sequence[str]) -> Graph:
+    """The graph with those outputs only that have a name."""
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise UsageError("output_map is a list of names", given=repr(names), fix='output_map=["images", "labels"]')
+    if len(set(names)) != len(names):
+        raise UsageError("output_map names an output twice", given=list(names), fix="distinct names")
+    if not names or len(names) > len(graph.outputs):
+        raise UsageError(
+            "output_map needs a name for the outputs",
+            given=f"{len(names)} names",
+            expected=f"1 to {len(graph.outputs)}, the outputs of {graph.name}",
+        )
+    return Graph(graph.outputs[: len(names)], graph.name)
+
+
+def _switch(auto_reset: bool | str | None) -> bool:
+    if not isinstance(auto_reset, bool | str | None) or auto_reset not in _AUTO_RESET:
+        raise UsageError("no such auto_reset", given=repr(auto_reset), expected='False, None, "no", True or "yes"')
+    return _AUTO_RESET[auto_reset]
+
+
+def _check_epoch(size: int, reader: str | None, policy: LastBatchPolicy, padded: bool, graph: Graph) -> None:
+    if not isinstance(policy, LastBatchPolicy):
+        names = [f"LastBatchPolicy.{choice.name}" for choice in LastBatchPolicy]
+        fix = did_you_mean(f"LastBatchPolicy.{str(policy).upper()}", names)
+        raise UsageError(
+            "last_batch_policy is a LastBatchPolicy", given=repr(policy), expected=", ".join(names), fix=fix
+        )
+    if size == 0 or size < -1:
+        raise UsageError("size is the number of samples of an epoch", given=size, expected="at least 1, or -1 for none")
+    if reader is not None:
+        if size != -1:
+            raise UsageError(
+                "the reader tells the size",
+                given=f"reader_name={reader!r} and size={size}",
+                fix="leave size out",
+            )
+        if padded:
+            raise UsageError(
+                "the reader tells whether it pads",
+                given="reader_name and last_batch_padded",
+                fix="leave it out",
+            )
+        graph.reader(reader)
+        return
+    if padded and not all(getattr(node.operator, "pad_last", False) for node in graph.readers):
+        raise UsageError(
+            "last_batch_padded says that readers pad, and they do not",
+            fix="pad_last_batch=True on the reader",
+        )
+    if size == -1 and policy is not LastBatchPolicy.FILL:
+        raise UsageError(
+            f"{policy.name} needs the end of an epoch, and this iterator is endless",
+            fix="give reader_name or size",
+        )
+
+
+def _layout(group: Sequence[Pipeline], names: Sequence[str], sharding: Shardings | None, pmap: bool | None) -> Layout:
+    if sharding is not None:
+        return Sharded(_per_output(sharding, names))
+    if len(group) == 1 and not pmap:
+        return SingleDevice()
+    local = jax.local_devices()
+    ids = [pipeline.device_id for pipeline in group]
+    for device_id in ids:
+        if device_id is not None and not 0 <= device_id < len(local):
+            raise UsageError(
+                "a pipeline's device_id is no local device",
+                given=device_id,
+                expected=f"0 to {len(local) - 1}",
+            )
+    if len(set(ids)) == 1:
+        return Stacked([local[ids[0] or 0]], len(group))
+    if len(set(ids)) != len(ids) or None in ids:
+        raise UsageError("pipelines lie all on different devices, or all on one", given=f"device_ids {ids}")
+    return Stacked([local[device_id] for device_id in ids if device_id is not None], len(group))
+
+
+def _per_output(sharding: Shardings, names: Sequence[str]) -> list[NamedSharding]:
+    if not isinstance(sharding, Mapping):
+        return [sharding] * len(names)
+    if set(sharding) != set(names):
+        wrong = next(iter(set(sharding) ^ set(names)))
+        raise UsageError(
+            "sharding has an entry for each output",
+            given=", ".join(sharding),
+            expected=", ".join(names),
+            fix=did_you_mean(wrong, names) if wrong in sharding else None,
+        )
+    return [sharding[name] for name in names]

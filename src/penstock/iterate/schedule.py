@@ -1,0 +1,89 @@
+"""Epochs: how many batches there are, and which step follows which. Pure arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from penstock.errors import UsageError
+from penstock.host.reading import Step
+from penstock.types import LastBatchPolicy
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The sequence of steps of an iterator.
+
+    Args:
+        rows: how many rows a batch has.
+        length: how many positions an epoch has, in the order that leads; None for an endless one.
+        stride: how many positions a batch passes in that order.
+        strides: the same for each reader.
+        policy: what becomes of the batch that the epoch does not fill.
+    """
+
+    rows: int
+    length: int | None
+    stride: int
+    strides: tuple[int, ...]
+    policy: LastBatchPolicy
+
+    def first(self) -> Step:
+        """The first step of the first epoch."""
+        return self.resized(Step(0, 0, (0,) * len(self.strides), self.rows))
+
+    def passed(self, step: Step) -> Step:
+        """The place behind a step. It may be the end of the epoch, where there is no batch."""
+        totals = tuple(
+            total + stride * step.rows // self.rows for total, stride in zip(step.totals, self.strides, strict=True)
+        )
+        return self.resized(replace(step, row=step.row + self.stride, totals=totals))
+
+    def ended(self, step: Step) -> bool:
+        """Whether a place is the end of its epoch."""
+        if self.length is None:
+            return False
+        if self.policy is LastBatchPolicy.DROP:
+            return step.row + self.stride > self.length
+        return step.row >= self.length
+
+    def next_epoch(self, step: Step) -> Step:
+        """The first step of the epoch that follows."""
+        return self.resized(replace(step, epoch=step.epoch + 1, row=0))
+
+    def after(self, step: Step) -> Step:
+        """The step that follows, over the end of an epoch if need be."""
+        place = self.passed(step)
+        return self.next_epoch(place) if self.ended(place) else place
+
+    @property
+    def batches(self) -> int | None:
+        """How many batches an epoch has; None for an endless one."""
+        if self.length is None:
+            return None
+        return self.length // self.stride if self.policy is LastBatchPolicy.DROP else -(-self.length // self.stride)
+
+    @property
+    def rest(self) -> int:
+        """How many rows the last batch has under PARTIAL."""
+        return (self.length or 0) % self.stride or self.stride
+
+    def resized(self, step: Step) -> Step:
+        """A place with the number of rows that the batch there has."""
+        if self.length is None or self.policy is not LastBatchPolicy.PARTIAL:
+            return replace(step, rows=self.rows)
+        return replace(step, rows=min(self.rows, max(self.length - step.row, 0)) or self.rows)
+
+    def check(self) -> None:
+        """Check that an epoch has a batch.
+
+        Raises:
+            UsageError: it has none.
+        """
+        if self.batches == 0:
+            raise UsageError(
+                "an epoch has no batch: there are fewer samples than a batch has rows, and the rest is dropped",
+                given=f"{self.length} samples, {self.rows} rows",
+                fix="a smaller batch_size, or LastBatchPolicy.FILL or PAD",
+            )
+        if self.policy is LastBatchPolicy.PARTIAL and self.stride != self.rows and self.rest != self.stride:
+            raise UsageError("PARTIAL needs one order for all shards", fix="LastBatchPolicy.PAD")

@@ -1,0 +1,50 @@
+"""The state of an iterator: a few numbers, as plain JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.errors import StateError
+from penstock.host.reading import Step
+
+VERSION = 1
+
+
+def pack(step: Step, seed: int, definition: str, dataset: str) -> dict[str, Any]:
+    """The state at a step, with what it belongs to. At most 1 KB of JSON."""
+    return {
+        "version": VERSION,
+        "definition": definition,
+        "dataset": dataset,
+        "seed": seed,
+        "epoch": step.epoch,
+        "row": step.row,
+        "totals": list(step.totals),
+    }
+
+
+def unpack(state: Mapping[str, Any], definition: str, dataset: str, rows: int, readers: int) -> tuple[Step, int]:
+    """The step and the seed of a state.
+
+    Raises:
+        StateError: it is no state, or belongs to another definition or data set.
+    """
+    missing = {"version", "definition", "dataset", "seed", "epoch", "row", "totals"} - set(state)
+    if missing or state["version"] != VERSION:
+        raise StateError(
+            "this is no state of an iterator",
+            given=f"without {', '.join(sorted(missing))}" if missing else f"version {state['version']}",
+            expected=f"what state() returned, version {VERSION}",
+        )
+    for what, mine in (("definition", definition), ("dataset", dataset)):
+        if state[what] != mine:
+            raise StateError(
+                f"the state belongs to another {what}",
+                given=f"{state[what]} in the state",
+                expected=f"{mine} here",
+                fix=f"restore it into an iterator over the {what} that it was taken from",
+            )
+    if len(state["totals"]) != readers:
+        raise StateError("the state has another number of readers", given=len(state["totals"]), expected=readers)
+    return Step(int(state["epoch"]), int(state["row"]), tuple(map(int, state["totals"])), rows), int(state["seed"])

@@ -1,0 +1,53 @@
+"""Counters and stage timers that any stage may feed, and `stats()` reads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What a stage has done so far: how often it ran, for how many samples, and how many seconds that took."""
+
+    calls: int = 0
+    samples: int = 0
+    seconds: float = 0.0
+
+
+class Meter:
+    """Adds up what the stages of one run report. May be fed from any thread.
+
+    >>> meter = Meter()
+    >>> meter.add("decode", seconds=0.5, samples=10)
+    >>> meter.add("decode", seconds=0.25, samples=10)
+    >>> meter.snapshot()["decode"]
+    Timing(calls=2, samples=20, seconds=0.75)
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stages: dict[str, Timing] = {}
+
+    def add(self, stage: str, *, seconds: float, samples: int = 0) -> None:
+        """Record one more call of `stage`."""
+        with self._lock:
+            so_far = self._stages.get(stage, Timing())
+            self._stages[stage] = Timing(so_far.calls + 1, so_far.samples + samples, so_far.seconds + seconds)
+
+    @contextmanager
+    def timed(self, stage: str, samples: int = 0) -> Generator[None]:
+        """Time the body of a `with` statement as one call of `stage`."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.add(stage, seconds=time.perf_counter() - start, samples=samples)
+
+    def snapshot(self) -> dict[str, Timing]:
+        """What has been recorded up to now, by stage."""
+        with self._lock:
+            return dict(self._stages)

@@ -1,0 +1,175 @@
+"""Arithmetic, comparisons and bit operations between values, as Python's operators spell them.
+
+Types and results are DALI's: Python numbers count as int32 and float32, ``u8 + u8`` wraps, ``u8 + i8`` is int16,
+``/`` of integers is float32, ``//`` of integers cuts towards zero and is plain division for floats, ``%`` has the sign
+of the dividend. A division of integers by zero gives 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock.data.spec import Shape, Spec
+from penstock.errors import DefinitionError
+from penstock.graph.operator import BatchContext, BatchKernel, Operator
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply
+
+DType = np.dtype[Any]
+
+
+def _divide(xp: Any, a: Any, b: Any) -> Any:
+    if a.dtype.kind not in "iu":
+        return a / b
+    zero = b == 0
+    safe = xp.where(zero, xp.ones((), b.dtype), b)
+    quotient = a // safe
+    if a.dtype.kind == "i":
+        quotient = quotient + ((a - quotient * safe != 0) & ((a < 0) != (safe < 0))).astype(a.dtype)
+    return xp.where(zero, xp.zeros((), a.dtype), quotient)
+
+
+def _remainder(xp: Any, a: Any, b: Any) -> Any:
+    if a.dtype.kind not in "iu":
+        return xp.fmod(a, b)
+    return xp.where(b == 0, xp.zeros((), a.dtype), a - _divide(xp, a, b) * b)
+
+
+def _power(xp: Any, a: Any, b: Any) -> Any:
+    if a.dtype.kind != "i":
+        return xp.power(a, b)
+    one, zero = xp.ones((), a.dtype), xp.zeros((), a.dtype)
+    inverse = xp.where(a == 1, one, xp.where(a == -1, one - (b & one) * 2, zero))  # 1 / a, cut towards zero
+    return xp.where(b < 0, inverse, xp.power(a, xp.maximum(b, zero)))
+
+
+_BINARY: Mapping[str, Callable[[Any, Any, Any], Any]] = {
+    "add": lambda _xp, a, b: a + b,
+    "sub": lambda _xp, a, b: a - b,
+    "mul": lambda _xp, a, b: a * b,
+    "truediv": lambda _xp, a, b: a / b,
+    "floordiv": _divide,
+    "mod": _remainder,
+    "pow": _power,
+    "and": lambda _xp, a, b: a & b,
+    "or": lambda _xp, a, b: a | b,
+    "xor": lambda _xp, a, b: a ^ b,
+    "lshift": lambda _xp, a, b: a << b,
+    "rshift": lambda _xp, a, b: a >> b,
+    "eq": lambda _xp, a, b: a == b,
+    "ne": lambda _xp, a, b: a != b,
+    "lt": lambda _xp, a, b: a < b,
+    "le": lambda _xp, a, b: a <= b,
+    "gt": lambda _xp, a, b: a > b,
+    "ge": lambda _xp, a, b: a >= b,
+}
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+_BITWISE = ("and", "or", "xor", "lshift", "rshift")
+_NOT_FOR_BOOLS = ("add", "sub", "floordiv", "mod", "pow")
+
+_UNARY: Mapping[str, Callable[[Any, Any], Any]] = {
+    "neg": lambda _xp, a: -a,
+    "abs": lambda xp, a: xp.abs(a),
+    "invert": lambda _xp, a: ~a,
+}
+
+
+def promote(a: DType, b: DType) -> DType:
+    """The type in which two operands are combined.
+
+    >>> promote(np.dtype("uint8"), np.dtype("int8")), promote(np.dtype("int64"), np.dtype("float32"))
+    (dtype('int16'), dtype('float32'))
+    """
+    if a == b:
+        return a
+    ranks = [0 if t.kind == "b" else 1 if t.kind in "iu" else 2 for t in (a, b)]  # kind of bfloat16 is "V"
+    if ranks[0] != ranks[1]:
+        return a if ranks[0] > ranks[1] else b
+    if ranks[0] == 2 and a.itemsize == b.itemsize:
+        return np.dtype(np.float32)  # float16 and bfloat16
+    if ranks[0] == 2 or a.kind == b.kind:
+        return max(a, b, key=lambda t: t.itemsize)
+    signed, unsigned = (a, b) if a.kind == "i" else (b, a)
+    return np.dtype(f"i{max(signed.itemsize, min(2 * unsigned.itemsize, 8))}")
+
+
+@dataclass(frozen=True)
+class Binary(Operator, BatchKernel):
+    """Two values combined element by element; shapes broadcast as in NumPy."""
+
+    symbol: str
+
+    def infer(self, left: Spec, right: Spec) -> Spec:
+        """The broadcast shape in the combined type."""
+        common = self._common(left.dtype, right.dtype)
+        given = f"{left.dtype} {self.symbol} {right.dtype}"
+        if common.kind == "b" and self.symbol in _NOT_FOR_BOOLS:
+            raise DefinitionError("truth values do not add up", given=given, fix="fn.cast one of them to types.INT32")
+        if common.kind not in "biu" and self.symbol in _BITWISE:
+            raise DefinitionError("bit operations work on integers and truth values", given=given)
+        layout = max(left, right, key=lambda spec: (len(spec.shape), bool(spec.layout))).layout
+        shape = _broadcast(left.shape, right.shape)
+        return Spec(np.dtype(np.bool_) if self.symbol in _COMPARISONS else common, shape, layout)
+
+    def _common(self, left: DType, right: DType) -> DType:
+        common = promote(left, right)
+        return np.dtype(np.float32) if self.symbol == "truediv" and common.kind in "biu" else common
+
+    def batch(self, context: BatchContext, left: Any, right: Any) -> Any:
+        """The combined batch."""
+        common = self._common(left.dtype, right.dtype)
+        rank = max(left.ndim, right.ndim)
+        a, b = (_raise_rank(value, rank).astype(common) for value in (left, right))
+        return _BINARY[self.symbol](context.xp, a, b)
+
+
+@dataclass(frozen=True)
+class Unary(Operator, BatchKernel):
+    """A value changed element by element."""
+
+    symbol: str
+
+    def infer(self, value: Spec) -> Spec:
+        """The input's."""
+        if self.symbol == "invert" and value.dtype.kind not in "biu":
+            raise DefinitionError("~ works on integers and truth values", given=value)
+        if self.symbol == "neg" and value.dtype.kind == "b":
+            raise DefinitionError("a truth value has no negative", given=value, fix="~value")
+        return value
+
+    def batch(self, context: BatchContext, value: Any) -> Any:
+        """The changed batch."""
+        return _UNARY[self.symbol](context.xp, value)
+
+
+def _broadcast(left: Shape, right: Shape) -> Shape:
+    rank = max(len(left), len(right))
+    pairs = zip((1,) * (rank - len(left)) + left, (1,) * (rank - len(right)) + right, strict=True)
+    shape: list[int | None] = []
+    for a, b in pairs:
+        if a is not None and b is not None and a != b and 1 not in (a, b):
+            raise DefinitionError(
+                "the shapes do not fit each other", given=f"{left} and {right}", expected="equal or 1"
+            )
+        shape.append(b if a == 1 else a if b == 1 or b is None else b)
+    return tuple(shape)
+
+
+def _raise_rank(value: Any, rank: int) -> Any:
+    return value.reshape(value.shape[:1] + (1,) * (rank - value.ndim) + value.shape[1:])
+
+
+def _define(kind: Binary | Unary) -> None:
+    @operator(f"arithmetic.{kind.symbol}")
+    def apply_to(*operands: DataNode) -> DataNode:  # pyright: ignore[reportUnusedFunction]  # it is registered
+        return apply(kind, *operands)
+
+
+for _symbol in _BINARY:
+    _define(Binary(_symbol))
+for _symbol in _UNARY:
+    _define(Unary(_symbol))

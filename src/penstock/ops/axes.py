@@ -1,0 +1,50 @@
+"""What operators on images need to know of layouts: which axis is which."""
+
+from __future__ import annotations
+
+from penstock.data.spec import Spec
+from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.graph.trace import as_value
+
+SPATIAL = "DHW"
+"""The axes of an image or volume in which it has an extent in space, outermost first."""
+
+
+def image_layout(images: object, kind: str) -> str:
+    """The layout of an input that must be an image, a volume or a sequence of such.
+
+    A value of rank 3 without a layout counts as HWC, as in DALI.
+
+    Raises:
+        DefinitionError: it has no height and width.
+    """
+    spec = as_value(images).spec
+    layout = spec.layout or {3: "HWC", 4: "DHWC"}.get(len(spec.shape), "")
+    if "H" not in layout or "W" not in layout:
+        raise DefinitionError(
+            f"fn.{kind} works on images",
+            given=f"a value of {len(spec.shape)} axes"
+            + (f", layout {spec.layout!r}" if spec.layout else ", no layout"),
+            expected="a layout with H and W, such as HWC",
+            fix="decode first (fn.decoders.image), or name the axes with fn.reshape(x, layout='HWC')",
+        )
+    return layout
+
+
+def check_layout(layout: str | None, spec: Spec, ndim: int, what: str) -> str:
+    """A layout that the user gave for a value of `ndim` axes.
+
+    Raises:
+        DefinitionError: it names another number of axes, or one twice.
+    """
+    if layout is None:
+        return spec.layout if len(spec.shape) == ndim else ""
+    if not isinstance(layout, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # users are not type-checked
+        raise ArgumentTypeError(f"{what}: a layout is a text", given=repr(layout), expected='such as "HWC"')
+    if layout and (len(layout) != ndim or len(set(layout)) != ndim):
+        raise DefinitionError(
+            f"{what}: a layout names each axis once",
+            given=repr(layout),
+            expected=f"{ndim} different letters, or ''",
+        )
+    return layout

@@ -1,0 +1,50 @@
+"""copy: the same value; where `.gpu()` and `.cpu()` leave their wish."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+from penstock.data.spec import Spec
+from penstock.graph.operator import BatchContext, Common, Operator, View
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply
+
+
+@dataclass(frozen=True)
+class Copy(Operator, View):
+    """The identity."""
+
+    def infer(self, value: Spec) -> Spec:
+        """The input's."""
+        return value
+
+    def batch(self, context: BatchContext, values: Any) -> Any:
+        """The input."""
+        return values
+
+
+@operator("copy")
+def copy(data: DataNode, **common: Unpack[Common]) -> DataNode:
+    """The same value, with the wish that what follows runs on `device`.
+
+    `node.gpu()` and `node.cpu()` are short for it. Nothing is moved by it: the planner decides where each value lives.
+
+    Args:
+        data: any value.
+        **common: `device` is the wish, "gpu" or "cpu".
+
+    Returns:
+        The value: same shape, dtype and layout.
+
+    Example:
+        >>> import penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     numbers = fn.readers.arrays([[1], [2]])
+        ...     pipeline.set_outputs(fn.copy(numbers, device="gpu"))
+        >>> pipeline.run()[0].as_array().tolist()
+        [[1], [2]]
+    """
+    return apply(Copy(), data, common=common)

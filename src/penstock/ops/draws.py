@@ -1,0 +1,44 @@
+"""From random words to numbers, and the shapes of what is drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import DefinitionError
+from penstock.graph.trace import DataNode
+
+
+def fractions(words: Any) -> Any:
+    """Random words as float32 in [0, 1), multiples of 2**-24: exact, so the same under NumPy and XLA."""
+    return (words >> np.uint32(8)).astype(np.float32) * np.float32(2**-24)
+
+
+def volume(shape: tuple[int, ...]) -> int:
+    """How many numbers a shape holds."""
+    return math.prod(shape)
+
+
+def drawn_shape(
+    like: DataNode | None, shape: int | Sequence[int] | None, kind: str
+) -> tuple[tuple[DataNode, ...], tuple[int, ...]]:
+    """The inputs of a random operator and the shape of its samples.
+
+    Raises:
+        DefinitionError: the shape is given twice, or cannot be known.
+    """
+    if like is not None and shape is not None:
+        raise DefinitionError(f"fn.{kind}: the shape is given twice", fix="shape= or a first input, not both")
+    if isinstance(shape, DataNode) or (like is not None and not like.spec.dense):
+        raise DefinitionError(
+            f"fn.{kind}: the shape must be known before there is data", given=like.spec if like else shape
+        )
+    if like is not None:
+        return (like,), like.spec.sizes
+    sizes = () if shape is None else tuple(np.atleast_1d(np.asarray(shape)).tolist())
+    if not all(isinstance(size, int) and size > 0 for size in sizes):
+        raise DefinitionError(f"fn.{kind}: a shape has positive whole extents", given=shape)
+    return (), sizes

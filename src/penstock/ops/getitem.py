@@ -1,0 +1,175 @@
+"""Indexing: parts of a value, as Python's brackets spell them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from penstock.data.source import Array
+from penstock.data.spec import Spec
+from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.graph.operator import BatchContext, BatchKernel, Operator, SampleContext, SampleKernel
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply
+from penstock.types import NewAxis
+
+
+@dataclass(frozen=True)
+class At:
+    """One number along an axis: a constant, or the name of the argument that holds it."""
+
+    index: int | str
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A slice along an axis; its limits are constants or names of arguments."""
+
+    start: int | str | None = None
+    stop: int | str | None = None
+    step: int | None = None
+
+
+Item = At | Cut | NewAxis
+
+
+@dataclass(frozen=True)
+class Index(Operator, SampleKernel, BatchKernel):
+    """One item per axis, and new axes in between."""
+
+    items: tuple[Item, ...]
+
+    def infer(self, value: Spec, **arguments: Spec) -> Spec:
+        """The shape that is left."""
+        if self._axes > len(value.shape):
+            raise DefinitionError("too many indices", given=f"{self._axes} for a value of shape {value.shape}")
+        for name, spec in arguments.items():
+            if spec.dtype.kind not in "iu" or spec.shape not in ((), (1,)):
+                raise DefinitionError("an index is one whole number per sample", given=f"{name}: {spec}")
+        extents = iter(enumerate(value.shape))
+        shape: list[int | None] = []
+        layout = ""
+        named = bool(value.layout)
+        for item in (*self.items, *(Cut() for _ in range(len(value.shape) - self._axes))):
+            if isinstance(item, NewAxis):
+                shape.append(1)
+                layout += item.layout
+                named = named and bool(item.layout)
+                continue
+            axis, extent = next(extents)
+            if isinstance(item, Cut):
+                shape.append(_cut_extent(item, extent))
+                layout += value.layout[axis : axis + 1]
+            elif isinstance(item.index, int) and extent is not None and not -extent <= item.index < extent:
+                raise DefinitionError("the index lies outside", given=f"{item.index} along an axis of {extent}")
+        return Spec(value.dtype, tuple(shape), layout if named else "")
+
+    @property
+    def _axes(self) -> int:
+        return sum(not isinstance(item, NewAxis) for item in self.items)
+
+    def sample(self, context: SampleContext, value: Array, **arguments: Any) -> Array:
+        """The part of one sample."""
+        return value[tuple(_python_index(item, arguments) for item in self.items)]
+
+    def batch(self, context: BatchContext, value: Any, **arguments: Any) -> Any:
+        """The part of each row. Only single numbers can differ from row to row."""
+        xp, axis = context.xp, 1
+        for item in self.items:
+            if isinstance(item, At) and isinstance(item.index, str):
+                value = _take(xp, value, arguments[item.index], axis)
+                axis += 1
+            elif not isinstance(item, NewAxis):
+                axis += 1
+        static = (Cut() if isinstance(i, At) and isinstance(i.index, str) else i for i in self.items)
+        value = value[(slice(None), *(_python_index(item, {}) for item in static))]
+        left = [item for item in self.items if not (isinstance(item, At) and isinstance(item.index, int))]
+        taken = {axis for axis, item in enumerate(left, start=1) if isinstance(item, At)}
+        return value.reshape(tuple(extent for axis, extent in enumerate(value.shape) if axis not in taken))
+
+
+def _take(xp: Any, value: Any, index: Any, axis: int) -> Any:
+    """One entry per row along an axis, which stays with extent 1."""
+    extent = value.shape[axis]
+    flat = index.reshape(-1).astype(np.int32)
+    if xp is np and ((flat < -extent) | (flat >= extent)).any():
+        raise IndexError(f"index {flat.tolist()} along an axis of {extent}")
+    flat = xp.clip(xp.where(flat < 0, flat + np.int32(extent), flat), 0, extent - 1)
+    return xp.take_along_axis(value, flat.reshape(-1, *(1,) * (value.ndim - 1)), axis=axis)
+
+
+def _cut_extent(cut: Cut, extent: int | None) -> int | None:
+    if extent is None or isinstance(cut.start, str) or isinstance(cut.stop, str):
+        return extent if cut == Cut() else None
+    return len(range(*slice(cut.start, cut.stop, cut.step).indices(extent)))
+
+
+def _python_index(item: Item, arguments: Mapping[str, Any]) -> Any:
+    def number(limit: int | str | None) -> int | None:
+        return int(np.asarray(arguments[limit]).item()) if isinstance(limit, str) else limit
+
+    match item:
+        case NewAxis():
+            return None
+        case At():
+            return number(item.index)
+        case Cut():
+            return slice(number(item.start), number(item.stop), item.step)
+
+
+@operator("getitem")
+def getitem(value: DataNode, *indices: Any) -> DataNode:
+    """The part of a value that brackets pick: ``value[indices]``.
+
+    Args:
+        value: any shape, any dtype.
+        *indices: per axis a whole number, a slice, or a node with one number per sample; `penstock.newaxis` adds an
+            axis; None keeps an axis whole, as in DALI. Negative numbers count from the end.
+
+    Returns:
+        The part. The letters of the layout go with their axes.
+
+    Raises:
+        DefinitionError: too many indices, or one outside.
+        ArgumentTypeError: something else in the brackets.
+
+    Example:
+        >>> import penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     pairs = fn.readers.arrays([[1, 2], [3, 4]])
+        ...     pipeline.set_outputs(pairs[0], pairs[::-1])
+        >>> [output.as_array().tolist() for output in pipeline.run()]
+        [[1, 3], [[2, 1], [4, 3]]]
+    """
+    arguments: dict[str, Any] = {}
+
+    def number(index: Any) -> Any:
+        if isinstance(index, DataNode):
+            arguments[name := f"index{len(arguments)}"] = index
+            return name
+        if index is not None and not hasattr(index, "__index__"):
+            raise ArgumentTypeError("an index is a whole number", given=repr(index))
+        return None if index is None else int(index)
+
+    items: list[Item] = []
+    for index in indices:
+        match index:
+            case slice():
+                cut = cast(Any, index)
+                if isinstance(cut.step, DataNode) or cut.step == 0:
+                    raise ArgumentTypeError("the step of a slice is a constant, not 0", given=repr(cut.step))
+                items.append(Cut(number(cut.start), number(cut.stop), cut.step))
+            case NewAxis():
+                items.append(index)
+            case None:
+                items.append(Cut())
+            case _ if index is Ellipsis:
+                raise DefinitionError("... in brackets is not supported", fix="write : for each axis")
+            case _:
+                items.append(At(number(index)))
+    return apply(Index(tuple(items)), value, **arguments)

@@ -1,0 +1,76 @@
+"""What all readers share: the order in which they read, and for which shard."""
+
+from __future__ import annotations
+
+from penstock.data.source import Source
+from penstock.errors import DefinitionError
+from penstock.graph.operator import Common, Reader, pick
+from penstock.graph.trace import DataNode, apply_many
+
+
+class LoaderArguments(Common, total=False):
+    """What every reader takes besides its data set.
+
+    random_shuffle: visit the samples of each epoch in an order of its own: a permutation of the whole data set, another
+    in every epoch. shuffle_after_epoch: the same here. seed, shuffle_after_epoch_seed: a seed for this reader alone;
+    readers with the same seed and length shuffle alike. shard_id, num_shards: which slice of every global batch this
+    reader reads. shard_mode: "global" for such slices; "contiguous" for a static part of the data set per shard, as
+    DALI has it. stick_to_shard: whether a contiguous shard stays the same from epoch to epoch. pad_last_batch: fill the
+    last batch with the last sample instead of the first ones.
+
+    Hints that can only change speed, and do nothing here: initial_fill (the shuffle is always over everything),
+    prefetch_queue_depth, read_ahead, dont_use_mmap, lazy_init, skip_cached_images, tensor_init_bytes.
+    """
+
+    random_shuffle: bool
+    shuffle_after_epoch: bool
+    shuffle_after_epoch_seed: int | None
+    seed: int
+    shard_id: int
+    num_shards: int
+    shard_mode: str
+    stick_to_shard: bool
+    pad_last_batch: bool
+    initial_fill: int
+    prefetch_queue_depth: int
+    read_ahead: bool
+    dont_use_mmap: bool
+    lazy_init: bool
+    skip_cached_images: bool
+    tensor_init_bytes: int
+
+
+def load(source: Source, arguments: LoaderArguments) -> tuple[DataNode, ...]:
+    """The nodes of a reader's values.
+
+    Raises:
+        DefinitionError: arguments that do not go together, more shards than samples.
+    """
+    shuffle = bool(arguments.get("random_shuffle", False))
+    reshuffle = bool(arguments.get("shuffle_after_epoch", False))
+    stick = bool(arguments.get("stick_to_shard", False))
+    if reshuffle and (shuffle or stick):
+        raise DefinitionError(
+            "shuffle_after_epoch excludes random_shuffle and stick_to_shard",
+            fix="random_shuffle=True alone does the same",
+        )
+    shard, shards = arguments.get("shard_id", 0), arguments.get("num_shards", 1)
+    if not 0 <= shard < shards:
+        raise DefinitionError("shard_id lies between 0 and num_shards - 1", given=f"shard {shard} of {shards}")
+    if shards > len(source):
+        raise DefinitionError("there are more shards than samples", given=f"{shards} shards for {len(source)} samples")
+    mode = arguments.get("shard_mode", "global")
+    if mode not in ("global", "contiguous"):
+        raise DefinitionError("no such shard_mode", given=repr(mode), expected='"global" or "contiguous"')
+    seed = arguments.get("shuffle_after_epoch_seed") if reshuffle else None
+    reader = Reader(
+        source=source,
+        shuffle=shuffle or reshuffle,
+        shard_id=shard,
+        num_shards=shards,
+        pad_last=bool(arguments.get("pad_last_batch", False)),
+        contiguous=mode == "contiguous",
+        stick=stick,
+    )
+    common = pick(Common, arguments)
+    return apply_many(reader, common=common, seed=arguments.get("seed", -1) if seed is None else seed)

@@ -1,0 +1,74 @@
+"""The plan as text: what runs where, on what, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from penstock.data.spec import Extent
+from penstock.graph.node import Node, Value
+from penstock.graph.operator import Reader
+from penstock.plan.place import Place
+from penstock.plan.plan import Plan
+from penstock.plan.stages import SampleStage
+
+
+def explain(plan: Plan, readers: Mapping[int, Sequence[Reader]]) -> str:
+    """A table of the nodes in the order of the definition, and what crosses to the device.
+
+    Args:
+        plan: the plan.
+        readers: as in `penstock.plan.merge.Program`.
+    """
+    target = plan.target
+    lines = [
+        f"plan of {plan.graph.name}: {len(plan.graph.nodes)} nodes, backend {target.platform}, "
+        f"placement {target.placement}"
+    ]
+    by_sample = {node for stage in plan.stages if isinstance(stage, SampleStage) for node in stage.nodes}
+    rows = [("", "node", "where", "how", "gives", "why")]
+    for number, node in enumerate(plan.graph.nodes):
+        placement = plan.placements[node]
+        how = "read" if isinstance(node.operator, Reader) else "sample" if node in by_sample else "batch"
+        gives = ", ".join(_describe(value) for value in node.values)
+        why = _reading(node, readers) if isinstance(node.operator, Reader) else placement.why
+        rows.append((str(number), str(node), placement.place.value, how, gives, why))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    lines += ["  " + "  ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in rows]
+    if plan.device:
+        crossing = ", ".join(f"{value} {value.spec}" for value in plan.crossing)
+        lines.append(f"  crosses to the device: {crossing or 'nothing'}; {_bytes(plan.crossing)} bytes a sample")
+    lines.append(f"  outputs: {', '.join(_output(plan, value) for value in plan.graph.outputs)}")
+    return "\n".join(lines)
+
+
+def _describe(value: Value) -> str:
+    sure = " (sample 0 showed it; checked)" if value.spec.extent is Extent.SAME else ""
+    return f"{value.spec}{sure}"
+
+
+def _reading(node: Node, readers: Mapping[int, Sequence[Reader]]) -> str:
+    parts = readers[node.serial]
+    reader = parts[0]
+    order = "shuffled in each epoch" if reader.shuffle else "in order"
+    if len(parts) > 1:
+        shards = "static parts, one per shard" if reader.contiguous else "local: each shard reads its own data"
+        return (
+            f"{sum(len(part.source) for part in {id(p.source): p for p in parts}.values())} samples, {order}; {shards}"
+        )
+    part = f"; shard {reader.shard_id} of {reader.num_shards}" if reader.num_shards > 1 else ""
+    return f"{len(reader.source)} samples, {order}{part}"
+
+
+def _bytes(values: Sequence[Value]) -> int:
+    total = 0
+    for value in values:
+        size = value.spec.dtype.itemsize
+        for extent in value.spec.sizes:
+            size *= extent
+        total += size
+    return total
+
+
+def _output(plan: Plan, value: Value) -> str:
+    place = Place.DEVICE if plan.on_device(value) else Place.HOST
+    return f"{value.spec} from the {place.value}"

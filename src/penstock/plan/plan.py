@@ -1,0 +1,115 @@
+"""The plan: what the host does, what it hands over, what the device does with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from penstock.data.spec import Extent
+from penstock.errors import DefinitionError, InternalError
+from penstock.graph.node import Graph, Node, Value
+from penstock.plan.place import Place, Placement, Target, place
+from penstock.plan.rows import Counters, Valid, row_node
+from penstock.plan.stages import Stage, stages
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where and when everything runs.
+
+    Args:
+        graph: the definition, with all specs that the data's first sample could tell.
+        target: what it was planned for.
+        placements: where each node runs, and why.
+        stages: the host's work, in order.
+        results: what the host hands over: outputs, values that cross to the device, row coordinates.
+        device: the nodes of the device program, in order.
+        counters: the result that random numbers on the device come from, if any are drawn there.
+        valid: the result that is the mask of the last batch, if one is asked for.
+    """
+
+    graph: Graph
+    target: Target
+    placements: Mapping[Node, Placement]
+    stages: tuple[Stage, ...]
+    results: tuple[Value, ...]
+    device: tuple[Node, ...]
+    counters: Value | None
+    valid: Value | None
+
+    @cached_property
+    def crossing(self) -> tuple[Value, ...]:
+        """The results that the device program computes from."""
+        used = {value for node in self.device for value in node.sources} | {self.counters}
+        return tuple(value for value in self.results if value in used)
+
+    def on_device(self, value: Value) -> bool:
+        """Whether a value is made by the device program."""
+        return value.node in self.placements and self.placements[value.node].place is Place.DEVICE
+
+
+def make_plan(graph: Graph, target: Target, *, dense_outputs: bool, mask: bool = False) -> Plan:
+    """Plan a resolved graph.
+
+    Args:
+        graph: the definition, after `penstock.plan.demand.resolve`.
+        target: the machine and the user's wish.
+        dense_outputs: whether outputs are delivered as arrays.
+        mask: whether a `valid` mask is delivered, too.
+
+    Raises:
+        DefinitionError: an output must be an array and cannot be.
+    """
+    for value in graph.outputs if dense_outputs else ():
+        _check_dense(value)
+    placements = place(graph, target)
+    host = [node for node in graph.nodes if placements[node].place is Place.HOST]
+    device = tuple(node for node in graph.nodes if placements[node].place is Place.DEVICE)
+    needed = dict.fromkeys(value for value in graph.outputs if value.node in host)
+    needed |= dict.fromkeys(value for node in device for value in node.sources if value.node in host)
+    crosses = any(value.node in host for node in device for value in node.sources)
+    draws = any(node.operator.words for node in device)
+    counted = draws or (bool(device) and not crosses)  # a device program learns the number of rows from its inputs
+    counters = row_node(Counters(), "counters").values[0] if counted else None
+    valid = row_node(Valid(), "valid").values[0] if mask else None
+    extra = [value for value in (counters, valid) if value is not None]
+    results = (*needed, *extra)
+    plan = Plan(graph, target, placements, stages([*host, *(v.node for v in extra)]), results, device, counters, valid)
+    verify(plan)
+    return plan
+
+
+def _check_dense(value: Value) -> None:
+    if value.spec.extent is not Extent.RAGGED:
+        return
+    error = DefinitionError(
+        f"the output {value} is ragged: its samples differ in shape, so a batch of them is no array",
+        given=value.spec,
+        fix=dense_fix(value),
+    )
+    error.where = value.node.where
+    raise error
+
+
+def dense_fix(value: Value) -> str:
+    """What would give the samples of a value one shape."""
+    if len(value.spec.shape) == 1:
+        return "decode it (fn.decoders.image) if it is an encoded image, or fn.pad it"
+    return "give the samples one shape, as fn.resize(..., size=(height, width)) or a crop does"
+
+
+def verify(plan: Plan) -> None:
+    """Check what every later stage relies on.
+
+    Raises:
+        InternalError: a pass made a plan that cannot run.
+    """
+    for node in plan.graph.nodes:
+        for value in node.sources:
+            if plan.on_device(value) and not plan.on_device(node.values[0]):
+                raise InternalError(f"{node} on the host needs {value} from the device")
+    for node in plan.device:
+        for value in (*node.sources, *node.values):
+            if not value.spec.dense:
+                raise InternalError(f"{value} is ragged and on the device", given=value.spec)

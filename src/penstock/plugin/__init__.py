@@ -1,0 +1,1 @@
+"""Other libraries' names for the same things: tables and delegation, no logic."""

@@ -1,0 +1,3 @@
+"""DALI's `nvidia.dali.plugin.base_iterator`."""
+
+from penstock.types import LastBatchPolicy as LastBatchPolicy

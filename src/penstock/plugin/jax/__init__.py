@@ -1,0 +1,4 @@
+"""DALI's `nvidia.dali.plugin.jax`."""
+
+from penstock.iterate import DALIGenericIterator as DALIGenericIterator
+from penstock.iterate import data_iterator as data_iterator

@@ -1,0 +1,273 @@
+"""How a batch lies on devices.
+
+A layout says which rows of the global batch this process computes, hands their buffers to JAX, and compiles the device
+program. Nothing here waits for a device, and nothing writes to a buffer that was handed over.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+from penstock.data.order import Indices
+from penstock.data.source import Array
+from penstock.data.spec import Spec
+from penstock.errors import UsageError
+
+Compute = Callable[..., tuple[Any, ...]]
+"""A device program: from arrays with a leading axis of rows to as many outputs of the same kind."""
+
+
+class Layout(ABC):
+    """How the rows of a batch are spread over devices.
+
+    Attributes:
+        blocks: into how many blocks of rows the batch is cut, over all processes.
+        shards: the numbers of those that this process computes, ascending.
+        platform: JAX's name of the kind of device.
+    """
+
+    blocks: int
+    shards: tuple[int, ...]
+    platform: str
+
+    def lanes(self, rows: int) -> Indices:
+        """The numbers of the rows that this process computes, in the order in which its buffers hold them."""
+        return _lanes(rows, self.blocks, self.shards)
+
+    def check_rows(self, rows: int, what: str) -> None:
+        """Check that a batch of `rows` rows can be cut evenly.
+
+        Raises:
+            UsageError: it cannot; the message has the nearest sizes that can.
+        """
+        if rows % self.blocks or not rows:
+            below, above = rows - rows % self.blocks, rows + -rows % self.blocks or self.blocks
+            valid = f"{below} or {above}" if below else f"{above}"
+            raise UsageError(f"{what} is cut into {self.blocks} equal parts", given=f"{rows} rows", expected=valid)
+
+    def check_outputs(self, specs: Sequence[Spec], names: Sequence[str], rows: int) -> None:  # noqa: B027
+        """Check that the outputs can lie as they should, before any data is read.
+
+        Raises:
+            UsageError: an output has too few axes, or one that cannot be cut.
+        """
+
+    @abstractmethod
+    def put_output(self, number: int, column: Array) -> jax.Array:
+        """An output that the host computed, as the user receives it."""
+
+    @abstractmethod
+    def put_rows(self, column: Array) -> jax.Array:
+        """A value with a leading axis of rows, as the device program takes it."""
+
+    @abstractmethod
+    def put_mask(self, column: Array) -> jax.Array:
+        """A mask of the rows, as the user receives it."""
+
+    @abstractmethod
+    def compile(self, compute: Compute, numbers: Sequence[int]) -> Compute:
+        """A device program over all devices, whose outputs are those with `numbers`, as the user receives them."""
+
+
+@lru_cache(maxsize=64)
+def _lanes(rows: int, blocks: int, shards: tuple[int, ...]) -> Indices:
+    size = rows // blocks
+    lanes = np.concatenate([np.arange(shard * size, (shard + 1) * size) for shard in shards])
+    lanes.flags.writeable = False
+    return lanes
+
+
+class SingleDevice(Layout):
+    """Whole batches on JAX's default device, uncommitted: JAX moves them to where a computation needs them."""
+
+    blocks = 1
+    shards = (0,)
+
+    def __init__(self) -> None:
+        self.platform = jax.default_backend()
+
+    def put_output(self, number: int, column: Array) -> jax.Array:
+        """The column, on the default device."""
+        return jax.device_put(column)
+
+    def put_rows(self, column: Array) -> jax.Array:
+        """The column, on the default device."""
+        return jax.device_put(column)
+
+    def put_mask(self, column: Array) -> jax.Array:
+        """The mask, on the default device."""
+        return jax.device_put(column)
+
+    def compile(self, compute: Compute, numbers: Sequence[int]) -> Compute:
+        """The program under `jax.jit`."""
+        return _outside_meshes(jax.jit(compute), Mesh(np.empty((), object), ()))
+
+
+class Sharded(Layout):
+    """Global arrays, laid out by a `NamedSharding` for each output.
+
+    Args:
+        shardings: one per output. The first entry of its spec says along which axes of the mesh the batch is cut; none
+            means that every device holds all rows.
+
+    Raises:
+        UsageError: a sharding is no NamedSharding, or they do not fit each other.
+    """
+
+    def __init__(self, shardings: Sequence[NamedSharding]) -> None:
+        self._shardings = tuple(shardings)
+        parts = [_parts(sharding) for sharding in shardings]
+        self.blocks = max(parts)
+        if any(self.blocks % part for part in parts):
+            raise UsageError("the outputs cut the batch into parts that do not nest", given=f"{parts} parts")
+        if len({frozenset(sharding.device_set) for sharding in self._shardings}) > 1:
+            raise UsageError(
+                "the outputs lie on different sets of devices", fix="use one set of devices for all outputs"
+            )
+        finest = self._shardings[parts.index(self.blocks)]
+        self._mesh = _auto(finest.mesh)
+        self._rows = NamedSharding(self._mesh, PartitionSpec(*finest.spec[:1]))
+        self._mask = NamedSharding(finest.mesh, PartitionSpec(*finest.spec[:1]))
+        held = (index for index in self._rows.addressable_devices_indices_map((self.blocks,)).values() if index)
+        self.shards = tuple(sorted({block for (rows,) in held for block in range(*rows.indices(self.blocks))}))
+        self.platform = next(iter(finest.device_set)).platform
+
+    def check_outputs(self, specs: Sequence[Spec], names: Sequence[str], rows: int) -> None:
+        """Check ranks, and the axes behind the first that a spec cuts."""
+        for spec, name, sharding in zip(specs, names, self._shardings, strict=True):
+            shape = (rows, *spec.sizes)
+            try:
+                sharding.shard_shape(shape)
+            except ValueError as error:
+                raise UsageError(
+                    f"the sharding of output {name!r} does not fit it: {error}",
+                    given=f"{sharding.spec} on {dict(sharding.mesh.shape)} for shape {shape}",
+                    fix="shorten the spec to P(batch axis), or choose a shape that the mesh divides",
+                ) from None
+
+    def put_output(self, number: int, column: Array) -> jax.Array:
+        """The global array of which this process holds `column`'s rows."""
+        return self._assemble(column, self._shardings[number])
+
+    def put_rows(self, column: Array) -> jax.Array:
+        """The global array, cut along its rows only, on a mesh whose axes are all Auto."""
+        return self._assemble(column, self._rows)
+
+    def put_mask(self, column: Array) -> jax.Array:
+        """The global mask."""
+        return self._assemble(column, self._mask)
+
+    def _assemble(self, column: Array, sharding: NamedSharding) -> jax.Array:
+        rows = len(column) // len(self.shards) * self.blocks
+        lanes = self.lanes(rows)
+
+        def piece(index: Any) -> Array:
+            start, stop, _ = index[0].indices(rows)
+            first = int(np.searchsorted(lanes, start))
+            return column[(slice(first, first + stop - start), *index[1:])]
+
+        return jax.make_array_from_callback((rows, *column.shape[1:]), sharding, piece)
+
+    def compile(self, compute: Compute, numbers: Sequence[int]) -> Compute:
+        """The program under `jax.jit`, on Auto axes; its outputs then get the user's own shardings."""
+        wanted = [self._shardings[number] for number in numbers]
+        inner = tuple(NamedSharding(_auto(sharding.mesh), sharding.spec) for sharding in wanted)
+        program = _outside_meshes(jax.jit(compute, out_shardings=inner), self._mesh)
+
+        def run(*arrays: jax.Array) -> tuple[jax.Array, ...]:
+            return tuple(map(_relabel, program(*arrays), wanted))
+
+        return run
+
+
+class Stacked(Layout):
+    """The layout of `jax.pmap`: a leading axis of blocks, and each block's own rows behind it.
+
+    Args:
+        devices: local devices, one per block, in the order of the leading axis; or one for all blocks.
+        blocks: how many blocks there are.
+
+    Raises:
+        UsageError: a device stands twice, or belongs to another process.
+    """
+
+    def __init__(self, devices: Sequence[Any], blocks: int) -> None:
+        if len(set(devices)) != len(devices) or len(devices) not in (1, blocks):
+            raise UsageError("devices must be distinct", given=list(devices), fix="jax.local_devices()")
+        if any(device.process_index != jax.process_index() for device in devices):
+            raise UsageError(
+                "devices= gives the layout of jax.pmap, which one process makes for its own devices",
+                given=f"{len(devices)} devices of several processes",
+                fix="use sharding= for a job of several processes",
+            )
+        self.blocks = blocks
+        self.shards = tuple(range(blocks))
+        self.platform = devices[0].platform
+        self._mesh = Mesh(np.array(devices), ("device",), axis_types=(AxisType.Auto,))
+        self._sharding = NamedSharding(self._mesh, PartitionSpec("device"))
+
+    def put_output(self, number: int, column: Array) -> jax.Array:
+        """The column as `(blocks, rows of a block, ...)`."""
+        return self.put_rows(column.reshape(self.blocks, -1, *column.shape[1:]))
+
+    def put_rows(self, column: Array) -> jax.Array:
+        """The column, cut along its first axis."""
+        return jax.make_array_from_callback(column.shape, self._sharding, lambda index: column[index])
+
+    def put_mask(self, column: Array) -> jax.Array:
+        """The mask as `(blocks, rows of a block)`."""
+        return self.put_output(0, column)
+
+    def compile(self, compute: Compute, numbers: Sequence[int]) -> Compute:
+        """The program under `jax.jit`, its outputs cut at their block boundaries."""
+
+        def stacked(*arrays: jax.Array) -> tuple[jax.Array, ...]:
+            return tuple(output.reshape(self.blocks, -1, *output.shape[1:]) for output in compute(*arrays))
+
+        return _outside_meshes(jax.jit(stacked, out_shardings=self._sharding), self._mesh)
+
+
+def _parts(sharding: Any) -> int:
+    """Into how many parts a sharding cuts the first axis."""
+    if not isinstance(sharding, NamedSharding) or not isinstance(sharding.mesh, Mesh):
+        raise UsageError(
+            "sharding must be a jax.sharding.NamedSharding over a Mesh of devices",
+            given=f"{sharding!r} of type {type(sharding).__name__}",
+            fix='NamedSharding(Mesh(jax.devices(), ("batch",)), PartitionSpec("batch"))',
+        )
+    first = sharding.spec[0] if len(sharding.spec) else None
+    axes = first if isinstance(first, tuple) else () if first is None else (first,)
+    if PartitionSpec.UNCONSTRAINED in axes:
+        raise UsageError("the first entry of the spec leaves the batch unconstrained", given=sharding.spec)
+    return math.prod(sharding.mesh.shape[axis] for axis in axes)
+
+
+def _auto(mesh: Any) -> Mesh:
+    """The same devices under the same names, with axes that let XLA choose: operators know nothing of shardings."""
+    return Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,) * len(mesh.axis_names))
+
+
+def _relabel(array: jax.Array, sharding: NamedSharding) -> jax.Array:
+    """The same buffers under the user's own mesh, whose axes may be Explicit. Copies nothing."""
+    if array.sharding == sharding:
+        return array
+    shards = [shard.data for shard in array.addressable_shards]
+    return jax.make_array_from_single_device_arrays(array.shape, sharding, shards)
+
+
+def _outside_meshes(program: Compute, mesh: Mesh) -> Compute:
+    """The program, called as if no mesh were set around it: a user's `jax.set_mesh` is not meant for ours."""
+
+    def run(*arrays: jax.Array) -> tuple[jax.Array, ...]:
+        with jax.set_mesh(mesh):
+            return program(*arrays)
+
+    return run
