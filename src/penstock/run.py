@@ -7,15 +7,17 @@ from collections.abc import Callable, Mapping
 import jax
 import numpy as np
 
+from penstock.data.schedule import Step
 from penstock.data.source import Array, Column
 from penstock.device.program import DeviceProgram
-from penstock.graph.node import Node
+from penstock.graph.node import Node, Value
 from penstock.host.feed import Feed
 from penstock.host.pool import Pool
 from penstock.host.program import HostProgram
-from penstock.host.reading import Reading, Step
+from penstock.host.reading import Reading
 from penstock.meter import Meter
 from penstock.plan.plan import Plan
+from penstock.transfer.backlog import Backlog
 from penstock.transfer.layout import Layout
 
 
@@ -32,6 +34,7 @@ class Run:
         depth: how many host batches are begun ahead.
         after: the step that follows another.
         meter: what the stages report to.
+        narrow: whether 64-bit values are handed over as JAX would make them; else as they are.
     """
 
     def __init__(
@@ -45,16 +48,19 @@ class Run:
         depth: int,
         after: Callable[[Step], Step],
         meter: Meter,
+        *,
+        narrow: bool,
     ) -> None:
         self.plan = plan
         self._layout = layout
         self._meter = meter
+        self._backlog = Backlog(layout.devices)
         self._device = DeviceProgram(plan, seed, layout) if plan.device else None
-        dtypes = [jax.dtypes.canonicalize_dtype(value.spec.dtype) for value in plan.results]
+        dtypes = [value.spec.dtype for value in plan.results]
         self._feed = Feed(
             HostProgram(plan, readings, lead, seed, meter),
             layout.lanes,
-            [np.dtype(dtype) for dtype in dtypes],
+            [np.dtype(jax.dtypes.canonicalize_dtype(dtype)) if narrow else dtype for dtype in dtypes],
             pool,
             depth,
             after,
@@ -66,13 +72,11 @@ class Run:
         Raises:
             SampleError: a sample of the batch is bad.
         """
-        columns = self.columns(step)
+        hosted = self.hosted(step)
+        with self._meter.timed("wait for emulated devices", step.rows):
+            self._backlog.settle()
         with self._meter.timed("transfer and dispatch", step.rows):
-            hosted = dict(zip(self.plan.results, columns, strict=True))
-            made: dict[int, jax.Array] = {}
-            if self._device is not None:
-                crossing = [self._layout.put_rows(_dense(hosted[value])) for value in self.plan.crossing]
-                made = dict(zip(self._device.numbers, self._device(crossing), strict=True))
+            made = self.made(hosted)
             outputs = [
                 made[number] if number in made else self._layout.put_output(number, _dense(hosted[value]))
                 for number, value in enumerate(self.plan.graph.outputs)
@@ -81,10 +85,17 @@ class Run:
                 outputs.append(self._layout.put_mask(_dense(hosted[self.plan.valid])))
             return tuple(outputs)
 
-    def columns(self, step: Step) -> tuple[Column, ...]:
-        """What the host hands over for a batch, in the order of the plan's results."""
+    def hosted(self, step: Step) -> dict[Value, Column]:
+        """What the host hands over for a batch: the plan's results."""
         with self._meter.timed("wait for the host", step.rows):
-            return self._feed.take(step)
+            return dict(zip(self.plan.results, self._feed.take(step), strict=True))
+
+    def made(self, hosted: Mapping[Value, Column]) -> dict[int, jax.Array]:
+        """The outputs that the device program makes of it, by number. Dispatches on the caller's thread."""
+        if self._device is None:
+            return {}
+        crossing = [self._layout.put_rows(_dense(hosted[value])) for value in self.plan.crossing]
+        return dict(zip(self._device.numbers, self._device(crossing), strict=True))
 
     def close(self) -> None:
         """End the threads and forget what was prepared. The run may be used again."""

@@ -1,1 +1,21 @@
 """The `penstock` command."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from penstock.cli import plan
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code.
+
+    Args:
+        arguments: what follows the command's name; None takes the process's.
+    """
+    parser = argparse.ArgumentParser(prog="penstock", description="Image pipelines that feed JAX.")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    plan.add_to(commands)
+    parsed = parser.parse_args(arguments)
+    return parsed.run(parsed)

@@ -35,12 +35,12 @@ from typing import Any
 import numpy as np
 
 from penstock.data.order import Indices
+from penstock.data.schedule import Step
 from penstock.data.source import Array, Column
 from penstock.data.spec import Spec
 from penstock.host.buffers import aligned_empty
 from penstock.host.pool import Pool
 from penstock.host.program import HostProgram
-from penstock.host.reading import Step
 from penstock.plan.stages import SampleStage
 
 _PIECE_BYTES = 4 << 20

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from penstock.data.schedule import Step
 from penstock.data.source import Array
 from penstock.errors import InternalError
 from penstock.graph.node import Graph, Node, Value
 from penstock.host.program import HostProgram
-from penstock.host.reading import Reading, Step
+from penstock.host.reading import Reading
 from penstock.meter import Meter
 from penstock.plan.demand import demanded, resolve
 from penstock.plan.merge import Program

@@ -10,13 +10,14 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.data.order import Indices
+from penstock.data.schedule import Step
 from penstock.data.source import Array, Column
 from penstock.data.spec import Extent
 from penstock.data.words import counters, words
 from penstock.errors import InternalError, PenstockError, SampleError
 from penstock.graph.node import Node, Value
 from penstock.graph.operator import BatchContext, BatchKernel, Reader, SampleContext, SampleKernel, View
-from penstock.host.reading import Reading, Samples, Step, read
+from penstock.host.reading import Reading, Samples, read
 from penstock.meter import Meter
 from penstock.plan.plan import Plan, dense_fix
 from penstock.plan.rows import Coordinates, RowOperator
@@ -86,10 +87,11 @@ class HostProgram:
             slot = slots[result]
             if slot is not None and slot.dtype == value.spec.dtype:
                 work.slots[value] = slot.reshape(work.rows, *shape)
-        for stage in self.plan.stages:
-            start = time.perf_counter()
-            label = self._run_stage(stage, work, lanes)
-            self._meter.add(label, seconds=time.perf_counter() - start, samples=work.rows)
+        with np.errstate(all="ignore"):  # infinities are values, as they are for XLA
+            for stage in self.plan.stages:
+                start = time.perf_counter()
+                label = self._run_stage(stage, work, lanes)
+                self._meter.add(label, seconds=time.perf_counter() - start, samples=work.rows)
         return tuple(self._deliver(value, work, slot) for value, slot in zip(self.plan.results, slots, strict=True))
 
     def _run_stage(self, stage: Stage, work: _Pass, lanes: Indices) -> str:
@@ -135,10 +137,14 @@ class HostProgram:
         for value, column in zip(node.values, columns, strict=True):
             if column.shape != (work.rows, *value.spec.sizes) or column.dtype != value.spec.dtype:
                 raise _broken_promise(value, column.dtype, column.shape[1:])
-        if isinstance(kernel, View):  # it holds the input's memory, which is in the slot already if it should be
-            work.columns[node.values[0]] = columns[0]
+        if isinstance(kernel, View) and self._shares_target(node):
+            work.columns[node.values[0]] = columns[0]  # the input's memory, which is in the slot
         else:
             self._store(node, work, columns)
+
+    def _shares_target(self, view: Node) -> bool:
+        shown, seen = self._targets.get(view.inputs[0]), self._targets.get(view.values[0])
+        return shown is not None and seen is not None and shown[0] == seen[0]
 
     def _words(self, node: Node, work: _Pass) -> Any:
         count = node.operator.words

@@ -8,27 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.data.order import Indices, Order
+from penstock.data.schedule import Step
 from penstock.data.source import Array, Column, Source
 from penstock.errors import DefinitionError
 from penstock.graph.operator import Reader
 from penstock.plan.rows import Coordinates
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """Which rows one batch consists of. With the definition, the data and the seed it determines the batch.
-
-    Args:
-        epoch: the number of the epoch, from 0.
-        row: how many positions of the epoch lie before the batch, counted in the leading reader's order.
-        totals: per reader, how many positions it has passed since the beginning, over all epochs.
-        rows: how many rows the batch has, over all devices and processes.
-    """
-
-    epoch: int
-    row: int
-    totals: tuple[int, ...]
-    rows: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,4 @@
 """Iterators: epochs, the last batch, state; `data_iterator`."""
 
 from penstock.iterate.decorator import data_iterator as data_iterator
-from penstock.iterate.dry_run import dry_run as dry_run
 from penstock.iterate.iterator import DALIGenericIterator as DALIGenericIterator

@@ -12,7 +12,8 @@ import jax
 
 from penstock.errors import ArgumentTypeError, UsageError
 from penstock.iterate.iterator import DALIGenericIterator, Shardings
-from penstock.pipeline import Pipeline, split_arguments, trace
+from penstock.pipeline.definition import split_arguments, trace
+from penstock.pipeline.pipeline import Pipeline
 from penstock.transfer.layout import Layout, Sharded, Stacked
 from penstock.types import LastBatchPolicy
 

@@ -5,8 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 
-_listener: ContextVar[Callable[[str], None] | None] = ContextVar("plan_listener", default=None)
+from penstock.plan.place import PlacementWish
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """A dry run that is on.
+
+    Args:
+        listener: is called with the text of each plan.
+        placement: stands for what the pipelines ask for; None leaves that.
+    """
+
+    listener: Callable[[str], None]
+    placement: PlacementWish | None
+
+
+_current: ContextVar[DryRun | None] = ContextVar("dry_run", default=None)
 
 
 class FirstBatchError(BaseException):
@@ -14,26 +31,34 @@ class FirstBatchError(BaseException):
 
 
 @contextmanager
-def dry_run(listener: Callable[[str], None]) -> Generator[None]:
+def dry_run(listener: Callable[[str], None], placement: PlacementWish | None = None) -> Generator[None]:
     """Give the plan of every iterator that is made to `listener`, and end the program where it asks for a batch.
 
     Args:
         listener: is called with the text of each plan.
+        placement: plan as if all pipelines asked for this placement.
 
     Example:
+        >>> import penstock
+        >>> from penstock import DALIGenericIterator, fn
+        >>> pipeline = penstock.Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     pipeline.set_outputs(fn.readers.arrays([1, 2, 3]))
         >>> plans = []
         >>> with dry_run(plans.append):
-        ...     pass
+        ...     next(DALIGenericIterator(pipeline, ["x"]))
+        >>> len(plans)
+        1
     """
-    token = _listener.set(listener)
+    token = _current.set(DryRun(listener, placement))
     try:
         yield
     except FirstBatchError:
         pass
     finally:
-        _listener.reset(token)
+        _current.reset(token)
 
 
-def listening() -> Callable[[str], None] | None:
-    """The listener of the dry run that is on, if one is."""
-    return _listener.get()
+def current() -> DryRun | None:
+    """The dry run that is on, if one is."""
+    return _current.get()

@@ -11,15 +11,15 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding
 
+from penstock.data.schedule import Schedule, Step
 from penstock.errors import ArgumentTypeError, UsageError, did_you_mean
 from penstock.graph.fingerprint import dataset_fingerprint, fingerprint
 from penstock.graph.node import Graph
-from penstock.host.reading import Step
-from penstock.iterate.dry_run import FirstBatchError, listening
-from penstock.iterate.schedule import Schedule
+from penstock.iterate import dry_run
 from penstock.iterate.state import pack, unpack
 from penstock.meter import Meter
-from penstock.pipeline import Pipeline, Planned, leading
+from penstock.pipeline.pipeline import Pipeline
+from penstock.pipeline.planned import Planned, leading
 from penstock.run import Run
 from penstock.transfer.layout import Layout, Sharded, SingleDevice, Stacked
 from penstock.types import LastBatchPolicy
@@ -104,7 +104,9 @@ class DALIGenericIterator:
         mask = last_batch_policy is LastBatchPolicy.PAD
         if mask and VALID in self.output_map:
             raise UsageError(f"the name {VALID!r} is taken by the mask of LastBatchPolicy.PAD", fix="another name")
-        self._planned = Planned.of(graphs, layout, group[0].placement, dense_outputs=True, mask=mask)
+        dry = dry_run.current()
+        placement = group[0].placement if dry is None else dry.placement or group[0].placement
+        self._planned = Planned.of(graphs, layout, placement, dense_outputs=True, mask=mask)
         layout.check_outputs([value.spec for value in self._planned.plan.graph.outputs], output_map, self.batch_size)
         self._names = [*self.output_map, VALID] if mask else self.output_map
         self._lead_name = reader_name
@@ -118,9 +120,8 @@ class DALIGenericIterator:
         self._held: Batch | None = None
         if len({pipeline.seed for pipeline in group}) > 1:
             _log.info("the pipelines' seeds differ; the first one's, %d, orders all", self._seed)
-        listener = listening()
-        if listener is not None:
-            listener(self.explain())
+        if dry is not None:
+            dry.listener(self.explain())
         elif prepare_first_batch:
             self._held = self._make(self._next)
 
@@ -157,7 +158,9 @@ class DALIGenericIterator:
         readings = self._planned.readings(self._seed, self._lead_name)
         pipeline = self._pipeline
         depth = pipeline.prefetch_queue_depth
-        return self._planned.run(readings, self._seed, pipeline.pool(), depth, self._schedule.after, self._meter)
+        return self._planned.run(
+            readings, self._seed, pipeline.pool(), depth, self._schedule.after, self._meter, narrow=True
+        )
 
     def _make(self, step: Step) -> Batch:
         return dict(zip(self._names, self._run.arrays(step), strict=True))
@@ -168,8 +171,8 @@ class DALIGenericIterator:
         return self
 
     def __next__(self) -> Batch:
-        if listening() is not None:
-            raise FirstBatchError
+        if dry_run.current() is not None:
+            raise dry_run.FirstBatchError
         if self._schedule.ended(self._next):
             if self._auto_reset:
                 self.reset()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.data.schedule import Step
 from penstock.errors import StateError
-from penstock.host.reading import Step
 
 VERSION = 1
 

@@ -34,7 +34,7 @@ def drawn_shape(
         raise DefinitionError(f"fn.{kind}: the shape is given twice", fix="shape= or a first input, not both")
     if isinstance(shape, DataNode) or (like is not None and not like.spec.dense):
         raise DefinitionError(
-            f"fn.{kind}: the shape must be known before there is data", given=like.spec if like else shape
+            f"fn.{kind}: the shape must be known before there is data", given=like.spec if like is not None else shape
         )
     if like is not None:
         return (like,), like.spec.sizes

@@ -47,7 +47,7 @@ class Index(Operator, SampleKernel, BatchKernel):
         if self._axes > len(value.shape):
             raise DefinitionError("too many indices", given=f"{self._axes} for a value of shape {value.shape}")
         for name, spec in arguments.items():
-            if spec.dtype.kind not in "iu" or spec.shape not in ((), (1,)):
+            if spec.dtype.kind not in "iu" or spec.shape not in ((), (1,), (None,)):
                 raise DefinitionError("an index is one whole number per sample", given=f"{name}: {spec}")
         extents = iter(enumerate(value.shape))
         shape: list[int | None] = []

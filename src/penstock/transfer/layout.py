@@ -31,12 +31,17 @@ class Layout(ABC):
     Attributes:
         blocks: into how many blocks of rows the batch is cut, over all processes.
         shards: the numbers of those that this process computes, ascending.
-        platform: JAX's name of the kind of device.
+        devices: the local devices that batches lie on.
     """
 
     blocks: int
     shards: tuple[int, ...]
-    platform: str
+    devices: tuple[Any, ...]
+
+    @property
+    def platform(self) -> str:
+        """JAX's name of the kind of device."""
+        return self.devices[0].platform
 
     def lanes(self, rows: int) -> Indices:
         """The numbers of the rows that this process computes, in the order in which its buffers hold them."""
@@ -92,7 +97,7 @@ class SingleDevice(Layout):
     shards = (0,)
 
     def __init__(self) -> None:
-        self.platform = jax.default_backend()
+        self.devices = (jax.local_devices()[0],)
 
     def put_output(self, number: int, column: Array) -> jax.Array:
         """The column, on the default device."""
@@ -138,7 +143,7 @@ class Sharded(Layout):
         self._mask = NamedSharding(finest.mesh, PartitionSpec(*finest.spec[:1]))
         held = (index for index in self._rows.addressable_devices_indices_map((self.blocks,)).values() if index)
         self.shards = tuple(sorted({block for (rows,) in held for block in range(*rows.indices(self.blocks))}))
-        self.platform = next(iter(finest.device_set)).platform
+        self.devices = tuple(self._mesh.local_devices)
 
     def check_outputs(self, specs: Sequence[Spec], names: Sequence[str], rows: int) -> None:
         """Check ranks, and the axes behind the first that a spec cuts."""
@@ -210,7 +215,7 @@ class Stacked(Layout):
             )
         self.blocks = blocks
         self.shards = tuple(range(blocks))
-        self.platform = devices[0].platform
+        self.devices = tuple(devices)
         self._mesh = Mesh(np.array(devices), ("device",), axis_types=(AxisType.Auto,))
         self._sharding = NamedSharding(self._mesh, PartitionSpec("device"))
 

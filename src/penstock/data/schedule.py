@@ -1,12 +1,28 @@
-"""Epochs: how many batches there are, and which step follows which. Pure arithmetic."""
+"""Steps and epochs: which rows a batch consists of, how many batches there are, which follows which. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 from penstock.errors import UsageError
-from penstock.host.reading import Step
 from penstock.types import LastBatchPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Which rows one batch consists of. With the definition, the data and the seed it determines the batch.
+
+    Args:
+        epoch: the number of the epoch, from 0.
+        row: how many positions of the epoch lie before the batch, counted in the leading reader's order.
+        totals: per reader, how many positions it has passed since the beginning, over all epochs.
+        rows: how many rows the batch has, over all devices and processes.
+    """
+
+    epoch: int
+    row: int
+    totals: tuple[int, ...]
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -25,7 +41,7 @@ class Schedule:
     length: int | None
     stride: int
     strides: tuple[int, ...]
-    policy: LastBatchPolicy
+    policy: LastBatchPolicy = LastBatchPolicy.FILL
 
     def first(self) -> Step:
         """The first step of the first epoch."""

@@ -1,33 +1,26 @@
-"""`Pipeline` and `pipeline_def`: a definition is traced to a graph, the graph is planned, the plan is run."""
+"""`Pipeline`: a definition with the parameters of its execution."""
 
 from __future__ import annotations
 
-import functools
 import inspect
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self, TypedDict, Unpack
 
-import jax
-
-from penstock.data.order import mix
+from penstock.data.schedule import Schedule, Step
 from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, UsageError, did_you_mean
 from penstock.graph.node import Graph, Node
 from penstock.graph.operator import Reader
 from penstock.graph.trace import Trace
 from penstock.host.pool import Serial, Threads
-from penstock.host.probe import resolved
-from penstock.host.reading import Reading, Step, check_same_specs
 from penstock.host.tensors import TensorList
 from penstock.meter import Meter
-from penstock.plan.explain import explain
-from penstock.plan.merge import Program, merge
-from penstock.plan.place import PlacementWish, Target
-from penstock.plan.plan import Plan, make_plan
+from penstock.pipeline.planned import Planned
+from penstock.plan.place import PlacementWish
 from penstock.run import Run
-from penstock.transfer.layout import Layout, SingleDevice
+from penstock.transfer.layout import SingleDevice
 from penstock.types import as_dtype
 
 DEFAULT_THREADS = 4
@@ -124,9 +117,7 @@ class Pipeline:
         self._trace = Trace()
         self._entered: list[AbstractContextManager[Any]] = []
         self._graph: Graph | None = None
-        self._planned: Planned | None = None
-        self._run: Run | None = None
-        self._step: Step | None = None
+        self._running: _Running | None = None
 
     def __enter__(self) -> Self:
         context = self._trace.active()
@@ -138,6 +129,15 @@ class Pipeline:
     def __exit__(self, *error: object) -> None:
         _pipelines.pop()
         self._entered.pop().__exit__(None, None, None)
+
+    @property
+    def name(self) -> str:
+        """What messages call the definition."""
+        return self._trace.name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._trace.name = name
 
     @staticmethod
     def current() -> Pipeline | None:
@@ -153,7 +153,7 @@ class Pipeline:
                 raise DefinitionError(f"output {number} has another dtype", given=value.spec, expected=as_dtype(dtype))
             if ndim is not None and len(value.spec.shape) != ndim:
                 raise DefinitionError(f"output {number} has another rank", given=value.spec, expected=f"{ndim} axes")
-        self._graph, self._planned, self._run = graph, None, None
+        self._graph, self._running = graph, None
 
     @property
     def graph(self) -> Graph:
@@ -185,20 +185,19 @@ class Pipeline:
         Raises:
             PenstockError: the definition or its first sample is not right.
         """
-        if self._run is None:
+        self._start()
+
+    def _start(self) -> _Running:
+        if self._running is None:
             planned = Planned.of([self.graph], SingleDevice(), self.placement, dense_outputs=False)
-            rows = self.max_batch_size
             readings = planned.readings(self.seed, lead=None)
-            strides = tuple(reading.stride(rows) for reading in readings.values())
-
-            def after(step: Step) -> Step:
-                totals = tuple(total + stride for total, stride in zip(step.totals, strides, strict=True))
-                row = step.row + (strides[0] if strides else rows)
-                return replace(step, row=row, totals=totals)
-
-            self._planned, self._after = planned, after
-            self._run = planned.run(readings, self.seed, self.pool(), self.prefetch_queue_depth, after, Meter())
-            self._step = Step(0, 0, (0,) * len(readings), rows)
+            strides = tuple(reading.stride(self.max_batch_size) for reading in readings.values())
+            schedule = Schedule(self.max_batch_size, None, (*strides, self.max_batch_size)[0], strides)
+            run = planned.run(
+                readings, self.seed, self.pool(), self.prefetch_queue_depth, schedule.after, Meter(), narrow=False
+            )
+            self._running = _Running(planned, run, schedule, schedule.first())
+        return self._running
 
     def pool(self) -> Threads | Serial:
         """Where its host work runs."""
@@ -210,17 +209,12 @@ class Pipeline:
         Raises:
             SampleError: a sample of the batch is bad.
         """
-        self.build()
-        assert self._run is not None
-        assert self._planned is not None
-        assert self._step is not None
-        step, plan = self._step, self._planned.plan
-        if plan.device:
-            outputs: Sequence[Any] = self._run.arrays(step)
-        else:
-            columns = dict(zip(plan.results, self._run.columns(step), strict=True))
-            outputs = [columns[value] for value in plan.graph.outputs]
-        self._step = self._after(step)
+        running = self._start()
+        plan, step = running.planned.plan, running.step
+        hosted = running.run.hosted(step)
+        made = running.run.made(hosted)
+        outputs = [made[n] if n in made else hosted[value] for n, value in enumerate(plan.graph.outputs)]
+        running.step = running.schedule.after(step)
         return tuple(TensorList(o, value.spec) for o, value in zip(outputs, plan.graph.outputs, strict=True))
 
     def outputs(self) -> tuple[TensorList, ...]:
@@ -229,13 +223,13 @@ class Pipeline:
 
     def reset(self) -> None:
         """Go back to the beginning: the next batch is the first one again."""
-        if self._step is not None:
-            self._step = Step(0, 0, (0,) * len(self._step.totals), self.max_batch_size)
+        if self._running is not None:
+            self._running.step = self._running.schedule.first()
 
     def close(self) -> None:
         """End the threads. The pipeline may be run again."""
-        if self._run is not None:
-            self._run.close()
+        if self._running is not None:
+            self._running.run.close()
 
     def reader_meta(self, name: str | None = None) -> dict[str, Any]:
         """What is known of a reader, or of all readers that have a name.
@@ -259,9 +253,17 @@ class Pipeline:
 
     def explain(self) -> str:
         """What runs where, and why, as text."""
-        self.build()
-        assert self._planned is not None
-        return self._planned.explain()
+        return self._start().planned.explain()
+
+
+@dataclass
+class _Running:
+    """A pipeline that was built: its plan in motion, and where it stands."""
+
+    planned: Planned
+    run: Run
+    schedule: Schedule
+    step: Step
 
 
 _pipelines: list[Pipeline] = []
@@ -290,145 +292,3 @@ def _meta(node: Node) -> dict[str, Any]:
         "pad_last_batch": int(reader.pad_last),
         "stick_to_shard": int(reader.stick),
     }
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A definition, planned for the devices of a layout: everything but the threads."""
-
-    program: Program
-    plan: Plan
-    layout: Layout
-
-    @staticmethod
-    def of(
-        graphs: Sequence[Graph],
-        layout: Layout,
-        placement: PlacementWish,
-        *,
-        dense_outputs: bool,
-        mask: bool = False,
-    ) -> Planned:
-        """Merge the graphs of all blocks, look at sample 0 where that is needed, and plan.
-
-        Raises:
-            PenstockError: the definition or its first sample is not right.
-        """
-        shards = layout.shards if len(graphs) > 1 else (0,)
-        program = merge(graphs, shards, layout.blocks)
-        for readers in program.readers.values():
-            check_same_specs(readers)
-        program = resolved(program, dense_outputs=dense_outputs)
-        target = Target(layout.platform, bool(jax.config.read("jax_enable_x64")), placement)
-        return Planned(program, make_plan(program.graph, target, dense_outputs=dense_outputs, mask=mask), layout)
-
-    def readings(self, seed: int, lead: str | None) -> dict[Node, Reading]:
-        """How each reader is read; the one named `lead` defines the epoch."""
-        return {
-            node: Reading(
-                self.program.readers[node.serial],
-                self.layout.shards,
-                self.layout.blocks,
-                seed=mix(*node.key(seed)),
-                number=number,
-                leads=lead is not None and node.name == lead,
-            )
-            for number, node in enumerate(self.plan.graph.readers)
-        }
-
-    def run(
-        self,
-        readings: Mapping[Node, Reading],
-        seed: int,
-        pool: Threads | Serial,
-        depth: int,
-        after: Callable[[Step], Step],
-        meter: Meter,
-    ) -> Run:
-        """The plan in motion."""
-        return Run(self.plan, readings, leading(readings), seed, self.layout, pool, depth, after, meter)
-
-    def explain(self) -> str:
-        """What runs where, and why."""
-        return explain(self.plan, self.program.readers)
-
-
-def leading(readings: Mapping[Node, Reading]) -> Reading | None:
-    """The reading whose positions number the rows: the one that defines the epoch, else the first."""
-    named = [reading for reading in readings.values() if reading.leads]
-    return next(iter(named or readings.values()), None)
-
-
-def pipeline_def(
-    fn: Callable[..., Any] | None = None,
-    *,
-    enable_conditionals: bool = False,
-    debug: bool = False,
-    **pipeline_arguments: Any,
-) -> Any:
-    """Turn a function that builds a graph into one that makes a `Pipeline`.
-
-    Args:
-        fn: the definition: it calls operators and returns a node or a tuple of nodes.
-        enable_conditionals: not offered; `if` on a node is an error.
-        debug: a hint.
-        **pipeline_arguments: arguments of `Pipeline`; those given when the pipeline is made stand instead.
-
-    Returns:
-        A function that takes the definition's arguments and `Pipeline`'s, told apart by name, and returns the pipeline.
-
-    Raises:
-        DefinitionError: `enable_conditionals` is set.
-
-    Example:
-        >>> from penstock import fn, pipeline_def
-        >>> @pipeline_def(batch_size=2)
-        ... def numbers(first):
-        ...     return fn.readers.arrays([first, first + 1])
-        >>> numbers(first=5).run()[0].as_array().tolist()
-        [5, 6]
-    """
-    del debug
-    if enable_conditionals:
-        raise DefinitionError("conditionals are not offered", fix="compute with the flag: a * flag + b * (1 - flag)")
-    if fn is None:
-        return functools.partial(pipeline_def, **pipeline_arguments)
-    definition = fn
-
-    @functools.wraps(definition)
-    def make(*args: Any, **kwargs: Any) -> Pipeline:
-        ours, theirs = split_arguments(definition, {**pipeline_arguments, **kwargs})
-        return trace(definition, args, ours, Pipeline(**theirs))
-
-    make.definition = definition  # type: ignore[attr-defined]  # `data_iterator` takes such functions, too
-    make.defaults = pipeline_arguments  # type: ignore[attr-defined]
-    return make
-
-
-def split_arguments(
-    definition: Callable[..., Any], arguments: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arguments of the definition, by name, and the rest, which are the pipeline's.
-
-    Raises:
-        ArgumentTypeError: the definition takes arbitrary names, so they cannot be told apart.
-    """
-    parameters = inspect.signature(definition).parameters
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        raise ArgumentTypeError(
-            f"{definition.__name__} takes **{list(parameters)[-1]}: its arguments cannot be told from the pipeline's",
-            fix="name the arguments",
-        )
-    ours = {name: value for name, value in arguments.items() if name in parameters}
-    return ours, {name: value for name, value in arguments.items() if name not in parameters}
-
-
-def trace(
-    definition: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], pipeline: Pipeline
-) -> Pipeline:
-    """Run a definition once and make what it returns the outputs of the pipeline."""
-    pipeline._trace.name = definition.__name__  # noqa: SLF001  # the same module
-    with pipeline:
-        outputs = definition(*args, **kwargs)
-        pipeline.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
-    return pipeline

@@ -1,0 +1,33 @@
+"""The handwritten digits that scikit-learn brings along, as a data set that pipelines read."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from penstock.data.caffe2 import write_caffe2
+
+
+def write_digits(folder: Path) -> Path:
+    """Write 1,797 real digits as two Caffe2 LMDBs of 28x28 JPEGs, unless they are there already.
+
+    Every sixth digit goes to ``testing``, 300 in all; the other 1,497 go to ``training``.
+    """
+    parts = {"training": lambda number: number % 6 != 0, "testing": lambda number: number % 6 == 0}
+    digits = load_digits()
+    for name, belongs in parts.items():
+        if not (folder / name / "data.mdb").exists():
+            numbers = [number for number in range(len(digits.images)) if belongs(number)]
+            write_caffe2(folder / name, ((_jpeg(digits.images[n]), int(digits.target[n])) for n in numbers))
+    return folder
+
+
+def _jpeg(image: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    pixels = Image.fromarray((image * (255 / 16)).astype(np.uint8))
+    pixels.resize((28, 28), Image.Resampling.BICUBIC).save(file, "JPEG", quality=95)
+    return file.getvalue()

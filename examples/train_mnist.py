@@ -1,0 +1,123 @@
+"""Train a network on handwritten digits, data-parallel, in the two ways of DALI's multi-GPU tutorial for JAX.
+
+First with automatic parallelisation: batches are global arrays with a sharding, and `jax.jit` splits the work. Then
+with `jax.pmap`: the same pipeline, asked for the layout that pmap takes.
+
+    python examples/train_mnist.py                     the digits that scikit-learn brings, no download
+    python examples/train_mnist.py --data FOLDER       MNIST: FOLDER/training and FOLDER/testing are Caffe2 LMDBs
+
+Without an accelerator it runs on eight emulated CPU devices; `--devices 1` uses one.
+
+What to expect (two CPU cores):
+    digits   8 epochs of 16 batches, batch size 96, learning rate 0.02: half a minute, test accuracy 0.95 or more
+    MNIST    5 epochs of 300 batches, batch size 200, learning rate 0.001, as in the tutorial: five minutes, test
+             accuracy .674 .784 .824 .846 .860 after the epochs of the first half, .689 .783 .822 .844 .858 after
+             those of the second, all within .01
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import jax
+import numpy as np
+from digits import write_digits
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from mnist_mlp import accuracy, init_model, update, update_parallel
+from pictures import batch_by_device, learning_curves
+from tqdm import tqdm
+
+from penstock import data_iterator, fn, types
+
+IMAGE_SIZE = 28
+CLASSES = 10
+OUT = Path("out/train_mnist")
+
+
+def training_pipeline(data_path, num_shards, shard_id):
+    """Shuffled images, flat and between 0 and 1, with one-hot labels."""
+    jpegs, labels = fn.readers.caffe2(
+        path=data_path, random_shuffle=True, name="reader", num_shards=num_shards, shard_id=shard_id
+    )
+    images = fn.decoders.image(jpegs, device="mixed", output_type=types.GRAY)
+    images = fn.crop_mirror_normalize(images, dtype=types.FLOAT, std=[255.0], output_layout="CHW")
+    images = fn.reshape(images, shape=[IMAGE_SIZE * IMAGE_SIZE])
+    return images, fn.one_hot(labels.gpu(), num_classes=CLASSES)
+
+
+@data_iterator(output_map=["images", "labels"], reader_name="reader")
+def validation_iterator(data_path):
+    """Images in order, with their labels, on one device."""
+    jpegs, labels = fn.readers.caffe2(path=data_path, name="reader")
+    images = fn.decoders.image(jpegs, device="mixed", output_type=types.GRAY)
+    images = fn.crop_mirror_normalize(images, dtype=types.FLOAT, std=[255.0], output_layout="CHW")
+    return fn.reshape(images, shape=[IMAGE_SIZE * IMAGE_SIZE]), labels.gpu()
+
+
+def train(name, model, step, training, validation, one_device, options):
+    """Run all epochs; returns the losses of all steps and the test accuracies of all epochs."""
+    losses, accuracies = [], []
+    for epoch in range(1, options.epochs + 1):
+        with tqdm(total=training.size, unit=" images", desc=f"{name} {epoch}/{options.epochs}", leave=False) as bar:
+            for batch in training:
+                model, loss = step(model, batch, options.rate)
+                losses.append(loss)  # stays on the device: reading it here would wait for every step
+                bar.update(training.batch_size)
+            speed = bar.format_dict["rate"] or 0
+        accuracies.append(accuracy(one_device(model), validation))
+        print(f"{name}: epoch {epoch}, test accuracy {accuracies[-1]:.4f}, {speed:,.0f} images/s")
+    return [float(np.mean(loss)) for loss in losses], accuracies
+
+
+def main():
+    """Both halves, then the plan and the pictures."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", type=Path, help="folder with the LMDBs training and testing")
+    parser.add_argument("--devices", type=int, default=8, help="at most so many")
+    parser.add_argument("--epochs", type=int)
+    parser.add_argument("--seed", type=int, default=0, help="of the shuffle")
+    options = parser.parse_args()
+    jax.config.update("jax_num_cpu_devices", options.devices)  # what there is, where there is an accelerator
+    devices = jax.devices()[: options.devices]
+    OUT.mkdir(parents=True, exist_ok=True)
+
+    data = options.data or write_digits(OUT / "digits")
+    options.rate, batch_size, test_batch = (0.001, 200, 200) if options.data else (0.02, 96, 100)
+    options.epochs = options.epochs or (5 if options.data else 8)
+    named = {"output_map": ["images", "labels"], "reader_name": "reader"}
+    made = {"data_path": data / "training", "batch_size": batch_size, "seed": options.seed}
+
+    sharding = NamedSharding(Mesh(np.array(devices), ("batch",)), PartitionSpec("batch"))
+    sharded = data_iterator(training_pipeline, **named, sharding=sharding)(**made)
+    pmapped = data_iterator(training_pipeline, **named, devices=devices)(**made)
+    validation = validation_iterator(data_path=data / "testing", batch_size=test_batch)
+    print(f"{len(sharded)} training and {len(validation)} test batches on {len(devices)} {devices[0].platform} devices")
+
+    losses, accuracies = {}, {}
+
+    def on_first_device(model):
+        return jax.device_put(model, devices[0])
+
+    model = init_model()
+    losses["sharding"], accuracies["sharding"] = train(
+        "sharding", model, update, sharded, validation, on_first_device, options
+    )
+
+    def first_copy(model):
+        return jax.tree.map(lambda value: value[0], model)
+
+    model = jax.tree.map(lambda value: np.stack([value] * len(devices)), init_model())
+    losses["pmap"], accuracies["pmap"] = train("pmap", model, update_parallel, pmapped, validation, first_copy, options)
+
+    print()
+    print(sharded.explain())
+    learning_curves(OUT / "learning_curves.png", losses, accuracies)
+    batch_by_device(OUT / "batch_by_device.png", **next(iter(sharded)))
+    print(f"pictures: {OUT / 'learning_curves.png'}, {OUT / 'batch_by_device.png'}")
+    for name, values in accuracies.items():
+        print(f"{name}: test accuracy {values[-1]:.4f} after {options.epochs} epochs")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,4 @@
+"""`Pipeline` and `pipeline_def`: a definition is traced to a graph, the graph is planned, the plan is run."""
+
+from penstock.pipeline.definition import pipeline_def as pipeline_def
+from penstock.pipeline.pipeline import Pipeline as Pipeline

@@ -1,0 +1,76 @@
+"""The contract of an iterator: batches are a pure function of the step, and the state is a few numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from penstock.iterate import DALIGenericIterator
+
+Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+
+def check_iterator(make: Callable[[], DALIGenericIterator], epochs: int = 2) -> list[list[Arrays]]:
+    """Check that an iterator keeps its contract.
+
+    Its length is the number of its batches in every epoch; two of them give the same; restored from the state at any
+    step, another continues the stream exactly; the state is at most 1 KB of JSON and does not change its form.
+
+    Args:
+        make: makes the iterator, each time at its beginning.
+        epochs: how many epochs to look at.
+
+    Returns:
+        The batches of each epoch, as NumPy arrays, for comparisons between iterators.
+
+    Raises:
+        AssertionError: it does not.
+    """
+    iterator = make()
+    states: list[dict[str, Any]] = []
+    stream: list[list[Arrays]] = []
+    for _ in range(epochs):
+        batches: list[Arrays] = []
+        iter(iterator)
+        while True:
+            states.append(iterator.state())
+            batch = next(iterator, None)
+            if batch is None:
+                break
+            batches.append({name: np.asarray(array) for name, array in batch.items()})
+        assert len(batches) == len(iterator), "len() is the number of batches"
+        stream.append(batches)
+    assert all(json.loads(json.dumps(state)) == state for state in states), "a state is plain JSON"
+    assert all(len(json.dumps(state)) <= 1024 for state in states), "a state is at most 1 KB"
+    assert len({tuple(state) for state in states}) == 1, "a state has always the same entries"
+    _check_restored(make, states, stream)
+    return stream
+
+
+def _check_restored(
+    make: Callable[[], DALIGenericIterator], states: list[dict[str, Any]], stream: list[list[Arrays]]
+) -> None:
+    other = make()
+    number = 0
+    for epoch, batches in enumerate(stream):
+        for done in range(len(batches) + 1):
+            other.restore(json.loads(json.dumps(states[number])))
+            assert other.state() == states[number], "a restored iterator has the state that it was given"
+            rest = [{name: np.asarray(array) for name, array in batch.items()} for batch in islice(other, 3)]
+            expected = batches[done : done + 3] if done < len(batches) else [*stream, []][epoch + 1][:3]
+            if done < len(batches) or epoch + 1 < len(stream):
+                assert same_batches(rest, expected), f"restored at epoch {epoch}, batch {done}, the stream differs"
+            number += 1
+
+
+def same_batches(left: Sequence[Arrays], right: Sequence[Arrays]) -> bool:
+    """Whether two lists of batches are bit-identical."""
+    return len(left) == len(right) and all(
+        one.keys() == other.keys()
+        and all(one[name].dtype == other[name].dtype and np.array_equal(one[name], other[name]) for name in one)
+        for one, other in zip(left, right, strict=True)
+    )

@@ -1,0 +1,165 @@
+"""The contract of an operator: one check for all of them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock.data.source import Array, Column
+from penstock.graph.operator import BatchKernel, Reader
+from penstock.graph.registry import lookup
+from penstock.graph.trace import DataNode
+from penstock.ops.loader import load
+from penstock.pipeline import Pipeline
+from penstock.plan.place import Place, PlacementWish
+from penstock.testing.sources import ListSource
+
+
+@dataclass(frozen=True)
+class OperatorCase:
+    """A use of an operator.
+
+    Args:
+        build: the part of a definition that uses it: takes a node per input, returns a node or several.
+        inputs: per input, an array with a row per sample, or a list of arrays that may differ in shape.
+        layouts: per input, the layout of a sample; none names no axes.
+        full_scale: the size of the outputs' values, to which rounding errors of floats are compared.
+        ragged: whether it also takes inputs of unknown shape.
+    """
+
+    build: Callable[..., Any]
+    inputs: Sequence[Any] = ()
+    layouts: Sequence[str] = ()
+    full_scale: float = 1.0
+    ragged: bool = True
+
+
+def check_operator(case: OperatorCase, rows: int = 4) -> None:
+    """Check that an operator keeps its contract in one use of it.
+
+    What comes out is what the spec rule promises. The same numbers come out sample by sample, in a batch of one, on
+    one thread and on several, for ragged and for dense inputs; on the device within 4 units in the last place of full
+    scale, integers within 1.
+
+    Args:
+        case: the use.
+        rows: how many samples to compute; the inputs have at least as many, where there are any.
+
+    Raises:
+        AssertionError: it does not.
+
+    Example:
+        >>> from penstock import fn
+        >>> check_operator(OperatorCase(lambda x: fn.cast(x, dtype=np.int32), [np.ones((4, 2), np.float32)]))
+    """
+    reference = _run(case, rows, "host")
+    _check_same(reference, _run(case, rows, "host"), "again")
+    _check_same(reference, _run(case, rows, "host", exec_async=False), "without threads")
+    _check_same(reference, _one_by_one(case, rows), "in batches of one")
+    if not all(isinstance(column, np.ndarray) for column in case.inputs):
+        return
+    if case.inputs and case.ragged:
+        _check_same(reference, _run(case, rows, "host", ragged=True), "for ragged inputs")
+    _check_close(reference, _run(case, rows, "device"), case.full_scale)
+
+
+def check_docstring(name: str) -> None:
+    """Check that an operator's public function is documented as all are.
+
+    A first line in the imperative; sections Args, Returns and Example; every argument described; all but inputs are
+    keyword-only.
+
+    Raises:
+        AssertionError: it is not.
+    """
+    function = inspect.unwrap(lookup(name))
+    text = inspect.getdoc(function) or ""
+    for section in ("Args:", "Returns:", "Example:"):
+        assert section in text, f"fn.{name}: the docstring has no section {section}"
+    for parameter in inspect.signature(function).parameters.values():
+        assert f" {parameter.name}: " in text.replace("*", ""), f"fn.{name}: {parameter.name} is not described"
+        inputs = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.VAR_POSITIONAL)
+        if inputs and not name.startswith("readers."):
+            kinds = str(parameter.annotation)
+            assert "DataNode" in kinds or "Any" in kinds, f"fn.{name}: {parameter.name} is an option, so keyword-only"
+
+
+def _run(
+    case: OperatorCase,
+    rows: int,
+    placement: PlacementWish,
+    *,
+    ragged: bool = False,
+    batch_size: int | None = None,
+    exec_async: bool = True,
+) -> list[list[Array]]:
+    """Per output the samples; each is checked against its spec."""
+    pipeline = Pipeline(batch_size or rows, 3, seed=1234, placement=placement, exec_async=exec_async)
+    with pipeline:
+        nodes = _inputs(case, ragged) if case.inputs else []
+        made = case.build(*nodes)
+        outputs = made if isinstance(made, tuple | list) else (made,)
+        pipeline.set_outputs(*outputs)
+    columns: list[list[Array]] = [[] for _ in outputs]
+    for _ in range(rows // (batch_size or rows)):
+        for column, batch in zip(columns, pipeline.run(), strict=True):
+            column += [np.asarray(sample) for sample in batch]
+    for column, value in zip(columns, pipeline.graph.outputs, strict=True):
+        for sample in column:
+            assert value.spec.accepts(sample), (
+                f"{value} gives {sample.dtype}{list(sample.shape)}, its spec is {value.spec}"
+            )
+    if placement == "device":
+        _check_on_device(pipeline)
+    pipeline.close()
+    return columns
+
+
+def _inputs(case: OperatorCase, ragged: bool) -> tuple[DataNode, ...]:
+    columns: Sequence[Column] = case.inputs
+    if ragged or not all(isinstance(column, np.ndarray) for column in columns):
+        return load(ListSource([list(column) for column in columns], case.layouts), {})
+    layouts = list(case.layouts) or [""] * len(columns)
+    nodes = lookup("readers.arrays")(tuple(columns), layout=layouts)
+    return tuple(nodes)
+
+
+def _check_on_device(pipeline: Pipeline) -> None:
+    """Check that what can run on the device was placed there, so that the comparison means something."""
+    plan = pipeline._start().planned.plan  # noqa: SLF001
+    for node, placement in plan.placements.items():
+        dense = all(value.spec.dense and value.spec.dtype.itemsize < 8 for value in (*node.values, *node.sources))
+        if isinstance(node.operator, BatchKernel) and not isinstance(node.operator, Reader) and dense:
+            feeds_host = placement.why.startswith("feeds")
+            assert placement.place is Place.DEVICE or feeds_host, f"{node} stays on the host: {placement.why}"
+
+
+def _one_by_one(case: OperatorCase, rows: int) -> list[list[Array]]:
+    return _run(case, rows, "host", batch_size=1)
+
+
+def _check_same(reference: list[list[Array]], other: list[list[Array]], how: str) -> None:
+    for number, (left, right) in enumerate(zip(reference, other, strict=True)):
+        for row, (a, b) in enumerate(zip(left, right, strict=True)):
+            same = np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+            assert same, f"output {number}, row {row}: {how} it gives\n{b}\ninstead of\n{a}"
+
+
+def _check_close(reference: list[list[Array]], other: list[list[Array]], full_scale: float) -> None:
+    for number, (left, right) in enumerate(zip(reference, other, strict=True)):
+        for row, (a, b) in enumerate(zip(left, right, strict=True)):
+            assert a.shape == b.shape
+            assert a.dtype == b.dtype
+            if a.dtype.kind in "fV":
+                scale = max(full_scale, float(np.max(np.abs(a.astype(np.float64)), initial=0.0, where=np.isfinite(a))))
+                limit = float(4 * np.finfo(np.float32 if a.dtype.itemsize > 2 else a.dtype).eps) * scale
+            else:
+                limit = 0.0 if a.dtype.kind == "b" else 1.0
+            wide: Any = np.float64 if a.dtype.itemsize < 8 else a.dtype
+            np.testing.assert_allclose(
+                b.astype(wide), a.astype(wide), rtol=0, atol=limit, err_msg=f"output {number}, row {row}: on the device"
+            )

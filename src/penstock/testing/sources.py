@@ -1,0 +1,105 @@
+"""The contract of a source, and a source of whatever arrays a test needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from penstock.data.order import Indices
+from penstock.data.source import Array, Column, Source
+from penstock.data.spec import Spec
+
+
+class ListSource(Source):
+    """Samples that may differ in shape: one list of arrays per value.
+
+    Args:
+        columns: per value, an array per sample.
+        layouts: per value, the layout of a sample; none names no axes.
+    """
+
+    def __init__(self, columns: Sequence[Sequence[Array]], layouts: Sequence[str] = ()) -> None:
+        self._columns = [[_read_only(sample) for sample in column] for column in columns]
+        names = tuple(layouts) or ("",) * len(columns)
+        self.specs = tuple(
+            Spec(column[0].dtype, (None,) * column[0].ndim, layout)
+            for column, layout in zip(self._columns, names, strict=True)
+        )
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
+        """The samples."""
+        return tuple(
+            np.asarray([column[i] for i in indices.tolist()]) if spec.dense else [column[i] for i in indices.tolist()]
+            for column, spec in zip(self._columns, self.specs, strict=True)
+        )
+
+    def describe(self, index: int) -> str:
+        """The sample's number."""
+        return f"sample {index} of a list"
+
+    def fingerprint(self) -> str:
+        """The number of samples."""
+        return f"list:{len(self)}"
+
+
+def _read_only(sample: Any) -> Array:
+    array = np.array(sample)
+    array.flags.writeable = False
+    return array
+
+
+def check_source(source: Source) -> None:
+    """Check that a source keeps its contract.
+
+    It has samples; what it reads is what its specs promise, the same alone, in a batch, in any order, again, into a
+    given place, and from several threads; every sample has a place; the fingerprint is short and stays.
+
+    Raises:
+        AssertionError: it does not.
+
+    Example:
+        >>> check_source(ListSource([[np.zeros((2, 3)), np.ones((4, 3))]]))
+    """
+    count = len(source)
+    assert count >= 1, "a source has samples"
+    everything = np.arange(min(count, 16), dtype=np.int64)
+    none: list[Array | None] = [None] * len(source.specs)
+    columns = source.read(everything, none)
+    _check_columns(source, columns, len(everything))
+    for index in everything.tolist():
+        assert _same(
+            [column[index : index + 1] for column in columns], source.read(everything[index : index + 1], none)
+        )
+        assert isinstance(source.describe(index), str)
+    backwards = source.read(everything[::-1].copy(), none)
+    assert _same([column[::-1] for column in columns], backwards), "the order of the indices is kept"
+    repeated = source.read(np.zeros(3, np.int64), none)
+    assert _same([[column[0]] * 3 for column in columns], repeated), "an index may come more than once"
+    out = [np.zeros((len(everything), *s.sizes), s.dtype) if s.dense else None for s in source.specs]
+    assert _same(columns, source.read(everything, out)), "it may be told where to write"
+    with ThreadPoolExecutor(4) as pool:
+        assert all(_same(columns, result) for result in pool.map(lambda _: source.read(everything, none), range(16)))
+    assert source.fingerprint() == source.fingerprint()
+    assert len(source.fingerprint()) <= 200, "a state is at most 1 KB"
+
+
+def _check_columns(source: Source, columns: Sequence[Column], rows: int) -> None:
+    assert len(columns) == len(source.specs)
+    for column, spec in zip(columns, source.specs, strict=True):
+        assert len(column) == rows
+        assert isinstance(column, np.ndarray) == spec.dense, (
+            f"a column of {spec} is {'an array' if spec.dense else 'a list'}"
+        )
+        for sample in column:
+            assert spec.accepts(np.asarray(sample)), f"{sample.dtype}{sample.shape} is not {spec}"
+
+
+def _same(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    pairs = ((a, b) for one, other in zip(left, right, strict=True) for a, b in zip(one, other, strict=True))
+    return all(np.array_equal(a, b) for a, b in pairs)

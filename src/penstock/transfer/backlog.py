@@ -1,0 +1,44 @@
+"""Keeping emulated devices from locking up under programs that pile up.
+
+XLA's CPU client takes 32 programs per device at a time. A loop that dispatches steps without ever waiting reaches that
+number; a program over several devices is then begun on some and blocked on others, and its first collective waits
+for ever (seen on jax 0.10.2 and 0.12.0: eight emulated devices, a network of three layers, 50 steps). Accelerators do
+not have this limit. So, on the CPU only, the consumer waits now and then until the devices have caught up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+_EVERY = 4
+"""Batches between two waits: up to eight programs per batch stay below the limit."""
+
+
+class Backlog:
+    """What has been dispatched to emulated devices and not been waited for.
+
+    Args:
+        devices: the local devices that a batch lies on.
+    """
+
+    def __init__(self, devices: Sequence[Any]) -> None:
+        self._batches = 0
+        self._barrier = None
+        if len(devices) > 1 and devices[0].platform == "cpu":
+            self._mesh = Mesh(np.array(devices), ("device",), axis_types=(AxisType.Auto,))
+            split = NamedSharding(self._mesh, PartitionSpec("device"))
+            self._ones = jax.make_array_from_callback((len(devices),), split, lambda _: np.ones(1, np.float32))
+            # a sum over all devices runs after every collective that was dispatched before it
+            self._barrier = jax.jit(lambda ones: ones.sum(), out_shardings=NamedSharding(self._mesh, PartitionSpec()))
+
+    def settle(self) -> None:
+        """Count one more batch, and wait for the devices when it is time."""
+        self._batches += 1
+        if self._barrier is not None and self._batches % _EVERY == 0:
+            with jax.set_mesh(self._mesh):
+                self._barrier(self._ones).block_until_ready()

@@ -1,0 +1,45 @@
+"""Data that tests make for themselves, and a look at the threads that they leave behind."""
+
+from __future__ import annotations
+
+import gc
+import io
+import threading
+
+import numpy as np
+import pytest
+from penstock.data.caffe2 import write_caffe2
+from PIL import Image
+
+
+def jpeg(pixels, **options):
+    file = io.BytesIO()
+    Image.fromarray(pixels.squeeze()).save(file, "JPEG", **{"quality": 95, **options})
+    return file.getvalue()
+
+
+@pytest.fixture(scope="session")
+def digits():
+    """61 grey images of 28x28, different from each other, with labels 0 to 9."""
+    rng = np.random.default_rng(7)
+    coarse = rng.integers(0, 256, (61, 7, 7), np.uint8)
+    return np.kron(coarse, np.ones((1, 4, 4), np.uint8)), np.arange(61, dtype=np.int32) % 10
+
+
+@pytest.fixture(scope="session")
+def digits_lmdb(digits, tmp_path_factory):
+    """The digits as a Caffe2 LMDB of JPEGs."""
+    path = tmp_path_factory.mktemp("lmdb") / "digits"
+    write_caffe2(path, ((jpeg(image), int(label)) for image, label in zip(*digits, strict=True)))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left():
+    """After every test, the threads of iterators and pipelines that were dropped are gone."""
+    yield
+    gc.collect()
+    left = [thread for thread in threading.enumerate() if thread.name.startswith("penstock")]
+    for thread in left:
+        thread.join(timeout=10)
+    assert not [thread for thread in left if thread.is_alive()]

@@ -1,0 +1,231 @@
+"""Every operator passes the contract suite, in the uses below. A new operator needs an entry here."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from penstock import fn, types
+from penstock.graph.registry import registered
+from penstock.testing import OperatorCase, check_docstring, check_operator
+
+RNG = np.random.default_rng(0)
+IMAGES = RNG.integers(0, 256, (4, 6, 5, 3), np.uint8)
+VOLUMES = RNG.integers(0, 256, (4, 3, 6, 5, 3), np.uint8)
+FLOATS = RNG.normal(size=(4, 7)).astype(np.float32)
+INTEGERS = RNG.integers(-100, 100, (4, 7), np.int32)
+NONZERO = np.where(INTEGERS == 0, 1, INTEGERS).astype(np.int32)
+SMALL = RNG.integers(0, 7, (4, 7), np.uint8)
+TRUTHS = RNG.random((4, 7)) > 0.5
+LABELS = np.array([[2], [0], [9], [-1]], np.int32)
+FLAGS = np.array([1, 0, 0, 1], np.int32)
+PLACES = np.array([0.0, 0.3, 0.77, 1.0], np.float32)
+HWC = ("HWC",)
+
+
+def encoded(number, kind, size=(5, 4)):
+    pixels = np.random.default_rng(number).integers(0, 256, (size[1] + number, size[0], 3), np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(pixels).convert("L" if number % 2 else "RGB").save(file, kind)
+    return np.frombuffer(file.getvalue(), np.uint8)
+
+
+FILES = [encoded(0, "JPEG"), encoded(1, "PNG"), encoded(2, "BMP"), encoded(3, "WEBP")]
+
+
+def cmn(**arguments):
+    return lambda images: fn.crop_mirror_normalize(images, **arguments)
+
+
+CASES = {
+    "cast": [
+        OperatorCase(lambda x: fn.cast(x, dtype=types.UINT8), [FLOATS * 300]),
+        OperatorCase(lambda x: fn.cast(x, dtype=types.INT8), [INTEGERS * 2]),
+        OperatorCase(lambda x: fn.cast(x, dtype=types.FLOAT16), [INTEGERS], full_scale=100),
+        OperatorCase(lambda x: fn.cast(x, dtype=types.BOOL), [INTEGERS]),
+        OperatorCase(
+            lambda x: fn.cast(x, dtype=types.INT32), [np.float32([[3e9, -3e9, np.nan, np.inf, 0.5, -2.5]] * 4)]
+        ),
+        OperatorCase(lambda x: fn.cast(x, dtype=types.INT64), [INTEGERS]),
+    ],
+    "constant": [
+        OperatorCase(lambda: fn.constant([[1, 2], [3, 4]])),
+        OperatorCase(lambda: fn.constant(2.5)),
+        OperatorCase(lambda x: (x * fn.constant(3), fn.constant(types.Constant(7, types.UINT8))), [INTEGERS]),
+    ],
+    "copy": [OperatorCase(lambda x: (x.gpu(), x.cpu(), fn.copy(x)), [IMAGES], HWC)],
+    "crop_mirror_normalize": [
+        OperatorCase(cmn(), [IMAGES], full_scale=255),
+        OperatorCase(cmn(std=255.0, mirror=1), [IMAGES[..., :1]], HWC),
+        OperatorCase(cmn(mean=[1, 2, 3], std=[4, 5, 6], crop=(3, 2), scale=2.0, shift=0.5), [IMAGES], HWC, 255),
+        OperatorCase(cmn(output_layout="HWC", dtype=types.UINT8, mean=[0.5], crop=(6, 4)), [IMAGES], HWC),
+        OperatorCase(cmn(dtype=types.INT8, shift=-128), [IMAGES], HWC),
+        OperatorCase(cmn(dtype=types.FLOAT16, std=[60.0], pad_output=True), [IMAGES], HWC, 5),
+        OperatorCase(cmn(crop=(9, 2), out_of_bounds_policy="pad", fill_values=[7, 8, 9], mirror=1), [IMAGES], HWC, 255),
+        OperatorCase(cmn(crop=(9, 9), out_of_bounds_policy="trim_to_shape", output_layout=""), [IMAGES], HWC, 255),
+        OperatorCase(cmn(crop=(2, 2), output_layout="FCHW"), [np.moveaxis(VOLUMES, 1, 1)], ("FHWC",), 255),
+        OperatorCase(cmn(crop=(2, 3, 4), output_layout="CDHW"), [VOLUMES], ("DHWC",), 255),
+        OperatorCase(
+            lambda x, flag, y, z: fn.crop_mirror_normalize(
+                x, mirror=flag, crop=(3, 3), crop_pos_x=y, crop_pos_y=z, rounding="truncate"
+            ),
+            [IMAGES, FLAGS, PLACES, PLACES[::-1]],
+            ("HWC", "", "", ""),
+            255,
+        ),
+        OperatorCase(
+            lambda x, y: fn.crop_mirror_normalize(x, crop=(8, 3), crop_pos_y=y, out_of_bounds_policy="constant"),
+            [IMAGES, PLACES],
+            ("HWC", ""),
+            255,
+        ),
+        OperatorCase(
+            lambda x, mean, std: fn.crop_mirror_normalize(x, mean=mean, std=std),
+            [IMAGES, FLOATS[:, :3], np.abs(FLOATS[:, :1]) + 1],
+            ("HWC", "", ""),
+            255,
+        ),
+        OperatorCase(
+            lambda x, size: fn.crop_mirror_normalize(x, crop=size),
+            [IMAGES, np.array([[1, 2], [2, 1], [3, 3], [6, 5]], np.int32)],
+            ("HWC", ""),
+        ),
+        OperatorCase(cmn(crop=(3, 3), mirror=1), [[IMAGES[0], IMAGES[1, :4], IMAGES[2, :, :3], IMAGES[3]]], HWC),
+    ],
+    "decoders.image": [
+        OperatorCase(lambda data: fn.decoders.image(data), [FILES]),
+        OperatorCase(lambda data: fn.decoders.image(data, output_type=types.GRAY), [FILES]),
+        OperatorCase(lambda data: fn.decoders.image(data, output_type=types.BGR), [FILES]),
+        OperatorCase(lambda data: fn.decoders.image(data, output_type=types.ANY_DATA), [FILES]),
+        OperatorCase(lambda data: fn.decoders.image(data, use_fast_idct=True, device="mixed"), [[FILES[0]] * 4]),
+    ],
+    "flip": [
+        OperatorCase(lambda x: fn.flip(x), [IMAGES]),
+        OperatorCase(lambda x: fn.flip(x, horizontal=0, vertical=1), [IMAGES], HWC),
+        OperatorCase(lambda x: fn.flip(x, depthwise=1), [VOLUMES], ("DHWC",)),
+        OperatorCase(lambda x, flag: fn.flip(x, horizontal=flag, vertical=flag), [IMAGES, FLAGS], ("HWC", "")),
+        OperatorCase(lambda x: fn.flip(x), [[IMAGES[0], IMAGES[1, :2], IMAGES[2], IMAGES[3]]], HWC),
+    ],
+    "getitem": [
+        OperatorCase(lambda x: (x[0], x[-1, 2:], x[1:4:2, ::-1], x[:, 0], x[None]), [IMAGES], HWC),
+        OperatorCase(lambda x: (x[types.newaxis], x[0, types.newaxis("F")]), [IMAGES], HWC),
+        OperatorCase(lambda x, i: (x[i], x[1, i], x[i, :, -1]), [IMAGES, LABELS[:, 0] % 3], ("HWC", "")),
+        OperatorCase(lambda x, i: (x[i:], x[:i, 1]), [IMAGES, LABELS % 3], ("HWC", "")),
+        OperatorCase(lambda x: x[1:3], [[IMAGES[0], IMAGES[1, :4], IMAGES[2], IMAGES[3]]], HWC),
+    ],
+    "one_hot": [
+        OperatorCase(lambda x: fn.one_hot(x, num_classes=10), [LABELS[:, 0]]),
+        OperatorCase(lambda x: fn.one_hot(x, num_classes=300, dtype=types.UINT8, on_value=7, off_value=1), [SMALL]),
+        OperatorCase(lambda x: fn.one_hot(x, num_classes=5, axis=0), [SMALL]),
+        OperatorCase(lambda x: fn.one_hot(x, num_classes=5, axis=-1, axis_name="C"), [LABELS]),
+        OperatorCase(lambda x: fn.one_hot(x, num_classes=5), [FLOATS * 3]),
+        OperatorCase(lambda x: fn.one_hot(x), [LABELS[:, 0]]),
+    ],
+    "random.coin_flip": [
+        OperatorCase(lambda: fn.random.coin_flip()),
+        OperatorCase(lambda: fn.random.coin_flip(probability=0.2, shape=[3, 2], dtype=types.UINT8)),
+        OperatorCase(lambda p: fn.random.coin_flip(probability=p, shape=20), [PLACES]),
+        OperatorCase(lambda x: fn.random.coin_flip(x, seed=3), [FLOATS], ragged=False),
+    ],
+    "random.uniform": [
+        OperatorCase(lambda: fn.random.uniform()),
+        OperatorCase(lambda: fn.random.uniform(range=[1, 2], shape=[3, 4]), full_scale=2),
+        OperatorCase(lambda: fn.random.uniform(range=[0, 300], dtype=types.UINT8, shape=100)),
+        OperatorCase(lambda: fn.random.uniform(values=[1.5, 2.5, 7], shape=9)),
+        OperatorCase(
+            lambda lo: fn.random.uniform(range=fn.cast(lo, dtype=types.FLOAT), shape=5),
+            [np.array([[0, 1], [5, 6], [-3, 9], [100, 200]], np.int32)],
+            full_scale=200,
+        ),
+        OperatorCase(lambda x: fn.random.uniform(values=x, shape=5), [FLOATS]),
+        OperatorCase(lambda x: fn.random.uniform(x), [FLOATS], ragged=False),
+    ],
+    "reshape": [
+        OperatorCase(lambda x: fn.reshape(x, shape=[90]), [IMAGES]),
+        OperatorCase(lambda x: fn.reshape(x, shape=[-1, 15]), [IMAGES]),
+        OperatorCase(lambda x: fn.reshape(x, rel_shape=[0.5, -1]), [IMAGES]),
+        OperatorCase(lambda x: fn.reshape(x, src_dims=[2, 0, 1, -1], layout="CHWF"), [IMAGES], HWC),
+        OperatorCase(lambda x: fn.reshape(x, rel_shape=[0.5, 1, 2], src_dims=[0, 1, -1]), [IMAGES[..., 0]]),
+        OperatorCase(lambda x: fn.reshape(x, shape=[]), [LABELS]),
+        OperatorCase(lambda x: fn.reshape(x, layout="CHW"), [IMAGES], HWC),
+        OperatorCase(
+            lambda x, shape: fn.reshape(x, shape),
+            [IMAGES, np.array([[90, 1], [1, 90], [45, 2], [9, 10]], np.int64)],
+            ragged=False,
+        ),
+        OperatorCase(lambda x: fn.reshape(x, shape=[-1]), [[IMAGES[0], IMAGES[1, :2], IMAGES[2], IMAGES[3]]]),
+    ],
+    "readers.arrays": [],
+    "readers.caffe2": [],
+    "readers.file": [],
+    "readers.mnist": [],
+}
+
+ARITHMETIC = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "truediv": lambda a, b: a / b,
+    "floordiv": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+    "pow": lambda a, b: a**b,
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+}
+BITWISE = {
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "lshift": lambda a, b: a << b,
+    "rshift": lambda a, b: a >> b,
+}
+for name, function in ARITHMETIC.items():
+    positive = np.abs(FLOATS) + np.float32(0.5)
+    CASES[f"arithmetic.{name}"] = [
+        OperatorCase(function, [positive, FLOATS]),
+        OperatorCase(function, [INTEGERS, NONZERO if name != "pow" else NONZERO % 9 - 2]),
+        OperatorCase(function, [SMALL, positive]),
+        OperatorCase(lambda a, function=function: (function(a, 3), function(2.5, a)), [positive]),
+        OperatorCase(function, [IMAGES, np.array([[1, 2, 3]] * 4, np.uint8)], ("HWC", "")),
+    ]
+for name, function in BITWISE.items():
+    CASES[f"arithmetic.{name}"] = [
+        OperatorCase(function, [SMALL, SMALL[::-1]]),
+        OperatorCase(lambda a, function=function: function(a, 2), [INTEGERS]),
+    ]
+CASES["arithmetic.and"].append(OperatorCase(lambda a, b: a & b, [TRUTHS, TRUTHS[::-1]]))
+CASES["arithmetic.neg"] = [OperatorCase(lambda a: -a, [FLOATS]), OperatorCase(lambda a: -a, [SMALL])]
+CASES["arithmetic.abs"] = [OperatorCase(abs, [FLOATS]), OperatorCase(abs, [INTEGERS])]
+CASES["arithmetic.invert"] = [OperatorCase(lambda a: ~a, [TRUTHS]), OperatorCase(lambda a: ~a, [SMALL])]
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=f"{name}-{n}") for name, cases in CASES.items() for n, case in enumerate(cases)]
+)
+def test_operator_keeps_the_contract(case):
+    check_operator(case)
+
+
+def test_every_operator_has_a_case():
+    built_in = {name for name in registered() if not name.startswith("test.")}
+    assert built_in == set(CASES)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("arithmetic.")])
+def test_operator_is_documented(name):
+    check_docstring(name)
+
+
+def test_fn_holds_exactly_the_operators_that_are_registered():
+    public = {name for name in vars(fn) if not name.startswith("_") and callable(getattr(fn, name))} - {"missing"}
+    for part in ("decoders", "random", "readers"):
+        module = getattr(fn, part)
+        functions = {n for n in vars(module) if not n.startswith("_") and callable(getattr(module, n))} - {"missing"}
+        public |= {f"{part}.{name}" for name in functions}
+    spelled_by_python = {name for name in registered() if name.startswith("arithmetic.")} | {"getitem"}
+    assert public == {n for n in registered() if not n.startswith("test.")} - spelled_by_python
