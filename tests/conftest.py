@@ -8,8 +8,9 @@ import threading
 
 import numpy as np
 import pytest
-from penstock.data.caffe2 import write_caffe2
 from PIL import Image
+
+from penstock.data.caffe2 import write_caffe2
 
 
 def jpeg(pixels, **options):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from penstock.data.words import counters, threefry, words
 
 # known answers of Threefry-2x32 with 20 rounds, from the authors' distribution (Random123, kat_vectors)

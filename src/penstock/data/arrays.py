@@ -37,28 +37,34 @@ class ArraySource(Source):
         self.specs = tuple(
             Spec(array.dtype, array.shape[1:], layout) for array, layout in zip(arrays, layouts, strict=True)
         )
-        self._arrays = tuple(arrays)
+        self.arrays = tuple(arrays)
         self._name = name
 
     def __len__(self) -> int:
-        return len(self._arrays[0])
+        return len(self.arrays[0])
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Array, ...]:
         """The rows at `indices` of every array."""
         # mode="clip" lets NumPy write into `out` without a buffer; indices are inside by contract
         return tuple(
             np.take(array, indices, axis=0, out=slot, mode="clip")
-            for array, slot in zip(self._arrays, out, strict=True)
+            for array, slot in zip(self.arrays, out, strict=True)
         )
 
     def describe(self, index: int) -> str:
         """The row's number."""
         return f"row {index} of {self._name}"
 
+    def same_data(self, other: Source) -> bool:
+        """Whether the rows are the same: a definition that makes its arrays makes new ones for every shard."""
+        if not isinstance(other, ArraySource) or other.specs != self.specs:
+            return False
+        return all(map(np.array_equal, self.arrays, other.arrays))
+
     def fingerprint(self) -> str:
         """Shapes, dtypes and the content of up to 64 rows."""
         digest = hashlib.sha256()
-        for array in self._arrays:
+        for array in self.arrays:
             rows: Any = np.linspace(0, len(array) - 1, num=min(64, len(array)), dtype=np.int64)
             digest.update(f"{array.shape}{array.dtype}".encode())
             digest.update(np.ascontiguousarray(array[rows]).tobytes())

@@ -150,9 +150,9 @@ class Graph:
 
 
 def infer(operator: Operator, inputs: tuple[Value, ...], arguments: Mapping[str, Any]) -> tuple[Spec, ...]:
-    """The specs of an operator's outputs on these inputs."""
+    """The specs of an operator's outputs on these inputs. What follows from a probed shape is not probed itself."""
     specs = operator.infer(
         *(value.spec for value in inputs),
         **{name: value.spec if isinstance(value, Value) else value for name, value in arguments.items()},
     )
-    return (specs,) if isinstance(specs, Spec) else specs
+    return tuple(replace(spec, probed=False) for spec in ((specs,) if isinstance(specs, Spec) else specs))

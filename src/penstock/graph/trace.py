@@ -44,11 +44,14 @@ class Trace:
             ArgumentTypeError: it returned something else.
         """
         returned = list(cast(list[Any], outputs)) if isinstance(outputs, tuple | list) else [outputs]
-        with self.active():
-            values = tuple(as_value(output) for output in returned)
-        if not values:
-            raise ArgumentTypeError(f"{self.name} returned no outputs", expected="at least one node")
-        return Graph(values, self.name)
+        try:
+            if not returned:
+                raise ArgumentTypeError(f"{self.name} has no outputs", expected="at least one node")
+            with self.active():
+                return Graph(tuple(as_value(output) for output in returned), self.name)
+        except ArgumentTypeError as error:
+            error.where = error.where or user_line()
+            raise
 
 
 _current: ContextVar[Trace | None] = ContextVar("current_trace", default=None)

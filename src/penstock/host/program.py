@@ -97,13 +97,7 @@ class HostProgram:
     def _run_stage(self, stage: Stage, work: _Pass, lanes: Indices) -> str:
         match stage:
             case ReadStage(node):
-                samples = work.samples[node] = self.readings[node].samples(work.step, lanes)
-                out = [work.slots.get(value) for value in node.values]
-                try:
-                    self._store(node, work, read(samples, work.rows, out))
-                except PenstockError as error:
-                    error.where = error.where or node.where
-                    raise
+                self._run_read(node, work, lanes)
             case RowStage(node):
                 assert isinstance(node.operator, RowOperator)
                 self._store(node, work, (node.operator.compute(work.coordinates),))
@@ -113,6 +107,27 @@ class HostProgram:
                 self._run_samples(nodes, work)
                 return " + ".join(node.kind for node in nodes)
         return stage.node.kind
+
+    def _run_read(self, node: Node, work: _Pass, lanes: Indices) -> None:
+        samples = work.samples[node] = self.readings[node].samples(work.step, lanes)
+        out = [work.slots.get(value) for value in node.values]
+        try:
+            columns = read(samples, work.rows, out)
+        except PenstockError as error:
+            error.where = error.where or node.where
+            raise
+        self._store(node, work, [self._joined(v, c, work) for v, c in zip(node.values, columns, strict=True)])
+
+    def _joined(self, value: Value, column: Column, work: _Pass) -> Column:
+        """A column as one array, where the source gives a list and a consumer needs one shape."""
+        if isinstance(column, np.ndarray) or not value.spec.dense:
+            return column
+        joined = self._column(value, work)
+        for row, sample in enumerate(column):
+            if not value.spec.accepts(sample):
+                raise self._failure(value.node, work, row, _unfit(value, sample))
+            joined[row] = sample
+        return joined
 
     def _store(self, node: Node, work: _Pass, columns: Sequence[Any]) -> None:
         for value, column in zip(node.values, columns, strict=True):
@@ -312,7 +327,7 @@ def _sample_kernel(node: Node) -> Callable[..., Any]:
 
 def _upstream(node: Node) -> list[Node]:
     found: dict[Node, None] = {}
-    todo = [value.node for value in node.sources]
+    todo = [node]
     while todo:
         source = todo.pop()
         if isinstance(source.operator, Reader):

@@ -92,7 +92,7 @@ def data_iterator(
         "last_batch_policy": last_batch_policy,
         "prepare_first_batch": prepare_first_batch,
         "sharding": sharding,
-        "pmap_compatible": pmap_compatible,
+        "pmap_compatible": devices is not None if pmap_compatible is None else pmap_compatible,
     }
 
     def decorate(function: Callable[..., Any]) -> Factory:

@@ -17,17 +17,18 @@ from penstock.ops.axes import check_layout
 from penstock.ops.loader import LoaderArguments, load
 
 
-class _Same:
-    """A key that is equal for one and the same object, and keeps it alive."""
+class _Memory:
+    """An array as a key: equal to any that shows the same memory in the same way. Keeps the memory alive."""
 
-    def __init__(self, thing: Any) -> None:
-        self.thing = thing
+    def __init__(self, array: Array) -> None:
+        self.array = array
+        self._shown = (array.ctypes.data, array.shape, array.strides, array.dtype.str)
 
     def __hash__(self) -> int:
-        return id(self.thing)
+        return hash(self._shown)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.thing is self.thing
+        return isinstance(other, _Memory) and other._shown == self._shown
 
 
 @overload
@@ -87,14 +88,14 @@ def _load(data: list[Any], layouts: list[str], loader: LoaderArguments) -> tuple
         raise DefinitionError(
             "fn.readers.arrays: one layout per array", given=f"{len(data)} arrays, {len(layouts)} layouts"
         )
-    source = shared(_open, tuple(map(_Same, data)), tuple(layouts))
+    source = shared(_open, tuple(_Memory(np.asarray(array)) for array in data), tuple(layouts))
     for spec in source.specs:
         check_layout(spec.layout, Spec(spec.dtype, spec.shape), len(spec.shape), "fn.readers.arrays")
     return load(source, loader)
 
 
-def _open(data: tuple[_Same, ...], layouts: tuple[str, ...]) -> ArraySource:
-    arrays: list[Array] = [np.asarray(each.thing) for each in data]
+def _open(data: tuple[_Memory, ...], layouts: tuple[str, ...]) -> ArraySource:
+    arrays = [each.array for each in data]
     for array in arrays:
         if array.dtype.kind not in "biufcV" or array.dtype.names:
             raise ArgumentTypeError("fn.readers.arrays reads arrays of numbers", given=f"dtype {array.dtype}")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from penstock.data.spec import Extent
+from penstock.errors import PenstockError
 from penstock.graph.node import Graph, Node, Value, infer
 
 
@@ -40,7 +41,11 @@ def resolve(graph: Graph, shapes: Mapping[Value, tuple[int, ...]]) -> Graph:
     probed = {(value.node.serial, value.index): shape for value, shape in shapes.items()}
 
     def with_specs(node: Node) -> Node:
-        specs = infer(node.operator, node.inputs, node.arguments)
+        try:
+            specs = infer(node.operator, node.inputs, node.arguments)
+        except PenstockError as error:
+            error.where = error.where or node.where
+            raise
         return replace(
             node,
             specs=tuple(

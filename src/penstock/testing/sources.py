@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.data.order import Indices
 from penstock.data.source import Array, Column, Source
-from penstock.data.spec import Spec
+from penstock.data.spec import Shape, Spec
 
 
 class ListSource(Source):
@@ -19,14 +19,18 @@ class ListSource(Source):
     Args:
         columns: per value, an array per sample.
         layouts: per value, the layout of a sample; none names no axes.
+        shapes: per value, what is known of the shape of a sample; nothing, if they are not given.
     """
 
-    def __init__(self, columns: Sequence[Sequence[Array]], layouts: Sequence[str] = ()) -> None:
+    def __init__(
+        self, columns: Sequence[Sequence[Array]], layouts: Sequence[str] = (), shapes: Sequence[Shape] = ()
+    ) -> None:
         self._columns = [[_read_only(sample) for sample in column] for column in columns]
         names = tuple(layouts) or ("",) * len(columns)
+        known = tuple(shapes) or tuple((None,) * column[0].ndim for column in self._columns)
         self.specs = tuple(
-            Spec(column[0].dtype, (None,) * column[0].ndim, layout)
-            for column, layout in zip(self._columns, names, strict=True)
+            Spec(column[0].dtype, shape, layout)
+            for column, shape, layout in zip(self._columns, known, names, strict=True)
         )
 
     def __len__(self) -> int:

@@ -150,6 +150,8 @@ class Sharded(Layout):
         for spec, name, sharding in zip(specs, names, self._shardings, strict=True):
             shape = (rows, *spec.sizes)
             try:
+                if any(sharding.spec[len(shape) :]):
+                    raise ValueError(f"the spec names {len(sharding.spec)} axes, the output has {len(shape)}")
                 sharding.shard_shape(shape)
             except ValueError as error:
                 raise UsageError(

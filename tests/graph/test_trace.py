@@ -1,0 +1,258 @@
+"""Misuse in a definition is found while it is traced, and the message says given, expected, fix and the user's line."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+from penstock import Pipeline, fn, pipeline_def, types
+from penstock.errors import (
+    ArgumentTypeError,
+    ContextError,
+    DefinitionError,
+    PenstockError,
+    SourceNotFoundError,
+    UnknownNameError,
+)
+from penstock.graph.fingerprint import fingerprint
+from penstock.graph.node import infer
+from penstock.graph.operator import Operator
+from penstock.graph.registry import operator
+from penstock.ops import arithmetic
+
+IMAGES = np.zeros((2, 6, 5, 3), np.uint8)
+HERE = __file__
+
+
+def traced(build):
+    pipeline = Pipeline(batch_size=2)
+    with pipeline:
+        pipeline.set_outputs(build())
+    return pipeline
+
+
+def images():
+    return fn.readers.arrays(IMAGES, layout="HWC")
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "parts"),
+    [
+        (lambda: fn.flip(images(), horizontl=1), ArgumentTypeError, ["no argument 'horizontl'", "'horizontal'"]),
+        (lambda: fn.flip(), ArgumentTypeError, ["missing", "data"]),
+        (lambda: fn.flipp(images()), UnknownNameError, ["'flipp'", "'flip'"]),
+        (lambda: fn.readers.fiel(files=[]), UnknownNameError, ["'readers.fiel'", "'readers.file'"]),
+        (lambda: fn.cast(images(), dtype="flaot32"), ArgumentTypeError, ["'flaot32'", "types.FLOAT"]),
+        (lambda: fn.cast(images(), dtype=None), ArgumentTypeError, ["None"]),
+        (lambda: fn.cast("text", dtype=types.FLOAT), ArgumentTypeError, ["'text'", "a node"]),
+        (lambda: fn.cast(images(), dtype=types.FLOAT, device="gppu"), ArgumentTypeError, ["'gppu'", "'gpu'"]),
+        (lambda: fn.reshape(images(), shape=[7]), DefinitionError, ["[7]", "90 elements", "-1"]),
+        (lambda: fn.reshape(images(), shape=[-1, 7]), DefinitionError, ["no extent fits"]),
+        (lambda: fn.reshape(images(), shape=[-1, -1]), DefinitionError, ["at most one"]),
+        (lambda: fn.reshape(images(), shape=[90], rel_shape=[1]), DefinitionError, ["more than once"]),
+        (lambda: fn.reshape(images(), layout="HWW"), DefinitionError, ["'HWW'", "each axis once"]),
+        (lambda: fn.reshape(images(), src_dims=[0, 5]), DefinitionError, ["src_dims"]),
+        (lambda: fn.flip(fn.readers.arrays(np.zeros((2, 4)))), DefinitionError, ["images", "HWC", "fn.reshape"]),
+        (lambda: fn.flip(images(), depthwise=1), DefinitionError, ["depthwise", "'HWC'"]),
+        (lambda: fn.crop_mirror_normalize(images(), output_layout="CHX"), DefinitionError, ["'CHX'", "permutation"]),
+        (lambda: fn.crop_mirror_normalize(images(), dtype=types.INT32), DefinitionError, ["int32", "float32"]),
+        (lambda: fn.crop_mirror_normalize(images(), crop=(7, 2)), DefinitionError, ["7 of 6", "resize"]),
+        (lambda: fn.crop_mirror_normalize(images(), crop=3), DefinitionError, ["2 numbers"]),
+        (lambda: fn.crop_mirror_normalize(images(), crop=(3, 3), crop_h=2), DefinitionError, ["twice", "crop_h"]),
+        (lambda: fn.crop_mirror_normalize(images(), crop_h=2), DefinitionError, ["together"]),
+        (lambda: fn.crop_mirror_normalize(images(), mean=[1, 2]), DefinitionError, ["2 numbers", "1 or 3"]),
+        (lambda: fn.crop_mirror_normalize(images(), crop_pos_x=2, crop=(2, 2)), DefinitionError, ["between 0 and 1"]),
+        (
+            lambda: fn.crop_mirror_normalize(images(), out_of_bounds_policy="padd"),
+            ArgumentTypeError,
+            ["'padd'", "'pad'"],
+        ),
+        (lambda: fn.one_hot(images(), num_classes=3, dtype=types.FLOAT16), DefinitionError, ["float16", "fn.cast"]),
+        (lambda: fn.one_hot(images(), num_classes=3, axis=9), DefinitionError, ["axis=9"]),
+        (lambda: fn.one_hot(images(), num_classes=3, dtype=types.UINT8, on_value=300), DefinitionError, ["300"]),
+        (lambda: fn.random.uniform(range=[3, 1]), DefinitionError, ["the first less"]),
+        (lambda: fn.random.uniform(range=[0, 1], values=[1]), DefinitionError, ["either"]),
+        (lambda: fn.random.coin_flip(probability=2), DefinitionError, ["between 0 and 1"]),
+        (lambda: fn.random.coin_flip(shape=[-3]), DefinitionError, ["positive"]),
+        (lambda: fn.decoders.image(images()), DefinitionError, ["uint8[6, 5, 3]", "reader"]),
+        (lambda: fn.readers.arrays(IMAGES, layout="HW"), DefinitionError, ["'HW'", "3 different letters"]),
+        (lambda: fn.readers.arrays(["text"]), ArgumentTypeError, ["numbers"]),
+        (lambda: fn.readers.arrays(IMAGES, shard_id=2, num_shards=2), DefinitionError, ["shard 2 of 2"]),
+        (lambda: fn.readers.arrays(IMAGES, num_shards=9), DefinitionError, ["9 shards for 2 samples"]),
+        (lambda: fn.readers.arrays(IMAGES, shard_mode="globl"), DefinitionError, ["'globl'"]),
+        (
+            lambda: fn.readers.arrays(IMAGES, random_shuffle=True, shuffle_after_epoch=True),
+            DefinitionError,
+            ["excludes"],
+        ),
+        (lambda: fn.readers.file(), DefinitionError, ["file_root"]),
+        (lambda: fn.readers.file(file_root="/nowhere/at/all"), SourceNotFoundError, ["/nowhere/at/all"]),
+        (lambda: fn.readers.mnist(path="/nowhere", split="tset"), DefinitionError, ["'tset'", "'test'"]),
+        (lambda: fn.readers.caffe2(path="/nowhere"), SourceNotFoundError, ["/nowhere"]),
+        (lambda: images()[9], DefinitionError, ["9 along an axis of 6"]),
+        (lambda: images()[0, 0, 0, 0], DefinitionError, ["4 for a value"]),
+        (lambda: images()[..., 0], DefinitionError, ["..."]),
+        (lambda: images()["x"], ArgumentTypeError, ["'x'"]),
+        (lambda: images() + fn.constant(np.zeros((4, 4))), DefinitionError, ["(6, 5, 3) and (4, 4)"]),
+        (lambda: (images() > 3) + (images() > 4), DefinitionError, ["truth values"]),
+        (lambda: images() & 1.5, DefinitionError, ["integers"]),
+        (lambda: 1 if images() else 2, ArgumentTypeError, ["truth"]),
+        (lambda: len(images()), ArgumentTypeError, ["length"]),
+        (lambda: list(images()), ArgumentTypeError, ["iteration"]),
+        (lambda: range(images()), ArgumentTypeError, ["integer value"]),
+        (lambda: {"a": images()}, ArgumentTypeError, ["dict"]),
+        (lambda: None, ArgumentTypeError, ["None"]),
+    ],
+)
+def test_misuse_is_refused_with_the_users_line(build, error, parts):
+    with pytest.raises(error) as caught:
+        traced(build)
+    message = str(caught.value)
+    for part in parts:
+        assert part in message, message
+    assert f"{HERE}:" in message, message
+
+
+def test_the_line_is_that_of_the_definition_not_of_its_caller():
+    def wrong():
+        data = images()
+        return fn.flip(data, depthwise=1)
+
+    with pytest.raises(DefinitionError) as caught:
+        traced(wrong)
+    lines, first = inspect.getsourcelines(wrong)
+    number = first + next(i for i, line in enumerate(lines) if "depthwise" in line)
+    assert f"{HERE}:{number} in wrong: return fn.flip(data, depthwise=1)" in str(caught.value)
+
+
+def test_errors_are_of_the_builtin_kinds_too():
+    for error, builtin in [
+        (ArgumentTypeError, TypeError),
+        (DefinitionError, ValueError),
+        (UnknownNameError, AttributeError),
+        (ContextError, RuntimeError),
+        (SourceNotFoundError, FileNotFoundError),
+    ]:
+        assert issubclass(error, builtin)
+        assert issubclass(error, PenstockError)
+
+
+def test_operators_need_a_definition():
+    with pytest.raises(ContextError, match="outside a pipeline definition"):
+        fn.random.uniform()
+
+
+def test_names_are_distinct():
+    with pytest.raises(ArgumentTypeError, match="two nodes are named 'r'"):
+        traced(lambda: fn.readers.arrays(IMAGES, name="r") + fn.readers.arrays(IMAGES, name="r"))
+
+
+def test_a_name_is_registered_once():
+    with pytest.raises(ArgumentTypeError, match="already"):
+
+        @operator("flip")
+        def flip_again(data):
+            return data
+
+
+def test_layouts_follow():
+    pipeline = Pipeline(batch_size=2)
+    with pipeline:
+        x = images()
+        assert x[0].layout == "WC"
+        assert x[types.newaxis("F")].layout == "FHWC"
+        assert (x + 1).layout == "HWC"
+        assert fn.crop_mirror_normalize(x).layout == "CHW"
+        assert fn.reshape(x, shape=[-1]).layout == ""
+        assert x.gpu().device == "gpu"
+        assert fn.flip(x.gpu()).device == "gpu"
+        assert x.gpu().cpu().device == "cpu"
+        assert (x.dtype, x.ndim, x.name) == (np.uint8, 3, "readers.arrays")
+
+
+NUMERIC = ["bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float32", "float64"]
+# DALI 2.4.0: the type of a + b (a * b for two truth values)
+PROMOTIONS = """
+bool uint8 int8 uint16 int16 uint32 int32 uint64 int64 float32 float64
+uint8 uint8 int16 uint16 int16 uint32 int32 uint64 int64 float32 float64
+int8 int16 int8 int32 int16 int64 int32 int64 int64 float32 float64
+uint16 uint16 int32 uint16 int32 uint32 int32 uint64 int64 float32 float64
+int16 int16 int16 int32 int16 int64 int32 int64 int64 float32 float64
+uint32 uint32 int64 uint32 int64 uint32 int64 uint64 int64 float32 float64
+int32 int32 int32 int32 int32 int64 int32 int64 int64 float32 float64
+uint64 uint64 int64 uint64 int64 uint64 int64 uint64 int64 float32 float64
+int64 int64 int64 int64 int64 int64 int64 int64 int64 float32 float64
+float32 float32 float32 float32 float32 float32 float32 float32 float32 float32 float64
+float64 float64 float64 float64 float64 float64 float64 float64 float64 float64 float64
+"""
+
+
+def test_types_combine_as_in_dali():
+    table = [line.split() for line in PROMOTIONS.strip().splitlines()]
+    for row, left in enumerate(NUMERIC):
+        for column, right in enumerate(NUMERIC):
+            assert arithmetic.promote(np.dtype(left), np.dtype(right)) == table[row][column], (left, right)
+
+
+def test_python_numbers_are_32_bits_wide():
+    pipeline = Pipeline(batch_size=2)
+    with pipeline:
+        x = images()
+        assert [(x + 1).dtype, (x * 2.0).dtype, (x / 2).dtype, (x - 300).dtype, (x + True).dtype] == [
+            np.int32,
+            np.float32,
+            np.float32,
+            np.int32,
+            np.uint8,
+        ]
+
+
+def test_a_third_partys_operator_works_by_one_file(monkeypatch):
+    from dataclasses import dataclass, replace
+
+    from penstock.graph import registry
+    from penstock.graph.operator import BatchKernel
+    from penstock.graph.trace import apply
+
+    @dataclass(frozen=True)
+    class Negative(Operator, BatchKernel):
+        def infer(self, images):
+            return replace(images, dtype=np.dtype(np.uint8))
+
+        def batch(self, context, images):
+            return 255 - images
+
+    def negative(images):
+        return apply(Negative(), images)
+
+    class Entry:
+        def load(self):
+            return operator("test.negative")(negative)
+
+    monkeypatch.setattr(registry, "entry_points", lambda group, name: [Entry()] if name == "test.negative" else [])
+    try:
+        result = traced(lambda: registry.lookup("test.negative")(images())).run()[0].as_array()
+        assert (result == 255).all()
+    finally:
+        registry._operators.pop("test.negative", None)
+
+
+def test_fingerprints_tell_definitions_apart():
+    @pipeline_def(batch_size=2)
+    def define(mean=0.0, flip=True, seed=-1, shard_id=0, data=IMAGES, device=None):
+        x = fn.readers.arrays(data, layout="HWC", num_shards=2, shard_id=shard_id, name="r")
+        x = fn.crop_mirror_normalize(x, mean=mean, device=device)
+        return x + fn.random.uniform(seed=seed) if flip else x
+
+    base = fingerprint(define().graph)
+    assert fingerprint(define().graph) == base
+    assert fingerprint(define(shard_id=1, device="gpu", data=IMAGES + 1).graph) == base
+    others = [fingerprint(define(**change).graph) for change in ({"mean": 1.0}, {"flip": False}, {"seed": 3})]
+    assert len({base, *others}) == 4
+
+
+def test_specs_are_inferred_again_from_a_node():
+    with (pipeline := Pipeline(batch_size=2)):
+        value = fn.flip(images()).value
+        pipeline.set_outputs(images())
+    assert infer(value.node.operator, value.node.inputs, value.node.arguments) == value.node.specs

@@ -1,0 +1,291 @@
+"""The concurrency contract of `penstock.host.feed`. Threads are ordered by events, never by sleeping."""
+
+import threading
+import weakref
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from penstock import DALIGenericIterator, Pipeline, fn
+from penstock.data.source import Source
+from penstock.data.spec import Spec
+from penstock.errors import InternalError, SampleError
+from penstock.graph.operator import Operator, SampleKernel
+from penstock.graph.trace import apply
+from penstock.host.pool import Serial, Threads
+from penstock.ops.loader import load
+from penstock.testing import ListSource
+
+
+@dataclass(frozen=True, eq=False)
+class Call(Operator, SampleKernel):
+    """Calls a function on each sample."""
+
+    function: object
+
+    def infer(self, sample):
+        return sample
+
+    def sample(self, context, sample):
+        return np.asarray(self.function(sample))
+
+
+def pipeline(function, samples=16, batch_size=4, threads=2, **options):
+    made = Pipeline(batch_size, threads, seed=0, **options)
+    with made:
+        numbers = fn.readers.arrays(np.arange(samples), name="numbers")
+        made.set_outputs(apply(Call(function), numbers))
+    return made
+
+
+def alive():
+    return [thread for thread in threading.enumerate() if thread.name.startswith("penstock")]
+
+
+def values(pipe):
+    return pipe.run()[0].as_array().tolist()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("depth", [0, 1, 5])
+def test_threads_give_what_the_serial_twin_gives(threads, depth):
+    def work(sample):
+        return sample * 2
+
+    plain = pipeline(work, exec_async=False)
+    threaded = pipeline(work, threads=threads, prefetch_queue_depth=depth)
+    for _ in range(10):
+        assert values(plain) == values(threaded)
+    assert isinstance(plain.pool(), Serial)
+    threaded.close()
+
+
+def test_batches_are_begun_ahead_but_not_more_than_the_depth():
+    seen, enough = set(), threading.Event()
+
+    def work(sample):
+        seen.add(int(sample))
+        if len(seen) == 12:
+            enough.set()
+        return sample
+
+    pipe = pipeline(work, samples=1000, prefetch_queue_depth=2)
+    assert values(pipe) == [0, 1, 2, 3]
+    assert enough.wait(10)
+    for piece in pipe._start().run._feed._ahead:
+        piece.wait()
+    assert seen == set(range(12))
+    pipe.close()
+
+
+def test_pieces_of_a_batch_run_side_by_side():
+    """Two pieces meet at a barrier: neither could pass it if they ran one after the other."""
+    barrier = threading.Barrier(2, timeout=20)
+
+    def work(sample):
+        if sample in (0, 4):
+            barrier.wait()
+        return sample
+
+    pipe = pipeline(work, batch_size=8, threads=2, prefetch_queue_depth=0)
+    assert values(pipe) == list(range(8))
+    pipe.close()
+
+
+def test_a_failure_ends_the_threads_and_names_the_sample():
+    def work(sample):
+        if sample == 9:
+            raise ValueError("nine is bad")
+        return sample
+
+    pipe = pipeline(work)
+    assert [values(pipe), values(pipe)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    for _ in range(2):  # the same step again fails again: nothing was skipped
+        with pytest.raises(SampleError, match="nine is bad") as caught:
+            values(pipe)
+        assert "sample 9 (row 9 of arrays)" in str(caught.value)
+        assert __file__ in str(caught.value)
+        assert isinstance(caught.value.__cause__, ValueError)
+        assert not alive()
+
+
+def test_the_first_failure_in_the_order_of_rows_is_raised():
+    released = threading.Event()
+
+    def work(sample):
+        if sample == 7:
+            released.set()
+            raise ValueError("the last row")
+        if sample == 0:
+            released.wait(20)
+            raise ValueError("the first row")
+        return sample
+
+    pipe = pipeline(work, batch_size=8, threads=2, prefetch_queue_depth=0)
+    with pytest.raises(SampleError, match="the first row"):
+        values(pipe)
+
+
+def test_what_was_not_begun_is_dropped_after_a_failure():
+    begun = []
+
+    def work(sample):
+        begun.append(int(sample))
+        if sample == 1:
+            raise ValueError
+        return sample
+
+    pipe = pipeline(work, samples=1000, batch_size=1, threads=1, prefetch_queue_depth=8)
+    values(pipe)
+    with pytest.raises(SampleError):
+        values(pipe)
+    count = len(begun)
+    assert count <= 11
+    assert not alive()
+    assert len(begun) == count
+
+
+def test_dropping_an_iterator_ends_its_threads():
+    iterator = DALIGenericIterator(pipeline(lambda sample: sample), ["x"], reader_name="numbers")
+    next(iterator)
+    assert alive()
+    reference = weakref.ref(iterator)
+    del iterator
+    assert reference() is None  # nothing else holds it, no cycle either
+    assert not alive()
+
+
+def test_leaving_a_loop_ends_its_threads():
+    def by_break():
+        for _ in DALIGenericIterator(pipeline(lambda sample: sample), ["x"], reader_name="numbers"):
+            break
+
+    def by_exception():
+        for _ in DALIGenericIterator(pipeline(lambda sample: sample), ["x"], reader_name="numbers"):
+            raise KeyError("the user's own")
+
+    by_break()
+    assert not alive()
+    with pytest.raises(KeyError):
+        by_exception()
+    assert not alive()
+
+
+def test_dropping_while_a_piece_runs_waits_for_it():
+    begun, release = threading.Event(), threading.Event()
+
+    def work(sample):
+        if sample >= 4:
+            begun.set()
+            release.wait(20)
+        return sample
+
+    pipe = pipeline(work)
+    values(pipe)
+    assert begun.wait(20)
+    threading.Timer(0.05, release.set).start()
+    del pipe
+    assert release.is_set()
+    assert not alive()
+
+
+def test_closing_and_going_on():
+    pipe = pipeline(lambda sample: sample)
+    first = values(pipe)
+    pipe.close()
+    assert not alive()
+    assert [first, values(pipe)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    pipe.reset()
+    assert values(pipe) == first
+    pipe.close()
+
+
+def test_batches_that_were_taken_are_not_written_again():
+    pipe = Pipeline(4, 2, seed=0)
+    with pipe:
+        pipe.set_outputs(fn.readers.arrays(np.arange(64).reshape(16, 4)) * 1)
+    held = [pipe.run()[0].as_array() for _ in range(12)]
+    for number, batch in enumerate(held):
+        assert batch.ravel().tolist() == [(number * 16 + i) % 64 for i in range(16)]
+    addresses = {batch.ctypes.data for batch in held}
+    assert len(addresses) == 12
+    assert all(address % 64 == 0 for address in addresses)
+    pipe.close()
+
+
+def test_a_sample_of_another_shape_is_named():
+    pipe = Pipeline(2, 1, seed=0)
+    with pipe:
+        images = load(ListSource([[np.zeros((n, 3)) for n in (2, 2, 2, 5)]]), {})[0]
+        pipe.set_outputs(fn.reshape(images, shape=[6]))
+    pipe.run()
+    with pytest.raises(SampleError, match="sample 3") as caught:
+        pipe.run()
+    assert "(5, 3)" in str(caught.value)
+    assert "fn.resize" in str(caught.value) or "fn.pad" in str(caught.value)
+
+
+def test_a_kernel_that_breaks_its_promise_is_an_internal_error():
+    pipe = pipeline(lambda sample: np.float32(sample))
+    with pytest.raises(InternalError, match="does not give what its spec rule says"):
+        pipe.run()
+
+
+class Broken(Source):
+    """Fails on sample 2 with an error of its own."""
+
+    specs = (Spec(np.dtype(np.int64), ()),)
+
+    def __len__(self):
+        return 4
+
+    def read(self, indices, out):
+        if 2 in indices:
+            raise OSError("the disk is gone")
+        return (indices,)
+
+    def describe(self, index):
+        return f"broken {index}"
+
+    def fingerprint(self):
+        return "broken"
+
+
+def test_a_source_that_fails_ends_the_run_with_its_error():
+    pipe = Pipeline(2, 2, seed=0)
+    with pipe:
+        pipe.set_outputs(load(Broken(), {})[0])
+    pipe.run()
+    with pytest.raises(OSError, match="the disk is gone"):
+        pipe.run()
+    assert not alive()
+
+
+def test_a_pool_may_be_closed_from_one_of_its_own_threads():
+    pool = Threads(1)
+    assert pool.submit(pool.close).result(timeout=20) is None
+
+
+def test_cheap_samples_take_turns():
+    running, most, lock = [0], [0], threading.Lock()
+
+    def work(sample):
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        with lock:
+            running[0] -= 1
+        return sample
+
+    pipe = pipeline(work, samples=4000, batch_size=400, threads=4)
+    for _ in range(3):
+        pipe.run()
+    assert pipe._start().run._feed._turns.cheap
+    for batch in list(pipe._start().run._feed._ahead):
+        batch.wait()
+    most[0] = 0
+    for _ in range(10):
+        pipe.run()
+    assert most[0] == 1
+    pipe.close()

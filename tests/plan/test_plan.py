@@ -1,0 +1,180 @@
+"""Placement: what runs where and why. Whole plans are kept as text; PENSTOCK_UPDATE_GOLDEN=1 writes them anew."""
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from penstock import Pipeline, fn, types
+from penstock.data.spec import Extent, Spec
+from penstock.errors import DefinitionError, InternalError
+from penstock.graph.operator import Operator, SampleKernel
+from penstock.graph.trace import apply
+from penstock.host.probe import resolved
+from penstock.ops.loader import load
+from penstock.plan.demand import demanded
+from penstock.plan.explain import explain
+from penstock.plan.merge import merge
+from penstock.plan.place import Place, Target
+from penstock.plan.plan import make_plan, verify
+from penstock.testing import ListSource
+
+GOLDEN = Path(__file__).parent / "golden"
+IMAGES = np.zeros((4, 6, 5, 3), np.uint8)
+
+
+def graph_of(build):
+    pipeline = Pipeline(batch_size=2)
+    pipeline.name = build.__name__
+    with pipeline:
+        outputs = build()
+        pipeline.set_outputs(*(outputs if isinstance(outputs, tuple) else (outputs,)))
+    return pipeline.graph
+
+
+def plan_of(build, platform="gpu", placement="auto", dense=True, wide=False):
+    program = resolved(merge([graph_of(build)], (0,), 1), dense_outputs=dense)
+    return make_plan(program.graph, Target(platform, wide, placement), dense_outputs=dense), program
+
+
+def places(plan):
+    return {str(node): placement.place for node, placement in plan.placements.items()}
+
+
+def mnist(path):
+    def definition():
+        jpegs, labels = fn.readers.caffe2(path=path, random_shuffle=True, name="reader")
+        images = fn.decoders.image(jpegs, device="mixed", output_type=types.GRAY)
+        images = fn.crop_mirror_normalize(images, dtype=types.FLOAT, std=[255.0], output_layout="CHW")
+        images = fn.reshape(images, shape=[784])
+        return images, fn.one_hot(labels.gpu(), num_classes=10)
+
+    return definition
+
+
+def augmented():
+    images = fn.readers.arrays(IMAGES, layout="HWC", name="reader")
+    flag = fn.random.coin_flip()
+    noise = fn.random.uniform(range=[0, 1], shape=[90])
+    return fn.crop_mirror_normalize(images, mirror=flag), fn.reshape(noise, shape=[6, 5, 3])
+
+
+@pytest.mark.parametrize("platform", ["cpu", "gpu"])
+@pytest.mark.parametrize("placement", ["auto", "host", "device"])
+@pytest.mark.parametrize("name", ["mnist", "augmented"])
+def test_plans_are_as_they_were(name, platform, placement, digits_lmdb):
+    build = mnist(digits_lmdb) if name == "mnist" else augmented
+    plan, program = plan_of(build, platform, placement)
+    text = explain(plan, program.readers) + "\n"
+    path = GOLDEN / f"{name}-{platform}-{placement}.txt"
+    if os.environ.get("PENSTOCK_UPDATE_GOLDEN"):
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def test_bytes_cross_not_floats(digits_lmdb):
+    plan, _ = plan_of(mnist(digits_lmdb), "gpu")
+    assert [(value.spec.dtype.name, value.spec.shape) for value in plan.crossing] == [
+        ("uint8", (28, 28, 1)),
+        ("int32", (1,)),
+    ]
+
+
+def test_cpu_is_a_wish_that_keeps_what_follows_on_the_host():
+    def definition():
+        return fn.flip(fn.readers.arrays(IMAGES, layout="HWC").cpu())
+
+    assert set(places(plan_of(definition)[0]).values()) == {Place.HOST}
+
+
+def test_what_feeds_a_host_node_stays_on_the_host():
+    @dataclass(frozen=True)
+    class OnHost(Operator, SampleKernel):
+        def infer(self, images):
+            return images
+
+        def sample(self, context, image):
+            return image
+
+    def definition():
+        images = fn.readers.arrays(IMAGES, layout="HWC")
+        return fn.flip(apply(OnHost(), fn.cast(images, dtype=types.FLOAT)))
+
+    plan, _ = plan_of(definition, placement="device")
+    assert [p.place for p in plan.placements.values()] == [Place.HOST, Place.HOST, Place.HOST, Place.DEVICE]
+    assert "feeds" in plan.placements[plan.graph.nodes[1]].why
+
+
+def test_64_bit_values_stay_on_the_host_unless_jax_keeps_them():
+    def definition():
+        return fn.cast(fn.readers.arrays(IMAGES), dtype=types.INT64) + 1
+
+    assert set(places(plan_of(definition, placement="device")[0]).values()) >= {Place.HOST}
+    node = plan_of(definition, placement="device", wide=True)[0].graph.nodes[1]
+    assert plan_of(definition, placement="device", wide=True)[0].graph.nodes[1].kind == node.kind == "cast"
+    wide = plan_of(definition, placement="device", wide=True)[0]
+    assert [p.place for n, p in wide.placements.items() if n.kind == "cast"] == [Place.DEVICE]
+
+
+RAGGED = [np.full((n, 4, 3), n, np.uint8) for n in (3, 3, 5)]
+
+
+def ragged_reader():
+    return load(ListSource([RAGGED], ["HWC"], [(None, None, 3)]), {})[0]
+
+
+def test_a_demand_passes_to_where_the_shape_is_made():
+    graph = graph_of(lambda: fn.reshape(fn.crop_mirror_normalize(ragged_reader()), shape=[36]))
+    assert {str(value) for value in demanded(graph, dense_outputs=True)} == {"operator", "crop_mirror_normalize"}
+    graph = graph_of(lambda: fn.crop_mirror_normalize(ragged_reader(), crop=(2, 2)))
+    assert demanded(graph, dense_outputs=True) == ()
+    graph = graph_of(lambda: fn.flip(ragged_reader()))
+    assert demanded(graph, dense_outputs=False) == ()
+    assert len(demanded(graph, dense_outputs=True)) == 2
+
+
+def test_sample_zero_shows_the_shape():
+    plan, _ = plan_of(lambda: fn.flip(ragged_reader()), placement="host")
+    source, flipped = plan.graph.nodes
+    assert source.specs[0] == Spec(np.dtype(np.uint8), (3, 4, 3), "HWC", probed=True)
+    assert source.specs[0].extent is Extent.SAME
+    assert flipped.specs[0].extent is Extent.FIXED
+
+
+def test_a_definition_that_cannot_work_on_sample_zero_is_refused_with_its_line():
+    with pytest.raises(DefinitionError, match="40") as caught:
+        plan_of(lambda: fn.reshape(ragged_reader(), shape=[40]))
+    assert __file__ in str(caught.value)
+
+
+def test_the_verifier_finds_a_plan_that_cannot_run():
+    plan, _ = plan_of(augmented, placement="device")
+    last = plan.graph.nodes[-1]
+    broken = dict(plan.placements)
+    broken[last] = replace(broken[last], place=Place.HOST)
+    with pytest.raises(InternalError, match="from the device"):
+        verify(replace(plan, placements=broken))
+
+
+def test_shards_must_compute_the_same():
+    graphs = [graph_of(lambda k=k: fn.readers.arrays(IMAGES, shard_id=k, num_shards=2) + k) for k in (0, 1)]
+    with pytest.raises(DefinitionError, match="different pipelines for different shards"):
+        merge(graphs, (0, 1), 2)
+    graphs = [
+        graph_of(lambda k=k: fn.readers.arrays(IMAGES) if k else fn.flip(fn.readers.arrays(IMAGES))) for k in (0, 1)
+    ]
+    with pytest.raises(DefinitionError, match="different pipelines"):
+        merge(graphs, (0, 1), 2)
+
+
+def test_readers_of_all_shards_become_one():
+    graphs = [graph_of(lambda k=k: fn.readers.arrays(IMAGES, shard_id=k, num_shards=2)) for k in (0, 1)]
+    program = merge(graphs, (0, 1), 2)
+    ((reader,),) = program.readers.values()
+    assert (reader.shard_id, reader.num_shards) == (0, 1)
+    same = merge([graph_of(lambda: fn.readers.arrays(IMAGES))] * 2, (0, 1), 2)
+    assert [len(readers) for readers in same.readers.values()] == [1]
+    local = [graph_of(lambda k=k: fn.readers.arrays(IMAGES + k)) for k in (0, 1)]
+    assert [len(readers) for readers in merge(local, (0, 1), 2).readers.values()] == [2]

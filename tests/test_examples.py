@@ -1,0 +1,46 @@
+"""The examples run, and reach what their headers promise on a part of the data."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(*arguments, cwd):
+    command = [sys.executable, *map(str, arguments)]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_train_mnist_on_the_digits(tmp_path):
+    out = run(ROOT / "examples" / "train_mnist.py", "--epochs", 4, cwd=tmp_path)
+    for half in ("sharding", "pmap"):
+        assert float(re.search(rf"^{half}: test accuracy ([\d.]+) after", out, re.MULTILINE)[1]) >= 0.93
+    assert "plan of training_pipeline" in out
+    for picture in ("learning_curves.png", "batch_by_device.png"):
+        assert (tmp_path / "out" / "train_mnist" / picture).read_bytes()[:4] == b"\x89PNG"
+
+
+def test_plan_prints_the_plans_of_a_program(tmp_path):
+    script = ROOT / "examples" / "train_mnist.py"
+    out = run("-m", "penstock.cli", "plan", "--placement", "device", script, "--devices", 2, cwd=tmp_path)
+    assert out.count("plan of training_pipeline") == 2
+    assert "plan of validation_iterator" in out
+    assert "crosses to the device: decoders.image uint8[28, 28, 1] HWC" in out
+    assert not list(tmp_path.rglob("*.png"))
+
+
+def test_plan_of_what_is_no_program(tmp_path):
+    command = [sys.executable, "-m", "penstock.cli", "plan", "none.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, "no file 'none.py'" in done.stderr) == (2, True)
+    (tmp_path / "idle.py").write_text("print('idle')")
+    command[-1] = "idle.py"
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, "made no iterator" in done.stdout) == (1, True)

@@ -1,0 +1,112 @@
+"""The package as a whole: what it offers, what importing it costs, what it leaves in memory."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import penstock
+import psutil
+import pytest
+from penstock import data_iterator, fn, types
+from penstock.plugin.base_iterator import LastBatchPolicy as DALIsPolicy
+
+
+def run(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_public_names():
+    assert dir(penstock) == [
+        "DALIGenericIterator",
+        "LastBatchPolicy",
+        "Pipeline",
+        "__version__",
+        "data_iterator",
+        "fn",
+        "newaxis",
+        "pipeline_def",
+        "types",
+    ]
+    for name in dir(penstock):
+        assert getattr(penstock, name) is not None
+    with pytest.raises(AttributeError):
+        penstock.nothing  # noqa: B018
+
+
+def test_the_facade_has_the_same_objects():
+    import penstock.plugin.jax as facade
+
+    assert facade.data_iterator is data_iterator
+    assert facade.DALIGenericIterator is penstock.DALIGenericIterator
+    assert DALIsPolicy is penstock.LastBatchPolicy is types.LastBatchPolicy
+
+
+@pytest.mark.parametrize("module", ["penstock", "penstock.data.source", "penstock.graph.trace", "penstock.host.feed"])
+def test_the_first_stages_do_not_import_jax(module):
+    done = run(f"import sys, {module}; sys.exit(any(name.split('.')[0] in ('jax', 'jaxlib', 'numba') for name in sys.modules))")
+    assert done.returncode == 0, done.stderr
+
+
+def test_importing_starts_no_device_and_warns_of_nothing():
+    done = run(
+        "import warnings; warnings.simplefilter('error')\n"
+        "import penstock.plugin.jax, penstock.fn, jax\n"
+        "jax.config.update('jax_num_cpu_devices', 3)\n"  # an error once a backend has started
+        "assert len(jax.devices()) == 3\n"
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_types_are_dalis():
+    assert [int(types.UINT8), int(types.FLOAT), int(types.BOOL)] == [0, 9, 11]
+    for kind in types.DALIDataType:
+        if kind >= 0:
+            assert types.as_dtype(kind) == kind.numpy == types.as_dtype(int(kind)) == types.as_dtype(kind.numpy)
+
+
+def test_memory_is_flat_over_epochs(digits):
+    images, labels = digits
+    wide = np.repeat(np.repeat(images, 4, axis=1), 4, axis=2)[..., None]
+
+    @data_iterator(output_map=["x", "y"], reader_name="r")
+    def pictures():
+        x, y = fn.readers.arrays((wide, labels), layout=("HWC", ""), name="r", random_shuffle=True)
+        return fn.crop_mirror_normalize(x, std=255.0, mirror=fn.random.coin_flip()), y
+
+    iterator = pictures(batch_size=32, seed=0)
+    process = psutil.Process()
+    resident = []
+    for _ in range(20):
+        for batch in iterator:
+            batch["x"].block_until_ready()
+        resident.append(process.memory_info().rss)
+    epoch_bytes = 64 * wide[0].size * 4
+    assert resident[-1] - resident[4] < epoch_bytes, [r >> 20 for r in resident]
+
+
+def test_an_exiting_program_does_not_hang():
+    done = run(
+        "import numpy as np\nfrom penstock import data_iterator, fn\n"
+        "make = data_iterator(lambda: fn.readers.arrays(np.arange(1000), name='r') * 2, ['x'], reader_name='r')\n"
+        "iterator = make(batch_size=4)\nnext(iterator)\n"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_nothing_is_left_of_a_program_that_fails():
+    done = run(
+        "from penstock import data_iterator, fn\n"
+        "make = data_iterator(lambda: fn.decoders.image(fn.readers.file(files=[__import__('os').__file__])[0]), ['x'])\n"
+        "make(batch_size=4)\n"
+    )
+    assert done.returncode == 1
+    assert "decoders.image failed on sample 0" in done.stderr
+
+
+def test_every_folder_is_a_stage_of_the_design():
+    stages = (Path(penstock.__file__).parent).iterdir()
+    names = {path.stem for path in stages if path.is_dir() or path.suffix == ".py"} - {"__pycache__", "__init__"}
+    text = (Path(__file__).parents[1] / "docs" / "how-it-works.md").read_text()
+    for name in names:
+        assert f"`{name}" in text, f"docs/how-it-works.md does not mention {name}"
