@@ -5,9 +5,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import penstock
 import psutil
 import pytest
+
+import penstock
 from penstock import data_iterator, fn, types
 from penstock.plugin.base_iterator import LastBatchPolicy as DALIsPolicy
 
@@ -44,7 +45,9 @@ def test_the_facade_has_the_same_objects():
 
 @pytest.mark.parametrize("module", ["penstock", "penstock.data.source", "penstock.graph.trace", "penstock.host.feed"])
 def test_the_first_stages_do_not_import_jax(module):
-    done = run(f"import sys, {module}; sys.exit(any(name.split('.')[0] in ('jax', 'jaxlib', 'numba') for name in sys.modules))")
+    done = run(
+        f"import sys, {module}; sys.exit(any(name.split('.')[0] in ('jax', 'jaxlib', 'numba') for name in sys.modules))"
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -97,7 +100,8 @@ def test_an_exiting_program_does_not_hang():
 def test_nothing_is_left_of_a_program_that_fails():
     done = run(
         "from penstock import data_iterator, fn\n"
-        "make = data_iterator(lambda: fn.decoders.image(fn.readers.file(files=[__import__('os').__file__])[0]), ['x'])\n"
+        "import os\n"
+        "make = data_iterator(lambda: fn.decoders.image(fn.readers.file(files=[os.__file__])[0]), ['x'])\n"
         "make(batch_size=4)\n"
     )
     assert done.returncode == 1

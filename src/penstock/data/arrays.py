@@ -47,8 +47,7 @@ class ArraySource(Source):
         """The rows at `indices` of every array."""
         # mode="clip" lets NumPy write into `out` without a buffer; indices are inside by contract
         return tuple(
-            np.take(array, indices, axis=0, out=slot, mode="clip")
-            for array, slot in zip(self.arrays, out, strict=True)
+            np.take(array, indices, axis=0, out=slot, mode="clip") for array, slot in zip(self.arrays, out, strict=True)
         )
 
     def describe(self, index: int) -> str:

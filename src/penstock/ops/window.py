@@ -159,12 +159,16 @@ class Window:
         return images, None if self.policy == "error" else xp.broadcast_to(outside, images.shape)
 
     def _anchor(self, xp: Any, place: Any, room: int) -> Any:
-        exact = xp.asarray(place, np.float32) * xp.asarray(room, np.float32)
-        whole = xp.trunc(exact)
-        if not self.truncate:
-            half = abs(exact - whole) >= xp.asarray(0.5, np.float32)
-            whole = whole + xp.copysign(half.astype(np.float32), exact)
-        return whole.astype(np.int32)
+        """``place * room``, rounded: exactly, in integers, so that NumPy and XLA agree on the last pixel.
+
+        `place` counts in multiples of 2**-30, and is multiplied in two halves of 15 bits.
+        """
+        parts = (xp.asarray(place, np.float32) * np.float32(1 << 30)).astype(np.uint32)
+        size, low = np.uint32(abs(room)), np.uint32((1 << 15) - 1)
+        product = (parts >> np.uint32(15)) * size + ((parts & low) * size >> np.uint32(15))
+        half = np.uint32(0 if self.truncate else 1 << 14)
+        pixels = (product + half >> np.uint32(15)).astype(np.int32)
+        return pixels if room >= 0 else -pixels
 
 
 def _inside(spans: Mapping[int, tuple[Any, int]], shape: Sequence[int]) -> bool:

@@ -1,0 +1,69 @@
+"""DALI on the CPU as the oracle: one definition, run by DALI and by penstock."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import penstock.fn
+import penstock.types
+from penstock import Pipeline, newaxis
+from penstock.ops.loader import load
+from penstock.testing import ListSource
+
+dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
+
+
+class Ours:
+    fn, types, newaxis = penstock.fn, penstock.types, newaxis
+
+
+class Theirs:
+    fn, types, newaxis = dali.fn, dali.types, dali.newaxis
+
+
+@pytest.fixture
+def both():
+    """A function that runs a definition in both libraries and returns the samples of each output, twice."""
+
+    def run(define, *inputs, layouts=(), rows=None, seed=1):
+        columns = [[np.asarray(sample, order="C") for sample in column] for column in inputs]
+        names = tuple(layouts) or ("",) * len(columns)
+        count = rows or len(columns[0])
+
+        theirs = dali.Pipeline(count, 2, None, seed=seed)
+        with theirs:
+            nodes = [
+                dali.fn.external_source(source=[column], layout=layout or None, cycle=True)
+                for column, layout in zip(columns, names, strict=True)
+            ]
+            outputs = define(Theirs, *nodes)
+            theirs.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
+        expected = [[np.array(sample) for sample in output] for output in theirs.run()]
+
+        ours = Pipeline(count, 2, seed=seed)
+        with ours:
+            nodes = load(ListSource(columns, names), {}) if columns else ()
+            outputs = define(Ours, *nodes)
+            ours.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
+        actual = [list(output) for output in ours.run()]
+        ours.close()
+        return actual, expected
+
+    return run
+
+
+@pytest.fixture
+def agree(both):
+    """A function that checks that both libraries give the same: integers within `off`, floats within `rtol`."""
+
+    def check(define, *inputs, layouts=(), off=0, rtol=0.0, atol=0.0):
+        actual, expected = both(define, *inputs, layouts=layouts)
+        for mine, theirs in zip(actual, expected, strict=True):
+            for a, b in zip(mine, theirs, strict=True):
+                assert (a.dtype, a.shape) == (b.dtype, b.shape)
+                wide = np.float64 if a.dtype.itemsize < 8 else a.dtype
+                limit = atol if a.dtype.kind == "f" else off
+                np.testing.assert_allclose(a.astype(wide), b.astype(wide), rtol=rtol, atol=limit)
+
+    return check
