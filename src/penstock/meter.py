@@ -30,13 +30,17 @@ class Meter:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._stages: dict[str, Timing] = {}
+        self._stages: dict[str, list[float]] = {}
 
     def add(self, stage: str, *, seconds: float, samples: int = 0) -> None:
         """Record one more call of `stage`."""
         with self._lock:
-            so_far = self._stages.get(stage, Timing())
-            self._stages[stage] = Timing(so_far.calls + 1, so_far.samples + samples, so_far.seconds + seconds)
+            so_far = self._stages.get(stage)
+            if so_far is None:
+                so_far = self._stages[stage] = [0, 0, 0.0]
+            so_far[0] += 1
+            so_far[1] += samples
+            so_far[2] += seconds
 
     @contextmanager
     def timed(self, stage: str, samples: int = 0) -> Generator[None]:
@@ -50,4 +54,7 @@ class Meter:
     def snapshot(self) -> dict[str, Timing]:
         """What has been recorded up to now, by stage."""
         with self._lock:
-            return dict(self._stages)
+            return {
+                stage: Timing(int(calls), int(samples), seconds)
+                for stage, (calls, samples, seconds) in self._stages.items()
+            }

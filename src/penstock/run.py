@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -10,7 +12,7 @@ import numpy as np
 from penstock.data.schedule import Step
 from penstock.data.source import Array, Column
 from penstock.device.program import DeviceProgram
-from penstock.graph.node import Node, Value
+from penstock.graph.node import Node
 from penstock.host.feed import Feed
 from penstock.host.pool import Pool
 from penstock.host.program import HostProgram
@@ -51,11 +53,14 @@ class Run:
         *,
         narrow: bool,
     ) -> None:
-        self.plan = plan
         self._layout = layout
         self._meter = meter
         self._backlog = Backlog(layout.devices)
         self._device = DeviceProgram(plan, seed, layout) if plan.device else None
+        numbers = {value: number for number, value in enumerate(plan.results)}
+        self._hosted = [(n, numbers[value]) for n, value in enumerate(plan.graph.outputs) if value in numbers]
+        self._crossing = [numbers[value] for value in plan.crossing]
+        self._mask = None if plan.valid is None else numbers[plan.valid]
         dtypes = [value.spec.dtype for value in plan.results]
         self._feed = Feed(
             HostProgram(plan, readings, lead, seed, meter),
@@ -66,35 +71,47 @@ class Run:
             after,
         )
 
-    def arrays(self, step: Step) -> tuple[jax.Array, ...]:
+    def arrays(self, step: Step) -> list[jax.Array]:
         """The outputs of a batch, then its mask if the plan has one. Dispatches on the caller's thread.
 
         Raises:
             SampleError: a sample of the batch is bad.
         """
-        hosted = self.hosted(step)
-        with self._meter.timed("wait for emulated devices", step.rows):
-            self._backlog.settle()
-        with self._meter.timed("transfer and dispatch", step.rows):
-            made = self.made(hosted)
-            outputs = [
-                made[number] if number in made else self._layout.put_output(number, _dense(hosted[value]))
-                for number, value in enumerate(self.plan.graph.outputs)
-            ]
-            if self.plan.valid is not None:
-                outputs.append(self._layout.put_mask(_dense(hosted[self.plan.valid])))
-            return tuple(outputs)
+        columns = self._take(step)
+        start = time.perf_counter()
+        self._backlog.settle()
+        settled = time.perf_counter()
+        outputs = self._made(columns)
+        for number, result in self._hosted:
+            outputs[number] = self._layout.put_output(number, _dense(columns[result]))
+        if self._mask is not None:
+            outputs[len(outputs)] = self._layout.put_mask(_dense(columns[self._mask]))
+        self._meter.add("wait for emulated devices", seconds=settled - start, samples=step.rows)
+        self._meter.add("transfer and dispatch", seconds=time.perf_counter() - settled, samples=step.rows)
+        return [outputs[number] for number in range(len(outputs))]
 
-    def hosted(self, step: Step) -> dict[Value, Column]:
-        """What the host hands over for a batch: the plan's results."""
-        with self._meter.timed("wait for the host", step.rows):
-            return dict(zip(self.plan.results, self._feed.take(step), strict=True))
+    def outputs(self, step: Step) -> list[Any]:
+        """The outputs of a batch where they are: columns on the host, arrays on the device.
 
-    def made(self, hosted: Mapping[Value, Column]) -> dict[int, jax.Array]:
-        """The outputs that the device program makes of it, by number. Dispatches on the caller's thread."""
+        Raises:
+            SampleError: a sample of the batch is bad.
+        """
+        columns = self._take(step)
+        outputs: dict[int, Any] = dict(self._made(columns))
+        outputs |= {number: columns[result] for number, result in self._hosted}
+        return [outputs[number] for number in range(len(outputs))]
+
+    def _take(self, step: Step) -> Sequence[Column]:
+        start = time.perf_counter()
+        columns = self._feed.take(step)
+        self._meter.add("wait for the host", seconds=time.perf_counter() - start, samples=step.rows)
+        return columns
+
+    def _made(self, columns: Sequence[Column]) -> dict[int, jax.Array]:
+        """The outputs that the device program makes, by number."""
         if self._device is None:
             return {}
-        crossing = [self._layout.put_rows(_dense(hosted[value])) for value in self.plan.crossing]
+        crossing = [self._layout.put_rows(_dense(columns[result])) for result in self._crossing]
         return dict(zip(self._device.numbers, self._device(crossing), strict=True))
 
     def close(self) -> None:

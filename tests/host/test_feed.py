@@ -13,6 +13,7 @@ from penstock.data.spec import Spec
 from penstock.errors import InternalError, SampleError
 from penstock.graph.operator import Operator, SampleKernel
 from penstock.graph.trace import apply
+from penstock.host import feed
 from penstock.host.pool import Serial, Threads
 from penstock.ops.loader import load
 from penstock.testing import ListSource
@@ -61,7 +62,13 @@ def test_threads_give_what_the_serial_twin_gives(threads, depth):
     threaded.close()
 
 
-def test_batches_are_begun_ahead_but_not_more_than_the_depth():
+@pytest.fixture
+def always_threads(monkeypatch):
+    """No batch is so light that it is computed by the consumer."""
+    monkeypatch.setattr(feed, "_LIGHT_BATCH", -1.0)
+
+
+def test_batches_are_begun_ahead_but_not_more_than_the_depth(always_threads):
     seen, enough = set(), threading.Event()
 
     def work(sample):
@@ -77,6 +84,36 @@ def test_batches_are_begun_ahead_but_not_more_than_the_depth():
         piece.wait()
     assert seen == set(range(12))
     pipe.close()
+
+
+def test_light_batches_are_computed_several_at_once_and_by_the_consumer():
+    callers, plain = set(), pipeline(lambda sample: sample * 3, samples=50, exec_async=False)
+
+    def work(sample):
+        callers.add(threading.current_thread().name)
+        return sample * 3
+
+    pipe = pipeline(work, samples=50)
+    expected = [values(plain) for _ in range(40)]
+    assert [values(pipe) for _ in range(20)] == expected[:20]
+    callers.clear()
+    assert [values(pipe) for _ in range(20)] == expected[20:]
+    assert callers == {"MainThread"}
+    assert pipe._start().run._feed._pace.batches_per_turn(4) > 1
+    pipe.close()
+
+
+def test_a_bad_sample_of_a_later_batch_does_not_spoil_this_one():
+    def work(sample):
+        if sample == 399:
+            raise ValueError("the last")
+        return sample
+
+    iterator = DALIGenericIterator(pipeline(work, samples=400), ["x"], reader_name="numbers")
+    for first in range(0, 396, 4):
+        assert next(iterator)["x"].tolist() == list(range(first, first + 4))
+    with pytest.raises(SampleError, match="sample 399"):
+        next(iterator)
 
 
 def test_pieces_of_a_batch_run_side_by_side():
@@ -110,7 +147,7 @@ def test_a_failure_ends_the_threads_and_names_the_sample():
         assert not alive()
 
 
-def test_the_first_failure_in_the_order_of_rows_is_raised():
+def test_the_first_failure_in_the_order_of_rows_is_raised(always_threads):
     released = threading.Event()
 
     def work(sample):
@@ -127,7 +164,7 @@ def test_the_first_failure_in_the_order_of_rows_is_raised():
         values(pipe)
 
 
-def test_what_was_not_begun_is_dropped_after_a_failure():
+def test_what_was_not_begun_is_dropped_after_a_failure(always_threads):
     begun = []
 
     def work(sample):
@@ -172,7 +209,7 @@ def test_leaving_a_loop_ends_its_threads():
     assert not alive()
 
 
-def test_dropping_while_a_piece_runs_waits_for_it():
+def test_dropping_while_a_piece_runs_waits_for_it(always_threads):
     begun, release = threading.Event(), threading.Event()
 
     def work(sample):
@@ -267,7 +304,7 @@ def test_a_pool_may_be_closed_from_one_of_its_own_threads():
     assert pool.submit(pool.close).result(timeout=20) is None
 
 
-def test_cheap_samples_take_turns():
+def test_cheap_samples_take_turns(always_threads):
     running, most, lock = [0], [0], threading.Lock()
 
     def work(sample):
@@ -281,7 +318,7 @@ def test_cheap_samples_take_turns():
     pipe = pipeline(work, samples=4000, batch_size=400, threads=4)
     for _ in range(3):
         pipe.run()
-    assert pipe._start().run._feed._turns.cheap
+    assert pipe._start().run._feed._pace.cheap
     for batch in list(pipe._start().run._feed._ahead):
         batch.wait()
     most[0] = 0

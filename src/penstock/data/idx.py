@@ -27,7 +27,7 @@ def read_idx(path: Path) -> np.ndarray[Any, Any]:
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise SourceError(f"{path} is no gzip file, or is cut short: {error}") from error
     elif path.stat().st_size:
-        data = np.memmap(path, np.uint8, mode="r")
+        data = np.memmap(path, np.uint8, mode="r").view(np.ndarray)
     else:
         data = np.empty(0, np.uint8)
     head = bytes(data[:4])

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Indices = NDArray[np.int64]
 
-_ROUNDS = 10
 _PAGE = 4096
 _MASK64 = (1 << 64) - 1
 
@@ -53,28 +53,38 @@ def permute(positions: Indices, length: int, key: int) -> Indices:
     [0, 1, 2, 3, 4]
     """
     bits = max(2, (length - 1).bit_length())
-    low = np.uint64(bits // 2)
-    low_mask, high_mask = np.uint64((1 << bits // 2) - 1), np.uint64((1 << bits - bits // 2) - 1)
-    keys = [np.uint64(mix(key, turn)) for turn in range(_ROUNDS)]
+    word = np.uint32 if bits <= 32 else np.uint64  # narrow words are twice as fast
+    low = word(bits // 2)
+    low_mask, high_mask = word((1 << bits // 2) - 1), word((1 << bits - bits // 2) - 1)
+    rounds = 6 if bits > 12 else 12 if bits > 8 else 24  # a few bits per half mix slowly
+    keys = [word(mix(key, turn) & int(np.iinfo(word).max)) for turn in range(rounds)]
 
-    def encrypt(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def encrypt(values: NDArray[Any]) -> NDArray[Any]:
         left, right = values >> low, values & low_mask
-        for turn in range(0, _ROUNDS, 2):
+        for turn in range(0, rounds, 2):
             left ^= _scramble(right, keys[turn]) & high_mask
             right ^= _scramble(left, keys[turn + 1]) & low_mask
-        return left << low | right
+        left <<= low
+        left |= right
+        return left
 
-    result = encrypt(positions.astype(np.uint64).ravel())
-    while (outside := np.flatnonzero(result >= np.uint64(length))).size:
+    result = encrypt(positions.astype(word).ravel())
+    while (outside := np.flatnonzero(result >= word(length))).size:
         result[outside] = encrypt(result[outside])
     return result.astype(np.int64).reshape(positions.shape)
 
 
-def _scramble(values: NDArray[np.uint64], key: np.uint64) -> NDArray[np.uint64]:
-    mixed = (values ^ key) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed ^= mixed >> np.uint64(32)
-    mixed *= np.uint64(0x94D049BB133111EB)
-    return mixed >> np.uint64(32)
+def _scramble(values: NDArray[Any], key: Any) -> NDArray[Any]:
+    """A hash of each value whose low bits depend on all bits: multiply, fold the high half down, twice."""
+    word = values.dtype.type
+    first, second = (0x85EBCA6B, 0xC2B2AE35) if word is np.uint32 else (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+    half = word(values.dtype.itemsize * 4)
+    mixed = values ^ key
+    mixed *= word(first)
+    mixed ^= mixed >> half
+    mixed *= word(second)
+    mixed >>= half
+    return mixed
 
 
 @lru_cache(maxsize=64)
@@ -148,11 +158,22 @@ class Order:
             return inside + first
         return _permuted(inside, size, mix(self.seed, epoch, first)) + first
 
+    def span(self, epoch: int, start: int, count: int) -> Indices:
+        """`indices` of `count` positions in a row, a slice where they lie on one page of the shuffle."""
+        first, size = self.part(epoch)
+        page = start // _PAGE
+        if start + count > min(size, (page + 1) * _PAGE):
+            return self.indices(epoch, np.arange(start, start + count))
+        if not self.shuffle:
+            return np.arange(first + start, first + start + count)
+        found = _page(size, mix(self.seed, epoch, first), page)[start - page * _PAGE : start - page * _PAGE + count]
+        return found + first if first else found
+
     def endless(self, positions: Indices) -> Indices:
         """Which sample stands at each position of an order that goes on from epoch to epoch without end."""
         if self.shards == 1:
             epochs, inside = np.divmod(positions, self.length)
-        else:  # the parts of successive epochs may differ in length by one; a cycle visits each of them once
+        else:  # the parts of successive epochs may differ in length by one
             epochs, inside = self._cycles(positions)
         result = np.empty_like(positions)
         for epoch in np.unique(epochs):
@@ -160,7 +181,15 @@ class Order:
             result[here] = self.indices(int(epoch), inside[here])
         return result
 
+    def endless_span(self, start: int, count: int) -> Indices:
+        """`endless` of `count` positions in a row."""
+        epoch, inside = divmod(start, self.length)
+        if self.shards > 1 or inside + count > self.length:
+            return self.endless(np.arange(start, start + count))
+        return self.span(epoch, inside, count)
+
     def _cycles(self, positions: Indices) -> tuple[Indices, Indices]:
+        """Epochs and positions in them; a cycle of as many epochs as there are parts visits each part once."""
         sizes = [self.part(epoch)[1] for epoch in range(self.shards)]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         cycle, rest = np.divmod(positions, starts[-1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from penstock.errors import UsageError
 from penstock.types import LastBatchPolicy
@@ -45,14 +45,13 @@ class Schedule:
 
     def first(self) -> Step:
         """The first step of the first epoch."""
-        return self.resized(Step(0, 0, (0,) * len(self.strides), self.rows))
+        return self._at(0, 0, (0,) * len(self.strides))
 
     def passed(self, step: Step) -> Step:
         """The place behind a step. It may be the end of the epoch, where there is no batch."""
-        totals = tuple(
-            total + stride * step.rows // self.rows for total, stride in zip(step.totals, self.strides, strict=True)
-        )
-        return self.resized(replace(step, row=step.row + self.stride, totals=totals))
+        pairs = zip(step.totals, self.strides, strict=True)
+        totals = tuple([total + stride * step.rows // self.rows for total, stride in pairs])
+        return self._at(step.epoch, step.row + self.stride, totals)
 
     def ended(self, step: Step) -> bool:
         """Whether a place is the end of its epoch."""
@@ -64,7 +63,7 @@ class Schedule:
 
     def next_epoch(self, step: Step) -> Step:
         """The first step of the epoch that follows."""
-        return self.resized(replace(step, epoch=step.epoch + 1, row=0))
+        return self._at(step.epoch + 1, 0, step.totals)
 
     def after(self, step: Step) -> Step:
         """The step that follows, over the end of an epoch if need be."""
@@ -85,9 +84,12 @@ class Schedule:
 
     def resized(self, step: Step) -> Step:
         """A place with the number of rows that the batch there has."""
+        return self._at(step.epoch, step.row, step.totals)
+
+    def _at(self, epoch: int, row: int, totals: tuple[int, ...]) -> Step:
         if self.length is None or self.policy is not LastBatchPolicy.PARTIAL:
-            return replace(step, rows=self.rows)
-        return replace(step, rows=min(self.rows, max(self.length - step.row, 0)) or self.rows)
+            return Step(epoch, row, totals, self.rows)
+        return Step(epoch, row, totals, min(self.rows, max(self.length - row, 0)) or self.rows)
 
     def check(self) -> None:
         """Check that an epoch has a batch.

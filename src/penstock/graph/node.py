@@ -44,7 +44,7 @@ class Node:
     device: str | None
     where: Where
 
-    @property
+    @cached_property
     def values(self) -> tuple[Value, ...]:
         """Its outputs."""
         return tuple(Value(self, index) for index in range(len(self.specs)))

@@ -1,9 +1,20 @@
-"""Memory for batches, aligned so that handing it to JAX on the CPU copies nothing."""
+"""Memory for batches: aligned, so that JAX on the CPU takes it as it is, and used again when nobody can see it.
+
+A batch belongs to whoever holds it. JAX goes on using the memory that it was given, also when told that it may not, so
+a buffer is never written while anything can still reach it: an array, a view, a `jax.Array` made of it, a view of that.
+All of these keep alive one object, the owner of the memory; only when the owner is gone is the memory taken for another
+batch. (A finalizer on an array would not do: views of it keep its memory alive, but not the array.)
+
+Fresh memory is not free: the kernel must clear each page when it is first written, which takes longer than filling it.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import math
-from typing import Any
+import weakref
+from collections import deque
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,13 +24,55 @@ _ALIGNMENT = 64
 """XLA uses NumPy memory as it is when its address is a multiple of this, else copies it."""
 
 
-def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """An uninitialised array that begins at a multiple of 64 bytes.
+class Buffers:
+    """Gives out memory for batches, and takes it back.
 
-    A buffer is filled once and then belongs to whoever holds it: JAX keeps using the memory, also when told that it may
-    not, so it is never written again.
+    Args:
+        keep: how many unused pieces of each size to hold on to.
+
+    >>> buffers = Buffers(keep=1)
+    >>> first = buffers.empty((2, 3), np.dtype("float32"))
+    >>> address, view = first.ctypes.data, first[1:]
+    >>> del first
+    >>> buffers.empty((2, 3), np.dtype("float32")).ctypes.data == address  # the view can still see it
+    False
     """
-    size = math.prod(shape) * dtype.itemsize
+
+    def __init__(self, keep: int) -> None:
+        self._keep = keep
+        self._free: dict[int, deque[Array]] = {}
+        self._owners: dict[int, tuple[weakref.ref[Any], Array]] = {}
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """An uninitialised array that begins at a multiple of 64 bytes."""
+        size = math.prod(shape) * dtype.itemsize
+        free = self._free.get(size)
+        try:
+            memory = free.pop() if free else _aligned(size)
+        except IndexError:  # another thread took the last one
+            memory = _aligned(size)
+        owner = (ctypes.c_char * size).from_buffer(cast(Any, memory))
+        number = id(owner)
+        this = weakref.ref(self)  # what is lent out does not keep the rest
+
+        def reclaim(_: object) -> None:
+            buffers = this()
+            if buffers is not None:
+                buffers._reclaim(number, size)  # noqa: SLF001
+
+        self._owners[number] = (weakref.ref(owner, reclaim), memory)
+        lent: Array = np.frombuffer(cast(Any, owner), dtype)
+        return lent.reshape(shape)
+
+    def _reclaim(self, number: int, size: int) -> None:
+        _, memory = self._owners.pop(number)
+        free = self._free.get(size)
+        if free is None:
+            free = self._free.setdefault(size, deque(maxlen=self._keep))
+        free.append(memory)
+
+
+def _aligned(size: int) -> Array:
     memory = np.empty(size + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
-    return memory[start : start + size].view(dtype).reshape(shape)
+    return memory[start : start + size]

@@ -4,12 +4,14 @@ The contract, which the code below must keep:
 
 * **Who runs what.** The consumer's thread calls `take` and `close`. A batch is cut into pieces, runs of rows; each is
   one function on the pool. Pieces share nothing that changes: they write disjoint rows of the batch's buffers.
+* **Light batches.** What costs less than handing it to a thread is computed in `take`, several batches of an epoch in
+  one go, as if they were one larger batch: rows are independent, so it does not show.
 * **The GIL.** Samples that take microseconds hand the interpreter's lock back and forth so often that two threads are
   slower than one. Pieces of such work take turns: one of them runs, the others wait without working.
 * **Order.** `take` returns the batch of the step it is given. Batches of the steps that follow are begun ahead, at most
   `depth` of them; nothing depends on which piece ends first.
 * **Memory.** At most depth + 1 batches exist here. A batch that was taken belongs to the consumer: its buffers are
-  never written again.
+  not written again while anything can reach them (`penstock.host.buffers`).
 * **Failure.** The first failing piece, in the order of rows, ends the run of the feed: what has not begun is dropped,
   what runs is waited for, the threads end, and `take` raises the cause. Nothing is skipped: the same step, taken
   again, is computed again.
@@ -29,6 +31,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -36,9 +39,8 @@ import numpy as np
 
 from penstock.data.order import Indices
 from penstock.data.schedule import Step
-from penstock.data.source import Array, Column
-from penstock.data.spec import Spec
-from penstock.host.buffers import aligned_empty
+from penstock.data.source import Column
+from penstock.host.buffers import Buffers
 from penstock.host.pool import Pool
 from penstock.host.program import HostProgram
 from penstock.plan.stages import SampleStage
@@ -49,28 +51,50 @@ _PIECE_BYTES = 4 << 20
 _CHEAP_ROW = 60e-6
 """Seconds of a sample below which threads take turns (measured: 28x28 JPEGs, 20 us each, cost 40 on two threads)."""
 
+_LIGHT_BATCH = 500e-6
+"""Seconds of a batch below which it is not handed to a thread (measured: to hand over costs 300 us of CPU time)."""
 
-class _Turns:
-    """Whether pieces run side by side or take turns, from what their rows have cost so far.
+
+_GROUP = 8
+"""At most so many light batches are computed in one go, so that Python's cost per batch is shared."""
+
+_AT_ONCE = nullcontext()
+
+
+class _Pace:
+    """What host work has cost so far, and how it is done best.
 
     Args:
-        by_sample: whether the work goes sample by sample; batch kernels hold the lock for long enough.
+        by_sample: whether the work goes sample by sample; batch kernels hold the interpreter's lock for long enough.
     """
 
     def __init__(self, by_sample: bool) -> None:
         self._by_sample = by_sample
-        self._lock = threading.Lock()
-        self._row_seconds = math.inf
+        self._turn = threading.Lock()
+        self._seconds = self._rows = 0.0
+
+    @property
+    def _row_seconds(self) -> float:
+        return self._seconds / self._rows if self._rows else math.inf
 
     @property
     def cheap(self) -> bool:
+        """Whether samples are so cheap that threads are slower than one."""
         return self._by_sample and self._row_seconds < _CHEAP_ROW
 
-    def run(self, piece: Callable[[], None], rows: int) -> None:
-        with self._lock if self.cheap else nullcontext():
+    def batches_per_turn(self, rows: int) -> int:
+        """How many batches of so many rows are computed at once in the consumer's thread; 0 if threads are better."""
+        seconds = self._row_seconds * rows
+        return 0 if seconds > _LIGHT_BATCH else min(_GROUP, int(2 * _LIGHT_BATCH / max(seconds, 1e-9)))
+
+    def run(self, piece: Callable[[], tuple[Column, ...]], rows: int) -> tuple[Column, ...]:
+        """Do a piece of work, in turn with others if it is cheap, and measure it."""
+        with self._turn if self.cheap else _AT_ONCE:
             start = time.thread_time()
-            piece()
-            self._row_seconds = (time.thread_time() - start) / max(rows, 1)
+            result = piece()
+            self._seconds = 0.8 * self._seconds + time.thread_time() - start
+            self._rows = 0.8 * self._rows + rows
+            return result
 
 
 @dataclass(frozen=True)
@@ -125,8 +149,11 @@ class Feed:
         self._depth = depth
         self._after = after
         self._ahead: deque[HostBatch] = deque()
+        self._specs = [value.spec for value in program.plan.results]
+        self._row_bytes = sum(math.prod(s.sizes) * s.dtype.itemsize for s in self._specs if s.dense)
         self._by_sample = any(isinstance(stage, SampleStage) for stage in program.plan.stages)
-        self._turns = _Turns(self._by_sample)
+        self._pace = _Pace(self._by_sample)
+        self._buffers = Buffers(keep=depth + 2)
         self._finalizer = weakref.finalize(self, pool.close)
 
     def take(self, step: Step) -> tuple[Column, ...]:
@@ -137,9 +164,12 @@ class Feed:
         """
         if self._ahead and self._ahead[0].step != step:
             self._drop()
-        if not self._ahead:
+        light = self._pace.batches_per_turn(step.rows)
+        if not self._ahead and light:
+            self._compute(step, light)
+        elif not self._ahead:
             self._ahead.append(self._begin(step))
-        while len(self._ahead) <= self._depth:
+        while len(self._ahead) <= self._depth and not light:
             self._ahead.append(self._begin(self._after(self._ahead[-1].step)))
         batch = self._ahead.popleft()
         try:
@@ -159,44 +189,59 @@ class Feed:
             batch.drop()
         self._ahead.clear()
 
+    def _compute(self, step: Step, count: int) -> None:
+        """Compute a batch now and here, and, for the same overhead, those that follow it in the epoch."""
+        steps = [step]
+        while len(steps) < count and self._program.consecutive(step.rows):
+            following = self._after(steps[-1])
+            if (following.epoch, following.rows) != (step.epoch, step.rows):
+                break
+            steps.append(following)
+        one = self._lanes(step.rows)
+        lanes = one if len(steps) == 1 else np.concatenate([one + n * step.rows for n in range(len(steps))])
+        buffers = self._empty(len(lanes))
+        try:
+            _run(self._program, self._pace, step, lanes, buffers, 0, len(lanes))
+        except Exception:
+            if len(steps) > 1:  # perhaps a sample of a later batch: this one may be good
+                return self._compute(step, 1)
+            self.close()
+            raise
+        for number, each in enumerate(steps):
+            rows = slice(number * len(one), (number + 1) * len(one))
+            self._ahead.append(HostBatch(each, tuple([buffer[rows] for buffer in buffers]), ()))
+        return None
+
     def _begin(self, step: Step) -> HostBatch:
+        """A batch on the pool."""
         lanes = self._lanes(step.rows)
-        specs = [value.spec for value in self._program.plan.results]
-        buffers = tuple(_buffer(len(lanes), spec, dtype) for spec, dtype in zip(specs, self._dtypes, strict=True))
-        cuts = np.linspace(0, len(lanes), self._pieces(len(lanes), specs) + 1).astype(int).tolist()
-        pieces = tuple(
-            self._pool.submit(_run, self._program, self._turns, step, lanes, buffers, start, stop)
-            for start, stop in pairwise(cuts)
+        rows = len(lanes)
+        buffers = self._empty(rows)
+        count = self._pieces(rows)
+        cuts = pairwise([rows * piece // count for piece in range(count + 1)])
+        work = partial(_run, self._program, self._pace, step, lanes, buffers)
+        return HostBatch(step, buffers, tuple([self._pool.submit(work, start, stop) for start, stop in cuts]))
+
+    def _empty(self, rows: int) -> tuple[Column, ...]:
+        return tuple(
+            [
+                self._buffers.empty((rows, *spec.sizes), dtype) if spec.dense else [np.empty(0, dtype)] * rows
+                for spec, dtype in zip(self._specs, self._dtypes, strict=True)
+            ]
         )
-        return HostBatch(step, buffers, pieces)
 
-    def _pieces(self, rows: int, specs: Sequence[Spec]) -> int:
+    def _pieces(self, rows: int) -> int:
         if self._by_sample:
-            return 1 if self._turns.cheap else max(1, min(self._pool.workers, rows))
-        size = sum(math.prod(spec.sizes) * spec.dtype.itemsize for spec in specs if spec.dense)
-        return max(1, min(self._pool.workers, rows, rows * size // _PIECE_BYTES))
-
-
-def _buffer(rows: int, spec: Spec, dtype: np.dtype[Any]) -> Column:
-    if spec.dense:
-        return aligned_empty((rows, *spec.sizes), dtype)
-    return [np.empty(0, dtype)] * rows
+            return 1 if self._pace.cheap else max(1, min(self._pool.workers, rows))
+        return max(1, min(self._pool.workers, rows, rows * self._row_bytes // _PIECE_BYTES))
 
 
 def _run(
-    program: HostProgram,
-    turns: _Turns,
-    step: Step,
-    lanes: Indices,
-    buffers: tuple[Column, ...],
-    start: int,
-    stop: int,
+    program: HostProgram, pace: _Pace, step: Step, lanes: Indices, buffers: tuple[Column, ...], start: int, stop: int
 ) -> None:
-    def piece() -> None:
-        slots: list[Array | None] = [b[start:stop] if isinstance(b, np.ndarray) else None for b in buffers]
-        columns = program.run(step, lanes[start:stop], slots)
-        for buffer, column in zip(buffers, columns, strict=True):
-            if isinstance(buffer, list):
-                buffer[start:stop] = list(column)
-
-    turns.run(piece, stop - start)
+    whole = stop - start == len(lanes)
+    slots = [None if isinstance(buffer, list) else buffer if whole else buffer[start:stop] for buffer in buffers]
+    columns = pace.run(partial(program.run, step, lanes if whole else lanes[start:stop], slots), stop - start)
+    for buffer, column in zip(buffers, columns, strict=True):
+        if isinstance(buffer, list):
+            buffer[start:stop] = list(column)

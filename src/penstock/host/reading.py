@@ -62,12 +62,16 @@ class Reading:
         one = self.readers[0]
         return rows // self._num_shards if self._num_shards > 1 or one.contiguous else rows * one.num_shards
 
+    def consecutive(self, rows: int) -> bool:
+        """Whether a batch passes as many positions as it has rows, all in one order."""
+        return self._num_shards == 1 and self.stride(rows) == rows
+
     def offsets(self, rows: int, lanes: Indices) -> Indices:
         """Where rows of a batch stand in its order, counted from the batch's first position."""
-        one = self.readers[0]
         if self._num_shards > 1:
             return lanes % (rows // self._num_shards)
-        return lanes if one.contiguous else lanes + one.shard_id * rows
+        one = self.readers[0]
+        return lanes + one.shard_id * rows if one.shard_id and not one.contiguous else lanes
 
     def positions(self, step: Step, lanes: Indices) -> Indices:
         """Positions in the order, for rows of the batch given by their numbers."""
@@ -86,12 +90,22 @@ class Reading:
 
     def samples(self, step: Step, lanes: Indices) -> Samples | list[tuple[Indices, Samples]]:
         """Which samples stand in the rows: of one source, or per block the places in `lanes` and their samples."""
-        positions = self.positions(step, lanes)
         if self._num_shards == 1:
-            return self._of(0, step, positions)
+            return self._of_all(step, lanes)
+        positions = self.positions(step, lanes)
         blocks = np.searchsorted(self._shards, lanes // (step.rows // self._num_shards))
         parts = ((block, np.flatnonzero(blocks == block)) for block in np.unique(blocks).tolist())
         return [(places, self._of(block, step, positions[places])) for block, places in parts]
+
+    def _of_all(self, step: Step, lanes: Indices) -> Samples:
+        first, count = int(lanes[0]), len(lanes)
+        if int(lanes[-1]) - first + 1 != count:  # lanes ascend; with gaps where other processes have rows between ours
+            return self._of(0, step, self.positions(step, lanes))
+        order, one = self.orders[0], self.readers[0]
+        start = first + (0 if one.contiguous else one.shard_id * step.rows)
+        if self.leads:
+            return Samples(one.source, order.span(step.epoch, step.row + start, count))
+        return Samples(one.source, order.endless_span(step.totals[self._number] + start, count))
 
     def _of(self, block: int, step: Step, positions: Indices) -> Samples:
         order: Order = self.orders[block]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from penstock.data.source import Array
+from penstock.ops.compiled import scale_and_shift
 
 
 def convert(xp: Any, values: Any, dtype: np.dtype[Any]) -> Any:
@@ -76,6 +77,10 @@ def normalize(
     """
     if xp is np and dtype == np.float32:
         result = np.empty(values.shape, np.float32) if out is None else out
+        if _flat(values, result) and _single(mean) and _single(factor):
+            mean, factor = (default if t is None else t.flat[0] for t, default in ((mean, _ZERO), (factor, _ONE)))
+            scale_and_shift(values.reshape(-1), mean, factor, np.float32(shift), result.reshape(-1))
+            return result
         np.copyto(result, values)
         steps = ((np.subtract, mean), (np.multiply, factor), (np.add, np.float32(shift) if shift else None))
         for apply, operand in steps:
@@ -87,6 +92,18 @@ def normalize(
     result = result if factor is None else result * factor
     result = result + xp.asarray(shift, np.float32) if shift else result
     return convert(xp, result, dtype)
+
+
+_ZERO, _ONE = np.float32(0), np.float32(1)
+
+
+def _flat(values: Array, result: Array) -> bool:
+    """Whether both hold their elements in the same order, without gaps."""
+    return values.flags.c_contiguous and result.flags.c_contiguous and values.dtype.kind in "iuf"
+
+
+def _single(term: Array | None) -> bool:
+    return term is None or term.size == 1
 
 
 def along_rows(xp: Any, argument: Any, ndim: int) -> Any:

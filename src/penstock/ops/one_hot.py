@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
@@ -52,15 +53,24 @@ class OneHot(Operator, BatchKernel):
         xp = context.xp
         if self.axis is None:
             labels = labels.reshape(context.rows)
+            if xp is np and labels.dtype.kind in "iu":
+                return self._scattered(labels, context.out)
         at = self._place(labels.ndim - 1) + 1
         if labels.dtype.kind == "f":
             whole = xp.trunc(labels.astype(np.float32) if labels.dtype.itemsize == 2 else labels)
         else:  # a narrow type could not count the classes
             whole = labels.astype(np.int64 if labels.dtype.itemsize == 8 else np.int32)
-        shape = [1] * (labels.ndim + 1)
-        shape[at] = self.classes
-        hit = xp.expand_dims(whole, at) == xp.arange(self.classes).astype(whole.dtype).reshape(shape)
-        return xp.where(hit, xp.asarray(self.on, self.dtype), xp.asarray(self.off, self.dtype))
+        classes = np.arange(self.classes, dtype=whole.dtype).reshape(-1, *(1,) * (labels.ndim - at))
+        hit = whole.reshape(*whole.shape[:at], 1, *whole.shape[at:]) == classes[(None,) * at]
+        return xp.where(hit, self.dtype.type(self.on), self.dtype.type(self.off))
+
+    def _scattered(self, labels: Array, out: Array | None) -> Array:
+        """The vectors of single numbers on the host, without a comparison per element."""
+        vectors = np.empty((len(labels), self.classes), self.dtype) if out is None else out
+        vectors.fill(self.off)
+        rows = np.flatnonzero((labels >= 0) & (labels < self.classes))
+        vectors[rows, labels[rows]] = self.on
+        return vectors
 
 
 @operator("one_hot")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, TypedDict
 
 import numpy as np
@@ -69,7 +70,7 @@ class Window:
     policy: Policy
     fill: tuple[float, ...]
 
-    @property
+    @cached_property
     def axes(self) -> str:
         """The axes along which it is cut, in the order of the layout."""
         return "".join(axis for axis in self.layout if axis in SPATIAL) if self.sized else ""
@@ -129,7 +130,7 @@ class Window:
             return images[tuple(cuts)], None
         return self._gather(xp, images, spans)
 
-    @property
+    @cached_property
     def _places(self) -> list[tuple[int, str]]:
         return [(self.layout.index(axis), axis) for axis in self.axes]
 

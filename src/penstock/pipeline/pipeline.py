@@ -210,12 +210,9 @@ class Pipeline:
             SampleError: a sample of the batch is bad.
         """
         running = self._start()
-        plan, step = running.planned.plan, running.step
-        hosted = running.run.hosted(step)
-        made = running.run.made(hosted)
-        outputs = [made[n] if n in made else hosted[value] for n, value in enumerate(plan.graph.outputs)]
-        running.step = running.schedule.after(step)
-        return tuple(TensorList(o, value.spec) for o, value in zip(outputs, plan.graph.outputs, strict=True))
+        outputs = running.run.outputs(running.step)
+        running.step = running.schedule.after(running.step)
+        return tuple([TensorList(o, v.spec) for o, v in zip(outputs, running.planned.plan.graph.outputs, strict=True)])
 
     def outputs(self) -> tuple[TensorList, ...]:
         """The next batch; the same as `run`."""

@@ -22,6 +22,7 @@ class RowStage:
     """A value that comes from the coordinates of the rows."""
 
     node: Node
+    operator: RowOperator
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def stages(nodes: Iterable[Node]) -> tuple[Stage, ...]:
 def _stage(node: Node) -> Stage:
     if isinstance(node.operator, Reader):
         return ReadStage(node)
-    return RowStage(node) if isinstance(node.operator, RowOperator) else BatchStage(node)
+    return RowStage(node, node.operator) if isinstance(node.operator, RowOperator) else BatchStage(node)
 
 
 def _by_sample(node: Node) -> bool:

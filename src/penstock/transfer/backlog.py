@@ -30,11 +30,11 @@ class Backlog:
         self._batches = 0
         self._barrier = None
         if len(devices) > 1 and devices[0].platform == "cpu":
-            self._mesh = Mesh(np.array(devices), ("device",), axis_types=(AxisType.Auto,))
-            split = NamedSharding(self._mesh, PartitionSpec("device"))
-            self._ones = jax.make_array_from_callback((len(devices),), split, lambda _: np.ones(1, np.float32))
-            # a sum over all devices runs after every collective that was dispatched before it
-            self._barrier = jax.jit(lambda ones: ones.sum(), out_shardings=NamedSharding(self._mesh, PartitionSpec()))
+            two = np.array(devices[:2])  # every program over all devices runs on these, and before what follows it
+            self._mesh = Mesh(two, ("device",), axis_types=(AxisType.Auto,))
+            split, whole = (NamedSharding(self._mesh, PartitionSpec(*spec)) for spec in (("device",), ()))
+            self._ones = jax.make_array_from_callback((2,), split, lambda _: np.ones(1, np.float32))
+            self._barrier = jax.jit(lambda ones: ones.sum(), out_shardings=whole)
 
     def settle(self) -> None:
         """Count one more batch, and wait for the devices when it is time."""

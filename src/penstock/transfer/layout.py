@@ -173,6 +173,8 @@ class Sharded(Layout):
         return self._assemble(column, self._mask)
 
     def _assemble(self, column: Array, sharding: NamedSharding) -> jax.Array:
+        if len(self.shards) == self.blocks:  # all rows are ours
+            return jax.make_array_from_callback(column.shape, sharding, column.__getitem__)
         rows = len(column) // len(self.shards) * self.blocks
         lanes = self.lanes(rows)
 
@@ -227,7 +229,7 @@ class Stacked(Layout):
 
     def put_rows(self, column: Array) -> jax.Array:
         """The column, cut along its first axis."""
-        return jax.make_array_from_callback(column.shape, self._sharding, lambda index: column[index])
+        return jax.make_array_from_callback(column.shape, self._sharding, column.__getitem__)
 
     def put_mask(self, column: Array) -> jax.Array:
         """The mask as `(blocks, rows of a block)`."""
