@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from penstock.data.order import Order
 from penstock.ops.compiled import scale_and_shift
 from penstock.ops.convert import normalize

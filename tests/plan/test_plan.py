@@ -67,7 +67,7 @@ def augmented():
 def test_plans_are_as_they_were(name, platform, placement, digits_lmdb):
     build = mnist(digits_lmdb) if name == "mnist" else augmented
     plan, program = plan_of(build, platform, placement)
-    text = explain(plan, program.readers) + "\n"
+    text = explain(plan, program.readers, "2 rows") + "\n"
     path = GOLDEN / f"{name}-{platform}-{placement}.txt"
     if os.environ.get("PENSTOCK_UPDATE_GOLDEN"):
         path.write_text(text)

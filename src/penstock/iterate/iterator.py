@@ -238,7 +238,7 @@ class DALIGenericIterator:
 
     def explain(self) -> str:
         """What runs where, and why, as text."""
-        return self._planned.explain()
+        return self._planned.explain(self.batch_size)
 
     def close(self) -> None:
         """End the threads. Dropping the iterator does the same; asking for another batch starts them again."""

@@ -250,7 +250,7 @@ class Pipeline:
 
     def explain(self) -> str:
         """What runs where, and why, as text."""
-        return self._start().planned.explain()
+        return self._start().planned.explain(self.max_batch_size)
 
 
 @dataclass

@@ -81,9 +81,11 @@ class Planned:
         lead = leading(readings)
         return Run(self.plan, readings, lead, seed, self.layout, pool, depth, after, meter, narrow=narrow)
 
-    def explain(self) -> str:
-        """What runs where, and why."""
-        return explain(self.plan, self.program.readers)
+    def explain(self, rows: int) -> str:
+        """What runs where, and why, for batches of so many rows."""
+        blocks, devices = self.layout.blocks, len(self.layout.devices)
+        batch = f"{rows} rows" + (f" in {blocks} blocks on {devices} devices" if devices > 1 else "")
+        return explain(self.plan, self.program.readers, batch)
 
 
 def leading(readings: Mapping[Node, Reading]) -> Reading | None:

@@ -12,18 +12,17 @@ from penstock.plan.plan import Plan
 from penstock.plan.stages import SampleStage
 
 
-def explain(plan: Plan, readers: Mapping[int, Sequence[Reader]]) -> str:
+def explain(plan: Plan, readers: Mapping[int, Sequence[Reader]], batch: str) -> str:
     """A table of the nodes in the order of the definition, and what crosses to the device.
 
     Args:
         plan: the plan.
         readers: as in `penstock.plan.merge.Program`.
+        batch: a few words on the batch.
     """
     target = plan.target
-    lines = [
-        f"plan of {plan.graph.name}: {len(plan.graph.nodes)} nodes, backend {target.platform}, "
-        f"placement {target.placement}"
-    ]
+    title = f"plan of {plan.graph.name}: {len(plan.graph.nodes)} nodes, {batch}, backend {target.platform}"
+    lines = [f"{title}, placement {target.placement}"]
     by_sample = {node for stage in plan.stages if isinstance(stage, SampleStage) for node in stage.nodes}
     rows = [("", "node", "where", "how", "gives", "why")]
     for number, node in enumerate(plan.graph.nodes):
