@@ -13,10 +13,16 @@ from PIL import Image
 from penstock.data.caffe2 import write_caffe2
 
 
-def jpeg(pixels, **options):
+def _jpeg(pixels, **options):
     file = io.BytesIO()
     Image.fromarray(pixels.squeeze()).save(file, "JPEG", **{"quality": 95, **options})
     return file.getvalue()
+
+
+@pytest.fixture(scope="session")
+def jpeg():
+    """A function from pixels to the bytes of a JPEG."""
+    return _jpeg
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +37,7 @@ def digits():
 def digits_lmdb(digits, tmp_path_factory):
     """The digits as a Caffe2 LMDB of JPEGs."""
     path = tmp_path_factory.mktemp("lmdb") / "digits"
-    write_caffe2(path, ((jpeg(image), int(label)) for image, label in zip(*digits, strict=True)))
+    write_caffe2(path, ((_jpeg(image), int(label)) for image, label in zip(*digits, strict=True)))
     return path
 
 

@@ -52,7 +52,11 @@ class UsageError(PenstockError, ValueError, AssertionError):
 
 
 class UnknownNameError(PenstockError, AttributeError, ValueError):
-    """A name that nothing has: an operator, an option, a reader."""
+    """A name that nothing has: an operator, an option."""
+
+
+class UnknownReaderError(PenstockError, LookupError, RuntimeError):
+    """A reader name that no reader of the pipeline has."""
 
 
 class ContextError(PenstockError, RuntimeError):

@@ -2,7 +2,6 @@
 
 import contextlib
 import gzip
-import time
 
 import lmdb
 import numpy as np
@@ -15,7 +14,7 @@ from penstock.data.arrays import ArraySource
 from penstock.data.caffe2 import Caffe2Source, parse, parse_common, write_caffe2
 from penstock.data.files import from_files, from_list, from_root
 from penstock.data.idx import read_idx
-from penstock.data.source import shared
+from penstock.data.source import Source, shared
 from penstock.errors import DefinitionError, SampleError, SourceError, SourceNotFoundError
 from penstock.testing import ListSource, check_source
 from penstock.types import LabelType
@@ -212,25 +211,23 @@ def test_one_database_is_opened_once(digits_lmdb):
     lmdb.open(str(digits_lmdb), readonly=True, lock=False).close()  # LMDB would refuse a second time
 
 
-def within_a_second(function, error):
-    start = time.monotonic()
+def refused(function, error):
     with pytest.raises(error) as caught:
         function()
-    assert time.monotonic() - start < 1
     return str(caught.value)
 
 
 def test_what_is_no_lmdb(tmp_path, digits_lmdb):
-    assert "no LMDB at" in within_a_second(lambda: caffe2(tmp_path / "none"), SourceNotFoundError)
-    assert "no LMDB at" in within_a_second(lambda: caffe2(tmp_path), SourceNotFoundError)
+    assert "no LMDB at" in refused(lambda: caffe2(tmp_path / "none"), SourceNotFoundError)
+    assert "no LMDB at" in refused(lambda: caffe2(tmp_path), SourceNotFoundError)
     data = (digits_lmdb / "data.mdb").read_bytes()
     for name, content in {"text": b"hello " * 5000, "empty": b"", "short": data[: len(data) // 2]}.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "data.mdb").write_bytes(content)
-        message = within_a_second(lambda name=name: caffe2(tmp_path / name), SourceError)
+        message = refused(lambda name=name: caffe2(tmp_path / name), SourceError)
         assert name in message
     lmdb.open(str(tmp_path / "hollow")).close()
-    assert "holds no records" in within_a_second(lambda: caffe2(tmp_path / "hollow"), SourceError)
+    assert "holds no records" in refused(lambda: caffe2(tmp_path / "hollow"), SourceError)
 
 
 def test_records_that_are_none(tensor_protos, tmp_path):
@@ -251,7 +248,7 @@ def test_records_that_are_none(tensor_protos, tmp_path):
             transaction.put(b"key-2", content)
         environment.close()
         source = caffe2(path)
-        message = within_a_second(lambda source=source: source.read(np.array([0, 1]), [None, None]), SampleError)
+        message = refused(lambda source=source: source.read(np.array([0, 1]), [None, None]), SampleError)
         assert "sample 1" in message
         assert "key-2" in message
         assert str(path) in message
@@ -317,21 +314,19 @@ def test_the_fingerprint_does_not_know_where_files_are_mounted(tmp_path):
 
 
 def test_what_is_no_folder_of_files(tmp_path):
-    assert "no folder" in within_a_second(
-        lambda: from_root(str(tmp_path / "none"), JPG, (), False), SourceNotFoundError
-    )
-    assert "no files found" in within_a_second(lambda: from_root(str(tmp_path), JPG, (), False), SourceError)
-    assert "no file" in within_a_second(lambda: from_files("", ("/none.jpg",), None), SourceNotFoundError)
-    assert "2 labels for 1 files" in within_a_second(lambda: from_files("", ("a",), (1, 2)), SourceError)
-    assert "no file" in within_a_second(lambda: from_list(str(tmp_path / "none"), None), SourceNotFoundError)
+    assert "no folder" in refused(lambda: from_root(str(tmp_path / "none"), JPG, (), False), SourceNotFoundError)
+    assert "no files found" in refused(lambda: from_root(str(tmp_path), JPG, (), False), SourceError)
+    assert "no file" in refused(lambda: from_files("", ("/none.jpg",), None), SourceNotFoundError)
+    assert "2 labels for 1 files" in refused(lambda: from_files("", ("a",), (1, 2)), SourceError)
+    assert "no file" in refused(lambda: from_list(str(tmp_path / "none"), None), SourceNotFoundError)
     (tmp_path / "list").write_text("a.jpg x\n")
-    assert "list:1" in within_a_second(lambda: from_list(str(tmp_path / "list"), None), SourceError)
+    assert "list:1" in refused(lambda: from_list(str(tmp_path / "list"), None), SourceError)
 
 
 def test_a_file_that_went_away(tmp_path):
     source = from_root(str(tree(tmp_path, "a/1.jpg", "a/2.jpg")), JPG, (), False)
     (tmp_path / "a/2.jpg").unlink()
-    message = within_a_second(lambda: source.read(np.array([0, 1]), [None, None]), SampleError)
+    message = refused(lambda: source.read(np.array([0, 1]), [None, None]), SampleError)
     assert "sample 1" in message
     assert str(tmp_path / "a/2.jpg") in message
 
@@ -353,11 +348,11 @@ def test_what_is_no_idx(tmp_path):
     path, packed = tmp_path / "x", tmp_path / "x.gz"
     for content in (b"", b"\0\0", b"text", bytes([0, 0, 8, 2, 0, 0, 0, 9]), bytes([0, 0, 8, 1, 0, 0, 0, 9, 1])):
         path.write_bytes(content)
-        assert str(path) in within_a_second(lambda: read_idx(path), SourceError)
+        assert str(path) in refused(lambda: read_idx(path), SourceError)
     packed.write_bytes(b"no gzip")
-    assert "gzip" in within_a_second(lambda: read_idx(packed), SourceError)
+    assert "gzip" in refused(lambda: read_idx(packed), SourceError)
     packed.write_bytes(gzip.compress(bytes(1000))[:-20])
-    assert "gzip" in within_a_second(lambda: read_idx(packed), SourceError)
+    assert "gzip" in refused(lambda: read_idx(packed), SourceError)
 
 
 def test_arrays_that_do_not_match():
@@ -365,3 +360,11 @@ def test_arrays_that_do_not_match():
         ArraySource([np.zeros(3), np.zeros(4)], ["", ""])
     with pytest.raises(DefinitionError, match="at least one"):
         ArraySource([np.zeros((0, 4))], [""])
+
+
+def test_every_source_is_checked_here():
+    def subclasses(kind):
+        return {kind, *(deeper for child in kind.__subclasses__() for deeper in subclasses(child))}
+
+    names = {kind.__name__ for kind in subclasses(Source) if kind.__module__.startswith("penstock.data")}
+    assert names == {"Source", "ArraySource", "FileSource", "Caffe2Source"}

@@ -3,6 +3,7 @@
 import inspect
 import json
 import logging
+import threading
 
 import jax
 import numpy as np
@@ -13,8 +14,9 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from penstock import DALIGenericIterator, LastBatchPolicy, Pipeline, data_iterator, fn, pipeline_def, types
+from penstock.data.caffe2 import write_caffe2
 from penstock.data.schedule import Schedule
-from penstock.errors import ArgumentTypeError, StateError, UnknownNameError, UsageError
+from penstock.errors import ArgumentTypeError, SampleError, StateError, UsageError
 from penstock.testing import check_iterator
 from penstock.testing.iterators import same_batches
 
@@ -342,6 +344,30 @@ def test_the_first_batch_is_prepared_unless_told_otherwise():
     assert next(iterate(4, 2)).keys() == next(started).keys()
 
 
+def test_a_bad_record_is_named_and_can_be_passed_over(digits, jpeg, tmp_path):
+    images, labels = digits
+    records = [(jpeg(image), int(label)) for image, label in zip(images, labels, strict=True)]
+    records[21] = (b"this is no image", 3)
+    write_caffe2(tmp_path, records)
+    iterator = data_iterator(mnist(tmp_path), ["image", "label"], reader_name="r", sharding=sharding(2))(
+        batch_size=8, seed=4, num_threads=4
+    )
+    good = 0
+    try:
+        for _ in iterator:
+            good += 1
+    except SampleError as error:
+        message = str(error)
+    assert "sample 21" in message
+    assert f"{tmp_path} at key 00000021" in message
+    assert "known format" in message
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("penstock")]
+    state = iterator.state()
+    assert state["row"] == 8 * good  # the place of the bad batch
+    iterator.restore({**state, "row": state["row"] + 8})
+    assert len(list(iterator)) == 8 - good - 1
+
+
 def test_pipelines_made_by_hand_are_one_run():
     @pipeline_def(num_threads=1, seed=9)
     def numbers(shard_id, num_shards):
@@ -457,7 +483,7 @@ MISUSE = {
         AssertionError,
         "2, 3",
     ),
-    "unknown reader": (lambda: DALIGenericIterator(hand_made(), ["x"], reader_name="rr"), UnknownNameError, "'r'"),
+    "unknown reader": (lambda: DALIGenericIterator(hand_made(), ["x"], reader_name="rr"), RuntimeError, "'r'"),
     "more names than outputs": (lambda: DALIGenericIterator(hand_made(), ["x", "y"]), ValueError, "2 names"),
     "no names": (lambda: DALIGenericIterator(hand_made(), []), ValueError, "needs a name"),
     "names as a text": (lambda: DALIGenericIterator(hand_made(), "x"), ValueError, "list of names"),

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.data.order import mix
 from penstock.data.spec import Spec
-from penstock.errors import UnknownNameError, did_you_mean
+from penstock.errors import UnknownReaderError, did_you_mean
 from penstock.graph.operator import Operator, Reader
 from penstock.graph.where import Where
 
@@ -120,13 +120,13 @@ class Graph:
         """The reader with a name.
 
         Raises:
-            UnknownNameError: there is none.
+            UnknownReaderError: there is none.
         """
         for node in self.readers:
             if node.name == name:
                 return node
         names = [node.name for node in self.readers if node.name]
-        raise UnknownNameError(
+        raise UnknownReaderError(
             f"{self.name} has no reader named {name!r}",
             given=f"readers named {', '.join(map(repr, names)) or 'nothing'}",
             fix=did_you_mean(name, names) if names else f'fn.readers.…(name="{name}")',

@@ -93,7 +93,7 @@ class Pipeline:
         **hints: Unpack[PipelineHints],
     ) -> None:
         _check_hints(hints)
-        if not isinstance(batch_size, int) or batch_size < 1:
+        if not hasattr(batch_size, "__index__") or batch_size < 1:
             raise UsageError("a pipeline needs a batch size", given=batch_size, fix="batch_size=... with at least 1")
         if num_threads == 0 or num_threads < -1:
             raise UsageError(
@@ -103,7 +103,7 @@ class Pipeline:
             raise UsageError("no such placement", given=repr(placement), expected='"auto", "host" or "device"')
         if checkpoint is not None:
             raise UsageError("a Pipeline takes no checkpoint", fix="restore the iterator: iterator.restore(state)")
-        self.max_batch_size = batch_size
+        self.max_batch_size = int(batch_size)
         self.num_threads = DEFAULT_THREADS if num_threads < 0 else num_threads
         self.device_id = device_id
         self.seed = secrets.randbits(63) if seed is None or seed < 0 else seed
@@ -236,7 +236,7 @@ class Pipeline:
             a dict of such, by name.
 
         Raises:
-            UnknownNameError: no reader has that name.
+            UnknownReaderError: no reader has that name.
         """
         if name is None:
             return {node.name: _meta(node) for node in self.graph.readers if node.name}
