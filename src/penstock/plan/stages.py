@@ -11,6 +11,10 @@ from penstock.graph.operator import BatchKernel, ColumnKernel, LazyKernel, Reade
 from penstock.plan.rows import RowOperator
 
 
+_LARGE = 1 << 14
+"""Bytes of a sample from which a pass over it costs more than a call: below, dense samples are better off in batches."""
+
+
 @dataclass(frozen=True)
 class ReadStage:
     """A reader: whole batches by index."""
@@ -100,6 +104,8 @@ def _lazy(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value]) -> d
             continue
         giver, taker = value.node.operator, node.operator
         if node.sources.count(value) > 1 or not isinstance(giver, LazyKernel) or not isinstance(taker, SampleKernel):
+            continue
+        if not _by_sample(node) and value.spec.nbytes < _LARGE:
             continue
         if giver.gives is not None and giver.gives is taker.takes and len(value.node.specs) == 1:
             found[value] = node
