@@ -97,7 +97,7 @@ class Row:
 
 
 FORM = ("output_layout", "output_dtype", "device")
-"""What every operator takes but readers; `device` is a hint. Unless they are given, layout and dtype are those of the input."""
+"""What every operator takes but readers; `device` is a hint. The others are, unless given, those of the input."""
 
 _CROP = {
     "crop": Argument("crop", _window),
