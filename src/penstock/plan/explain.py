@@ -23,11 +23,13 @@ def explain(plan: Plan, readers: Mapping[int, Sequence[Reader]], batch: str) -> 
     target = plan.target
     title = f"plan of {plan.graph.name}: {len(plan.graph.nodes)} nodes, {batch}, backend {target.platform}"
     lines = [f"{title}, placement {target.placement}"]
-    by_sample = {node for stage in plan.stages if isinstance(stage, SampleStage) for node in stage.nodes}
+    sampled = [stage for stage in plan.stages if isinstance(stage, SampleStage)]
+    by_sample = {node: "sample" for stage in sampled for node in stage.nodes}
+    by_sample |= {value.node: f"in {user}" for stage in sampled for value, user in stage.fused.items()}
     rows = [("", "node", "where", "how", "gives", "why")]
     for number, node in enumerate(plan.graph.nodes):
         placement = plan.placements[node]
-        how = "read" if isinstance(node.operator, Reader) else "sample" if node in by_sample else "batch"
+        how = "read" if isinstance(node.operator, Reader) else by_sample.get(node, "batch")
         gives = ", ".join(_describe(value) for value in node.values)
         why = _reading(node, readers) if isinstance(node.operator, Reader) else placement.why
         rows.append((str(number), str(node), placement.place.value, how, gives, why))
@@ -59,13 +61,7 @@ def _reading(node: Node, readers: Mapping[int, Sequence[Reader]]) -> str:
 
 
 def _bytes(values: Sequence[Value]) -> int:
-    total = 0
-    for value in values:
-        size = value.spec.dtype.itemsize
-        for extent in value.spec.sizes:
-            size *= extent
-        total += size
-    return total
+    return sum(value.spec.nbytes for value in values)
 
 
 def _output(plan: Plan, value: Value) -> str:
