@@ -81,8 +81,8 @@ def test_without_a_sharding_a_list_has_the_layout_of_pmap(cifar):
     assert [shard.device for shard in images.addressable_shards] == jax.devices()[:3]
     images, labels = next(ROCALJaxIterator([filled(cifar, shard=k, shards=2, device_id=0) for k in range(2)]))
     assert (images.shape, len(images.devices())) == ((2, 2, 3, 32, 32), 1)
-    images, labels = next(ROCALJaxIterator(filled(cifar)))
-    assert (images.shape, labels.shape) == ((2, 3, 32, 32), (2,))
+    images, labels = next(ROCALJaxIterator(filled(cifar, device_id=3)))
+    assert (images.shape, labels.shape, images.devices()) == ((2, 3, 32, 32), (2,), {jax.devices()[0]})
 
 
 def test_the_users_own_specification_counts(cifar):
@@ -286,12 +286,14 @@ def test_a_resize_may_mirror_and_normalise(photographs):
             scaling_mode=types.SCALING_MODE_STRETCH,
             interpolation_type=types.CUBIC_INTERPOLATION,
         )
-        return one, two, three
+        jagged = fn.resize(images, resize_width=8, resize_height=8, antialias=False)
+        return one, two, three, jagged, fn.resize(images, resize_width=8, resize_height=8)
 
-    one, two, three, labels = next(ROCALJaxIterator(definition()))
+    one, two, three, jagged, smooth, labels = next(ROCALJaxIterator(definition()))
     assert (one.shape, one.dtype) == ((2, 3, 20, 20), "float32")
     assert (two.shape, two.dtype, three.shape) == ((2, 16, 16, 3), "uint8", (2, 10, 20, 3))
     assert labels.tolist() == [0, 0]
+    assert np.asarray(smooth).std() < 0.6 * np.asarray(jagged).std()  # noise, averaged or picked
 
 
 def test_caffe2_has_labels_too(tmp_path, jpeg):

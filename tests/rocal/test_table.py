@@ -1,7 +1,6 @@
 """The names: everything that rocAL has is mapped, or refused by name, and the table agrees with the operators."""
 
 import inspect
-import typing
 from enum import Enum
 
 import pytest
@@ -9,7 +8,8 @@ import pytest
 import penstock.rocal.types as rocal_types
 from penstock import types
 from penstock.errors import ArgumentTypeError, UnknownNameError
-from penstock.graph.registry import lookup, registered
+from penstock.graph import registry
+from penstock.graph.registry import registered
 from penstock.rocal import fn, pipeline
 from penstock.rocal.table import OPERATORS, call
 from penstock.rocal.types import data_type_function
@@ -21,10 +21,11 @@ NAMES = {
     "random": "coin_flip uniform normal",
     "": "blend snow exposure fish_eye fog brightness brightness_fixed lens_correction blur contrast flip"
     " gamma_correction hue jitter pixelate rain resize resize_crop_mirror resize_crop roi_resize"
-    " resize_mirror_normalize random_crop rotate saturation ssd_random_crop warp_affine vignette crop_mirror_normalize center_crop"
-    " crop color_twist uniform random_bbox_crop one_hot box_encoder color_temp nop copy snp_noise box_iou_matcher external_source"
-    " preemphasis_filter spectrogram to_decibels resample tensor_add_tensor_float tensor_mul_scalar_float"
-    " nonsilent_region slice normalize mel_filter_bank transpose log1p python_function",
+    " resize_mirror_normalize random_crop rotate saturation ssd_random_crop warp_affine vignette"
+    " crop_mirror_normalize center_crop crop color_twist uniform random_bbox_crop one_hot box_encoder"
+    " color_temp nop copy snp_noise box_iou_matcher external_source preemphasis_filter spectrogram to_decibels"
+    " resample tensor_add_tensor_float tensor_mul_scalar_float nonsilent_region slice normalize"
+    " mel_filter_bank transpose log1p python_function",
 }
 TYPES = """OK CONTEXT_INVALID RUNTIME_ERROR UPDATE_PARAMETER_FAILED INVALID_PARAMETER_TYPE GPU CPU FLOAT FLOAT16 UINT8
 INT16 HOST_MEMORY DEVICE_MEMORY PINNED_MEMORY MAX_SIZE USER_GIVEN_SIZE MOST_FREQUENT_SIZE MAX_SIZE_ORIG
@@ -52,15 +53,7 @@ ALL = {full(part, name) for part, names in NAMES.items() for name in names.split
 
 def accepted(core):
     """The names of the arguments of one of penstock's operators."""
-    names = set()
-    function = lookup(core)
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind is parameter.VAR_KEYWORD:
-            typed = typing.get_args(typing.get_type_hints(inspect.unwrap(function))[parameter.name])[0]
-            names |= set(typing.get_type_hints(typed))
-        else:
-            names.add(parameter.name)
-    return names
+    return registry._signature(inspect.unwrap(registry.lookup(core)))[1]
 
 
 def test_every_operator_of_rocal_has_a_row():
