@@ -10,9 +10,8 @@ from penstock.graph.node import Graph, Node, Value
 from penstock.graph.operator import BatchKernel, ColumnKernel, LazyKernel, Reader, SampleKernel
 from penstock.plan.rows import RowOperator
 
-
 _LARGE = 1 << 14
-"""Bytes of a sample from which a pass over it costs more than a call: below, dense samples are better off in batches."""
+"""Bytes of a dense sample from which a pass over it costs more than a call; smaller ones are better off in batches."""
 
 
 @dataclass(frozen=True)
