@@ -47,7 +47,7 @@ def open_cifar10(folder: str, prefix: str) -> ArraySource:
     for path, count in zip(paths, counts, strict=True):
         records = np.fromfile(path, np.uint8, count * _RECORD).reshape(count, _RECORD)
         labels[start : start + count] = records[:, :1]
-        images[start : start + count] = records[:, 1:].reshape(count, *_PIXELS)
+        images[start : start + count].reshape(count, -1)[:] = records[:, 1:]
         start += count
     return ArraySource([images, labels], ["CHW", ""], f"{folder} ({', '.join(path.name for path in paths)})")
 
