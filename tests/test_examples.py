@@ -5,7 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 ROOT = Path(__file__).parents[1]
 
@@ -44,6 +46,50 @@ def test_plan_prints_the_plans_of_a_program(tmp_path):
     assert "plan of validation_iterator" in out
     assert "crosses to the device: decoders.image uint8[28, 28, 1] HWC" in out
     assert not list(tmp_path.rglob("*.png"))
+
+
+def write_cifar10(folder, count):
+    """Records whose class shows in their colour."""
+    rng = np.random.default_rng(0)
+    folder.mkdir()
+    for name in ("data_batch_1.bin", "test_batch.bin"):
+        labels = np.arange(count) % 10
+        colours = np.stack([25 * labels, 250 - 25 * labels, 90 * (labels % 3)], axis=1)[:, :, None]
+        pixels = np.clip(colours + rng.normal(0, 20, (count, 3, 1024)), 0, 255).astype(np.uint8)
+        (folder / name).write_bytes(b"".join(bytes([n]) + p.tobytes() for n, p in zip(labels, pixels, strict=True)))
+    return folder
+
+
+@pytest.mark.slow
+def test_rocals_notebook_in_small(tmp_path):
+    folder = write_cifar10(tmp_path / "cifar-10-batches-bin", 640)
+    script = ROOT / "examples" / "rocal_cifar10.py"
+    out = run(script, folder, "--epochs", 2, "--rate", 0.01, "--devices", 4, cwd=tmp_path)
+    assert "10 training and 40 test batches on 4 cpu devices" in out
+    for half in ("sharding", "pmap"):
+        assert float(re.search(rf"^{half}: epoch 2, test accuracy ([\d.]+)", out, re.MULTILINE)[1]) >= 0.8
+
+
+@pytest.mark.slow
+def test_rocals_sample_in_small(tmp_path):
+    rng = np.random.default_rng(0)
+    for number in range(8):
+        (tmp_path / f"class{number // 4}").mkdir(exist_ok=True)
+        pixels = rng.integers(0, 256, (300, 250 + 10 * number, 3), np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"class{number // 4}" / f"{number}.JPEG")
+    out = run(
+        ROOT / "examples" / "rocal_classification.py",
+        tmp_path,
+        "--epochs",
+        1,
+        "--batch",
+        2,
+        "--devices",
+        2,
+        cwd=tmp_path,
+    )
+    assert "2 batches: images float16(4, 224, 224, 3), labels int32(4,)" in out
+    assert "2 classes, 2 devices" in out
 
 
 def test_plan_of_what_is_no_program(tmp_path):

@@ -20,12 +20,14 @@ def run(code):
 def test_the_public_names():
     assert dir(penstock) == [
         "DALIGenericIterator",
+        "DALIGenericPeekableIterator",
         "LastBatchPolicy",
         "Pipeline",
         "__version__",
         "data_iterator",
         "fn",
         "newaxis",
+        "peekable_data_iterator",
         "pipeline_def",
         "types",
     ]

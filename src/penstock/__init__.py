@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from penstock import fn as fn
     from penstock import types as types
     from penstock.iterate import DALIGenericIterator as DALIGenericIterator
+    from penstock.iterate import DALIGenericPeekableIterator as DALIGenericPeekableIterator
     from penstock.iterate import data_iterator as data_iterator
+    from penstock.iterate import peekable_data_iterator as peekable_data_iterator
     from penstock.pipeline import Pipeline as Pipeline
     from penstock.pipeline import pipeline_def as pipeline_def
     from penstock.types import LastBatchPolicy as LastBatchPolicy
@@ -25,10 +27,12 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "DALIGenericIterator": "penstock.iterate",
+    "DALIGenericPeekableIterator": "penstock.iterate",
     "LastBatchPolicy": "penstock.types",
     "Pipeline": "penstock.pipeline",
     "data_iterator": "penstock.iterate",
     "newaxis": "penstock.types",
+    "peekable_data_iterator": "penstock.iterate",
     "pipeline_def": "penstock.pipeline",
 }
 _MODULES = ("fn", "types")

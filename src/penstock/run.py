@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import jax
@@ -89,6 +90,17 @@ class Run:
         self._meter.add("wait for emulated devices", seconds=settled - start, samples=step.rows)
         self._meter.add("transfer and dispatch", seconds=time.perf_counter() - settled, samples=step.rows)
         return [outputs[number] for number in range(len(outputs))]
+
+    def begin(self, step: Step) -> tuple[Future[None], ...]:
+        """Begin the host's part of a batch that will be asked for next. Neither waits nor dispatches anything.
+
+        Returns:
+            The pieces of work that have to be done first.
+
+        Raises:
+            SampleError: a sample of the batch is bad.
+        """
+        return self._feed.begin(step)
 
     def outputs(self, step: Step) -> list[Any]:
         """The outputs of a batch where they are: columns on the host, arrays on the device.

@@ -103,6 +103,14 @@ def test_cropped_decoding(agree):
     agree(lambda d, x: d.fn.decoders.image_crop(x), data)
 
 
+def test_sliced_decoding(agree):
+    data = [JPEGS["baseline"], JPEGS["orientation 6"], OTHERS["PNG"]]
+    places = np.array([[0.1, 0.2], [0.0, 0.5], [0.33, 0.25]], np.float32)
+    agree(lambda d, x, a: d.fn.decoders.image_slice(x, a, 1 - a), data, places)
+    agree(lambda d, x: d.fn.decoders.image_slice(x, start=[3, 5], end=[20, 31]), data)
+    agree(lambda d, x: d.fn.decoders.image_slice(x, rel_start=[0.5], shape=[7], axes=[0]), data)
+
+
 def test_shapes_are_peeked(agree):
     data = [JPEGS["baseline"], JPEGS["orientation 6"], OTHERS["PNG, alpha"], JPEGS["grey"], OTHERS["PNG"]]
     agree(lambda d, x: d.fn.peek_image_shape(x), data)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.data.arrays import ArraySource
 from penstock.data.caffe2 import Caffe2Source, parse, parse_common, write_caffe2
+from penstock.data.cifar10 import open_cifar10
 from penstock.data.files import from_files, from_list, from_root
 from penstock.data.idx import read_idx
 from penstock.data.source import Source, shared
@@ -368,3 +369,44 @@ def test_every_source_is_checked_here():
 
     names = {kind.__name__ for kind in subclasses(Source) if kind.__module__.startswith("penstock.data")}
     assert names == {"Source", "ArraySource", "FileSource", "Caffe2Source"}
+
+
+def cifar10(folder, name, numbers):
+    """A file of records: the label, then planes that tell number and channel."""
+    folder.mkdir(exist_ok=True)
+    planes = [np.concatenate([np.full(1024, 10 * n + c, np.uint8) for c in range(3)]) for n in numbers]
+    (folder / name).write_bytes(b"".join(bytes([n]) + p.tobytes() for n, p in zip(numbers, planes, strict=True)))
+
+
+def test_cifar10_reads_whole_batches_over_all_files(tmp_path, monkeypatch):
+    for name, numbers in (("data_batch_2.bin", range(4, 9)), ("data_batch_1.bin", range(4)), ("test_batch.bin", [7])):
+        cifar10(tmp_path, name, numbers)
+    (tmp_path / "data_batch_readme").mkdir()
+    source = open_cifar10(str(tmp_path), "data_batch_")
+    check_source(source)
+    assert [str(spec) for spec in source.specs] == ["uint8[3, 32, 32] CHW", "int32[1]"]
+    images, labels = source.read(np.array([8, 0, 5]), [None, None])
+    assert labels.tolist() == [[8], [0], [5]]
+    assert images[:, :, 31, 31].tolist() == [[80, 81, 82], [0, 1, 2], [50, 51, 52]]
+    assert "data_batch_1.bin, data_batch_2.bin" in source.describe(3)
+    assert len(open_cifar10(str(tmp_path), "test_batch")) == 1
+
+
+def test_cifar10_in_sub_folders(tmp_path):
+    cifar10(tmp_path / "b", "data_batch_1.bin", [1, 2])
+    cifar10(tmp_path / "a", "data_batch_1.bin", [3])
+    _, labels = open_cifar10(str(tmp_path), "data_batch_").read(np.arange(3), [None, None])
+    assert labels.ravel().tolist() == [3, 1, 2]
+
+
+def test_what_is_no_cifar10(tmp_path):
+    with pytest.raises(SourceNotFoundError, match="no folder"):
+        open_cifar10(str(tmp_path / "none"), "data_batch_")
+    (tmp_path / "data_batch_1.bin").write_bytes(b"")
+    with pytest.raises(SourceError, match="empty"):
+        open_cifar10(str(tmp_path), "data_batch_")
+    with pytest.raises(SourceNotFoundError, match=r"data_batch_1.bin"):
+        open_cifar10(str(tmp_path), "test_batch")
+    (tmp_path / "data_batch_1.bin").write_bytes(bytes(3072))
+    with pytest.raises(SourceError, match="3072 bytes"):
+        open_cifar10(str(tmp_path), "data_batch_")

@@ -157,6 +157,14 @@ CASES = {
             [PHOTOGRAPHS],
         ),
     ],
+    "decoders.image_slice": [
+        OperatorCase(lambda data: fn.decoders.image_slice(data, (0.25, 0.5), (0.5, 0.5)), [PHOTOGRAPHS]),
+        OperatorCase(
+            lambda data, x: fn.decoders.image_slice(data, rel_start=x, shape=[9], axis_names="H", dtype=types.FLOAT),
+            [PHOTOGRAPHS, PLACES / 2],
+            ("", ""),
+        ),
+    ],
     "decoders.image_random_crop": [
         OperatorCase(lambda data: fn.decoders.image_random_crop(data), [PHOTOGRAPHS]),
         OperatorCase(
@@ -357,6 +365,7 @@ CASES = {
     ],
     "readers.arrays": [],
     "readers.caffe2": [],
+    "readers.cifar10": [],
     "readers.file": [],
     "readers.mnist": [],
 }

@@ -4,5 +4,6 @@ from penstock.graph.registry import missing
 from penstock.ops.decoders_image import image as image
 from penstock.ops.decoders_image_crop import image_crop as image_crop
 from penstock.ops.decoders_image_random_crop import image_random_crop as image_random_crop
+from penstock.ops.decoders_image_slice import image_slice as image_slice
 
 __getattr__ = missing(__name__)

@@ -2,8 +2,9 @@
 
 The contract, which the code below must keep:
 
-* **Who runs what.** The consumer's thread calls `take` and `close`. A batch is cut into pieces, runs of rows; each is
-  one function on the pool. Pieces share nothing that changes: they write disjoint rows of the batch's buffers.
+* **Who runs what.** The consumer's thread calls `begin`, `take` and `close`, one at a time. A batch is cut into pieces,
+  runs of rows; each is one function on the pool. Pieces share nothing that changes: they write disjoint rows of the
+  batch's buffers.
 * **Light batches.** What costs less than handing it to a thread is computed in `take`, several batches of an epoch in
   one go, as if they were one larger batch: rows are independent, so it does not show.
 * **The GIL.** Samples that take microseconds hand the interpreter's lock back and forth so often that two threads are
@@ -157,11 +158,14 @@ class Feed:
         self._buffers = Buffers(keep=depth + 2)
         self._finalizer = weakref.finalize(self, pool.close)
 
-    def take(self, step: Step) -> tuple[Column, ...]:
-        """The columns of a batch, in the order of the plan's results.
+    def begin(self, step: Step) -> tuple[Future[None], ...]:
+        """Begin a batch that will be taken next, if that has not been done, and do not wait for it.
+
+        Returns:
+            Its pieces of work; `take` raises what the first of them raises. A light batch is made now, and has none.
 
         Raises:
-            SampleError: a sample of this batch is bad.
+            SampleError: a sample of a light batch is bad.
         """
         if self._ahead and self._ahead[0].step != step:
             self._drop()
@@ -170,7 +174,16 @@ class Feed:
             self._compute(step, light)
         elif not self._ahead:
             self._ahead.append(self._begin(step))
-        while len(self._ahead) <= self._depth and not light:
+        return self._ahead[0].pieces
+
+    def take(self, step: Step) -> tuple[Column, ...]:
+        """The columns of a batch, in the order of the plan's results.
+
+        Raises:
+            SampleError: a sample of this batch is bad.
+        """
+        self.begin(step)
+        while len(self._ahead) <= self._depth and not self._pace.batches_per_turn(step.rows):
             self._ahead.append(self._begin(self._after(self._ahead[-1].step)))
         batch = self._ahead.popleft()
         try:

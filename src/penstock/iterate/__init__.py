@@ -1,4 +1,6 @@
 """Iterators: epochs, the last batch, state; `data_iterator`."""
 
 from penstock.iterate.decorator import data_iterator as data_iterator
+from penstock.iterate.decorator import peekable_data_iterator as peekable_data_iterator
 from penstock.iterate.iterator import DALIGenericIterator as DALIGenericIterator
+from penstock.iterate.peekable import DALIGenericPeekableIterator as DALIGenericPeekableIterator

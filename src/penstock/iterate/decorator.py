@@ -12,6 +12,7 @@ import jax
 
 from penstock.errors import ArgumentTypeError, UsageError
 from penstock.iterate.iterator import DALIGenericIterator, Shardings
+from penstock.iterate.peekable import DALIGenericPeekableIterator
 from penstock.pipeline.definition import split_arguments, trace
 from penstock.pipeline.pipeline import Pipeline
 from penstock.transfer.layout import Layout, Sharded, Stacked
@@ -74,15 +75,6 @@ def data_iterator(
         >>> [batch["x"].tolist() for batch in numbers(values=[1, 2, 3], batch_size=2)]
         [[1, 2], [3, 1]]
     """
-    if sharding is not None and devices is not None:
-        raise UsageError("only one of sharding and devices can be given", fix="sharding= gives global arrays")
-    if devices is not None and not len(devices):
-        raise UsageError("devices is empty", fix="jax.local_devices()")
-    layout: Layout | None = None
-    if sharding is not None:
-        layout = Sharded([*sharding.values()] if isinstance(sharding, Mapping) else [sharding])
-    elif devices is not None:
-        layout = Stacked(devices, len(devices))
     options = {
         "output_map": output_map,
         "size": size,
@@ -94,6 +86,83 @@ def data_iterator(
         "sharding": sharding,
         "pmap_compatible": devices is not None if pmap_compatible is None else pmap_compatible,
     }
+    return _decorator(DALIGenericIterator, pipeline_fn, devices, options)
+
+
+def peekable_data_iterator(
+    pipeline_fn: Callable[..., Any] | None = None,
+    output_map: Sequence[str] = (),
+    size: int = -1,
+    reader_name: str | None = None,
+    auto_reset: bool | str | None = False,
+    last_batch_padded: bool = False,
+    last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL,
+    prepare_first_batch: bool = True,
+    sharding: Shardings | None = None,
+    devices: Sequence[Any] | None = None,
+    pmap_compatible: bool | None = None,
+) -> Any:
+    """`data_iterator`, whose iterators let one look at the next batch: see `DALIGenericPeekableIterator`.
+
+    Args:
+        pipeline_fn: as for `data_iterator`, like all that follow.
+        output_map: a name per output.
+        size: how many samples an epoch has.
+        reader_name: the reader whose length is the epoch.
+        auto_reset: whether the next epoch begins by itself.
+        last_batch_padded: whether the data repeat their last sample.
+        last_batch_policy: what becomes of the last batch; not a PARTIAL one of another shape.
+        prepare_first_batch: whether the first batch is made at once.
+        sharding: how the outputs lie on the devices.
+        devices: local devices, for the layout of `jax.pmap`.
+        pmap_compatible: whether arrays are ``(1, batch_size, ...)``.
+
+    Returns:
+        A function that makes a `DALIGenericPeekableIterator`.
+
+    Raises:
+        UsageError: both `sharding` and `devices` are given.
+
+    Example:
+        >>> from penstock import fn, peekable_data_iterator
+        >>> @peekable_data_iterator(output_map=["x"], reader_name="numbers")
+        ... def numbers(values):
+        ...     return fn.readers.arrays(values, name="numbers")
+        >>> iterator = numbers(values=[1, 2, 3, 4], batch_size=2)
+        >>> iterator.peek()["x"].tolist(), [batch["x"].tolist() for batch in iterator]
+        ([1, 2], [[1, 2], [3, 4]])
+    """
+    options = {
+        "output_map": output_map,
+        "size": size,
+        "reader_name": reader_name,
+        "auto_reset": auto_reset,
+        "last_batch_padded": last_batch_padded,
+        "last_batch_policy": last_batch_policy,
+        "prepare_first_batch": prepare_first_batch,
+        "sharding": sharding,
+        "pmap_compatible": devices is not None if pmap_compatible is None else pmap_compatible,
+    }
+    return _decorator(DALIGenericPeekableIterator, pipeline_fn, devices, options)
+
+
+def _decorator(
+    kind: type[DALIGenericIterator],
+    pipeline_fn: Callable[..., Any] | None,
+    devices: Sequence[Any] | None,
+    options: Mapping[str, Any],
+) -> Any:
+    """The decorator whose iterators are of a kind, made with these options."""
+    sharding = options["sharding"]
+    if sharding is not None and devices is not None:
+        raise UsageError("only one of sharding and devices can be given", fix="sharding= gives global arrays")
+    if devices is not None and not len(devices):
+        raise UsageError("devices is empty", fix="jax.local_devices()")
+    layout: Layout | None = None
+    if sharding is not None:
+        layout = Sharded([*sharding.values()] if isinstance(sharding, Mapping) else [sharding])
+    elif devices is not None:
+        layout = Stacked(devices, len(devices))
 
     def decorate(function: Callable[..., Any]) -> Factory:
         definition, defaults = getattr(function, "definition", function), getattr(function, "defaults", {})
@@ -103,8 +172,8 @@ def data_iterator(
             ours, theirs = split_arguments(definition, {**defaults, **kwargs})
             pipelines = _pipelines(definition, args, ours, theirs, layout, devices)
             if not checkpoints:
-                return DALIGenericIterator(pipelines, **options)
-            iterator = DALIGenericIterator(pipelines, **{**options, "prepare_first_batch": False})
+                return kind(pipelines, **options)
+            iterator = kind(pipelines, **{**options, "prepare_first_batch": False})
             iterator.restore(json.loads(checkpoints[0]))
             return iterator
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import jax
 import numpy as np
@@ -117,13 +118,14 @@ class DALIGenericIterator:
         self.size = self._epoch_size()
         self._run = self._make_run()
         self._next = self._schedule.first()
-        self._held: Batch | None = None
+        self._held: list[jax.Array] | None = None  # the batch at `_next`, where it was made before it is taken
+        self._lock = threading.RLock()  # so that several threads may take batches
         if len({pipeline.seed for pipeline in group}) > 1:
             _log.info("the pipelines' seeds differ; the first one's, %d, orders all", self._seed)
         if dry is not None:
             dry.listener(self.explain())
         elif prepare_first_batch:
-            self._held = self._make(self._next)
+            self._here()
 
     def _make_schedule(self, size: int, policy: LastBatchPolicy, layout: Layout) -> Schedule:
         readings = self._planned.readings(self._seed, self._lead_name)
@@ -162,25 +164,36 @@ class DALIGenericIterator:
             readings, self._seed, pipeline.pool(), depth, self._schedule.after, self._meter, narrow=True
         )
 
-    def _make(self, step: Step) -> Batch:
-        return dict(zip(self._names, self._run.arrays(step), strict=True))
+    def _form(self, arrays: Sequence[Any]) -> Any:
+        """A batch, from what there is for each of its outputs."""
+        return dict(zip(self._names, arrays, strict=True))
 
-    def __iter__(self) -> DALIGenericIterator:
-        if self._schedule.ended(self._next):
-            self.reset()
+    def _here(self) -> list[jax.Array]:
+        """The arrays of the batch at which the iterator stands."""
+        if dry_run.current() is not None:
+            raise dry_run.FirstBatchError
+        if self._held is None:
+            self._held = self._run.arrays(self._next)
+        return self._held
+
+    def _go_to(self, step: Step) -> None:
+        self._next, self._held = step, None
+
+    def __iter__(self) -> Self:
+        with self._lock:
+            if self._schedule.ended(self._next):
+                self.reset()
         return self
 
     def __next__(self) -> Batch:
-        if dry_run.current() is not None:
-            raise dry_run.FirstBatchError
-        if self._schedule.ended(self._next):
-            if self._auto_reset:
-                self.reset()
-            raise StopIteration
-        batch = self._make(self._next) if self._held is None else self._held
-        self._held = None
-        self._next = self._schedule.passed(self._next)
-        return batch
+        with self._lock:
+            if self._schedule.ended(self._next):
+                if self._auto_reset:
+                    self.reset()
+                raise StopIteration
+            batch = self._form(self._here())
+            self._go_to(self._schedule.passed(self._next))
+            return batch
 
     def next(self) -> Batch:
         """The next batch.
@@ -199,15 +212,23 @@ class DALIGenericIterator:
 
     def reset(self) -> None:
         """Begin the next epoch, when this one has ended. In the middle of an epoch it does nothing but say so."""
-        if not self._schedule.ended(self._next):
-            _log.warning("reset() in the middle of an epoch does nothing; the epoch goes on")
-            return
-        self._next = self._schedule.next_epoch(self._next)
+        with self._lock:
+            if not self._schedule.ended(self._next):
+                _log.warning("reset() in the middle of an epoch does nothing; the epoch goes on")
+                return
+            self.next_epoch()
+
+    def next_epoch(self) -> None:
+        """Begin the next epoch, wherever this one stands; does nothing at the beginning of one."""
+        with self._lock:
+            if self._next.row:
+                self._go_to(self._schedule.next_epoch(self._next))
 
     def state(self) -> dict[str, Any]:
         """Where the iterator stands, as plain JSON of at most 1 KB. `restore` goes there from anywhere."""
         graph = self._planned.plan.graph
-        return pack(self._next, self._seed, fingerprint(graph), dataset_fingerprint(graph))
+        with self._lock:
+            return pack(self._next, self._seed, fingerprint(graph), dataset_fingerprint(graph))
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go to where another iterator over the same definition and data stood, whatever its devices and threads.
@@ -221,12 +242,12 @@ class DALIGenericIterator:
         graph = self._planned.plan.graph
         readers = len(graph.readers)
         step, seed = unpack(state, fingerprint(graph), dataset_fingerprint(graph), self.batch_size, readers)
-        if seed != self._seed:
-            self._run.close()
-            self._seed = seed
-            self._run = self._make_run()
-        self._next = self._schedule.resized(step)
-        self._held = None
+        with self._lock:
+            if seed != self._seed:
+                self._run.close()
+                self._seed = seed
+                self._run = self._make_run()
+            self._go_to(self._schedule.resized(step))
 
     def checkpoints(self) -> list[str]:
         """The state as a list with one JSON text, for programs that keep DALI's checkpoints."""

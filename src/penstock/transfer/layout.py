@@ -78,6 +78,10 @@ class Layout(ABC):
         """A mask of the rows, as the user receives it."""
 
     @abstractmethod
+    def struct(self, number: int | None, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+        """What the user receives for output `number`, or for the mask, of the given global shape: no data."""
+
+    @abstractmethod
     def compile(self, compute: Compute, numbers: Sequence[int]) -> Compute:
         """A device program over all devices, whose outputs are those with `numbers`, as the user receives them."""
 
@@ -110,6 +114,10 @@ class SingleDevice(Layout):
     def put_mask(self, column: Array) -> jax.Array:
         """The mask, on the default device."""
         return jax.device_put(column)
+
+    def struct(self, number: int | None, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+        """The shape as it is; JAX may move the array."""
+        return jax.ShapeDtypeStruct(shape, dtype)
 
     def compile(self, compute: Compute, numbers: Sequence[int]) -> Compute:
         """The program under `jax.jit`."""
@@ -185,6 +193,10 @@ class Sharded(Layout):
 
         return jax.make_array_from_callback((rows, *column.shape[1:]), sharding, piece)
 
+    def struct(self, number: int | None, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+        """The global shape, with the output's sharding."""
+        return jax.ShapeDtypeStruct(shape, dtype, sharding=self._mask if number is None else self._shardings[number])
+
     def compile(self, compute: Compute, numbers: Sequence[int]) -> Compute:
         """The program under `jax.jit`, on Auto axes; its outputs then get the user's own shardings."""
         wanted = [self._shardings[number] for number in numbers]
@@ -234,6 +246,11 @@ class Stacked(Layout):
     def put_mask(self, column: Array) -> jax.Array:
         """The mask as `(blocks, rows of a block)`."""
         return self.put_output(0, column)
+
+    def struct(self, number: int | None, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+        """The shape with its leading axis of blocks."""
+        stacked = (self.blocks, shape[0] // self.blocks, *shape[1:])
+        return jax.ShapeDtypeStruct(stacked, dtype, sharding=self._sharding)
 
     def compile(self, compute: Compute, numbers: Sequence[int]) -> Compute:
         """The program under `jax.jit`, its outputs cut at their block boundaries."""

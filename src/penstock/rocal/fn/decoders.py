@@ -1,0 +1,30 @@
+"""rocAL's `amd.rocal.fn.decoders`: they read what the reader has listed, and decode it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.errors import ArgumentTypeError
+from penstock.graph.where import user_line
+from penstock.rocal.fn.readers import LOADER, Files
+from penstock.rocal.table import offer
+
+_offered, __dir__ = offer("decoders")
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    decode = _offered(name)
+
+    def decoder(files: Any, **given: Any) -> Any:
+        loader = {each: given.pop(each) for each in tuple(given) if each in LOADER}
+        if isinstance(files, Files):
+            return decode(files.read(**loader), **given)
+        error = ArgumentTypeError(
+            f"fn.decoders.{name} decodes what a reader lists", given=repr(files), fix="jpegs, _ = fn.readers.file(...)"
+        )
+        error.where = user_line()
+        raise error
+
+    decoder.__name__, decoder.__doc__ = name, decode.__doc__
+    return decoder

@@ -1,0 +1,5 @@
+"""rocAL's `amd.rocal.fn.random`."""
+
+from penstock.rocal.table import offer
+
+__getattr__, __dir__ = offer("random")

@@ -1,0 +1,132 @@
+"""rocAL's `amd.rocal.fn.readers`.
+
+There a reader lists the data and a decoder reads them, in an order and for a shard that it is told. So a reader here
+returns a note of what is to be read, and the decoder makes the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock import fn as core
+from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.graph.trace import DataNode
+from penstock.rocal import types
+from penstock.rocal.pipeline import READER, Reading, current
+from penstock.rocal.table import OPERATORS as _OPERATORS
+from penstock.rocal.table import Argument, meaning, passed_on, row
+
+LOADER = {
+    "last_batch_policy": Argument(),
+    "num_shards": Argument("num_shards"),
+    "pad_last_batch": Argument("pad_last_batch"),
+    "random_shuffle": Argument("random_shuffle"),
+    "shard_id": Argument("shard_id"),
+    "shard_size": Argument(),
+    "stick_to_shard": Argument(),
+}
+"""Order and shard, which the decoders are told, and `cifar10`."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """What a decoder shall read.
+
+    Args:
+        name: the reader's name in rocAL.
+        given: its arguments.
+    """
+
+    name: str
+    given: Mapping[str, Any]
+
+    def read(self, **loader: Any) -> DataNode:
+        """The encoded images; their labels go to the pipeline.
+
+        Raises:
+            DefinitionError: the pipeline has a reader already, or shards are to have a size of their own.
+        """
+        pipeline = current()
+        if pipeline.reading is not None:
+            raise DefinitionError("a pipeline of rocAL's has one reader", fix="penstock.pipeline_def takes any number")
+        if loader.get("shard_size", -1) > 0:
+            raise DefinitionError("shard_size is not offered: a shard is its part of every global batch")
+        (step,) = row(self.name).steps
+        told = {LOADER[each].core: meaning(value) for each, value in loader.items() if LOADER[each].core}
+        arguments = {"pad_last_batch": True, **passed_on(self.name, step, self.given), **told}
+        data, labels = getattr(core.readers, step.core.rpartition(".")[2])(**arguments, name=READER)
+        pipeline.reading = Reading(labels, meaning(loader.get("last_batch_policy", types.LAST_BATCH_FILL)))
+        return data
+
+
+def file(file_root: Any, **given: Any) -> tuple[Files, list[Any]]:
+    """Read encoded files with labels, a folder per class. Order and shard are arguments of the decoder.
+
+    Args:
+        file_root: the folder above the class folders.
+        **given: file_filters, file_list, stick_to_shard, pad_last_batch.
+
+    Returns:
+        What to give a decoder, and an empty list: labels are appended to the outputs.
+    """
+    return _note("readers.file", {"file_root": file_root, **given}), []
+
+
+def caffe2(path: Any, bbox: bool = False, **given: Any) -> tuple[Files, list[Any]]:
+    """Read a Caffe2 LMDB of encoded images with labels. Order and shard are arguments of the decoder.
+
+    Args:
+        path: the folder of the LMDB.
+        bbox: not offered.
+        **given: stick_to_shard, pad_last_batch.
+
+    Returns:
+        What to give a decoder, and an empty list: labels are appended to the outputs.
+
+    Raises:
+        DefinitionError: boxes are asked for.
+    """
+    if bbox:
+        raise DefinitionError("boxes are not offered yet", fix="bbox=False")
+    return _note("readers.caffe2", {"path": path, **given}), []
+
+
+def cifar10(*_inputs: Any, file_root: Any = "", **given: Any) -> DataNode:
+    """Read CIFAR-10 in its binary version. Labels are appended to the outputs.
+
+    Args:
+        file_root: the folder with the files.
+        **given: filename_prefix, random_shuffle, shard_id, num_shards, last_batch_policy, pad_last_batch, and
+            stick_to_shard, which has no effect.
+
+    Returns:
+        Images, uint8 of shape (3, 32, 32).
+
+    Raises:
+        DefinitionError: another image type than RGB_PLANAR.
+    """
+    if given.pop("image_type", types.RGB_PLANAR) is not types.RGB_PLANAR:
+        raise DefinitionError("readers.cifar10 gives planar images, as the files have them", fix="fn.transpose")
+    loader = {name: given.pop(name) for name in tuple(given) if name in LOADER}
+    return _note("readers.cifar10", {"file_root": file_root, **given}).read(**loader)
+
+
+def _note(name: str, given: Mapping[str, Any]) -> Files:
+    (step,) = row(name).steps
+    passed_on(name, step, given)  # names are checked where they were written
+    return Files(name, given)
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    row(f"readers.{name}")
+    raise ArgumentTypeError(f"penstock has fn.readers.{name}; its row in penstock.rocal lacks a function")
+
+
+def __dir__() -> list[str]:
+    return sorted(
+        name.partition(".")[2] for name, each in _OPERATORS.items() if name.startswith("readers.") and each.offered
+    )

@@ -1,0 +1,313 @@
+"""rocAL's `amd.rocal.pipeline`: `Pipeline` and `pipeline_def`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, Self
+
+import jax
+
+from penstock import fn as core
+from penstock import pipeline as core_pipeline
+from penstock.errors import ContextError, UnknownNameError, UsageError
+from penstock.graph.trace import DataNode
+from penstock.iterate import DALIGenericIterator
+from penstock.pipeline.definition import split_arguments
+from penstock.rocal import types
+from penstock.types import INT32, LastBatchPolicy
+
+READER = "reader"
+"""The name under which the only reader of a pipeline leads."""
+
+_LABELS = "labels"
+
+REFUSED = {
+    "checkpoint": "the iterator's state(), a few numbers, is the checkpoint",
+    "copyToExternalTensor": "arrays come from run() or the iterator, and numpy.asarray or DLPack copies them",
+    "copy_encoded_boxes_and_lables": "boxes are not offered yet",
+    "create_float_param": "pass the number, or a node of fn.random",
+    "create_int_param": "pass the number, or a node of fn.random",
+    "deserialize": "call the definition again; the iterator's restore() continues the stream",
+    "get_ascii_datas": "members of archives are not offered yet",
+    "get_bounding_box_cords": "boxes are not offered yet",
+    "get_bounding_box_count": "boxes are not offered yet",
+    "get_bounding_box_labels": "boxes are not offered yet",
+    "get_encoded_boxes_and_lables": "boxes are not offered yet",
+    "get_float_value": "pass the number, or a node of fn.random",
+    "get_handle": "there is no native pipeline",
+    "get_image_id": "the iterator's order is a function of the seed; see penstock.data.order",
+    "get_image_name": "an error names the file of its sample",
+    "get_image_name_length": "an error names the file of its sample",
+    "get_img_sizes": "samples of a batch have one size",
+    "get_int_value": "pass the number, or a node of fn.random",
+    "get_last_batch_padded_size": "is_nonpadding of a peekable iterator",
+    "get_mask_coordinates": "masks are not offered yet",
+    "get_mask_count": "masks are not offered yet",
+    "get_matched_indices": "boxes are not offered yet",
+    "get_roi_img_sizes": "samples of a batch have one size",
+    "serialize": "call the definition again; the iterator's state() is what has to be kept",
+    "update_float_param": "make another pipeline; batches are a function of the definition",
+    "update_int_param": "make another pipeline; batches are a function of the definition",
+}
+"""Methods of rocAL's Pipeline that are not here, and what to do instead."""
+
+
+@dataclass
+class Reading:
+    """What the reader of a pipeline has told it.
+
+    Args:
+        labels: the class numbers, one per sample; None where the reader has none.
+        policy: what becomes of the last batch.
+    """
+
+    labels: DataNode | None
+    policy: LastBatchPolicy
+
+
+class Pipeline:
+    """A pipeline of one device, with rocAL's arguments.
+
+    Args:
+        batch_size: how many samples a batch of this pipeline has.
+        num_threads: how many threads work on the host; 0 takes the default of penstock.
+        device_id: which of the local devices it is for, in a list of pipelines without a sharding.
+        seed: what all random numbers and shuffles derive from; -1 draws it. In a list, the first one's counts.
+        exec_pipelined: whether batches are prepared ahead.
+        prefetch_queue_depth: how many.
+        exec_async: whether host work runs on threads.
+        rocal_cpu: whether all that can be on the host shall be there; else the planner chooses.
+        bytes_per_sample, max_streams, default_cuda_stream_priority, output_memory_type: hints without effect.
+        tensor_layout, tensor_dtype, reverse_channels, mean, std: without effect on arrays for JAX, as in rocAL: the
+            operators say what comes out.
+
+    Raises:
+        UsageError: a batch size or number of threads that cannot be.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from penstock.rocal import fn, types
+        >>> root = Path(tempfile.mkdtemp())
+        >>> _ = (root / "test_batch.bin").write_bytes((bytes([7]) + bytes(3072)) + (bytes([9]) + bytes(3072)))
+        >>> pipeline = Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     images = fn.readers.cifar10(file_root=root, filename_prefix="test_batch")
+        ...     pipeline.set_outputs(fn.crop_mirror_normalize(images, output_dtype=types.FLOAT))
+        >>> images, = pipeline.run()
+        >>> images.shape, pipeline.get_image_labels().tolist()
+        ((2, 3, 32, 32), [7, 9])
+    """
+
+    def __init__(
+        self,
+        batch_size: int = -1,
+        num_threads: int = 0,
+        device_id: int = 0,
+        seed: int = 1,
+        exec_pipelined: bool = True,
+        prefetch_queue_depth: int = 2,
+        exec_async: bool = True,
+        bytes_per_sample: int = 0,
+        rocal_cpu: bool = False,
+        max_streams: int = -1,
+        default_cuda_stream_priority: int = 0,
+        tensor_layout: types.TensorLayout = types.NCHW,
+        reverse_channels: bool = False,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+        tensor_dtype: types.TensorDataType = types.FLOAT,
+        output_memory_type: types.MemoryType | None = None,
+    ) -> None:
+        self.core = core_pipeline.Pipeline(
+            batch_size=batch_size,
+            num_threads=num_threads or -1,
+            device_id=device_id,
+            seed=seed,
+            exec_pipelined=exec_pipelined,
+            prefetch_queue_depth=prefetch_queue_depth,
+            exec_async=exec_async,
+            placement=(types.CPU if rocal_cpu else types.GPU).value,
+        )
+        self.reading: Reading | None = None
+        self.num_classes = 0
+        self._iterator: DALIGenericIterator | None = None
+        self._batch: list[jax.Array] = []
+        self._taken = 0  # batches of this epoch
+
+    def __enter__(self) -> Self:
+        self.core.__enter__()
+        _entered.append(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _entered.pop()
+        self.core.__exit__(*error)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in REFUSED:
+            raise UnknownNameError(f"rocAL's Pipeline.{name} is not offered", fix=REFUSED[name])
+        raise AttributeError(f"a Pipeline has no attribute {name!r}")
+
+    def set_outputs(self, *outputs: Any) -> None:
+        """Say what a batch consists of. The labels of the reader, if it has any, follow as the last output."""
+        nodes = [node for output in outputs for node in (output if isinstance(output, list | tuple) else [output])]
+        with self:
+            self.core.set_outputs(*nodes, *self._labels())
+
+    def _labels(self) -> list[DataNode]:
+        if self.reading is None or self.reading.labels is None:
+            return []
+        if self.num_classes:
+            return [core.one_hot(self.reading.labels, num_classes=self.num_classes, dtype=INT32)]
+        return [core.reshape(self.reading.labels, shape=[])]
+
+    def build(self) -> None:
+        """Plan the definition and make it ready to run.
+
+        Raises:
+            PenstockError: the definition or its first sample is not right.
+        """
+        self.core.build()
+
+    def run(self) -> list[jax.Array]:
+        """The next batch, an array per output, without the labels.
+
+        Raises:
+            StopIteration: the epoch has ended; `rocal_reset_loaders` begins the next.
+        """
+        self._batch = list(next(self._epochs()).values())
+        self._taken += 1
+        return self.get_output_tensors()
+
+    def _epochs(self) -> DALIGenericIterator:
+        if self._iterator is None:
+            self._iterator = DALIGenericIterator(**iterator_arguments(self))
+        return self._iterator
+
+    def rocal_run(self) -> int:
+        """Make the next batch: 0 if there is one, 1 at the end of the epoch."""
+        try:
+            self.run()
+        except StopIteration:
+            return 1
+        return 0
+
+    def get_output_tensors(self) -> list[jax.Array]:
+        """The outputs of the batch that was made last."""
+        return self._batch[: len(self._batch) - len(self._labels_made)]
+
+    @property
+    def _labels_made(self) -> list[jax.Array]:
+        return self._batch[-1:] if self.reading is not None and self.reading.labels is not None else []
+
+    def get_image_labels(self) -> jax.Array:
+        """The class numbers of the batch that was made last, int32 (batch_size,); with `fn.one_hot`, (…, classes).
+
+        Raises:
+            ContextError: there are none.
+        """
+        if not self._labels_made:
+            raise ContextError("there are no labels", fix="use a reader with labels, and call run first")
+        return self._labels_made[0]
+
+    get_one_hot_encoded_labels = get_image_labels
+
+    def rocal_reset_loaders(self) -> None:
+        """Begin the next epoch."""
+        if self._iterator is not None:
+            self._iterator.next_epoch()
+            self._taken = 0
+
+    def get_remaining_images(self) -> int:
+        """How many samples `run` will still deliver in this epoch, those that fill the last batch included."""
+        return (len(self._epochs()) - self._taken) * self.core.max_batch_size
+
+    def is_empty(self) -> bool:
+        """Whether the epoch has ended."""
+        return self.get_remaining_images() == 0
+
+    def rocal_release(self) -> None:
+        """End the threads."""
+        self.core.close()
+        if self._iterator is not None:
+            self._iterator.close()
+
+    def set_seed(self, seed: int = 0) -> None:
+        """Set the seed, before the first batch."""
+        self.core.seed = seed
+
+    def timing_info(self) -> Mapping[str, Any]:
+        """What the stages have done so far: calls, samples and seconds, by stage."""
+        return {} if self._iterator is None else self._iterator.stats()
+
+
+_entered: list[Pipeline] = []
+
+
+def current() -> Pipeline:
+    """The pipeline whose definition is running.
+
+    Raises:
+        ContextError: none is.
+    """
+    if not _entered:
+        raise ContextError("fn was called outside a pipeline", fix="call it inside `with pipeline:`")
+    return _entered[-1]
+
+
+def iterator_arguments(pipelines: Pipeline | Sequence[Pipeline]) -> dict[str, Any]:
+    """What penstock's own iterator has to be told of these pipelines.
+
+    Raises:
+        UsageError: they are none, or treat the last batch differently.
+    """
+    group = [pipelines] if isinstance(pipelines, Pipeline) else list(pipelines)
+    if not group or not all(isinstance(pipeline, Pipeline) for pipeline in group):
+        raise UsageError("one pipeline or a list of them is needed", given=repr(pipelines))
+    readings = [pipeline.reading for pipeline in group]
+    policies = {LastBatchPolicy.FILL if reading is None else reading.policy for reading in readings}
+    if len(policies) > 1:
+        raise UsageError("the pipelines treat the last batch differently", given=", ".join(p.name for p in policies))
+    return {
+        "pipelines": [pipeline.core for pipeline in group],
+        "output_map": [str(number) for number in range(group[0].core.num_outputs)],
+        "reader_name": None if readings[0] is None else READER,
+        "last_batch_policy": policies.pop(),
+    }
+
+
+def pipeline_def(fn: Callable[..., Any] | None = None, **pipeline_arguments: Any) -> Any:
+    """Turn a function that builds a graph into one that makes a `Pipeline`.
+
+    Args:
+        fn: the definition: it calls operators and returns a node or a tuple of nodes.
+        **pipeline_arguments: arguments of `Pipeline`; those given when the pipeline is made stand instead.
+
+    Returns:
+        A function that takes the definition's arguments and `Pipeline`'s, told apart by name, and returns the pipeline.
+
+    Example:
+        >>> from penstock.rocal import fn
+        >>> @pipeline_def(batch_size=2, seed=-1)
+        ... def draws():
+        ...     return fn.random.uniform(range=[0.0, 1.0])
+        >>> draws().run()[0].shape
+        (2,)
+    """
+    if fn is None:
+        return functools.partial(pipeline_def, **pipeline_arguments)
+    definition = fn
+
+    @functools.wraps(definition)
+    def make(*args: Any, **kwargs: Any) -> Pipeline:
+        ours, theirs = split_arguments(definition, {**pipeline_arguments, **kwargs})
+        pipeline = Pipeline(**theirs)
+        pipeline.core.name = definition.__name__
+        with pipeline:
+            pipeline.set_outputs(definition(*args, **ours))
+        return pipeline
+
+    return make

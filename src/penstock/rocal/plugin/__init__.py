@@ -1,0 +1,1 @@
+"""What rocAL has for frameworks; here for JAX."""

@@ -1,0 +1,65 @@
+"""rocAL's `amd.rocal.plugin.jax`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from jax.sharding import NamedSharding
+
+from penstock.iterate import DALIGenericIterator, DALIGenericPeekableIterator
+from penstock.iterate.peekable import get_spec_for_array as get_spec_for_array
+from penstock.rocal.pipeline import Pipeline, iterator_arguments
+
+
+class ROCALJaxIterator(DALIGenericIterator):
+    """Iterates over pipelines of rocAL's vocabulary; a batch is a list: the outputs, then the labels if there are any.
+
+    Args:
+        pipelines: one, or a list with one per device. The batch size of each is that of its device.
+        sharding: how a list's batches lie on the devices: a `NamedSharding` whose first axis spec splits the batch.
+            Arrays are global, ``(n * batch_size, ...)``. Without it, a list gives ``(n, batch_size, ...)``, the layout
+            of `jax.pmap`, and one pipeline arrays on the default device.
+
+    Raises:
+        UsageError: pipelines and sharding that do not go together.
+        SampleError: a bad sample in the first batch.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from penstock.rocal import fn
+        >>> root = Path(tempfile.mkdtemp())
+        >>> _ = (root / "data_batch_1.bin").write_bytes(b"".join(bytes([n]) + bytes(3072) for n in range(4)))
+        >>> pipeline = Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     pipeline.set_outputs(fn.readers.cifar10(file_root=root))
+        >>> iterator = ROCALJaxIterator(pipeline)
+        >>> [(images.shape, labels.tolist()) for images, labels in iterator]
+        [((2, 3, 32, 32), [0, 1]), ((2, 3, 32, 32), [2, 3])]
+    """
+
+    def __init__(self, pipelines: Pipeline | Sequence[Pipeline], sharding: NamedSharding | None = None) -> None:
+        super().__init__(**iterator_arguments(pipelines), sharding=sharding)
+
+    def _form(self, arrays: Sequence[Any]) -> Any:
+        return list(arrays)
+
+    def reset(self) -> None:
+        """Begin the next epoch, also in the middle of one."""
+        self.next_epoch()
+
+
+class ROCALPeekableIterator(ROCALJaxIterator, DALIGenericPeekableIterator):
+    """A `ROCALJaxIterator` with `peek`, `peek_async` and `element_spec`, as `DALIGenericPeekableIterator` has them."""
+
+
+def convert_to_jax_array(array: Any) -> jax.Array:
+    """A copy of an array of another library, as a `jax.Array`.
+
+    >>> import numpy as np
+    >>> convert_to_jax_array(np.zeros(2, np.float32)).shape
+    (2,)
+    """
+    return jax.numpy.from_dlpack(array, copy=True)

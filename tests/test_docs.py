@@ -1,0 +1,110 @@
+"""The generated parts of the documentation are what the code says. PENSTOCK_UPDATE_GOLDEN=1 writes them anew."""
+
+import inspect
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.graph import registry
+from penstock.graph.operator import Common
+from penstock.ops.loader import LoaderArguments
+from penstock.rocal.pipeline import REFUSED
+from penstock.rocal.table import OPERATORS
+
+DOCS = Path(__file__).parents[1] / "docs"
+SPELLED_BY_PYTHON = ("arithmetic.", "getitem", "test.")
+
+
+def operators():
+    """Penstock's own operators with the names of their arguments, inputs and common ones left out."""
+    assert penstock.fn
+    for name in registry.registered():
+        if not name.startswith(SPELLED_BY_PYTHON):
+            function = inspect.unwrap(registry.lookup(name))
+            parameters = inspect.signature(function).parameters.values()
+            inputs = {p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD}
+            yield name, registry._signature(function)[1] - inputs - set(Common.__annotations__), inputs
+
+
+def code(names):
+    return ", ".join(f"`{name}`" for name in sorted(names))
+
+
+def dali_table():
+    backend = pytest.importorskip("nvidia.dali.backend", reason="DALI is not installed (dependency group dali)")
+    known = set(backend.RegisteredCPUOps()) | set(backend.RegisteredGPUOps()) | set(backend.RegisteredMixedOps())
+    yield "| operator | arguments of DALI's that are not offered | arguments that only penstock has |"
+    yield "|---|---|---|"
+    for name, mine, inputs in operators():
+        schema = "__".join("".join(map(str.title, part.split("_"))) for part in name.split(".")[-1:])
+        schema = "__".join([*name.split(".")[:-1], schema])
+        if schema not in known:
+            yield f"| `{name}` | DALI has no such operator | |"
+            continue
+        theirs = set(backend.GetSchema(schema).GetArgumentNames()) - set(Common.__annotations__)
+        loader = set(LoaderArguments.__annotations__) if name.startswith("readers.") else set()
+        yield f"| `{name}` | {code(theirs - mine - inputs)} | {code(mine - theirs - loader)} |"
+
+
+def rocal_table():
+    yield "| rocAL's | penstock's | arguments with another name | arguments without effect |"
+    yield "|---|---|---|---|"
+    for name, row in OPERATORS.items():
+        if not row.steps:
+            continue
+        renamed = {
+            f"`{theirs}` is `{argument.core}`"
+            for step in row.steps
+            for theirs, argument in step.arguments.items()
+            if argument.core not in ("", theirs)
+        }
+        hints = {theirs for step in row.steps for theirs, argument in step.arguments.items() if not argument.core}
+        ours = ", ".join(f"`{step.core}`" for step in row.steps)
+        yield f"| `{name}` | {ours} | {', '.join(sorted(renamed))} | {code(hints)} |"
+    missing = [name for name, row in OPERATORS.items() if not row.steps]
+    yield ""
+    yield f"Refused, for want of a counterpart: {code(missing)}."
+
+
+def rocal_methods():
+    yield "| method | instead |"
+    yield "|---|---|"
+    for name, instead in REFUSED.items():
+        yield f"| `{name}` | {instead} |"
+
+
+PARTS = {
+    ("from-dali.md", "operators of DALI"): dali_table,
+    ("from-rocal.md", "operators of rocAL"): rocal_table,
+    ("from-rocal.md", "methods of rocAL"): rocal_methods,
+}
+
+
+@pytest.mark.parametrize(("page", "part"), PARTS)
+def test_the_generated_parts_are_up_to_date(page, part):
+    path, lines = DOCS / page, "\n".join(PARTS[page, part]())
+    text = path.read_text()
+    written = re.sub(rf"(<!-- generated: {part} -->\n).*?(<!-- end -->)", rf"\1\n{lines}\n\n\2", text, flags=re.DOTALL)
+    if os.environ.get("PENSTOCK_UPDATE_GOLDEN"):
+        path.write_text(written)
+    assert f"\n{lines}\n" in path.read_text(), f"docs/{page} is not up to date: PENSTOCK_UPDATE_GOLDEN=1 writes it"
+
+
+def test_every_operator_is_on_the_page_for_dali():
+    text = (DOCS / "from-dali.md").read_text()
+    assert [name for name, _, _ in operators() if f"| `{name}` |" not in text] == []
+
+
+def test_every_departure_from_rocal_is_pinned_by_a_test():
+    text = (DOCS / "from-rocal.md").read_text()
+    rows = [line for line in text.splitlines() if re.search(r"\| `test_\w+` \|$", line)]
+    tests = (Path(__file__).parent / "rocal" / "test_programs.py").read_text()
+    assert len(rows) >= 20
+    for row in rows:
+        name = re.search(r"`(test_\w+)` [|]$", row)[1]
+        assert f"def {name}(" in tests, row
+    section = text.partition("## What differs")[2].partition("\n## ")[0]
+    assert len(rows) == sum(line.startswith("| ") for line in section.splitlines()) - 1
