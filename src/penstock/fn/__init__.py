@@ -10,7 +10,9 @@ from penstock.ops.constant import constant as constant
 from penstock.ops.copy import copy as copy
 from penstock.ops.crop_mirror_normalize import crop_mirror_normalize as crop_mirror_normalize
 from penstock.ops.flip import flip as flip
+from penstock.ops.jax_function import jax_function as jax_function
 from penstock.ops.one_hot import one_hot as one_hot
+from penstock.ops.python_function import python_function as python_function
 from penstock.ops.reshape import reshape as reshape
 
 __getattr__ = missing(__name__)

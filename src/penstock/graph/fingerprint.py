@@ -22,6 +22,7 @@ def fingerprint(graph: Graph) -> str:
     """
     numbers = {node: number for number, node in enumerate(graph.nodes)}
     parts = [_describe(node, numbers) for node in graph.nodes]
+    parts += [f"kept {numbers[node]}" for node in graph.preserved]
     parts.append(",".join(f"{numbers[value.node]}.{value.index}" for value in graph.outputs))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
