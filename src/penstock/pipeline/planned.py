@@ -115,9 +115,10 @@ class Planned:
 
     def explain(self, rows: int) -> str:
         """What runs where, and why, for batches of so many rows."""
-        blocks, devices = self.layout.blocks, len(self.layout.devices)
+        blocks, devices, processes = self.layout.blocks, len(self.layout.all_devices), self.layout.processes
         batch = f"{rows} rows" + (f" in {blocks} blocks on {devices} devices" if devices > 1 else "")
-        return explain(self.plan, self.program.readers, batch)
+        batch += f" of {processes} processes" if processes > 1 else ""
+        return explain(self.plan, self.program.readers, self.program.local, batch)
 
 
 def _digest(texts: Iterable[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from penstock.data.spec import Extent
 from penstock.graph.node import Node, Value
@@ -12,12 +12,12 @@ from penstock.plan.plan import Plan
 from penstock.plan.stages import SampleStage
 
 
-def explain(plan: Plan, readers: Mapping[int, Sequence[Reader]], batch: str) -> str:
+def explain(plan: Plan, readers: Mapping[int, Sequence[Reader]], local: Set[int], batch: str) -> str:
     """A table of the nodes in the order of the definition, and what crosses to the device.
 
     Args:
         plan: the plan.
-        readers: as in `penstock.plan.merge.Program`.
+        readers, local: as in `penstock.plan.merge.Program`.
         batch: a few words on the batch.
     """
     target = plan.target
@@ -29,7 +29,7 @@ def explain(plan: Plan, readers: Mapping[int, Sequence[Reader]], batch: str) -> 
         placement = plan.placements[node]
         how = "read" if isinstance(node.operator, Reader) else "sample" if node in by_sample else "batch"
         gives = ", ".join(_describe(value) for value in node.values)
-        why = _reading(node, readers) if isinstance(node.operator, Reader) else placement.why
+        why = _reading(node, readers, local) if isinstance(node.operator, Reader) else placement.why
         rows.append((str(number), str(node), placement.place.value, how, gives, why))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     lines += ["  " + "  ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in rows]
@@ -45,11 +45,11 @@ def _describe(value: Value) -> str:
     return f"{value.spec}{sure}"
 
 
-def _reading(node: Node, readers: Mapping[int, Sequence[Reader]]) -> str:
+def _reading(node: Node, readers: Mapping[int, Sequence[Reader]], local: Set[int]) -> str:
     parts = readers[node.serial]
     reader = parts[0]
     order = "shuffled in each epoch" if reader.shuffle else "in order"
-    if len(parts) > 1:
+    if node.serial in local:
         shards = "static parts, one per shard" if reader.contiguous else "local: each shard reads its own data"
         return (
             f"{sum(len(part.source) for part in {id(p.source): p for p in parts}.values())} samples, {order}; {shards}"
