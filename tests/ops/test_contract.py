@@ -34,6 +34,35 @@ def encoded(number, kind, size=(5, 4)):
 FILES = [encoded(0, "JPEG"), encoded(1, "PNG"), encoded(2, "BMP"), encoded(3, "WEBP")]
 
 
+RAGGED = [IMAGES[0], IMAGES[1, :4], IMAGES[2, :, :3], IMAGES[3]]
+SMOOTH = np.linspace(0, 255, 4 * 6 * 5 * 3).reshape(4, 6, 5, 3).astype(np.float32)
+FROM = np.array([[0, 1], [1, 0], [2, 2], [1, 1]], np.int32)
+
+
+def photograph(number, mode="RGB", kind="JPEG", **options):
+    """An encoded image of 50 to 90 pixels a side, with something to see in it."""
+    rng = np.random.default_rng(number)
+    small = Image.fromarray(rng.integers(0, 256, (5, 7, 3), np.uint8))
+    file = io.BytesIO()
+    small.resize((60 + 9 * number, 50 + 4 * number), Image.Resampling.BICUBIC).convert(mode).save(file, kind, **options)
+    return np.frombuffer(file.getvalue(), np.uint8)
+
+
+def orientation(number):
+    exif = Image.Exif()
+    exif[0x0112] = number
+    return exif
+
+
+PHOTOGRAPHS = [photograph(0), photograph(1, progressive=True), photograph(2, "L"), photograph(3, exif=orientation(6))]
+
+
+def training(jpegs, flag, normalise=True, **arguments):
+    images = fn.decoders.image_random_crop(jpegs, random_area=[0.3, 1.0])
+    images = fn.resize(images, size=(16, 20), **arguments)
+    return cmn(mirror=flag, mean=[10, 20, 30], std=[50, 60, 70])(images) if normalise else fn.flip(images)
+
+
 def cmn(**arguments):
     return lambda images: fn.crop_mirror_normalize(images, **arguments)
 
@@ -55,6 +84,22 @@ CASES = {
         OperatorCase(lambda x: (x * fn.constant(3), fn.constant(types.Constant(7, types.UINT8))), [INTEGERS]),
     ],
     "copy": [OperatorCase(lambda x: (x.gpu(), x.cpu(), fn.copy(x)), [IMAGES], HWC)],
+    "crop": [
+        OperatorCase(lambda x: fn.crop(x, crop=(3, 2)), [IMAGES]),
+        OperatorCase(lambda x: fn.crop(x, crop_h=3, crop_w=4, crop_pos_x=0.0, dtype=types.FLOAT), [IMAGES], HWC, 255),
+        OperatorCase(lambda x: fn.crop(x), [IMAGES.transpose(0, 3, 1, 2)], ("CHW",)),
+        OperatorCase(lambda x: fn.crop(x, crop=(2, 3, 4)), [VOLUMES], ("DHWC",)),
+        OperatorCase(
+            lambda x: fn.crop(x, crop=(9, 2), out_of_bounds_policy="pad", fill_values=[7, 8, 9]), [IMAGES], HWC
+        ),
+        OperatorCase(lambda x: fn.crop(x, crop=(9, 2), out_of_bounds_policy="trim_to_shape"), [RAGGED], HWC),
+        OperatorCase(
+            lambda x, y, z: fn.crop(x, crop=(3, 3), crop_pos_x=y, crop_pos_y=z),
+            [IMAGES, PLACES, PLACES],
+            ("HWC", "", ""),
+        ),
+        OperatorCase(lambda x, s: fn.crop(x, crop=s), [IMAGES, FROM + 1], ("HWC", ""), ragged=False),
+    ],
     "crop_mirror_normalize": [
         OperatorCase(cmn(), [IMAGES], full_scale=255),
         OperatorCase(cmn(std=255.0, mirror=1), [IMAGES[..., :1]], HWC),
@@ -100,7 +145,37 @@ CASES = {
         OperatorCase(lambda data: fn.decoders.image(data, output_type=types.ANY_DATA), [FILES]),
         OperatorCase(lambda data: fn.decoders.image(data, use_fast_idct=True, device="mixed"), [[FILES[0]] * 4]),
     ],
+    "decoders.image_crop": [
+        OperatorCase(lambda data: fn.decoders.image_crop(data, crop=(30, 40)), [PHOTOGRAPHS]),
+        OperatorCase(
+            lambda data, x: fn.decoders.image_crop(data, crop_h=50, crop_w=9, crop_pos_x=x, output_type=types.GRAY),
+            [PHOTOGRAPHS, PLACES],
+            ("", ""),
+        ),
+        OperatorCase(
+            lambda data: fn.resize(fn.decoders.image_crop(data, crop=(33, 31), dtype=types.FLOAT), size=20),
+            [PHOTOGRAPHS],
+        ),
+    ],
+    "decoders.image_random_crop": [
+        OperatorCase(lambda data: fn.decoders.image_random_crop(data), [PHOTOGRAPHS]),
+        OperatorCase(
+            lambda data: fn.decoders.image_random_crop(
+                data,
+                random_area=[0.01, 0.02],
+                random_aspect_ratio=[3, 9],
+                num_attempts=2,
+                output_type=types.BGR,
+                seed=5,
+            ),
+            [PHOTOGRAPHS],
+        ),
+        OperatorCase(training, [PHOTOGRAPHS, FLAGS], ("", ""), 3),
+        OperatorCase(lambda *x: training(*x, normalise=False, interp_type=types.INTERP_CUBIC), [PHOTOGRAPHS, FLAGS]),
+        OperatorCase(lambda *x: training(*x, dtype=types.FLOAT), [PHOTOGRAPHS, FLAGS], ("", ""), 3),
+    ],
     "flip": [
+        OperatorCase(lambda x: fn.flip(fn.crop(x, crop=(3, 2)), vertical=1), [RAGGED], HWC),
         OperatorCase(lambda x: fn.flip(x), [IMAGES]),
         OperatorCase(lambda x: fn.flip(x, horizontal=0, vertical=1), [IMAGES], HWC),
         OperatorCase(lambda x: fn.flip(x, depthwise=1), [VOLUMES], ("DHWC",)),
@@ -114,6 +189,17 @@ CASES = {
         OperatorCase(lambda x, i: (x[i:], x[:i, 1]), [IMAGES, LABELS % 3], ("HWC", "")),
         OperatorCase(lambda x: x[1:3], [[IMAGES[0], IMAGES[1, :4], IMAGES[2], IMAGES[3]]], HWC),
     ],
+    "normalize": [
+        OperatorCase(lambda x: fn.normalize(x), [SMOOTH], HWC, 4),
+        OperatorCase(lambda x: fn.normalize(x, axes=[0, 1], ddof=1, epsilon=0.5), [IMAGES], HWC, 4),
+        OperatorCase(lambda x: fn.normalize(x, axis_names="C", dtype=types.UINT8, scale=30, shift=99), [IMAGES], HWC),
+        OperatorCase(lambda x: fn.normalize(x, mean=np.full((1, 1, 3), 99.0), stddev=40.0), [IMAGES], HWC, 4),
+        OperatorCase(lambda x, m: fn.normalize(x, mean=m, axes=0), [FLOATS, FLOATS[:, :1]], ("", ""), 4),
+        OperatorCase(lambda x, s: fn.normalize(x, stddev=s + 1.0, epsilon=0.1), [FLOATS, PLACES], ("", ""), 4),
+        OperatorCase(lambda x: fn.normalize(x, mean=3.0), [[FLOATS[0], FLOATS[1, :3], FLOATS[2], FLOATS[3]]]),
+        OperatorCase(lambda x: fn.normalize(x, batch=True), [[*FLOATS[:3], FLOATS[3, :2]]], mixes=True),
+        OperatorCase(lambda x: fn.normalize(x, batch=True, axes=[0, 1], mean=100), [RAGGED], HWC, 4, mixes=True),
+    ],
     "one_hot": [
         OperatorCase(lambda x: fn.one_hot(x, num_classes=10), [LABELS[:, 0]]),
         OperatorCase(lambda x: fn.one_hot(x, num_classes=300, dtype=types.UINT8, on_value=7, off_value=1), [SMALL]),
@@ -122,11 +208,38 @@ CASES = {
         OperatorCase(lambda x: fn.one_hot(x, num_classes=5), [FLOATS * 3]),
         OperatorCase(lambda x: fn.one_hot(x), [LABELS[:, 0]]),
     ],
+    "pad": [
+        OperatorCase(lambda x: fn.pad(x, shape=[7, 8, 4], fill_value=9), [IMAGES], HWC, ragged=False),
+        OperatorCase(lambda x: fn.pad(x, axis_names="HW", shape=[1, 8], align=[4, 3]), [IMAGES], HWC, ragged=False),
+        OperatorCase(lambda x: fn.pad(x, shape=[7, 8, 4]), [RAGGED], HWC),
+        OperatorCase(
+            lambda x, s, v: fn.pad(x, shape=s, axes=[0, -1], fill_value=v),
+            [IMAGES, FROM + 5, PLACES * 9],
+            ("HWC", "", ""),
+        ),
+        OperatorCase(lambda x: fn.pad(x), [RAGGED], HWC, mixes=True),
+        OperatorCase(
+            lambda x, v: fn.pad(x, axes=[0], align=4, fill_value=v), [RAGGED, PLACES], ("HWC", ""), mixes=True
+        ),
+    ],
+    "peek_image_shape": [
+        OperatorCase(lambda x: fn.peek_image_shape(x), [PHOTOGRAPHS]),
+        OperatorCase(
+            lambda x: fn.peek_image_shape(x, image_type=types.ANY_DATA, adjust_orientation=False, dtype=types.INT32),
+            [[PHOTOGRAPHS[3], *FILES[1:]]],
+        ),
+    ],
     "random.coin_flip": [
         OperatorCase(lambda: fn.random.coin_flip()),
         OperatorCase(lambda: fn.random.coin_flip(probability=0.2, shape=[3, 2], dtype=types.UINT8)),
         OperatorCase(lambda p: fn.random.coin_flip(probability=p, shape=20), [PLACES]),
         OperatorCase(lambda x: fn.random.coin_flip(x, seed=3), [FLOATS], ragged=False),
+    ],
+    "random.normal": [
+        OperatorCase(lambda: fn.random.normal(), full_scale=6),
+        OperatorCase(lambda: fn.random.normal(mean=100, stddev=50, dtype=types.UINT8, shape=[3, 3])),
+        OperatorCase(lambda m, s: fn.random.normal(mean=m, stddev=s, shape=7), [PLACES, PLACES], ("", ""), 6),
+        OperatorCase(lambda x: fn.random.normal(x, seed=3), [FLOATS], full_scale=6, ragged=False),
     ],
     "random.uniform": [
         OperatorCase(lambda: fn.random.uniform()),
@@ -140,6 +253,92 @@ CASES = {
         ),
         OperatorCase(lambda x: fn.random.uniform(values=x, shape=5), [FLOATS]),
         OperatorCase(lambda x: fn.random.uniform(x), [FLOATS], ragged=False),
+    ],
+    "random_resized_crop": [
+        OperatorCase(lambda x: fn.random_resized_crop(x, size=4), [IMAGES]),
+        OperatorCase(lambda x: fn.random_resized_crop(x, size=(9, 3), random_area=[0.5, 1.0]), [SMOOTH], HWC),
+        OperatorCase(
+            lambda x: fn.random_resized_crop(x, size=(4, 3), interp_type=types.INTERP_NN), [VOLUMES], ("FHWC",)
+        ),
+        OperatorCase(
+            lambda data, flag: cmn(mirror=flag, crop=(8, 9), output_layout="HWC", std=255.0)(
+                fn.random_resized_crop(fn.decoders.image(data), size=(20, 10), antialias=False)
+            ),
+            [PHOTOGRAPHS, FLAGS],
+            ("", ""),
+        ),
+    ],
+    "resize": [
+        OperatorCase(lambda x: fn.resize(x, size=(4, 9)), [IMAGES]),
+        OperatorCase(lambda x: fn.resize(x, resize_shorter=3, interp_type=types.INTERP_CUBIC), [IMAGES], HWC),
+        OperatorCase(lambda x: fn.resize(x, size=3, interp_type=types.INTERP_LANCZOS3), [SMOOTH], HWC),
+        OperatorCase(lambda x: fn.resize(x, resize_x=7, dtype=types.FLOAT), [VOLUMES.astype(np.int16)], ("FHWC",)),
+        OperatorCase(lambda x: fn.resize(x, size=(2, 4, 9)), [VOLUMES], ("DHWC",)),
+        OperatorCase(lambda x: fn.resize(x, size=(-4, 9)), [IMAGES.transpose(0, 3, 1, 2)], ("CHW",)),
+        OperatorCase(lambda x: fn.resize(x, size=(4, 3)), [IMAGES[..., 0]], ("HW",)),
+        OperatorCase(lambda x: fn.resize(x, resize_longer=9, max_size=8, save_attrs=True), [RAGGED], HWC),
+        OperatorCase(
+            lambda x, size, kind: fn.resize(x, size=size, interp_type=kind, roi_start=[1, 0], roi_end=[3, 2]),
+            [RAGGED, FROM.astype(np.float32) + 3, np.array([0, 1, 2, 5], np.int32)],
+            ("HWC", "", ""),
+        ),
+        OperatorCase(
+            lambda x, low, y: fn.resize(
+                x, resize_y=y, roi_start=low, roi_end=[0.9, 1.2], roi_relative=True, subpixel_scale=False
+            ),
+            [RAGGED, FROM / np.float32(9), PLACES * 9 + 2],
+            ("HWC", "", ""),
+        ),
+        OperatorCase(
+            lambda data: cmn(crop=(30, 30), dtype=types.INT8, shift=-128)(
+                fn.resize(fn.decoders.image(data), resize_shorter=32, interp_type=types.INTERP_GAUSSIAN)
+            ),
+            [PHOTOGRAPHS],
+        ),
+        OperatorCase(
+            lambda data: cmn(crop=(30, 50), out_of_bounds_policy="trim_to_shape", output_layout="WCH")(
+                fn.resize(fn.resize(fn.decoders.image(data), resize_longer=32), resize_x=40, mode="stretch")
+            ),
+            [PHOTOGRAPHS],
+        ),
+    ],
+    "resize_crop_mirror": [
+        OperatorCase(lambda x: fn.resize_crop_mirror(x, size=(4, 9), crop=(3, 3), mirror=3), [IMAGES]),
+        OperatorCase(
+            lambda x, m: fn.resize_crop_mirror(x, resize_shorter=9, crop=(8, 9), mirror=m, dtype=types.FLOAT),
+            [RAGGED, FLAGS * 2 + 1],
+            ("HWC", ""),
+        ),
+        OperatorCase(
+            lambda x: fn.resize_crop_mirror(x, size=(2, 4, 9), crop=(1, 2, 3), mirror=4), [VOLUMES], ("DHWC",)
+        ),
+        OperatorCase(
+            lambda data: fn.resize_crop_mirror(fn.decoders.image(data), resize_longer=40, crop=(9, 20), mirror=1),
+            [PHOTOGRAPHS],
+        ),
+    ],
+    "slice": [
+        OperatorCase(lambda x: fn.slice(x, start=[1], end=[4], axes=[0]), [IMAGES], HWC),
+        OperatorCase(lambda x: fn.slice(x, rel_start=[0.3, 0.2], rel_end=[0.7, 0.9]), [IMAGES], HWC),
+        OperatorCase(
+            lambda x: fn.slice(
+                x, start=[-2, 3], shape=[9, 5], axis_names="HW", out_of_bounds_policy="pad", fill_values=[1, 2, 3]
+            ),
+            [IMAGES],
+            HWC,
+        ),
+        OperatorCase(lambda x: fn.slice(x, end=[9], axes=[0], out_of_bounds_policy="trim_to_shape"), [RAGGED], HWC),
+        OperatorCase(
+            lambda x, a: fn.slice(x, a, np.float32([0.5, 0.5]), dtype=types.FLOAT),
+            [IMAGES, FROM / np.float32(9)],
+            ("HWC", ""),
+        ),
+        OperatorCase(lambda x, a, s: fn.slice(x, a, s), [IMAGES, FROM, FROM + 1], ("HWC", "", "")),
+    ],
+    "transpose": [
+        OperatorCase(lambda x: fn.transpose(x, perm=[2, 0, 1]), [IMAGES], HWC),
+        OperatorCase(lambda x: fn.transpose(x, output_layout="CWH"), [RAGGED], HWC),
+        OperatorCase(lambda x: fn.transpose(x, perm=[1, 0, 2], transpose_layout=False), [IMAGES], HWC),
     ],
     "reshape": [
         OperatorCase(lambda x: fn.reshape(x, shape=[90]), [IMAGES]),

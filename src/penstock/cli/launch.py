@@ -19,7 +19,9 @@ def add_to(commands: Any) -> None:
         "or by jax.distributed.initialize with arguments of its own. If one fails, all are ended.",
     )
     parser.add_argument("-n", "--processes", type=int, default=1, help="how many processes (1)")
-    parser.add_argument("-d", "--devices", type=int, default=1, help="CPU devices of each process (1); GPUs are divided")
+    parser.add_argument(
+        "-d", "--devices", type=int, default=1, help="CPU devices of each process (1); GPUs are divided"
+    )
     parser.add_argument("--port", type=int, help="where process 0 listens for the others (a free port)")
     parser.add_argument("script", type=Path, help="the program")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its own arguments")

@@ -4,9 +4,11 @@ An operator is a frozen dataclass: its fields are what is the same for every sam
 
 * `infer` computes the specs of its outputs from those of its inputs, while the definition is traced.
 * `SampleKernel.sample` computes one sample with NumPy or compiled code, ragged values included.
+* `LazyKernel.defer` describes one sample, for a consumer that computes it in one go with its own work: fusion.
 * `BatchKernel.batch` computes a dense batch against an array namespace; it serves the host (`numpy`) and the XLA
   program (`jax.numpy`) alike.
 * `DeviceKernel.trace` computes a dense batch in the XLA program only, and may see all of it at once.
+* `ColumnKernel.column` computes a whole batch whose samples depend on each other.
 
 Kernels get the inputs by position and the *arguments*, what may differ from sample to sample, by keyword: a constant
 as the user gave it, or an array when a node was given, with one entry per sample (batch) or without (sample).
@@ -16,15 +18,33 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, TypedDict, TypeVar, cast, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.data.order import Order
-from penstock.data.source import Array, Source
+from penstock.data.source import Array, Column, Source
 from penstock.data.spec import Spec
+
+
+class Scratch:
+    """Memory that one node uses again for every sample that it computes on one thread."""
+
+    _LIMIT = 1 << 26
+    """What is larger is not held on to: one huge sample would keep its memory taken for good."""
+
+    def __init__(self) -> None:
+        self._memory: Array = np.empty(0, np.uint8)
+
+    def take(self, size: int) -> NDArray[np.uint8]:
+        """At least `size` bytes, uninitialised, valid until the node's next sample on this thread."""
+        if size > self._LIMIT:
+            return np.empty(size, np.uint8)
+        if size > self._memory.size:
+            self._memory = np.empty(max(size, 2 * self._memory.size), np.uint8)
+        return self._memory
 
 
 @dataclass(slots=True)
@@ -35,10 +55,12 @@ class SampleContext:
         words: uint32 `(n,)`, where the operator declares `words` n; else None.
         out: where the first output may be written, an array of the shape and dtype that its spec promises; None where
             the kernel must make its own. A kernel may ignore it, and must where its result has another shape.
+        scratch: memory for what is not needed once the consumers of the output have computed the same sample.
     """
 
     words: NDArray[np.uint32] | None = None
     out: Array | None = None
+    scratch: Scratch = field(default_factory=Scratch)
 
 
 @dataclass(slots=True)
@@ -103,11 +125,36 @@ class Operator(ABC):
 
 
 class SampleKernel(ABC):
-    """An operator that can compute one sample at a time, on the host."""
+    """An operator that can compute one sample at a time, on the host.
+
+    With `takes`, it can also finish what a lazy kernel before it has left undone, in one go with its own work.
+    """
+
+    @property
+    def takes(self) -> type | None:
+        """The type of unfinished samples that its first input may be, instead of an array."""
+        return None
 
     @abstractmethod
     def sample(self, context: SampleContext, *inputs: Any, **arguments: Any) -> Any:
         """The output for one sample, or a tuple of outputs. Thread-safe; does not change its inputs."""
+
+
+class LazyKernel(SampleKernel):
+    """A sample kernel that can leave the work to its consumer.
+
+    The planner fuses the two where the value has one consumer, and that takes what this gives. A chain of lazy kernels
+    describes its work, step by step, and the last kernel does all of it at once; `sample` is the same chain of one.
+    """
+
+    @property
+    @abstractmethod
+    def gives(self) -> type | None:
+        """The type of its unfinished output; None where it has none."""
+
+    @abstractmethod
+    def defer(self, context: SampleContext, *inputs: Any, **arguments: Any) -> Any:
+        """The output for one sample, unfinished. It may live in `context.scratch`."""
 
 
 class BatchKernel(ABC):
@@ -135,6 +182,18 @@ class DeviceKernel(ABC):
         self, context: DeviceContext, state: tuple[Any, ...], *inputs: Any, **arguments: Any
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The new state and the outputs, for the rows of all devices. Called while JAX traces the device program."""
+
+
+class ColumnKernel(ABC):
+    """An operator that needs all samples of a batch at once, ragged ones included, on the host.
+
+    What it gives for a sample depends on the batch that the sample is in, so it is exempt from what holds for all other
+    operators: another batch size gives other numbers. A batch that several processes share cannot pass it.
+    """
+
+    @abstractmethod
+    def column(self, *inputs: Any, **arguments: Any) -> Column:
+        """The output for a batch: an array, or a list of arrays. Inputs and nodes' arguments are columns, too."""
 
 
 class View(BatchKernel):
@@ -181,7 +240,7 @@ class Reader(Operator):
 
 def parameters(operator: Operator) -> dict[str, Any]:
     """The fields of an operator by name, but for those that do not take part in comparisons."""
-    return {field.name: getattr(operator, field.name) for field in fields(cast(Any, operator)) if field.compare}
+    return {part.name: getattr(operator, part.name) for part in fields(cast(Any, operator)) if part.compare}
 
 
 class Common(TypedDict, total=False):

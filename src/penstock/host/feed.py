@@ -40,6 +40,7 @@ import numpy as np
 from penstock.data.order import Indices
 from penstock.data.schedule import Step
 from penstock.data.source import Column
+from penstock.errors import UsageError
 from penstock.host.buffers import Buffers
 from penstock.host.pool import Pool
 from penstock.host.program import HostProgram
@@ -164,7 +165,7 @@ class Feed:
         """
         if self._ahead and self._ahead[0].step != step:
             self._drop()
-        light = self._pace.batches_per_turn(step.rows)
+        light = min(self._pace.batches_per_turn(step.rows), 1 if self._program.whole else _GROUP)
         if not self._ahead and light:
             self._compute(step, light)
         elif not self._ahead:
@@ -215,6 +216,12 @@ class Feed:
     def _begin(self, step: Step) -> HostBatch:
         """A batch on the pool."""
         lanes = self._lanes(step.rows)
+        if self._program.whole and len(lanes) != step.rows:
+            raise UsageError(
+                "an operator of this pipeline needs all samples of a batch at once",
+                given=f"{len(lanes)} of {step.rows} rows in this process",
+                fix="give fn.pad a shape, or fn.normalize no batch=True",
+            )
         rows = len(lanes)
         buffers = self._empty(rows)
         count = self._pieces(rows)
@@ -231,6 +238,8 @@ class Feed:
         )
 
     def _pieces(self, rows: int) -> int:
+        if self._program.whole:
+            return 1
         if self._by_sample:
             return 1 if self._pace.cheap else max(1, min(self._pool.workers, rows))
         return max(1, min(self._pool.workers, rows, rows * self._row_bytes // _PIECE_BYTES))

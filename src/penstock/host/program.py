@@ -15,10 +15,10 @@ from penstock.graph.node import Node, Value
 from penstock.graph.operator import View
 from penstock.host.frame import Frame
 from penstock.host.reading import Reading
-from penstock.host.steps import BatchStep, HostStep, ReadStep, Registers, RowStep, SampleStep
+from penstock.host.steps import BatchStep, ColumnStep, HostStep, ReadStep, Registers, RowStep, SampleStep
 from penstock.meter import Meter
 from penstock.plan.plan import Plan
-from penstock.plan.stages import BatchStage, ReadStage, RowStage, SampleStage, Stage
+from penstock.plan.stages import BatchStage, ColumnStage, ReadStage, RowStage, SampleStage, Stage
 
 
 class HostProgram:
@@ -49,6 +49,11 @@ class HostProgram:
         self._targets = [
             (registers[value], number, value.spec.sizes, value.spec.dtype) for value, number in targets.items()
         ]
+
+    @property
+    def whole(self) -> bool:
+        """Whether it needs all rows of a batch at once."""
+        return any(isinstance(stage, ColumnStage) for stage in self.plan.stages)
 
     def consecutive(self, rows: int) -> bool:
         """Whether row number `rows` of a batch is the first row of the next one, in the order of every reader."""
@@ -106,8 +111,10 @@ def _compile(
             seen = [*node.values, *node.inputs]
             in_place = isinstance(node.operator, View) and len({targets.get(value, value) for value in seen}) == 1
             return BatchStep(node, registers, seed, in_place=in_place)
-        case SampleStage(nodes):
-            return SampleStep(nodes, registers, kept, seed)
+        case ColumnStage(node):
+            return ColumnStep(node, registers, seed)
+        case SampleStage(nodes, fused):
+            return SampleStep(nodes, registers, kept, seed, fused)
 
 
 def _nodes(stage: Stage) -> tuple[Node, ...]:

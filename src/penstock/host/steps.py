@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -12,7 +13,16 @@ from penstock.data.spec import Extent
 from penstock.data.words import counters, words
 from penstock.errors import InternalError, PenstockError, SampleError
 from penstock.graph.node import Node, Value
-from penstock.graph.operator import BatchContext, BatchKernel, SampleContext, SampleKernel, View
+from penstock.graph.operator import (
+    BatchContext,
+    BatchKernel,
+    ColumnKernel,
+    LazyKernel,
+    SampleContext,
+    SampleKernel,
+    Scratch,
+    View,
+)
 from penstock.host.frame import Frame
 from penstock.host.reading import Reading, read
 from penstock.plan.plan import dense_fix
@@ -128,6 +138,36 @@ class BatchStep:
                 raise frame.failure(self._node, row, again) from error
 
 
+class ColumnStep:
+    """One kernel on whole columns.
+
+    Args:
+        node: the node, whose operator has a column kernel.
+        registers: where columns are.
+        seed: of the pipeline.
+    """
+
+    def __init__(self, node: Node, registers: Registers, seed: int) -> None:
+        self.label = node.kind
+        self._node = node
+        self._call = _Call(node, registers, seed)
+        self._value, self._register = node.values[0], registers[node.values[0]]
+
+    def run(self, frame: Frame) -> None:
+        """Compute the batch."""
+        inputs, arguments, _ = self._call.of_batch(frame)
+        kernel = cast(ColumnKernel, self._node.operator)
+        try:
+            column = kernel.column(*inputs, **arguments)
+        except Exception as error:
+            raise frame.failure(self._node, 0, error) from error
+        target = _new_column(self._value, self._register, True, frame)
+        for row, sample in enumerate(column):
+            if not self._value.spec.accepts(sample):
+                raise frame.failure(self._node, row, _unfit(self._value, sample))
+            target[row] = sample
+
+
 class SampleStep:
     """Several nodes, sample by sample.
 
@@ -136,11 +176,16 @@ class SampleStep:
         registers: where columns are.
         kept: the values of which a later stage needs the whole column.
         seed: of the pipeline.
+        lazy: the values that stay unfinished until their consumer computes them.
     """
 
-    def __init__(self, nodes: Sequence[Node], registers: Registers, kept: set[Value], seed: int) -> None:
+    def __init__(
+        self, nodes: Sequence[Node], registers: Registers, kept: set[Value], seed: int, lazy: Collection[Value]
+    ) -> None:
         self.label = " + ".join(node.kind for node in nodes)
-        self._parts = [(node, _sample_kernel(node), _Call(node, registers, seed)) for node in nodes]
+        self._lazy = {value.node for value in lazy}
+        self._parts = [(node, self._kernel(node), _Call(node, registers, seed)) for node in nodes]
+        self._memory = _Memory()
         self._outputs = {node: [(value, registers[value], value in kept) for value in node.values] for node in nodes}
 
     def run(self, frame: Frame) -> None:
@@ -154,6 +199,15 @@ class SampleStep:
         except Exception as error:
             raise frame.failure(node, row, error) from error
 
+    def _kernel(self, node: Node) -> Callable[..., Any]:
+        if node in self._lazy:
+            return cast(LazyKernel, node.operator).defer
+        return _sample_kernel(node)
+
+    def _scratch(self, node: Node) -> Scratch:
+        """The memory of a node on this thread."""
+        return self._memory.of.setdefault(node, Scratch())
+
     def _bind(self, node: Node, kernel: Callable[..., Any], call: _Call, frame: Frame) -> Callable[[int], None]:
         """A function that computes one row of a node, bound to the columns it reads and writes."""
         inputs, arguments, random = call.of_batch(frame)
@@ -161,7 +215,8 @@ class SampleStep:
         varying = {name: arguments[name] for name in call.varying}
         outputs = self._outputs[node]
         columns = [_new_column(value, register, kept, frame) for value, register, kept in outputs]
-        context = SampleContext()
+        context = SampleContext(scratch=self._scratch(node))
+        lazy = node in self._lazy
         first = cast(Array, columns[0]) if columns and isinstance(columns[0], np.ndarray) else None
 
         def step(row: int) -> None:
@@ -171,6 +226,9 @@ class SampleStep:
                 context.words = random[row]
             given = constants | {name: column[row] for name, column in varying.items()} if varying else constants
             result = kernel(context, *[column[row] for column in inputs], **given)
+            if lazy:
+                columns[0][row] = result
+                return
             if result is context.out and len(columns) == 1:
                 return
             for (value, _, _), column, sample in zip(outputs, columns, _outputs(result), strict=True):
@@ -201,6 +259,13 @@ class _Call:
             where = frame.coordinates
             random = words(np, *self._key, counters(where.epoch, where.positions), self._words)
         return [columns[register] for register in self._inputs], arguments, random
+
+
+class _Memory(threading.local):
+    """The scratch memory of nodes, per thread."""
+
+    def __init__(self) -> None:
+        self.of: dict[Node, Scratch] = {}
 
 
 class _Latest(list[Any]):

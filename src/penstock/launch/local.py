@@ -5,7 +5,7 @@ The contract:
 * Every process is the leader of a session of its own, so that what it starts ends with it.
 * Lines of output are passed on as they come, with the number of the process in front.
 * When a process fails, the others are ended at once: JAX would notice a missing one after 100 seconds only. They are
-  asked first (SIGTERM), and killed a few seconds later: JAX programs take SIGTERM for a notice of preemption, and go on.
+  asked first (SIGTERM), and killed a few seconds later: to a JAX program SIGTERM is a notice of preemption.
 * The same happens when the launcher is interrupted or terminated. If it is killed, the kernel kills its processes.
 """
 
@@ -81,6 +81,8 @@ def launch(
                 }
                 own |= {"JAX_LOCAL_DEVICE_IDS": shares[number]} if shares else {}
                 job.append(_Process(number, command, {**inherited, **own}))
+            for process in job:
+                process.listen()
             return _wait(job, stop)
         finally:
             _end(job)
@@ -118,13 +120,18 @@ class _Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            preexec_fn=_die_with_parent(),
+            preexec_fn=_die_with_parent(),  # noqa: PLW1509  # no thread of ours runs before all processes do
         )
+        assert self.running.stdout is not None
+        assert self.running.stderr is not None
         streams = ((self.running.stdout, sys.stdout), (self.running.stderr, sys.stderr))
         self._threads = [
             threading.Thread(target=_pass_on, args=(source, target, number), name=f"output {number}", daemon=True)
             for source, target in streams
         ]
+
+    def listen(self) -> None:
+        """Begin to pass on what it prints."""
         for thread in self._threads:
             thread.start()
 
@@ -150,7 +157,8 @@ class _Process:
         """Wait until it is gone and all that it printed has been passed on."""
         self.running.wait()
         for thread in self._threads:
-            thread.join(timeout=_GRACE)
+            if thread.ident is not None:  # the job may have ended before all of it was there
+                thread.join(timeout=_GRACE)
 
 
 def _wait(job: Sequence[_Process], stop: _Interruptions) -> int:
@@ -186,11 +194,12 @@ def _end(job: Sequence[_Process]) -> None:
 _printing = threading.Lock()
 
 
-def _pass_on(source: IO[bytes] | None, target: IO[str], number: int) -> None:
-    for line in source or ():
-        with _printing, suppress(ValueError):  # the stream may be closed at the very end
-            target.write(f"[{number}] {line.decode(errors='replace').rstrip()}\n")
-            target.flush()
+def _pass_on(source: IO[bytes], target: IO[str], number: int) -> None:
+    with source:
+        for line in source:
+            with _printing:
+                target.write(f"[{number}] {line.decode(errors='replace').rstrip()}\n")
+                target.flush()
 
 
 def _say(text: str) -> None:

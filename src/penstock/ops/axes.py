@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
 from penstock.graph.trace import as_value
@@ -29,6 +31,30 @@ def image_layout(images: object, kind: str) -> str:
             fix="decode first (fn.decoders.image), or name the axes with fn.reshape(x, layout='HWC')",
         )
     return layout
+
+
+def axis_numbers(axes: Sequence[int] | int | None, names: str | None, spec: Spec, kind: str) -> tuple[int, ...]:
+    """The axes that a user named, by number or by letter; all axes if by neither.
+
+    Raises:
+        DefinitionError: there is no such axis, or one is named twice.
+    """
+    ndim = len(spec.shape)
+    if names is not None:
+        missing = [name for name in names if name not in spec.layout]
+        if missing:
+            raise DefinitionError(
+                f"fn.{kind}: the layout has no axis {', '.join(missing)}",
+                given=f"axis_names={names!r}, layout {spec.layout!r}",
+                fix="axes=[...], by number",
+            )
+        return tuple(spec.layout.index(name) for name in names)
+    numbers = list(range(ndim)) if axes is None else [axes] if isinstance(axes, int) else list(axes)
+    if not all(-ndim <= axis < ndim for axis in numbers) or len({axis % ndim for axis in numbers}) < len(numbers):
+        raise DefinitionError(
+            f"fn.{kind}: axes names axes once", given=axes, expected=f"numbers from {-ndim} to {ndim - 1}"
+        )
+    return tuple(axis % ndim for axis in numbers)
 
 
 def check_layout(layout: str | None, spec: Spec, ndim: int, what: str) -> str:

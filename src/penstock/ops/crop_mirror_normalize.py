@@ -26,7 +26,8 @@ from penstock.graph.trace import DataNode, apply
 from penstock.ops.axes import image_layout
 from penstock.ops.convert import convert, normalize
 from penstock.ops.flip import mirrored
-from penstock.ops.window import Window, WindowArguments, window
+from penstock.ops.lazy_image import LazyImage
+from penstock.ops.window import Window, WindowArguments, filled, window
 from penstock.types import FLOAT, as_dtype
 
 _DTYPES = ("float32", "float16", "uint8", "int8")
@@ -95,8 +96,17 @@ class CropMirrorNormalize(Operator, SampleKernel, BatchKernel):
     def _inverse(self) -> tuple[int, ...]:
         return tuple(self.output_layout.index(axis) for axis in self.window.layout)
 
-    def sample(self, context: SampleContext, image: Array, *, mirror: Any, **arguments: Any) -> Array:
+    @property
+    def takes(self) -> type | None:
+        """Images of layout HWC, which it resamples and normalises in one go."""
+        return LazyImage if self.window.layout == "HWC" and self.window.policy != "pad" else None
+
+    def sample(self, context: SampleContext, image: Array | LazyImage, *, mirror: Any, **arguments: Any) -> Array:
         """One image; written straight into the batch where that is float32."""
+        if isinstance(image, LazyImage):
+            if image.resampled and image.dtype.name in ("uint8", "float32"):
+                return self._resampled(context, image, mirror, arguments)
+            image = image.finish() if image.resampled else image.view()
         cut, outside = self.window.cut(image, arguments)
         if mirror:
             across = self.window.layout.index("W")
@@ -110,6 +120,16 @@ class CropMirrorNormalize(Operator, SampleKernel, BatchKernel):
         if target is not None:
             return cast(Array, context.out)
         return self._finish(np, result[None], None if outside is None else outside[None])[0]
+
+    def _resampled(self, context: SampleContext, image: LazyImage, mirror: Any, arguments: Mapping[str, Any]) -> Array:
+        """An image that is still to be resampled: in one go with everything else."""
+        image = self.window.cut_lazy(image, arguments).mirror(horizontal=bool(mirror))
+        through = context.out is not None and self._writes_through(None)
+        target = cast(Array, context.out).transpose(self._inverse) if through else np.empty(image.shape, np.float32)
+        if target.shape != image.shape:
+            target, through = np.empty(image.shape, np.float32), False
+        image.normalize(*self._terms(np, arguments, rows=False), self.shift, target)
+        return cast(Array, context.out) if through else self._finish(np, convert(np, target, self.dtype)[None], None)[0]
 
     def batch(self, context: BatchContext, images: Any, *, mirror: Any, **arguments: Any) -> Any:
         """A dense batch."""
@@ -161,10 +181,7 @@ class CropMirrorNormalize(Operator, SampleKernel, BatchKernel):
         """Fill in what lies outside the image, add channels, and put the axes in order."""
         axis = self._channel_axis + 1
         if outside is not None:
-            shape = [1] * result.ndim
-            shape[axis] = len(self.window.fill)
-            fill = np.asarray(self.window.fill, np.float32).reshape(shape)
-            result = xp.where(outside, convert(xp, xp.asarray(fill), self.dtype), result)
+            result = filled(xp, result, outside, self.window)
         if self.pad_channels:
             more = [(0, 0)] * result.ndim
             more[axis] = (0, _padded(result.shape[axis]) - result.shape[axis])

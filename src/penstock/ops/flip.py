@@ -5,20 +5,36 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Unpack
 
+import numpy as np
+
+from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.operator import BatchContext, BatchKernel, Common, LazyKernel, Operator, SampleContext
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
 from penstock.ops.axes import image_layout
 from penstock.ops.convert import along_rows
+from penstock.ops.lazy_image import LazyImage, lazy_image
+
+_FLAGS = (("W", "horizontal"), ("H", "vertical"), ("D", "depthwise"))
 
 
 @dataclass(frozen=True)
-class Flip(Operator, BatchKernel):
+class Flip(Operator, LazyKernel, BatchKernel):
     """Mirroring along axes of a layout."""
 
     layout: str
+
+    @property
+    def takes(self) -> type | None:
+        """Images of layout HWC."""
+        return LazyImage if self.layout == "HWC" else None
+
+    @property
+    def gives(self) -> type | None:
+        """The same, mirrored."""
+        return self.takes
 
     def infer(self, images: Spec, *, depthwise: Any, **_flags: Any) -> Spec:
         """The input's."""
@@ -26,9 +42,21 @@ class Flip(Operator, BatchKernel):
             raise DefinitionError("fn.flip: depthwise flips along D", given=f"layout {self.layout!r}", expected="DHWC")
         return images
 
+    def defer(self, context: SampleContext, image: Array | LazyImage, **flags: Any) -> LazyImage:
+        """The image with its axes turned."""
+        del context
+        return lazy_image(image).mirror(horizontal=bool(flags["horizontal"]), vertical=bool(flags["vertical"]))
+
+    def sample(self, context: SampleContext, image: Array | LazyImage, **flags: Any) -> Array:
+        """One image or volume."""
+        if isinstance(image, LazyImage):
+            return self.defer(context, image, **flags).finish(context.out)
+        across = tuple(self.layout.index(axis) for axis, name in _FLAGS if axis in self.layout and flags[name])
+        return np.flip(image, across)
+
     def batch(self, context: BatchContext, images: Any, **flags: Any) -> Any:
         """The batch, mirrored where the flags say so."""
-        for axis, name in zip("WHD", ("horizontal", "vertical", "depthwise"), strict=True):
+        for axis, name in _FLAGS:
             images = mirrored(context.xp, images, flags[name], self.layout, axis)
         return images
 

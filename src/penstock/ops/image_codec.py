@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import io
-from typing import Any
+import warnings
+from typing import Any, cast
 
 import numpy as np
 import simplejpeg
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError
 
 from penstock.data.source import Array
-from penstock.types import ANY_DATA, BGR, GRAY, RGB, DALIImageType
+from penstock.graph.operator import Scratch
+from penstock.types import ANY_DATA, BGR, GRAY, RGB, DALIImageType, YCbCr
 
-CHANNELS: dict[DALIImageType, int | None] = {RGB: 3, BGR: 3, GRAY: 1, ANY_DATA: None}
+CHANNELS: dict[DALIImageType, int | None] = {RGB: 3, BGR: 3, YCbCr: 3, GRAY: 1, ANY_DATA: None}
 """How many channels each output type has; None where the file decides."""
+
+MAX_PIXELS = 1 << 27
+"""A file whose header announces more pixels than this is refused before any memory is taken: 134 million."""
 
 _JPEG, _EXIF = b"\xff\xd8\xff", b"Exif\0\0"
 _HEAD = 1 << 16
 """EXIF data stand in one of the first segments, each of which holds at most 64 KiB."""
 
+_ORIENTATION = 0x0112
+_TURNED = {2: (1, 0, 0), 3: (1, 1, 0), 4: (0, 1, 0), 5: (0, 0, 1), 6: (1, 0, 1), 7: (1, 1, 1), 8: (0, 1, 1)}
+"""Per EXIF orientation: whether to mirror columns and rows, and whether to exchange the two axes before that."""
 
-def decode(data: Array, output_type: DALIImageType, adjust: bool, fast: bool, out: Array | None) -> Array:
-    """An image as uint8 HWC.
+
+def decode(
+    data: Array, output_type: DALIImageType, adjust: bool, fast: bool, out: Array | None, scratch: Scratch | None
+) -> Array:
+    """An image as HWC: uint8, or uint16 where the file has 16 bits.
 
     Args:
         data: the file's bytes, uint8 of shape (n,).
@@ -29,51 +40,129 @@ def decode(data: Array, output_type: DALIImageType, adjust: bool, fast: bool, ou
         adjust: whether to turn it as its EXIF data say.
         fast: whether to use libjpeg's faster, less accurate transform.
         out: where it may be written, if it has that shape.
+        scratch: memory to decode into, if the image is needed for a short time only.
 
     Raises:
-        ValueError: the bytes are no image that can be decoded.
+        ValueError: the bytes are no image that can be decoded, or one of more than `MAX_PIXELS`.
     """
     if not data.size:
         raise ValueError("the file is empty")
-    if data[:3].tobytes() != _JPEG or (adjust and _EXIF in data[:_HEAD].tobytes()):
+    if data[:3].tobytes() != _JPEG:
         return _pillow(data, output_type, adjust)
-    colours = "GRAY" if output_type == GRAY else "BGR" if output_type == BGR else "RGB"
-    if output_type == ANY_DATA and simplejpeg.decode_jpeg_header(data)[2] == "Gray":
-        colours = "GRAY"
-    if out is None:
-        return simplejpeg.decode_jpeg(data, colours, fastdct=fast)
+    height, width, colours, _ = simplejpeg.decode_jpeg_header(data, strict=False)
+    _check_size(height, width)
+    if colours not in ("Gray", "YCbCr", "RGB"):
+        return _pillow(data, output_type, adjust)
+    grey = output_type == GRAY or (output_type == ANY_DATA and colours == "Gray")
+    wanted = "GRAY" if grey else "BGR" if output_type == BGR else "RGB"
+    shape = height, width, 1 if grey else 3
+    turn = _orientation(data) if adjust and _EXIF in data[:_HEAD].tobytes() else 1
+    if turn == 1 and output_type != YCbCr and out is not None and out.shape == shape:
+        return simplejpeg.decode_jpeg(data, wanted, fastdct=fast, buffer=out)
+    memory = None if scratch is None else scratch.take(height * width * shape[2])
+    pixels = simplejpeg.decode_jpeg(data, wanted, fastdct=fast, buffer=memory)
+    if output_type == YCbCr:
+        pixels = _ycbcr(pixels)
+    return _turned(pixels, turn)
+
+
+def peek(data: Array, adjust: bool) -> tuple[int, int, int]:
+    """Height, width and channels of an image, from its header.
+
+    Raises:
+        ValueError: the bytes are no image.
+    """
+    if data[:3].tobytes() == _JPEG:
+        height, width, colours, _ = simplejpeg.decode_jpeg_header(data, strict=False)
+        channels = 1 if colours == "Gray" else 4 if colours in ("CMYK", "YCCK") else 3
+    else:
+        with _open(data) as image:
+            (width, height), channels = image.size, len(_plain_mode(image))
+    turn = _orientation(data) if adjust else 1
+    return (width, height, channels) if turn in _TURNED and _TURNED[turn][2] else (height, width, channels)
+
+
+def _check_size(height: int, width: int) -> None:
+    if height * width > MAX_PIXELS:
+        raise ValueError(f"the header announces {height} x {width} pixels; at most {MAX_PIXELS} are decoded")
+
+
+def _open(data: Array) -> Image.Image:
     try:
-        return _into(out, simplejpeg.decode_jpeg(data, colours, fastdct=fast, buffer=out))
-    except ValueError:  # too large for `out`: whoever wants that shape says so, and sees the right one
-        return simplejpeg.decode_jpeg(data, colours, fastdct=fast)
+        with warnings.catch_warnings():  # Pillow's own limit is a warning, and is replaced by ours
+            warnings.simplefilter("ignore")
+            return Image.open(io.BytesIO(data.tobytes()))
+    except UnidentifiedImageError as error:
+        raise ValueError("the bytes are no image of a known format") from error
+    except Exception as error:  # whatever a plug-in of Pillow stumbles on in a damaged file
+        raise ValueError(f"damaged: {error}") from error
 
 
-def _into(out: Array, decoded: Array) -> Array:
-    """`out` where the image filled it; else the image, away from memory that belongs to the batch."""
-    return out if decoded.shape == out.shape else decoded.copy()
+def _orientation(data: Array) -> int:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return int(cast(Any, _open(data).getexif()).get(_ORIENTATION, 1))
+    except Exception:  # noqa: BLE001  # EXIF data that nobody can read turn nothing
+        return 1
+
+
+def _turned(pixels: Array, orientation: int) -> Array:
+    if orientation not in _TURNED:
+        return pixels
+    columns, rows, exchanged = _TURNED[orientation]
+    turned = pixels.transpose(1, 0, 2) if exchanged else pixels
+    return turned[:: -1 if rows else 1, :: -1 if columns else 1]
+
+
+def _plain_mode(image: Image.Image) -> str:
+    """The mode, of those with 8 or 16 bits per channel, that holds what the image has."""
+    mode = image.mode
+    if mode.startswith(("I", "F")):
+        return "I"
+    if mode in ("1", "L"):
+        return "L"
+    return "RGBA" if "A" in mode or "transparency" in image.info else "RGB"
 
 
 def _pillow(data: Array, output_type: DALIImageType, adjust: bool) -> Array:
+    opened = _open(data)
+    _check_size(opened.height, opened.width)
     try:
-        opened = Image.open(io.BytesIO(data.tobytes()))
-        image = ImageOps.exif_transpose(opened) if adjust else opened
-        image.load()
-    except UnidentifiedImageError as error:
-        raise ValueError("the bytes are no image of a known format") from error
-    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise ValueError(str(error)) from error
-    if image.mode not in ("L", "RGB", "RGBA"):
-        image = image.convert("RGBA" if "A" in image.mode or "transparency" in image.info else "RGB")
-    pixels: np.ndarray[Any, np.dtype[np.uint8]] = np.atleast_3d(np.asarray(image))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            opened.load()
+            mode = _plain_mode(opened)
+            if mode != "I":
+                image = opened if opened.mode == mode else opened.convert(mode)
+                pixels: Array = np.atleast_3d(np.asarray(image))
+            else:
+                pixels = np.atleast_3d(np.asarray(opened)).clip(0, 65535).astype(np.uint16)
+    except Exception as error:  # whatever a plug-in of Pillow stumbles on in a damaged file
+        raise ValueError(f"damaged: {error}") from error
+    return _turned(_channels(pixels, output_type), _orientation(data) if adjust else 1)
+
+
+def _channels(pixels: Array, output_type: DALIImageType) -> Array:
     if output_type == ANY_DATA:
         return pixels
     if output_type == GRAY:
         return pixels if pixels.shape[2] == 1 else _luma(pixels)
     colours = np.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 else pixels[..., :3]
-    return np.ascontiguousarray(colours[..., ::-1] if output_type == BGR else colours)
+    if output_type == YCbCr:
+        return _ycbcr(colours)
+    return colours[..., ::-1] if output_type == BGR else colours
 
 
 def _luma(pixels: Array) -> Array:
     """The luma of RGB pixels, fractions cut off, as DALI's decoder has it."""
     weighed = pixels[..., :3].astype(np.uint32) @ np.array([299, 587, 114], np.uint32)
-    return (weighed // 1000).astype(np.uint8)[..., None]
+    return (weighed // 1000).astype(pixels.dtype)[..., None]
+
+
+def _ycbcr(pixels: Array) -> Array:
+    """RGB pixels as Y, Cb and Cr of ITU-R BT.601, studio range: 16..235 and 16..240."""
+    scale = np.float32(np.iinfo(pixels.dtype).max) / np.float32(255)
+    matrix = np.array([[65.481, 128.553, 24.966], [-37.797, -74.203, 112.0], [112.0, -93.786, -18.214]], np.float32)
+    result = pixels.astype(np.float32) @ (matrix.T / np.float32(255)) + np.array([16, 128, 128], np.float32) * scale
+    return (result + np.float32(0.5)).astype(pixels.dtype)

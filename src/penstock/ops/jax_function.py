@@ -1,9 +1,11 @@
 """jax_function: a user's own function for JAX as an operator of the device program."""
+# pyright: basic
+# what JAX exports is typed in part only
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import jax
@@ -133,7 +135,7 @@ class JaxFunction(Operator, DeviceKernel):
 
     def _check_rows(self, outputs: Sequence[Any]) -> None:
         for number, output in enumerate(outputs):
-            if jax.dtypes.issubdtype(output.dtype, jax.dtypes.extended):
+            if jax.numpy.issubdtype(output.dtype, jax.dtypes.extended):
                 raise DefinitionError(
                     f"fn.{_KIND}: output {number} of {self.code} is no array of numbers", given=output.dtype
                 )
@@ -175,7 +177,8 @@ class JaxFunction(Operator, DeviceKernel):
             if not explicit:
                 return self._call(state, *arrays)
             specs = (tuple(PartitionSpec() for _ in state), *(batch for _ in arrays))
-            return jax.sharding.explicit_axes(self._call, axes=explicit, in_sharding=specs)(state, *arrays)
+            call: Any = jax.sharding.explicit_axes(self._call, axes=explicit, in_sharding=specs)
+            return call(state, *arrays)
 
     def _check_devices(self, devices: Sequence[Any]) -> None:
         mine = () if self.sharding is None else tuple(self.sharding.mesh.devices.flat)
@@ -303,7 +306,7 @@ def _for_rows(made: JaxFunction) -> JaxFunction:
         rows = trace.batch
         if made.sharding is not None and rows % made.sharding.mesh.size:  # the rows of one block are known, not all
             rows *= made.sharding.mesh.size
-    return JaxFunction(**{**{name: getattr(made, name) for name in made.__dataclass_fields__}, "rows": rows})
+    return replace(made, rows=rows)
 
 
 def _layouts(given: str | Sequence[str] | None, count: int) -> tuple[str | None, ...]:
@@ -327,7 +330,7 @@ def _initial(state: Any) -> tuple[tuple[Array, ...], Any]:
         raise DefinitionError(f"fn.{_KIND}: the state holds no arrays", given=state, fix="leave state= out")
     arrays: list[Array] = []
     for leaf in leaves:
-        if isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.extended):
+        if isinstance(leaf, jax.Array) and jax.numpy.issubdtype(leaf.dtype, jax.dtypes.extended):
             raise DefinitionError(f"fn.{_KIND}: a state holds arrays of numbers", given=leaf, fix="jax.random.key_data")
         array = np.asarray(leaf)
         if array.dtype.kind not in "biufcV":

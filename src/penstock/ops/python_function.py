@@ -43,10 +43,7 @@ class PythonFunction(Operator, SampleKernel):
 
     def infer(self, *inputs: Spec) -> tuple[Spec, ...]:
         """What the function makes of zeros, unless the user says what it gives."""
-        if self.kinds:
-            found = [(dtype, (None,) * ndim) for dtype, ndim in self.kinds]
-        else:
-            found = self._tried(inputs)
+        found = [(dtype, (None,) * ndim) for dtype, ndim in self.kinds] or self._tried(inputs)
         return tuple(
             Spec(dtype, shape, self._layout(number, inputs, len(shape))) for number, (dtype, shape) in enumerate(found)
         )
@@ -155,7 +152,8 @@ def python_function(
         raise DefinitionError(f"fn.{_KIND}: dtype and ndim go together", given=f"dtype={dtype}, ndim={ndim}")
     kinds: tuple[tuple[np.dtype[Any], int], ...] = ()
     if dtype is not None:
-        dtypes = [*map(as_dtype, dtype if isinstance(dtype, list | tuple) else [dtype] * num_outputs)]
+        listed = cast(list[Any], dtype) if isinstance(dtype, list | tuple) else [dtype] * num_outputs
+        dtypes = [as_dtype(each) for each in listed]
         ranks = list(cast(Sequence[int], ndim)) if isinstance(ndim, list | tuple) else [cast(int, ndim)] * num_outputs
         if len(dtypes) != num_outputs or len(ranks) != num_outputs:
             raise DefinitionError(f"fn.{_KIND}: dtype and ndim have one entry, or one per output")

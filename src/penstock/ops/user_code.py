@@ -58,10 +58,9 @@ def _same(mine: Any, theirs: Any) -> bool:
     if type(mine) is not type(theirs):
         return False
     if isinstance(mine, np.ndarray):
-        return bool(np.array_equal(mine, theirs))
-    if isinstance(mine, functools.partial):
-        one, other = cast(Any, mine), cast(Any, theirs)
-        return _same(one.func, other.func) and _same(one.args, other.args) and _same(one.keywords, other.keywords)
+        return bool(np.array_equal(cast(Any, mine), theirs))
+    if type(mine) is functools.partial:
+        return all(_same(getattr(mine, part), getattr(theirs, part)) for part in ("func", "args", "keywords"))
     if isinstance(mine, tuple | list):
         pair = cast(list[Any], mine), cast(list[Any], theirs)
         return len(pair[0]) == len(pair[1]) and all(map(_same, *pair))

@@ -14,11 +14,13 @@ from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean
 from penstock.graph.trace import DataNode
 from penstock.ops.axes import SPATIAL
+from penstock.ops.convert import convert
+from penstock.ops.lazy_image import LazyImage
 
 Number = float | DataNode
 Policy = Literal["error", "pad", "trim_to_shape"]
 
-_POLICIES: Mapping[str, Policy] = {
+POLICIES: Mapping[str, Policy] = {
     "error": "error",
     "pad": "pad",
     "constant": "pad",
@@ -26,14 +28,12 @@ _POLICIES: Mapping[str, Policy] = {
 }
 
 
-class WindowArguments(TypedDict, total=False):
+class PlaceArguments(TypedDict, total=False):
     """How DALI's cropping operators are told what to cut out.
 
     crop: the size, (height, width) or (depth, height, width), in pixels; fractions are cut off. crop_h, crop_w, crop_d:
     the same, one by one. crop_pos_x, crop_pos_y, crop_pos_z: where the window lies, 0 for the left, top or front edge,
-    1 for the other, 0.5 for the centre. rounding: "round" or "truncate" the first pixel. out_of_bounds_policy: what to
-    do where the window is larger than the image: "error", "pad" with fill_values, or "trim_to_shape". fill_values: one
-    number, or one per channel.
+    1 for the other, 0.5 for the centre. rounding: "round" or "truncate" the first pixel.
     """
 
     crop: Sequence[Number] | DataNode | None
@@ -44,6 +44,15 @@ class WindowArguments(TypedDict, total=False):
     crop_pos_y: Number
     crop_pos_z: Number
     rounding: str
+
+
+class WindowArguments(PlaceArguments, total=False):
+    """And what to do where the window is larger than the image.
+
+    out_of_bounds_policy: "error", "pad" with fill_values, or "trim_to_shape". fill_values: one number, or one per
+    channel.
+    """
+
     out_of_bounds_policy: str
     fill_values: float | Sequence[float]
 
@@ -116,6 +125,21 @@ class Window:
         cut, outside = self._gather(np, image[None], spans)
         return cut[0], None if outside is None else outside[0]
 
+    def cut_lazy(self, image: LazyImage, arguments: Mapping[str, Any]) -> LazyImage:
+        """The window of an image of layout HWC that is not computed yet; the policy is not "pad".
+
+        Raises:
+            ValueError: it does not lie inside, and policy is "error".
+        """
+        spans = {at: self._span(np, axis, image.shape[at], arguments) for at, axis in self._places}
+        for at, (start, size) in spans.items():
+            if not 0 <= start <= image.shape[at] - size:
+                raise self._leaves(at, size, image.shape[at])
+        return image.cut(spans)
+
+    def _leaves(self, at: int, size: int, extent: int) -> ValueError:
+        return ValueError(f"the crop of {size} pixels along {self.layout[at]} leaves the image, which has {extent}")
+
     def cut_batch(self, xp: Any, images: Any, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
         """A dense batch's windows, all of one size, and the mask of what lies outside, or None.
 
@@ -152,9 +176,7 @@ class Window:
             shape = (len(pixels), *(size if axis == at else 1 for axis in range(images.ndim - 1)))
             beyond = ((pixels < 0) | (pixels >= extent)).reshape(shape)
             if xp is np and self.policy == "error" and beyond.any():
-                raise ValueError(
-                    f"the crop of {size} pixels along {self.layout[at]} leaves the image, which has {extent}"
-                )
+                raise self._leaves(at, size, extent)
             outside = outside | beyond
             images = xp.take_along_axis(images, xp.clip(pixels, 0, extent - 1).reshape(shape), axis=at + 1)
         return images, None if self.policy == "error" else xp.broadcast_to(outside, images.shape)
@@ -172,6 +194,21 @@ class Window:
         return pixels if room >= 0 else -pixels
 
 
+def filled(xp: Any, images: Any, outside: Any, cut: Window) -> Any:
+    """A batch with the pixels that lie outside the image filled in.
+
+    Args:
+        xp: the array namespace.
+        images: the batch, with any values there.
+        outside: the mask of those pixels.
+        cut: the window that made them.
+    """
+    shape = [1] * images.ndim
+    shape[cut.layout.index("C") + 1 if "C" in cut.layout else -1] = len(cut.fill)
+    fill = xp.asarray(np.asarray(cut.fill, np.float32).reshape(shape))
+    return xp.where(outside, convert(xp, fill, np.dtype(images.dtype)), images)
+
+
 def _inside(spans: Mapping[int, tuple[Any, int]], shape: Sequence[int]) -> bool:
     return all(isinstance(start, int) and 0 <= start <= shape[at] - size for at, (start, size) in spans.items())
 
@@ -181,7 +218,7 @@ def _whole(size: Any) -> bool:
     return int(size) > 0
 
 
-def window(arguments: WindowArguments, layout: str, kind: str) -> tuple[Window, dict[str, Any]]:
+def window(arguments: PlaceArguments | WindowArguments, layout: str, kind: str) -> tuple[Window, dict[str, Any]]:
     """The window that a user's arguments describe, and the operator arguments for its size and place.
 
     Raises:
@@ -204,10 +241,10 @@ def window(arguments: WindowArguments, layout: str, kind: str) -> tuple[Window, 
         if not isinstance(place, DataNode) and not 0 <= place <= 1:
             raise DefinitionError(f"fn.{kind}: {name} lies between 0 and 1", given=place)
     rounding, policy = given.pop("rounding", "round"), given.pop("out_of_bounds_policy", "error")
-    _one_of(rounding, ("round", "truncate"), f"fn.{kind}: rounding")
-    _one_of(policy, _POLICIES, f"fn.{kind}: out_of_bounds_policy")
+    one_of(rounding, ("round", "truncate"), f"fn.{kind}: rounding")
+    one_of(policy, POLICIES, f"fn.{kind}: out_of_bounds_policy")
     fill = np.atleast_1d(np.asarray(given.pop("fill_values", 0.0), np.float64)).tolist()
-    cut = Window(layout, any(wanted.values()), rounding == "truncate", _POLICIES[policy], tuple(fill))
+    cut = Window(layout, any(wanted.values()), rounding == "truncate", POLICIES[policy], tuple(fill))
     used = {names[axis] for axis in cut.axes for names in (_SIZES, _PLACES)}
     return cut, {name: value for name, value in (sizes | places).items() if name in used}
 
@@ -225,6 +262,11 @@ def _split(crop: Any, axes: Sequence[str], kind: str) -> dict[str, Any]:
     return {_SIZES[axis]: size for axis, size in zip(axes, sizes, strict=True)}
 
 
-def _one_of(name: Any, known: Any, what: str) -> None:
+def one_of(name: Any, known: Any, what: str) -> None:
+    """Check that a choice is one of those that there are.
+
+    Raises:
+        ArgumentTypeError: it is not.
+    """
     if name not in known:
         raise ArgumentTypeError(f"{what}: no such choice", given=repr(name), fix=did_you_mean(str(name), known))

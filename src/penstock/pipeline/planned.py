@@ -11,7 +11,9 @@ import jax
 
 from penstock.data.order import mix
 from penstock.data.schedule import Step
+from penstock.errors import DefinitionError
 from penstock.graph.node import Graph, Node
+from penstock.graph.operator import ColumnKernel
 from penstock.host.pool import Serial, Threads
 from penstock.host.probe import resolved
 from penstock.host.reading import Reading, check_same_specs
@@ -56,6 +58,7 @@ class Planned:
         Raises:
             PenstockError: the definition or its first sample is not right.
         """
+        _check_whole_batches(graphs[0], layout)
         shards = layout.shards if len(graphs) > 1 else (0,)
         program = merge(graphs, shards, layout.blocks, facts)
         for readers in program.readers.values():
@@ -118,7 +121,20 @@ class Planned:
         blocks, devices, processes = self.layout.blocks, len(self.layout.all_devices), self.layout.processes
         batch = f"{rows} rows" + (f" in {blocks} blocks on {devices} devices" if devices > 1 else "")
         batch += f" of {processes} processes" if processes > 1 else ""
-        return explain(self.plan, self.program.readers, self.program.local, batch)
+        return explain(self.plan, self.program.readers, batch, self.program.local)
+
+
+def _check_whole_batches(graph: Graph, layout: Layout) -> None:
+    """Check that no operator needs rows that another process computes."""
+    for node in graph.nodes:
+        if isinstance(node.operator, ColumnKernel) and len(layout.shards) < layout.blocks:
+            error = DefinitionError(
+                f"{node} needs all samples of the batch on the host, and this process has a part of them",
+                given=f"{len(layout.shards)} of {layout.blocks} blocks",
+                fix="an operator that works sample by sample, or fn.jax_function, which sees the whole batch",
+            )
+            error.where = node.where
+            raise error
 
 
 def _digest(texts: Iterable[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 
 from penstock.data.spec import Extent
 from penstock.graph.node import Node, Value
@@ -12,22 +12,27 @@ from penstock.plan.plan import Plan
 from penstock.plan.stages import SampleStage
 
 
-def explain(plan: Plan, readers: Mapping[int, Sequence[Reader]], local: Set[int], batch: str) -> str:
+def explain(
+    plan: Plan, readers: Mapping[int, Sequence[Reader]], batch: str, local: frozenset[int] = frozenset()
+) -> str:
     """A table of the nodes in the order of the definition, and what crosses to the device.
 
     Args:
         plan: the plan.
-        readers, local: as in `penstock.plan.merge.Program`.
+        readers: as in `penstock.plan.merge.Program`.
         batch: a few words on the batch.
+        local: the serial numbers of the readers that have one for each shard.
     """
     target = plan.target
     title = f"plan of {plan.graph.name}: {len(plan.graph.nodes)} nodes, {batch}, backend {target.platform}"
     lines = [f"{title}, placement {target.placement}"]
-    by_sample = {node for stage in plan.stages if isinstance(stage, SampleStage) for node in stage.nodes}
+    sampled = [stage for stage in plan.stages if isinstance(stage, SampleStage)]
+    by_sample = {node: "sample" for stage in sampled for node in stage.nodes}
+    by_sample |= {value.node: f"in {user}" for stage in sampled for value, user in stage.fused.items()}
     rows = [("", "node", "where", "how", "gives", "why")]
     for number, node in enumerate(plan.graph.nodes):
         placement = plan.placements[node]
-        how = "read" if isinstance(node.operator, Reader) else "sample" if node in by_sample else "batch"
+        how = "read" if isinstance(node.operator, Reader) else by_sample.get(node, "batch")
         gives = ", ".join(_describe(value) for value in node.values)
         why = _reading(node, readers, local) if isinstance(node.operator, Reader) else placement.why
         rows.append((str(number), str(node), placement.place.value, how, gives, why))
@@ -45,7 +50,7 @@ def _describe(value: Value) -> str:
     return f"{value.spec}{sure}"
 
 
-def _reading(node: Node, readers: Mapping[int, Sequence[Reader]], local: Set[int]) -> str:
+def _reading(node: Node, readers: Mapping[int, Sequence[Reader]], local: frozenset[int]) -> str:
     parts = readers[node.serial]
     reader = parts[0]
     order = "shuffled in each epoch" if reader.shuffle else "in order"

@@ -12,7 +12,7 @@ import numpy as np
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.node import Graph, Node
-from penstock.graph.operator import BatchKernel, DeviceKernel, Reader
+from penstock.graph.operator import BatchKernel, ColumnKernel, DeviceKernel, Reader
 
 PlacementWish = Literal["auto", "host", "device"]
 
@@ -87,6 +87,8 @@ def _cannot(node: Node, target: Target) -> str | None:
     """Why a node cannot run on the device, or None."""
     if isinstance(node.operator, Reader):
         return "reads"
+    if isinstance(node.operator, ColumnKernel):
+        return "needs all samples of the batch"
     specs = [value.spec for value in node.sources] + list(node.specs)
     ragged = next((spec for spec in specs if not spec.dense), None)
     if ragged is not None:

@@ -75,7 +75,8 @@ def make_plan(graph: Graph, target: Target, *, dense_outputs: bool, mask: bool =
     valid = row_node(Valid(), "valid").values[0] if mask else None
     extra = [value for value in (counters, valid) if value is not None]
     results = (*needed, *extra)
-    plan = Plan(graph, target, placements, stages([*host, *(v.node for v in extra)]), results, device, counters, valid)
+    hosted = stages(graph, [*host, *(value.node for value in extra)], set(results))
+    plan = Plan(graph, target, placements, hosted, results, device, counters, valid)
     verify(plan)
     return plan
 

@@ -1,0 +1,139 @@
+"""random_resized_crop: a random window of each image, in one size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import numpy as np
+
+from penstock.data.source import Array
+from penstock.data.spec import Spec
+from penstock.errors import DefinitionError
+from penstock.graph.operator import Common, LazyKernel, Operator, SampleContext, pick
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply
+from penstock.ops.axes import image_layout
+from penstock.ops.lazy_image import LazyImage
+from penstock.ops.random_window import RandomWindow, RandomWindowArguments, random_window
+from penstock.ops.resample import Axis
+from penstock.ops.resize import resample_layout, resampled_dtype, resized
+from penstock.ops.sizing import FilterArguments, interpolation
+from penstock.types import DALIDataType
+
+
+class RandomResizedCropArguments(RandomWindowArguments, FilterArguments, Common, total=False):
+    """Window, filters, and what every operator takes."""
+
+
+@dataclass(frozen=True)
+class RandomResizedCrop(Operator, LazyKernel):
+    """A random window, resampled."""
+
+    layout: str
+    window: RandomWindow
+    size: tuple[int, int]
+    antialias: bool
+    dtype: np.dtype[Any]
+
+    @property
+    def words(self) -> int:
+        """Those of the window."""
+        return self.window.words
+
+    @property
+    def takes(self) -> type | None:
+        """Images that are not yet resampled."""
+        return LazyImage if self.layout == "HWC" else None
+
+    @property
+    def gives(self) -> type | None:
+        """Images of layout HWC."""
+        return self.takes
+
+    def infer(self, images: Spec, **_filters: Any) -> Spec:
+        """The size."""
+        shape = list(images.shape)
+        for axis, size in zip("HW", self.size, strict=True):
+            shape[self.layout.index(axis)] = size
+        return Spec(self.dtype, tuple(shape), images.layout or self.layout)
+
+    def defer(self, context: SampleContext, image: Array | LazyImage, **filters: Any) -> LazyImage:
+        """The image with its new axes."""
+        return resized(image, self._axes(context, image.shape, **filters), self.dtype)
+
+    def sample(self, context: SampleContext, image: Array | LazyImage, **filters: Any) -> Array:
+        """One image or sequence."""
+        if isinstance(image, LazyImage) or self.layout == "HWC":
+            return self.defer(context, image, **filters).finish(context.out)
+        axes = dict(zip("HW", self._axes(context, image.shape, **filters), strict=True))
+        return resample_layout(image, self.layout, axes, self.dtype)
+
+    def _axes(self, context: SampleContext, shape: Sequence[int], *, min_filter: Any, mag_filter: Any) -> list[Axis]:
+        if context.words is None:
+            raise TypeError("a random window needs random words")
+        extents = [shape[self.layout.index(axis)] for axis in "HW"]
+        window = self.window(extents[0], extents[1], context.words)
+        axes: list[Axis] = []
+        for extent, first, count, size in zip(extents, window[:2], window[2:], self.size, strict=True):
+            smaller = size < count
+            kind, stretch = int(min_filter if smaller else mag_filter), self.antialias and smaller
+            axes.append(Axis(0, extent, float(first), float(first + count), size, 0, size, False, kind, stretch))
+        return axes
+
+
+@operator("random_resized_crop")
+def random_resized_crop(
+    data: DataNode,
+    *,
+    size: int | Sequence[int],
+    dtype: DALIDataType | Any = None,
+    seed: int = -1,
+    **arguments: Unpack[RandomResizedCropArguments],
+) -> DataNode:
+    """Cut a window of random area and aspect ratio out of each image, and resize it.
+
+    Pixels beside the window, where the image has them, take part in the resampling at its edges.
+
+    Args:
+        data: images or sequences, uint8, int16, uint16 or float32; layout with H and W (HWC where none is named).
+        size: (height, width) of the result; one number for both.
+        dtype: of the result: FLOAT or the input's, which it is by default.
+        seed: a seed for this operator alone; -1 derives it from the pipeline's.
+        **arguments: the window, `random_area`, `random_aspect_ratio`, `num_attempts` (see
+            `penstock.ops.random_window`); filters, `interp_type`, `min_filter`, `mag_filter`, `antialias` (see
+            `penstock.ops.sizing`); and what every operator takes.
+
+    Returns:
+        Images of `size`, in the input's layout.
+
+    Raises:
+        DefinitionError: a size or limits that are none, a dtype or layout that is not offered.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     images = fn.readers.arrays(np.zeros((1, 60, 80, 3), np.uint8), layout="HWC")
+        ...     pipeline.set_outputs(fn.random_resized_crop(images, size=(32, 32)))
+        >>> pipeline.run()[0].as_array().shape
+        (1, 32, 32, 3)
+    """
+    layout = image_layout(data, "random_resized_crop")
+    if "D" in layout:
+        raise DefinitionError("fn.random_resized_crop cuts images", given=f"layout {layout!r}", expected="no D")
+    sizes = np.ravel(np.asarray(size)).tolist()
+    sizes = sizes * 2 if len(sizes) == 1 else sizes
+    if len(sizes) != 2 or not all(isinstance(extent, int) and extent > 0 for extent in sizes):
+        raise DefinitionError("fn.random_resized_crop: size is (height, width)", given=size)
+    kernel = RandomResizedCrop(
+        layout=layout,
+        window=random_window(pick(RandomWindowArguments, arguments), "random_resized_crop"),
+        size=(sizes[0], sizes[1]),
+        antialias=bool(arguments.get("antialias", True)),
+        dtype=resampled_dtype(data, dtype, "random_resized_crop"),
+    )
+    filters = interpolation(pick(FilterArguments, arguments), "random_resized_crop")
+    return apply(kernel, data, common=pick(Common, arguments), seed=seed, **filters)
