@@ -183,10 +183,10 @@ def test_outside_a_definition():
 
 
 def test_nothing_flows_back_to_the_host():
-    pipeline = Pipeline(batch_size=2)
-    with pipeline, pytest.raises(DefinitionError, match="nothing flows back") as caught:
+    with Pipeline(batch_size=2):
         made = jax_function(lambda x: x)(fn.readers.arrays(IMAGES))
-        fn.python_function(made + 1, function=np.sort)
+        with pytest.raises(DefinitionError, match="nothing flows back") as caught:
+            fn.python_function(made + 1, function=np.sort)
     assert "fn.python_function(made + 1" in str(caught.value.where)
 
 
@@ -282,7 +282,11 @@ def test_a_sharding_over_other_devices_is_refused():
     with pytest.raises(UsageError, match="in another order"):
         values(lambda: jax_function(lambda x: x, sharding=other)(fn.readers.arrays(NUMBERS)))
     with pytest.raises(UsageError, match="on other devices"):
-        next(data_iterator(lambda: jax_function(lambda x: x, sharding=other)(fn.readers.arrays(NUMBERS)), ["x"])(batch_size=8))
+        next(
+            data_iterator(lambda: jax_function(lambda x: x, sharding=other)(fn.readers.arrays(NUMBERS)), ["x"])(
+                batch_size=8
+            )
+        )
 
 
 @pytest.mark.parametrize("count", [1, 2, 8])

@@ -240,9 +240,7 @@ CASES = {
     "python_function": [
         OperatorCase(lambda x: fn.python_function(x, function=lambda a: a[::-1] * 2), [IMAGES], HWC),
         OperatorCase(lambda x: fn.python_function(x, function=lambda a: (a, a.max()), num_outputs=2), [FLOATS]),
-        OperatorCase(
-            lambda x: fn.python_function(x, function=lambda a: a[a > 3], dtype=types.UINT8, ndim=1), [SMALL]
-        ),
+        OperatorCase(lambda x: fn.python_function(x, function=lambda a: a[a > 3], dtype=types.UINT8, ndim=1), [SMALL]),
         OperatorCase(lambda x: fn.python_function(x, function=lambda a: a[:-1]), [FILES]),
     ],
     "random.coin_flip": [

@@ -13,8 +13,11 @@ COORDINATOR = "JAX_COORDINATOR_ADDRESS"
 NUM_PROCESSES = "PENSTOCK_NUM_PROCESSES"
 PROCESS_ID = "PENSTOCK_PROCESS_ID"
 
-_CLUSTERS = {"Open MPI": "OMPI_MCA_orte_hnp_uri", "SLURM": "SLURM_STEP_NODELIST"}
-"""What JAX reads the job from by itself, and a variable that tells that it is there."""
+_CLUSTERS = {
+    "Open MPI": ("OMPI_MCA_orte_hnp_uri",),
+    "SLURM": ("SLURM_JOB_ID", "SLURM_STEP_NODELIST", "SLURM_NTASKS", "SLURM_PROCID", "SLURM_LOCALID"),
+}
+"""Of what JAX reads by itself, the variables that tell that it is there."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +64,8 @@ def detect(environment: Mapping[str, str] | None = None) -> Job:
             )
         count, number = int(variables[NUM_PROCESSES]), int(variables[PROCESS_ID])
         return Job("penstock launch", variables[COORDINATOR], count, number)
-    for name, variable in _CLUSTERS.items():
-        if variable in variables:
+    for name, needed in _CLUSTERS.items():
+        if variables.keys() >= set(needed):
             return Job(name)
     return Job("nobody")
 

@@ -30,7 +30,7 @@ from penstock.launch.join import COORDINATOR, NUM_PROCESSES, PROCESS_ID
 _GRACE = 3.0
 """Seconds that a process has to end when it is asked to."""
 
-_POLL = 0.05
+_POLL = 0.02
 """Seconds between two looks at the processes."""
 
 
@@ -168,11 +168,12 @@ def _wait(job: Sequence[_Process], stop: _Interruptions) -> int:
             _say(f"{stop.signal.name}: ending {len(job)} processes")
             return 128 + stop.signal
         codes = [process.code for process in job]
-        failed = next((process for process in job if process.code), None)
-        if failed is not None:
-            others = codes.count(None)
-            _say(failed.fate + (f"; ending the other {others}" if others else ""))
-            return failed.code or 1
+        # one that loses its peer fails, too: where two have ended since the last look, a signal was there first
+        failed = sorted((process for process in job if process.code), key=lambda process: -(process.code or 0))
+        if failed:
+            others = [f"ending the other {codes.count(None)}"] if None in codes else []
+            _say("; ".join([*(process.fate for process in failed), *others]))
+            return failed[0].code or 1
         if None not in codes:
             return 0
         time.sleep(_POLL)
