@@ -108,7 +108,7 @@ def records(folder: Path) -> None:
         runs = {"penstock": lambda ours=ours: consume(ours.run() for _ in range(BATCHES))}
         reference = "penstock"
         try:
-            from nvidia import dali  # noqa: PLC0415  # it may not be there
+            from nvidia import dali  # it may not be there
         except ImportError:
             print("DALI is not installed: skipped (dependency group dali)")
         else:

@@ -31,8 +31,8 @@ def batch_by_device(path: Path, images, labels, columns: int = 16) -> None:
 
     Args:
         path: where to.
-        images: an array of shape (rows, 784), sharded along its rows.
-        labels: one-hot, (rows, 10), sharded in the same way.
+        images: values from 0 to 1, (rows, 784) or (rows, height, width, 3), sharded along its rows.
+        labels: one-hot, or a number per row.
         columns: how many images of each device to show.
     """
     shards = sorted(images.addressable_shards, key=lambda shard: shard.index[0].start or 0)
@@ -44,8 +44,10 @@ def batch_by_device(path: Path, images, labels, columns: int = 16) -> None:
         for axes, number in zip(line, range(columns), strict=True):
             axes.axis("off")
             if number < len(rows):
-                axes.imshow(rows[number].reshape(28, 28), cmap="gray", vmin=0, vmax=1)
-                axes.set_title(int(np.argmax(labels[first + number])), fontsize=8, pad=1)
+                picture = rows[number].reshape(28, 28) if rows.ndim == 2 else rows[number].clip(0, 1)
+                axes.imshow(picture, cmap="gray", vmin=0, vmax=1)
+                label = np.asarray(labels[first + number])
+                axes.set_title(int(label[0] if label.size == 1 else label.argmax()), fontsize=8, pad=1)
         line[0].text(
             -0.3, 0.5, f"{shard.device}\nrows {first} to {first + len(rows) - 1}",
             transform=line[0].transAxes, ha="right", va="center", fontsize=8,

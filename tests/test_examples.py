@@ -27,6 +27,16 @@ def test_train_mnist_on_the_digits(tmp_path):
         assert (tmp_path / "out" / "train_mnist" / picture).read_bytes()[:4] == b"\x89PNG"
 
 
+@pytest.mark.slow
+def test_imagenet_input_on_photographs(tmp_path):
+    script = ROOT / "examples" / "imagenet_input.py"
+    out = run(script, "--epochs", 2, "--batch-size", 40, cwd=tmp_path)
+    assert "resize                      host   in crop_mirror_normalize" in out
+    assert "training: 2 epochs of 3 batches, 240 images" in out
+    assert "evaluation: 2 epochs of 3 batches, 192 images" in out
+    assert (tmp_path / "out" / "imagenet_input" / "batch_by_device.png").read_bytes()[:4] == b"\x89PNG"
+
+
 def test_plan_prints_the_plans_of_a_program(tmp_path):
     script = ROOT / "examples" / "train_mnist.py"
     out = run("-m", "penstock.cli", "plan", "--placement", "device", script, "--devices", 2, cwd=tmp_path)

@@ -22,6 +22,7 @@ from penstock.plan.plan import make_plan, verify
 from penstock.testing import ListSource
 
 GOLDEN = Path(__file__).parent / "golden"
+FILE = np.zeros(9, np.uint8)
 IMAGES = np.zeros((4, 6, 5, 3), np.uint8)
 
 
@@ -61,11 +62,19 @@ def augmented():
     return fn.crop_mirror_normalize(images, mirror=flag), fn.reshape(noise, shape=[6, 5, 3])
 
 
+def photographs():
+    images = fn.decoders.image_random_crop(load(ListSource([[FILE] * 4]), {"name": "reader"})[0])
+    images = fn.resize(images, size=[64, 80])
+    small = fn.resize(images, size=[8, 8])
+    images = fn.crop_mirror_normalize(images, mirror=fn.random.coin_flip(), crop=(60, 60))
+    return images, fn.crop_mirror_normalize(small)
+
+
 @pytest.mark.parametrize("platform", ["cpu", "gpu"])
 @pytest.mark.parametrize("placement", ["auto", "host", "device"])
-@pytest.mark.parametrize("name", ["mnist", "augmented"])
+@pytest.mark.parametrize("name", ["mnist", "augmented", "photographs"])
 def test_plans_are_as_they_were(name, platform, placement, digits_lmdb):
-    build = mnist(digits_lmdb) if name == "mnist" else augmented
+    build = {"mnist": mnist(digits_lmdb), "augmented": augmented, "photographs": photographs}[name]
     plan, program = plan_of(build, platform, placement)
     text = explain(plan, program.readers, "2 rows") + "\n"
     path = GOLDEN / f"{name}-{platform}-{placement}.txt"

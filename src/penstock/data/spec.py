@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -58,6 +59,11 @@ class Spec:
     def sizes(self) -> tuple[int, ...]:
         """The shape of a dense value, with no extent left open."""
         return tuple(size for size in self.shape if size is not None)
+
+    @property
+    def nbytes(self) -> int:
+        """The size of a dense value, in bytes."""
+        return math.prod(self.sizes) * self.dtype.itemsize
 
     def probe(self, shape: tuple[int, ...]) -> Spec:
         """This spec with the shape that sample 0 showed."""

@@ -151,7 +151,7 @@ class Feed:
         self._after = after
         self._ahead: deque[HostBatch] = deque()
         self._specs = [value.spec for value in program.plan.results]
-        self._row_bytes = sum(math.prod(s.sizes) * s.dtype.itemsize for s in self._specs if s.dense)
+        self._row_bytes = sum(spec.nbytes for spec in self._specs if spec.dense)
         self._by_sample = any(isinstance(stage, SampleStage) for stage in program.plan.stages)
         self._pace = _Pace(self._by_sample)
         self._buffers = Buffers(keep=depth + 2)

@@ -47,20 +47,21 @@ def decode(
     """
     if not data.size:
         raise ValueError("the file is empty")
-    if data[:3].tobytes() != _JPEG:
+    header = _jpeg_header(data)
+    if header is None or header[2] not in ("Gray", "YCbCr", "RGB"):
         return _pillow(data, output_type, adjust)
-    height, width, colours, _ = simplejpeg.decode_jpeg_header(data, strict=False)
+    height, width, colours = header
     _check_size(height, width)
-    if colours not in ("Gray", "YCbCr", "RGB"):
-        return _pillow(data, output_type, adjust)
     grey = output_type == GRAY or (output_type == ANY_DATA and colours == "Gray")
     wanted = "GRAY" if grey else "BGR" if output_type == BGR else "RGB"
     shape = height, width, 1 if grey else 3
     turn = _orientation(data) if adjust and _EXIF in data[:_HEAD].tobytes() else 1
-    if turn == 1 and output_type != YCbCr and out is not None and out.shape == shape:
-        return simplejpeg.decode_jpeg(data, wanted, fastdct=fast, buffer=out)
-    memory = None if scratch is None else scratch.take(height * width * shape[2])
-    pixels = simplejpeg.decode_jpeg(data, wanted, fastdct=fast, buffer=memory)
+    fits = turn == 1 and output_type != YCbCr and out is not None and out.shape == shape
+    memory = out if fits else None if scratch is None else scratch.take(height * width * shape[2])
+    try:
+        pixels = simplejpeg.decode_jpeg(data, wanted, fastdct=fast, buffer=memory)
+    except ValueError:  # a mere warning, perhaps, of bytes too many: Pillow knows which are worse
+        return _pillow(data, output_type, adjust)
     if output_type == YCbCr:
         pixels = _ycbcr(pixels)
     return _turned(pixels, turn)
@@ -72,8 +73,9 @@ def peek(data: Array, adjust: bool) -> tuple[int, int, int]:
     Raises:
         ValueError: the bytes are no image.
     """
-    if data[:3].tobytes() == _JPEG:
-        height, width, colours, _ = simplejpeg.decode_jpeg_header(data, strict=False)
+    header = _jpeg_header(data)
+    if header is not None:
+        height, width, colours = header
         channels = 1 if colours == "Gray" else 4 if colours in ("CMYK", "YCCK") else 3
     else:
         with _open(data) as image:
@@ -82,9 +84,20 @@ def peek(data: Array, adjust: bool) -> tuple[int, int, int]:
     return (width, height, channels) if turn in _TURNED and _TURNED[turn][2] else (height, width, channels)
 
 
+def _jpeg_header(data: Array) -> tuple[int, int, str] | None:
+    """Height, width and colour space, if this is a JPEG that libjpeg-turbo's simple interface understands."""
+    if data[:3].tobytes() != _JPEG:
+        return None
+    try:
+        height, width, colours, _ = simplejpeg.decode_jpeg_header(data, strict=False)
+    except (ValueError, KeyError):  # KeyError: an unusual subsampling
+        return None
+    return height, width, colours
+
+
 def _check_size(height: int, width: int) -> None:
     if height * width > MAX_PIXELS:
-        raise ValueError(f"the header announces {height} x {width} pixels; at most {MAX_PIXELS} are decoded")
+        raise ValueError(f"the header announces {height} x {width} pixels, more than the {MAX_PIXELS} that are decoded")
 
 
 def _open(data: Array) -> Image.Image:
@@ -92,6 +105,8 @@ def _open(data: Array) -> Image.Image:
         with warnings.catch_warnings():  # Pillow's own limit is a warning, and is replaced by ours
             warnings.simplefilter("ignore")
             return Image.open(io.BytesIO(data.tobytes()))
+    except Image.DecompressionBombError as error:
+        raise ValueError(f"the header announces more than the {MAX_PIXELS} pixels that are decoded") from error
     except UnidentifiedImageError as error:
         raise ValueError("the bytes are no image of a known format") from error
     except Exception as error:  # whatever a plug-in of Pillow stumbles on in a damaged file
@@ -131,6 +146,8 @@ def _pillow(data: Array, output_type: DALIImageType, adjust: bool) -> Array:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            if output_type == GRAY:
+                opened.draft("L", opened.size)  # of a JPEG the luma channel that is stored
             opened.load()
             mode = _plain_mode(opened)
             if mode != "I":

@@ -90,7 +90,8 @@ def weight(kind: int, x: float) -> float:
         y = math.pi * x
         return 3 * math.sin(y) * math.sin(y / 3) / (y * y) if x < 3 else 0.0
     if kind == _GAUSSIAN:
-        return math.exp(-4 * x * x)
+        # where its table ends, DALI's bell does not drop to 0 at once: it goes down over one entry of 64
+        return math.exp(-4 * x * x) if x <= 1 else max(0.0, math.exp(-4) * (33 - 32 * x))
     return max(0.0, 1 - x)
 
 
@@ -112,7 +113,7 @@ def taps(axis: Axis) -> tuple[Array, Array, Array]:
             weights[at, 0] = 1
             continue
         left = math.ceil(centre - radius - 0.5)
-        right = math.ceil(centre + radius - 0.5) - 1
+        right = left + math.ceil(2 * radius) - 1
         total = 0.0
         for pixel in range(left, right + 1):
             total += weight(axis.filter, (pixel + 0.5 - centre) / stretch)

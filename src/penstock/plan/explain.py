@@ -64,13 +64,7 @@ def _reading(node: Node, readers: Mapping[int, Sequence[Reader]], local: frozens
 
 
 def _bytes(values: Sequence[Value]) -> int:
-    total = 0
-    for value in values:
-        size = value.spec.dtype.itemsize
-        for extent in value.spec.sizes:
-            size *= extent
-        total += size
-    return total
+    return sum(value.spec.nbytes for value in values)
 
 
 def _output(plan: Plan, value: Value) -> str:

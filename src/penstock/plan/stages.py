@@ -10,6 +10,9 @@ from penstock.graph.node import Graph, Node, Value
 from penstock.graph.operator import BatchKernel, ColumnKernel, LazyKernel, Reader, SampleKernel
 from penstock.plan.rows import RowOperator
 
+_LARGE = 1 << 14
+"""Bytes of a dense sample from which a pass over it costs more than a call; smaller ones are better off in batches."""
+
 
 @dataclass(frozen=True)
 class ReadStage:
@@ -100,6 +103,8 @@ def _lazy(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value]) -> d
             continue
         giver, taker = value.node.operator, node.operator
         if node.sources.count(value) > 1 or not isinstance(giver, LazyKernel) or not isinstance(taker, SampleKernel):
+            continue
+        if not _by_sample(node) and value.spec.nbytes < _LARGE:
             continue
         if giver.gives is not None and giver.gives is taker.takes and len(value.node.specs) == 1:
             found[value] = node

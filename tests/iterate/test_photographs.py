@@ -1,0 +1,309 @@
+"""Photographs from folder to sharded batch: the same on any machine, and exact about what is wrong."""
+
+import io
+import json
+import resource
+import sys
+import threading
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from PIL import Image
+
+from penstock import Pipeline, data_iterator, fn, types
+from penstock.errors import DefinitionError, SampleError
+from penstock.ops.image_codec import MAX_PIXELS, decode
+from penstock.testing import check_iterator
+from penstock.testing.iterators import same_batches
+
+SAMPLE = Path(__file__).parents[3] / "shared" / "data" / "imagenet400"
+MEAN, STD = [123.675, 116.28, 103.53], [58.395, 57.12, 57.375]
+
+
+def photograph(number, size, kind="JPEG", **options):
+    """An encoded image with something to see in it."""
+    rng = np.random.default_rng(number)
+    small = Image.fromarray(rng.integers(0, 256, (6, 8, 3), np.uint8))
+    file = io.BytesIO()
+    small.resize(size, Image.Resampling.BICUBIC).save(file, kind, **options)
+    return file.getvalue()
+
+
+@pytest.fixture(scope="session")
+def generated(tmp_path_factory):
+    """Two classes of small images of many sizes, most of them JPEGs."""
+    root = tmp_path_factory.mktemp("photographs")
+    for number in range(37):
+        folder = root / f"class{number % 2}"
+        folder.mkdir(exist_ok=True)
+        kind = {5: "PNG", 11: "WEBP", 17: "BMP", 23: "TIFF"}.get(number, "JPEG")
+        options = {"progressive": True} if number % 3 == 0 and kind == "JPEG" else {}
+        size = 70 + 13 * number % 90, 60 + 29 * number % 80
+        (folder / f"{number:02}.{kind.lower()}").write_bytes(photograph(number, size, kind, **options))
+    return root
+
+
+@pytest.fixture(scope="session")
+def imagenet(tmp_path_factory):
+    """The sample of ImageNet, a folder per class."""
+    if not SAMPLE.is_dir():
+        pytest.skip("the ImageNet sample is not there")
+    root = tmp_path_factory.mktemp("imagenet")
+    for path in sorted(SAMPLE.glob("*.JPEG"))[:400:5]:
+        folder = root / path.name.partition("_")[0]
+        folder.mkdir(exist_ok=True)
+        (folder / path.name).symlink_to(path)
+    return root
+
+
+def training(root, size):
+    def definition():
+        jpegs, labels = fn.readers.file(file_root=root, random_shuffle=True, name="r")
+        images = fn.decoders.image_random_crop(jpegs, device="mixed", output_type=types.RGB)
+        images = fn.resize(images, size=[size, size])
+        images = fn.crop_mirror_normalize(images, mean=MEAN, std=STD, mirror=fn.random.coin_flip())
+        return images, labels.gpu()
+
+    return definition
+
+
+def sharding(count):
+    mesh = Mesh(np.array(jax.devices()[:count]), ("batch",), axis_types=(AxisType.Auto,))
+    return NamedSharding(mesh, PartitionSpec("batch"))
+
+
+@pytest.mark.parametrize("placement", ["host", "device"])
+@pytest.mark.parametrize("data", ["generated", "imagenet"])
+def test_training_batches_are_the_same_on_any_topology(data, placement, request):
+    root = request.getfixturevalue(data)
+    definition = training(root, 32 if data == "generated" else 224)
+
+    def make(devices=1, threads=1):
+        factory = data_iterator(definition, ["image", "label"], reader_name="r", sharding=sharding(devices))
+        return factory(batch_size=16, seed=11, num_threads=threads, placement=placement)
+
+    def epoch(iterator):
+        return [{name: np.asarray(array) for name, array in batch.items()} for batch in iterator]
+
+    expected = check_iterator(make) if data == "generated" else [epoch(make())]
+    for devices, threads in ((2, 4), (4, 1), (8, 4)):
+        assert same_batches(epoch(make(devices, threads)), expected[0]), (devices, threads)
+    for step in range(1, len(expected[0])):
+        other = make(8, 4)
+        other.restore({**json.loads(json.dumps(make().state())), "row": 16 * step})
+        assert same_batches(epoch(other), expected[0][step:]), step
+
+
+def test_host_and_device_agree_within_rounding(generated):
+    def batches(placement):
+        factory = data_iterator(training(generated, 32), ["image", "label"], reader_name="r")
+        return [dict(batch) for batch in factory(batch_size=16, seed=3, placement=placement)]
+
+    for one, other in zip(batches("host"), batches("device"), strict=True):
+        np.testing.assert_allclose(one["image"], other["image"], rtol=0, atol=4 * 4.5 * np.finfo(np.float32).eps)
+        assert np.array_equal(one["label"], other["label"])
+
+
+def run(files, build, **options):
+    """The outputs of one batch of encoded files."""
+    from penstock.ops.loader import load
+    from penstock.testing import ListSource
+
+    pipeline = Pipeline(len(files), 2, seed=1, **options)
+    with pipeline:
+        (data,) = load(ListSource([[np.frombuffer(file, np.uint8) for file in files]]), {})
+        pipeline.set_outputs(build(data))
+    try:
+        return pipeline.run()[0]
+    finally:
+        pipeline.close()
+
+
+GOOD = photograph(0, (60, 50))
+HUGE = bytearray(GOOD)
+HUGE[(at := HUGE.index(b"\xff\xc0")) + 5 : at + 9] = b"\xff\xff\xff\xff"  # a header of 65535 x 65535 pixels
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (GOOD[: len(GOOD) // 2], "truncated"),
+        (GOOD[:20], ""),
+        (b"", "empty"),
+        (b"this is no image at all", "no image of a known format"),
+        (photograph(1, (30, 20), "PNG")[:80], "damaged"),
+        (bytes(HUGE), f"more than the {MAX_PIXELS}"),
+        (b"\xff\xd8\xff" + b"\0" * 50, ""),
+        (b"\x89PNG\r\n\x1a\n" + GOOD, ""),
+    ],
+    ids=["truncated", "header only", "empty", "text", "truncated PNG", "huge", "zeros", "mislabelled"],
+)
+@pytest.mark.parametrize("place", [0, 2])
+def test_bad_files_are_named(bad, words, place):
+    files = [GOOD] * 4
+    files[place] = bad
+    with pytest.raises(SampleError) as caught:
+        run(files, lambda data: fn.resize(fn.decoders.image(data), size=9))
+    assert f"sample {place}" in str(caught.value)
+    assert words.lower() in str(caught.value).lower()
+    assert "test_photographs.py" in str(caught.value)
+
+
+def test_an_image_of_another_kind_under_a_wrong_name_is_decoded(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "in fact a PNG.jpg").write_bytes(photograph(1, (30, 20), "PNG"))
+    pipeline = Pipeline(1)
+    with pipeline:
+        pipeline.set_outputs(fn.decoders.image(fn.readers.file(file_root=tmp_path)[0]))
+    assert pipeline.run()[0][0].shape == (20, 30, 3)
+    pipeline.close()
+
+
+def test_a_crop_larger_than_one_image_names_it():
+    files = [GOOD, photograph(2, (20, 20))]
+    with pytest.raises(SampleError, match=r"sample 1 .*the crop of 50 pixels along H leaves the image, which has 20"):
+        run(files, lambda data: fn.crop(fn.decoders.image(data), crop=(50, 30)))
+    with pytest.raises(SampleError, match="sample 1"):
+        run(files, lambda data: fn.decoders.image_crop(data, crop=(50, 30)))
+    with pytest.raises(SampleError, match="sample 1"):
+        run(
+            files, lambda data: fn.crop_mirror_normalize(fn.resize(fn.decoders.image(data), resize_y=20), crop=(20, 22))
+        )
+
+
+MISUSE = {
+    "size twice": (lambda x: fn.resize(x, size=9, resize_x=3), "the size is given twice"),
+    "size nowhere": (lambda x: fn.resize(x), "the size is given nowhere"),
+    "shorter and longer": (lambda x: fn.resize(x, resize_shorter=9, resize_longer=3), "the size is given twice"),
+    "three sizes": (lambda x: fn.resize(x, size=[9, 9, 9]), "a number for each axis"),
+    "no such mode": (lambda x: fn.resize(x, size=9, mode="not_smallr"), "did you mean 'not_smaller'"),
+    "no such filter": (lambda x: fn.resize(x, size=9, interp_type=17), "types.INTERP_CUBIC"),
+    "mode for shorter": (lambda x: fn.resize(x, resize_shorter=9, mode="stretch"), "leaves mode no choice"),
+    "half a part": (lambda x: fn.resize(x, size=9, roi_start=[1, 1]), "given together"),
+    "depth of an image": (lambda x: fn.resize(x, resize_z=9), "layout 'HWC'"),
+    "dtype": (lambda x: fn.resize(x, size=9, dtype=types.INT16), "input's dtype, or FLOAT"),
+    "bytes resized": (lambda x: fn.resize(x[:, 0, 0], size=9), "decode first"),
+    "wide": (lambda x: fn.resize(fn.cast(x, dtype=types.INT64), size=9), "fn.cast"),
+    "crop twice": (lambda x: fn.crop(x, crop=(3, 3), crop_h=3), "given twice"),
+    "crop half": (lambda x: fn.crop(x, crop_h=3), "given together"),
+    "no area": (lambda x: fn.random_resized_crop(x, size=9, random_area=[0, 1]), "random_area"),
+    "no ratio": (lambda x: fn.random_resized_crop(x, size=9, random_aspect_ratio=[2, 1]), "random_aspect_ratio"),
+    "no size": (lambda x: fn.random_resized_crop(x), "missing a required keyword-only argument: 'size'"),
+    "negative size": (lambda x: fn.random_resized_crop(x, size=[-3, 3]), "(height, width)"),
+    "perm": (lambda x: fn.transpose(x, perm=[0, 0, 1]), "each axis once"),
+    "axes": (lambda x: fn.pad(x, axes=[3]), "axes names axes once"),
+    "axis name": (lambda x: fn.slice(x, start=[1], axis_names="F"), "no axis F"),
+    "start twice": (lambda x: fn.slice(x, start=[1, 1], rel_start=[0, 0]), "given twice"),
+    "no bound": (lambda x: fn.slice(x), "where to begin or end"),
+    "bounds": (lambda x: fn.slice(x, start=[1, 1, 1]), "a number per axis"),
+    "alignment": (lambda x: fn.pad(x, align=0), "at least 1"),
+    "mean": (lambda x: fn.normalize(x, mean=[1.0, 2.0]), "has all axes of a sample"),
+    "decoder dtype": (lambda x: fn.decoders.image(x[:, 0, 0], dtype=types.FLOAT64), "does not give this dtype"),
+    "decode an image": (lambda x: fn.decoders.image(x), "decodes the bytes of a file"),
+    "deviation": (lambda x: fn.random.normal(stddev=-1), "not negative"),
+}
+
+
+@pytest.mark.parametrize("name", MISUSE)
+def test_misuse_is_found_while_tracing(name):
+    build, words = MISUSE[name]
+    pipeline = Pipeline(1)
+    with pipeline:
+        images = fn.readers.arrays(np.zeros((2, 8, 8, 3), np.uint8), layout="HWC")
+        with pytest.raises((DefinitionError, TypeError)) as caught:
+            build(images)
+    assert words in str(caught.value)
+    assert "test_photographs.py" in str(caught.value)
+
+
+def test_ragged_outputs_name_the_operator_that_helps(generated):
+    def definition():
+        return fn.decoders.image_random_crop(fn.readers.file(file_root=generated, name="r")[0])
+
+    with pytest.raises(SampleError, match=r"fn\.resize\(\.\.\., size=\(height, width\)\)"):
+        list(data_iterator(definition, ["x"], reader_name="r")(batch_size=37))
+
+
+def test_padding_to_the_batch_is_for_one_batch_at_a_time():
+    files = [photograph(n, (20 + n, 30)) for n in range(4)]
+    for threads in (True, False):
+        batch = run(files, lambda data: fn.pad(fn.decoders.image(data), fill_value=7), exec_async=threads)
+        assert [sample.shape for sample in batch] == [(30, 23, 3)] * 4
+
+
+def mutated(original, rng):
+    """One of three kinds of damage: flipped bytes, a cut, or an edit of the header."""
+    data = bytearray(original)
+    kind = rng.integers(3)
+    if kind == 0:
+        for place in rng.integers(0, len(data), rng.integers(1, 20)):
+            data[place] ^= 1 << rng.integers(8)
+    elif kind == 1:
+        del data[rng.integers(0, len(data)) :]
+    else:
+        for place in rng.integers(0, min(len(data), 700), rng.integers(1, 6)):
+            data[place] = rng.integers(256)
+    return np.frombuffer(bytes(data), np.uint8)
+
+
+@pytest.mark.filterwarnings("error")
+def test_2000_damaged_files_are_refused_or_decoded(generated):
+    """Never a crash, a hang, or memory beyond what the pixel limit allows."""
+    files = [path.read_bytes() for path in sorted(generated.glob("*/*")) if path.suffix in (".jpeg", ".png")]
+    if SAMPLE.is_dir():
+        files += [path.read_bytes() for path in sorted(SAMPLE.glob("*.JPEG"))[::40]]
+        files += [_as_png(path) for path in sorted(SAMPLE.glob("*.JPEG"))[::200]]
+    rng = np.random.default_rng(5)
+    refused = decoded = 0
+    for number in range(2000):
+        data = mutated(files[number % len(files)], rng)
+        try:
+            pixels = decode(data, types.RGB, True, False, None, None)
+        except ValueError as error:
+            refused += bool(str(error))
+        else:
+            assert pixels.dtype in (np.uint8, np.uint16)
+            assert pixels.shape[2] == 3
+            decoded += 1
+    assert refused + decoded == 2000
+    assert min(refused, decoded) > 200
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    assert peak < 8 << 30
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("penstock")]
+
+
+def _as_png(path):
+    file = io.BytesIO()
+    Image.open(path).convert("RGB").resize((200, 150)).save(file, "PNG")
+    return file.getvalue()
+
+
+@pytest.mark.filterwarnings("error")
+def test_damaged_files_in_a_pipeline_are_named(generated, tmp_path):
+    """Through all stages: the error names the file, and restoring behind it goes on."""
+    paths = sorted(generated.glob("*/*.jpeg"))
+    rng = np.random.default_rng(9)
+    (tmp_path / "c").mkdir()
+    damaged = set()
+    for number, path in enumerate(paths):
+        data = path.read_bytes()
+        if number % 7 == 3:
+            data = data[: rng.integers(0, len(data) // 2)]
+            damaged.add(path.name)
+        (tmp_path / "c" / path.name).write_bytes(data)
+    iterator = data_iterator(training(tmp_path, 16), ["x", "y"], reader_name="r", prepare_first_batch=False)(
+        batch_size=1, seed=1, num_threads=2
+    )
+    found, good = set(), 0
+    for row in range(len(paths)):
+        iterator.restore({**iterator.state(), "row": row})
+        try:
+            next(iterator)
+            good += 1
+        except SampleError as error:
+            found |= {name for name in damaged if name in str(error)}
+    assert found == damaged
+    assert good == len(paths) - len(damaged)

@@ -1,0 +1,41 @@
+"""Operators that need the whole batch: one piece of work, batch by batch, and no sharing of a batch."""
+
+import numpy as np
+import pytest
+
+from penstock import Pipeline, fn
+from penstock.data.schedule import Step
+from penstock.errors import UsageError
+from penstock.ops.loader import load
+from penstock.testing import ListSource
+
+LISTS = [np.arange(1 + number % 5, dtype=np.int32) for number in range(24)]
+
+
+def padded(threads, rows=4):
+    pipeline = Pipeline(rows, threads, seed=1)
+    with pipeline:
+        (numbers,) = load(ListSource([LISTS]), {})
+        pipeline.set_outputs(fn.pad(numbers, fill_value=-1))
+    return pipeline
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_each_batch_is_padded_to_its_own_largest(threads):
+    pipeline = padded(threads)
+    for start in range(0, 24, 4):
+        largest = max(len(numbers) for numbers in LISTS[start : start + 4])
+        batch = list(pipeline.run()[0])
+        assert [len(sample) for sample in batch] == [largest] * 4
+        for sample, numbers in zip(batch, LISTS[start : start + 4], strict=True):
+            assert sample.tolist() == numbers.tolist() + [-1] * (largest - len(numbers))
+    pipeline.close()
+
+
+def test_a_part_of_a_batch_cannot_pass():
+    pipeline = padded(2)
+    feed = pipeline._start().run._feed
+    feed._lanes = lambda rows: np.arange(rows // 2)
+    with pytest.raises(UsageError, match="all samples of a batch"):
+        feed.take(Step(0, 0, (0,), 4))
+    pipeline.close()
