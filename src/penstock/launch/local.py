@@ -11,7 +11,6 @@ The contract:
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import socket
@@ -19,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -114,13 +113,12 @@ class _Process:
     def __init__(self, number: int, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self.number = number
         self.running = subprocess.Popen(
-            command,
+            [*_bound_to_parent(), *command],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            preexec_fn=_die_with_parent(),  # noqa: PLW1509  # no thread of ours runs before all processes do
         )
         assert self.running.stdout is not None
         assert self.running.stderr is not None
@@ -214,13 +212,22 @@ def _free_port() -> int:
         return probe.getsockname()[1]
 
 
-def _die_with_parent() -> Callable[[], None] | None:
-    """On Linux, what a new process calls so that it is killed when this one dies, however that happens."""
-    if sys.platform != "linux":
-        return None
-    prctl = ctypes.CDLL(None).prctl  # looked up before the fork
-    set_death_signal = 1
-    return lambda: prctl(set_death_signal, int(signal.SIGKILL))
+_PR_SET_PDEATHSIG = 1
+_BIND = f"""
+import ctypes, os, sys
+ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, {int(signal.SIGKILL)})
+if os.getppid() != int(sys.argv[1]):
+    sys.exit("penstock launch is gone")
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+
+def _bound_to_parent() -> list[str]:
+    """On Linux, what goes before a command so that it is killed when this process dies, however that happens.
+
+    A program of its own, because code between fork and exec is not safe where JAX runs in this process.
+    """
+    return [sys.executable, "-I", "-S", "-c", _BIND, str(os.getpid())] if sys.platform == "linux" else []
 
 
 def _gpu_shares(processes: int, environment: Mapping[str, str]) -> list[str]:

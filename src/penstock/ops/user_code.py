@@ -60,7 +60,9 @@ def _same(mine: Any, theirs: Any) -> bool:
     if isinstance(mine, np.ndarray):
         return bool(np.array_equal(cast(Any, mine), theirs))
     if type(mine) is functools.partial:
-        return all(_same(getattr(cast(Any, mine), part), getattr(theirs, part)) for part in ("func", "args", "keywords"))
+        return all(
+            _same(getattr(cast(Any, mine), part), getattr(theirs, part)) for part in ("func", "args", "keywords")
+        )
     if isinstance(mine, tuple | list):
         pair = cast(list[Any], mine), cast(list[Any], theirs)
         return len(pair[0]) == len(pair[1]) and all(map(_same, *pair))
