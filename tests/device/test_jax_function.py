@@ -190,6 +190,16 @@ def test_nothing_flows_back_to_the_host():
     assert "fn.python_function(made + 1" in str(caught.value.where)
 
 
+def test_what_the_device_cannot_do_with_its_output_is_refused_at_the_line():
+    pipeline = Pipeline(batch_size=2)
+    with pipeline:
+        made = jax_function(lambda x: x)(fn.readers.arrays(NUMBERS))
+        pipeline.set_outputs(fn.cast(made, dtype=np.int64))
+    with pytest.raises(DefinitionError, match="cannot be on the device") as caught:
+        pipeline.build()
+    assert "fn.cast(made, dtype=np.int64)" in str(caught.value.where)
+
+
 def test_ragged_samples_are_refused_at_the_line(digits):
     images = [np.zeros((3 + n, 4, 1), np.uint8) for n in range(4)]
     make = data_iterator(lambda: jax_function(lambda x: x / 2)(ragged(images)), ["x"])

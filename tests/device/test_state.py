@@ -87,6 +87,19 @@ def test_it_is_part_of_the_checkpoint(done, prepare):
         assert rest
 
 
+def test_a_definition_per_shard_may_make_its_state_anew():
+    sharding = NamedSharding(Mesh(DEVICES, ("batch",)), P("batch"))
+
+    @data_iterator(output_map=["x"], sharding=sharding)
+    def definition(shard_id, num_shards):
+        x = fn.readers.arrays(NUMBERS, shard_id=shard_id, num_shards=num_shards)
+        return fn.jax_function(lambda state, x: (state + x.sum(axis=0), x + state[None]), state=np.zeros(3))(x)
+
+    iterator = definition(batch_size=8)
+    next(iterator)
+    np.testing.assert_allclose(next(iterator)["x"], NUMBERS[8:16] + NUMBERS[:8].sum(axis=0), atol=1e-5)
+
+
 def test_random_access_is_refused_and_says_why():
     iterator = make()(batch_size=8, seed=2)
     next(iterator)

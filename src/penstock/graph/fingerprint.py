@@ -27,12 +27,6 @@ def fingerprint(graph: Graph) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def dataset_fingerprint(graph: Graph) -> str:
-    """The fingerprints of the sources that the graph reads."""
-    readers = (node.operator for node in graph.readers)
-    return "+".join(reader.source.fingerprint() for reader in readers if isinstance(reader, Reader))
-
-
 def _describe(node: Node, numbers: Mapping[Node, int]) -> str:
     skipped = {"source", "shard_id"} if isinstance(node.operator, Reader) else set[str]()
     if isinstance(node.operator, Reader) and not node.operator.contiguous:

@@ -160,7 +160,13 @@ def _same_work(mine: Node, theirs: Node) -> bool:
 
 
 def _equal(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
-    return mine.keys() == theirs.keys() and all(
-        np.array_equal(cast(Any, value), theirs[name]) if isinstance(value, np.ndarray) else value == theirs[name]
-        for name, value in mine.items()
-    )
+    return mine.keys() == theirs.keys() and all(_same(value, theirs[name]) for name, value in mine.items())
+
+
+def _same(mine: Any, theirs: Any) -> bool:
+    if isinstance(mine, np.ndarray):
+        return np.array_equal(cast(Any, mine), theirs)
+    if isinstance(mine, tuple) and isinstance(theirs, tuple):
+        pair = cast(tuple[Any, ...], mine), cast(tuple[Any, ...], theirs)
+        return len(pair[0]) == len(pair[1]) and all(map(_same, *pair))
+    return mine == theirs
