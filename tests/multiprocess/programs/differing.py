@@ -1,11 +1,9 @@
-"""Two processes that do not agree, in the way that the argument says; each prints the error that it gets."""
-
-import sys
+"""Two processes that do not agree, in four ways; each prints the errors that it gets."""
 
 import penstock.launch
 
 
-def main(how):
+def main():
     penstock.launch.initialize()
     import jax
     import numpy as np
@@ -17,18 +15,20 @@ def main(how):
     process = jax.process_index()
     sharding = NamedSharding(Mesh(jax.devices(), ("batch",)), PartitionSpec("batch"))
 
-    def definition(shard_id, num_shards):
-        x = np.zeros((9, 2 + process if how == "shape" else 2), np.float32)
-        node = fn.readers.arrays(x, name="r")
-        if how == "whole":
-            return fn.normalize(node, batch=True)
-        return node * 2.0 if how == "definition" and process else node
+    for how in ("definition", "batch", "shape", "whole"):
 
-    try:
-        data_iterator(definition, ["x"], sharding=sharding)(batch_size=4 + 2 * (how == "batch") * process)
-    except PenstockError as error:
-        print("refused:", str(error).splitlines()[0])
+        def definition(shard_id, num_shards, how=how):
+            x = np.zeros((9, 2 + process if how == "shape" else 2), np.float32)
+            node = fn.readers.arrays(x, name="r")
+            if how == "whole":
+                return fn.normalize(node, batch=True)
+            return node * 2.0 if how == "definition" and process else node
+
+        try:
+            data_iterator(definition, ["x"], sharding=sharding)(batch_size=4 + 2 * (how == "batch") * process)
+        except PenstockError as error:
+            print(f"{how}:", str(error).splitlines()[0])
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()
