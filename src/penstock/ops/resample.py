@@ -126,7 +126,86 @@ def taps(axis: Axis) -> tuple[Array, Array, Array]:
 
 
 @Compiled
-def resample(  # noqa: C901  # one loop nest: a call per row would cost more than the row
+def blend_rows(pixels: Array, first: int, count: int, weights: Array, left: int, out: Array) -> None:
+    """One row of the result, not yet resampled in width: the weighed sum of `count` rows of pixels.
+
+    Few rows, the usual case, are summed in one pass: that is faster than to add them one after the other.
+
+    Args:
+        pixels: (rows, values).
+        first: the first row that has a weight.
+        count: how many rows have one.
+        weights: float32, as many or more.
+        left: the first value of a row that is needed.
+        out: float32 (values that are needed,).
+    """
+    size = out.shape[0]
+    right = left + size
+    row = pixels[first, left:right]
+    a = weights[0]
+    if count == 1:
+        for i in range(size):
+            out[i] = np.float32(row[i]) * a
+        return
+    row_b, b = pixels[first + 1, left:right], weights[1]
+    if count == 2:
+        for i in range(size):
+            out[i] = np.float32(row[i]) * a + np.float32(row_b[i]) * b
+        return
+    row_c, c = pixels[first + 2, left:right], weights[2]
+    for i in range(size):
+        out[i] = np.float32(row[i]) * a + np.float32(row_b[i]) * b + np.float32(row_c[i]) * c
+    for k in range(3, count):
+        row = pixels[first + k, left:right]
+        a = weights[k]
+        for i in range(size):
+            out[i] += np.float32(row[i]) * a
+
+
+@Compiled
+def blend_columns(row: Array, channels: int, first: Array, count: Array, weights: Array, out: Array) -> None:
+    """A row resampled in width.
+
+    The first taps of three channels, the usual case, are written out: a loop over them costs more than they do.
+
+    Args:
+        row: float32, the channels of a pixel side by side; three pixels longer than what has a weight, and zero there.
+        channels: how many there are.
+        first: per pixel of the result the first value that has a weight.
+        count: how many pixels have one.
+        weights: float32 (pixels of the result, taps), zero from `count` on.
+        out: float32, as `row`.
+    """
+    if channels == 3 and count.max() <= 2:
+        for x in range(first.shape[0]):
+            i, a, b = first[x], weights[x, 0], weights[x, 1]
+            out[3 * x] = row[i] * a + row[i + 3] * b
+            out[3 * x + 1] = row[i + 1] * a + row[i + 4] * b
+            out[3 * x + 2] = row[i + 2] * a + row[i + 5] * b
+    elif channels == 3 and weights.shape[1] >= 4:
+        for x in range(first.shape[0]):
+            i, a, b, c, d = first[x], weights[x, 0], weights[x, 1], weights[x, 2], weights[x, 3]
+            red = row[i] * a + row[i + 3] * b + row[i + 6] * c + row[i + 9] * d
+            green = row[i + 1] * a + row[i + 4] * b + row[i + 7] * c + row[i + 10] * d
+            blue = row[i + 2] * a + row[i + 5] * b + row[i + 8] * c + row[i + 11] * d
+            for k in range(4, count[x]):
+                i = first[x] + 3 * k
+                red += row[i] * weights[x, k]
+                green += row[i + 1] * weights[x, k]
+                blue += row[i + 2] * weights[x, k]
+            out[3 * x], out[3 * x + 1], out[3 * x + 2] = red, green, blue
+    else:
+        for x in range(first.shape[0]):
+            for channel in range(channels):
+                i = first[x] + channel
+                total = np.float32(0)
+                for k in range(count[x]):
+                    total += row[i + k * channels] * weights[x, k]
+                out[x * channels + channel] = total
+
+
+@Compiled
+def resample(
     pixels: Array,
     channels: int,
     rows: Axis,
@@ -152,45 +231,18 @@ def resample(  # noqa: C901  # one loop nest: a call per row would cost more tha
     """
     first_y, count_y, weight_y = taps(rows)
     first_x, count_x, weight_x = taps(columns)
-    left = first_x.min()
-    wide = ((first_x + count_x).max() - left) * channels
-    width = columns.length
-    mixed = np.empty(wide, np.float32)
-    line = np.empty(width * channels, np.float32)
+    left = first_x.min() * channels
+    needed = (first_x + count_x).max() * channels - left
+    first_x = first_x * channels - left
+    row = np.zeros(needed + 3 * channels, np.float32)
+    line = np.empty(columns.length * channels, np.float32)
     for y in range(rows.length):
-        source = pixels[first_y[y], left * channels : left * channels + wide]
-        tap = weight_y[y, 0]
-        for i in range(wide):
-            mixed[i] = np.float32(source[i]) * tap
-        for k in range(1, count_y[y]):
-            source = pixels[first_y[y] + k, left * channels : left * channels + wide]
-            tap = weight_y[y, k]
-            for i in range(wide):
-                mixed[i] += np.float32(source[i]) * tap
-        if channels == 3:
-            for x in range(width):
-                at = (first_x[x] - left) * 3
-                red = green = blue = np.float32(0)
-                for k in range(count_x[x]):
-                    tap = weight_x[x, k]
-                    red += mixed[at] * tap
-                    green += mixed[at + 1] * tap
-                    blue += mixed[at + 2] * tap
-                    at += 3
-                line[3 * x] = red
-                line[3 * x + 1] = green
-                line[3 * x + 2] = blue
-        else:
-            for x in range(width):
-                for c in range(channels):
-                    at = (first_x[x] - left) * channels + c
-                    total = np.float32(0)
-                    for k in range(count_x[x]):
-                        total += mixed[at + k * channels] * weight_x[x, k]
-                    line[x * channels + c] = total
+        blend_rows(pixels, first_y[y], count_y[y], weight_y[y], left, row[:needed])
+        blend_columns(row, channels, first_x, count_x, weight_x, line)
         if quantize:
-            for i in range(width * channels):
-                line[i] = np.float32(np.uint8(min(max(line[i] + np.float32(0.5), np.float32(0)), np.float32(255))))
+            for i in range(line.shape[0]):
+                line[i] = np.float32(np.int32(min(max(line[i] + np.float32(0.5), np.float32(0)), np.float32(255))))
         for c in range(channels):
-            for x in range(width):
-                out[y, x, c] = (line[x * channels + c] - mean[c]) * factor[c] + shift
+            mean_c, factor_c = mean[c], factor[c]
+            for x in range(columns.length):
+                out[y, x, c] = (line[x * channels + c] - mean_c) * factor_c + shift

@@ -145,17 +145,17 @@ class Sizing:
     def _wanted(self, arguments: Mapping[str, Any]) -> list[float]:
         """The extents that were asked for; 0 for those that were not."""
         if "resize_side" in arguments:
-            return [_number(arguments["resize_side"])] * len(self.axes)
+            return _numbers(arguments["resize_side"]) * len(self.axes)
         if "size" in arguments:
-            given = np.ravel(np.asarray(arguments["size"], np.float64)).tolist()
+            given = _numbers(arguments["size"])
             return given * len(self.axes) if len(given) == 1 else given
-        return [_number(arguments.get(_ONE_BY_ONE[axis], 0.0)) for axis in self.axes]
+        return [_numbers(arguments.get(_ONE_BY_ONE[axis], 0.0))[0] for axis in self.axes]
 
     def _parts(self, extents: Sequence[int], arguments: Mapping[str, Any]) -> list[tuple[float, float]]:
         """The part of each axis that is resized."""
         if "roi_start" not in arguments:
             return [(0.0, float(extent)) for extent in extents]
-        start, end = (np.ravel(np.asarray(arguments[n], np.float64)).tolist() for n in ("roi_start", "roi_end"))
+        start, end = _numbers(arguments["roi_start"]), _numbers(arguments["roi_end"])
         parts = [
             (low * extent, high * extent) if self.relative else (low, high)
             for low, high, extent in zip(start, end, extents, strict=True)
@@ -180,8 +180,11 @@ class Sizing:
         return [math.copysign(min(abs(size), limit), size) for size, limit in zip(result, limits, strict=True)]
 
 
-def _number(value: Any) -> float:
-    return float(np.ravel(value)[0])
+def _numbers(value: Any) -> list[float]:
+    """What a user or a node gives for some numbers; constants cost no trip through NumPy."""
+    if isinstance(value, int | float):
+        return [float(value)]
+    return [*map(float, cast(Any, value))] if isinstance(value, list | tuple) else np.ravel(value).tolist()
 
 
 def _rounded(size: float) -> int:
