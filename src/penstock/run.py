@@ -12,7 +12,8 @@ import numpy as np
 
 from penstock.data.schedule import Step
 from penstock.data.source import Array, Column
-from penstock.device.program import DeviceProgram
+from penstock.device.carried import Carried
+from penstock.device.program import DeviceProgram, State, stateful
 from penstock.graph.node import Node
 from penstock.host.feed import Feed
 from penstock.host.pool import Pool
@@ -58,6 +59,8 @@ class Run:
         self._meter = meter
         self._backlog = Backlog(layout.devices)
         self._device = DeviceProgram(plan, seed, layout) if plan.device else None
+        self._carried = Carried(plan, self._device.place) if self._device and stateful(plan) else None
+        self._after = after
         numbers = {value: number for number, value in enumerate(plan.results)}
         self._hosted = [(n, numbers[value]) for n, value in enumerate(plan.graph.outputs) if value in numbers]
         self._crossing = [numbers[value] for value in plan.crossing]
@@ -82,7 +85,7 @@ class Run:
         start = time.perf_counter()
         self._backlog.settle()
         settled = time.perf_counter()
-        outputs = self._made(columns)
+        outputs = self._made(step, columns)
         for number, result in self._hosted:
             outputs[number] = self._layout.put_output(number, _dense(columns[result]))
         if self._mask is not None:
@@ -109,7 +112,7 @@ class Run:
             SampleError: a sample of the batch is bad.
         """
         columns = self._take(step)
-        outputs: dict[int, Any] = dict(self._made(columns))
+        outputs: dict[int, Any] = dict(self._made(step, columns))
         outputs |= {number: columns[result] for number, result in self._hosted}
         return [outputs[number] for number in range(len(outputs))]
 
@@ -119,12 +122,33 @@ class Run:
         self._meter.add("wait for the host", seconds=time.perf_counter() - start, samples=step.rows)
         return columns
 
-    def _made(self, columns: Sequence[Column]) -> dict[int, jax.Array]:
+    def _made(self, step: Step, columns: Sequence[Column]) -> dict[int, jax.Array]:
         """The outputs that the device program makes, by number."""
         if self._device is None:
             return {}
+        before = self._carried.at(step) if self._carried else ()
         crossing = [self._layout.put_rows(_dense(columns[result])) for result in self._crossing]
-        return dict(zip(self._device.numbers, self._device(crossing), strict=True))
+        state, outputs = self._device(before, crossing)
+        if self._carried:
+            self._carried.passed(self._after(step), state)
+        return dict(zip(self._device.numbers, outputs, strict=True))
+
+    def carried(self, step: Step) -> State | None:
+        """The state that operators carry, as it is before the batch of `step`; None where none carries any.
+
+        Raises:
+            StateError: the batches before have not just been made.
+        """
+        return self._carried.at(step) if self._carried else None
+
+    def resume(self, step: Step, state: Sequence[Sequence[Any]] | None) -> None:
+        """Go to a step, with the state that operators carried there; None stands for the state at the beginning.
+
+        Raises:
+            StateError: the state belongs to other operators.
+        """
+        if self._carried:
+            self._carried.resume(step, state)
 
     def close(self) -> None:
         """End the threads and forget what was prepared. The run may be used again."""

@@ -208,6 +208,14 @@ CASES = {
         OperatorCase(lambda x: fn.normalize(x, batch=True), [[*FLOATS[:3], FLOATS[3, :2]]], mixes=True),
         OperatorCase(lambda x: fn.normalize(x, batch=True, axes=[0, 1], mean=100), [RAGGED], HWC, 4, mixes=True),
     ],
+    "jax_function": [
+        OperatorCase(lambda x: fn.jax_function(lambda a: a * 2 - 1)(x), [FLOATS]),
+        OperatorCase(lambda x: fn.jax_function(lambda a: a[:, ::-1, 1:3])(x), [IMAGES], HWC),
+        OperatorCase(
+            lambda x, y: fn.jax_function(lambda a, b: (b, a.sum(axis=1)), num_outputs=2)(x, y), [FLOATS, SMALL]
+        ),
+        OperatorCase(lambda x: fn.cast(fn.jax_function(lambda a: a + 1)(x), dtype=types.FLOAT), [INTEGERS]),
+    ],
     "one_hot": [
         OperatorCase(lambda x: fn.one_hot(x, num_classes=10), [LABELS[:, 0]]),
         OperatorCase(lambda x: fn.one_hot(x, num_classes=300, dtype=types.UINT8, on_value=7, off_value=1), [SMALL]),
@@ -237,6 +245,12 @@ CASES = {
             [[PHOTOGRAPHS[3], *FILES[1:]]],
         ),
     ],
+    "python_function": [
+        OperatorCase(lambda x: fn.python_function(x, function=lambda a: a[::-1] * 2), [IMAGES], HWC),
+        OperatorCase(lambda x: fn.python_function(x, function=lambda a: (a, a.max()), num_outputs=2), [FLOATS]),
+        OperatorCase(lambda x: fn.python_function(x, function=lambda a: a[a > 3], dtype=types.UINT8, ndim=1), [SMALL]),
+        OperatorCase(lambda x: fn.python_function(x, function=lambda a: a[:-1]), [FILES]),
+    ],
     "random.coin_flip": [
         OperatorCase(lambda: fn.random.coin_flip()),
         OperatorCase(lambda: fn.random.coin_flip(probability=0.2, shape=[3, 2], dtype=types.UINT8)),
@@ -249,6 +263,7 @@ CASES = {
         OperatorCase(lambda m, s: fn.random.normal(mean=m, stddev=s, shape=7), [PLACES, PLACES], ("", ""), 6),
         OperatorCase(lambda x: fn.random.normal(x, seed=3), [FLOATS], full_scale=6, ragged=False),
     ],
+    "random.keys": [OperatorCase(lambda: fn.random.keys()), OperatorCase(lambda: fn.random.keys(seed=3))],
     "random.uniform": [
         OperatorCase(lambda: fn.random.uniform()),
         OperatorCase(lambda: fn.random.uniform(range=[1, 2], shape=[3, 4]), full_scale=2),

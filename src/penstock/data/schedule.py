@@ -65,10 +65,13 @@ class Schedule:
         """The first step of the epoch that follows."""
         return self._at(step.epoch + 1, 0, step.totals)
 
+    def begun(self, step: Step) -> Step:
+        """The place of the next batch: a place as it is, or the first one of the next epoch where this one ended."""
+        return self.next_epoch(step) if self.ended(step) else step
+
     def after(self, step: Step) -> Step:
         """The step that follows, over the end of an epoch if need be."""
-        place = self.passed(step)
-        return self.next_epoch(place) if self.ended(place) else place
+        return self.begun(self.passed(step))
 
     @property
     def batches(self) -> int | None:

@@ -9,11 +9,14 @@ import jax
 import jax.numpy as jnp
 
 from penstock.data.words import words
-from penstock.errors import InternalError
+from penstock.errors import DefinitionError, InternalError, PenstockError
 from penstock.graph.node import Node, Value
-from penstock.graph.operator import BatchContext, BatchKernel
+from penstock.graph.operator import BatchContext, BatchKernel, DeviceContext, DeviceKernel
 from penstock.plan.plan import Plan
 from penstock.transfer.layout import Layout
+
+State = tuple[tuple[jax.Array, ...], ...]
+"""Per node that carries a state, its arrays. Every device holds them whole; no program overwrites them."""
 
 
 class DeviceProgram:
@@ -28,37 +31,64 @@ class DeviceProgram:
     def __init__(self, plan: Plan, seed: int, layout: Layout) -> None:
         self._plan = plan
         self._seed = seed
+        self._layout = layout
+        self._context = DeviceContext(layout.mesh, layout.axes, layout.all_devices)
+        self._stateful = stateful(plan)
         self.numbers = tuple(n for n, value in enumerate(plan.graph.outputs) if plan.on_device(value))
         self._run = layout.compile(self._compute, self.numbers)
 
-    def __call__(self, arrays: Sequence[jax.Array]) -> tuple[jax.Array, ...]:
+    def place(self, state: Sequence[Sequence[Any]]) -> State:
+        """A state, held by the host, as the program takes it."""
+        return tuple(tuple(map(self._layout.put_whole, arrays)) for arrays in state)
+
+    def __call__(self, state: State, arrays: Sequence[jax.Array]) -> tuple[State, tuple[jax.Array, ...]]:
         """Dispatch it on the crossing values. Called on the consumer's thread only; does not wait for the device."""
-        return self._run(*arrays)
+        return self._run(state, tuple(arrays))
 
-    def _compute(self, *arrays: Any) -> tuple[Any, ...]:
+    def _compute(self, state: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         values: dict[Value, Any] = dict(zip(self._plan.crossing, arrays, strict=True))
+        states = dict(zip(self._stateful, state, strict=True))
         rows = arrays[0].shape[0]
-        with jax.numpy_dtype_promotion("strict"):  # kernels state every conversion, so that NumPy and XLA agree
-            for node in self._plan.device:
-                self._compute_node(node, rows, values)
-        return tuple(values[self._plan.graph.outputs[number]] for number in self.numbers)
+        for node in self._plan.device:
+            with jax.named_scope(node.kind):
+                columns = self._compute_node(node, rows, values, states)
+            for value, column in zip(node.values, columns, strict=True):
+                if column.shape != (rows, *value.spec.sizes) or column.dtype != value.spec.dtype:
+                    raise _other_shape(value, column, rows)
+                values[value] = column
+        outputs = tuple(values[self._plan.graph.outputs[number]] for number in self.numbers)
+        return tuple(states.values()), outputs
 
-    def _compute_node(self, node: Node, rows: int, values: dict[Value, Any]) -> None:
-        kernel = node.operator
+    def _compute_node(self, node: Node, rows: int, values: dict[Value, Any], states: dict[Node, Any]) -> Sequence[Any]:
+        """The outputs of a node; its new state replaces the one in `states`."""
+        inputs = [values[value] for value in node.inputs]
+        arguments = {n: values[v] if isinstance(v, Value) else v for n, v in node.arguments.items()}
+        if isinstance(node.operator, DeviceKernel):
+            state, outputs = node.operator.trace(self._context, states.get(node, ()), *inputs, **arguments)
+            if node in states:
+                states[node] = state
+            return outputs
+        kernel, counters = node.operator, self._plan.counters
         assert isinstance(kernel, BatchKernel)
-        counters = self._plan.counters
         random = None
         if node.operator.words and counters is not None:
             random = words(jnp, *node.key(self._seed), values[counters], node.operator.words)
-        arguments = {n: values[v] if isinstance(v, Value) else v for n, v in node.arguments.items()}
-        context = BatchContext(jnp, rows, random)
-        with jax.named_scope(node.kind):
-            result = kernel.batch(context, *[values[value] for value in node.inputs], **arguments)
-        for value, column in zip(node.values, result if isinstance(result, tuple) else (result,), strict=True):
-            if column.shape != (rows, *value.spec.sizes) or column.dtype != value.spec.dtype:
-                raise InternalError(
-                    f"the batch kernel of {value} does not give what its spec rule says",
-                    given=f"{column.dtype}{list(column.shape[1:])}",
-                    expected=value.spec,
-                )
-            values[value] = column
+        with jax.numpy_dtype_promotion("strict"):  # kernels state every conversion, so that NumPy and XLA agree
+            result = kernel.batch(BatchContext(jnp, rows, random), *inputs, **arguments)
+        return result if isinstance(result, tuple) else (result,)
+
+
+def stateful(plan: Plan) -> tuple[Node, ...]:
+    """The nodes of a plan that carry a state from batch to batch."""
+    return tuple(node for node in plan.device if isinstance(node.operator, DeviceKernel) and node.operator.initial)
+
+
+def _other_shape(value: Value, column: Any, rows: int) -> PenstockError:
+    given = f"{column.dtype}{list(column.shape[1:])}, {column.shape[0]} rows"
+    if not isinstance(value.node.operator, DeviceKernel):
+        return InternalError(f"the kernel of {value} does not give what its spec rule says", given=given)
+    error = DefinitionError(
+        f"{value} has another shape for {rows} rows than it had when it was tried", given=given, expected=value.spec
+    )
+    error.where = value.node.where
+    return error

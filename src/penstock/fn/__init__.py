@@ -11,10 +11,12 @@ from penstock.ops.copy import copy as copy
 from penstock.ops.crop import crop as crop
 from penstock.ops.crop_mirror_normalize import crop_mirror_normalize as crop_mirror_normalize
 from penstock.ops.flip import flip as flip
+from penstock.ops.jax_function import jax_function as jax_function
 from penstock.ops.normalize import normalize as normalize
 from penstock.ops.one_hot import one_hot as one_hot
 from penstock.ops.pad import pad as pad
 from penstock.ops.peek_image_shape import peek_image_shape as peek_image_shape
+from penstock.ops.python_function import python_function as python_function
 from penstock.ops.random_resized_crop import random_resized_crop as random_resized_crop
 from penstock.ops.reshape import reshape as reshape
 from penstock.ops.resize import resize as resize

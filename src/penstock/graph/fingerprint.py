@@ -22,14 +22,9 @@ def fingerprint(graph: Graph) -> str:
     """
     numbers = {node: number for number, node in enumerate(graph.nodes)}
     parts = [_describe(node, numbers) for node in graph.nodes]
+    parts += [f"kept {numbers[node]}" for node in graph.preserved]
     parts.append(",".join(f"{numbers[value.node]}.{value.index}" for value in graph.outputs))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
-
-
-def dataset_fingerprint(graph: Graph) -> str:
-    """The fingerprints of the sources that the graph reads."""
-    readers = (node.operator for node in graph.readers)
-    return "+".join(reader.source.fingerprint() for reader in readers if isinstance(reader, Reader))
 
 
 def _describe(node: Node, numbers: Mapping[Node, int]) -> str:

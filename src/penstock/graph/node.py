@@ -10,7 +10,7 @@ from typing import Any
 from penstock.data.order import mix
 from penstock.data.spec import Spec
 from penstock.errors import UnknownReaderError, did_you_mean
-from penstock.graph.operator import Operator, Reader
+from penstock.graph.operator import DeviceKernel, Operator, Reader
 from penstock.graph.where import Where
 
 
@@ -54,6 +54,11 @@ class Node:
         """Every value it computes from, inputs and arguments."""
         return self.inputs + tuple(value for value in self.arguments.values() if isinstance(value, Value))
 
+    @cached_property
+    def device_bound(self) -> bool:
+        """Whether only the device program can compute it: it is a device kernel, or computes from one's outputs."""
+        return isinstance(self.operator, DeviceKernel) or any(value.node.device_bound for value in self.sources)
+
     def key(self, seed: int) -> tuple[int, int]:
         """Seed and stream of its random numbers, for a pipeline with `seed`. A seed of its own fixes both."""
         return (seed, self.stream) if self.seed is None else (mix(self.seed), 0)
@@ -85,16 +90,18 @@ class Graph:
     Args:
         outputs: the values that a batch consists of.
         name: what to call the definition in messages.
+        preserved: nodes that run though no output may need them.
     """
 
     outputs: tuple[Value, ...]
     name: str = field(default="pipeline")
+    preserved: tuple[Node, ...] = ()
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
-        """The nodes that the outputs need, in the order of the definition, which is topological."""
+        """The nodes that matter, in the order of the definition, which is topological."""
         found: set[Node] = set()
-        todo = [value.node for value in self.outputs]
+        todo = [*(value.node for value in self.outputs), *self.preserved]
         while todo:
             node = todo.pop()
             if node not in found:
@@ -146,7 +153,8 @@ class Graph:
         for node in self.nodes:
             arguments = {n: moved(v) if isinstance(v, Value) else v for n, v in node.arguments.items()}
             changed[node] = change(replace(node, inputs=tuple(map(moved, node.inputs)), arguments=arguments))
-        return Graph(tuple(map(moved, self.outputs)), self.name)
+        preserved = tuple(changed[node] for node in self.preserved)
+        return Graph(tuple(map(moved, self.outputs)), self.name, preserved)
 
 
 def infer(operator: Operator, inputs: tuple[Value, ...], arguments: Mapping[str, Any]) -> tuple[Spec, ...]:

@@ -7,6 +7,7 @@ An operator is a frozen dataclass: its fields are what is the same for every sam
 * `LazyKernel.defer` describes one sample, for a consumer that computes it in one go with its own work: fusion.
 * `BatchKernel.batch` computes a dense batch against an array namespace; it serves the host (`numpy`) and the XLA
   program (`jax.numpy`) alike.
+* `DeviceKernel.trace` computes a dense batch in the XLA program only, and may see all of it at once.
 * `ColumnKernel.column` computes a whole batch whose samples depend on each other.
 
 Kernels get the inputs by position and the *arguments*, what may differ from sample to sample, by keyword: a constant
@@ -79,6 +80,21 @@ class BatchContext:
     out: Array | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceContext:
+    """What a device kernel gets besides inputs and arguments, while the device program is traced.
+
+    Args:
+        mesh: the `jax.sharding.Mesh` over which the batch is spread, its axes all Auto.
+        axes: the names of the mesh axes that cut the batch into the rows of each device.
+        devices: the devices of all processes that the batch lies on, in the order of the mesh.
+    """
+
+    mesh: Any
+    axes: tuple[str, ...]
+    devices: tuple[Any, ...]
+
+
 class Operator(ABC):
     """What one node computes. Subclasses are frozen dataclasses and derive from one or both kernel classes."""
 
@@ -149,6 +165,25 @@ class BatchKernel(ABC):
         """The output for a batch, axis 0 counting samples, or a tuple of outputs. Pure; row i depends on row i only."""
 
 
+class DeviceKernel(ABC):
+    """An operator that only the device program can compute, because it is a function for JAX.
+
+    What is computed from its outputs is in the device program, too. It may mix rows, and it may carry a state: arrays
+    that the program for one batch hands to the program for the next.
+    """
+
+    @property
+    def initial(self) -> tuple[Array, ...]:
+        """The state before the first batch: nothing, for most."""
+        return ()
+
+    @abstractmethod
+    def trace(
+        self, context: DeviceContext, state: tuple[Any, ...], *inputs: Any, **arguments: Any
+    ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """The new state and the outputs, for the rows of all devices. Called while JAX traces the device program."""
+
+
 class ColumnKernel(ABC):
     """An operator that needs all samples of a batch at once, ragged ones included, on the host.
 
@@ -204,15 +239,15 @@ class Reader(Operator):
 
 
 def parameters(operator: Operator) -> dict[str, Any]:
-    """The fields of an operator by name."""
-    return {part.name: getattr(operator, part.name) for part in fields(cast(Any, operator))}
+    """The fields of an operator by name, but for those that do not take part in comparisons."""
+    return {part.name: getattr(operator, part.name) for part in fields(cast(Any, operator)) if part.compare}
 
 
 class Common(TypedDict, total=False):
     """What every operator takes besides its own arguments.
 
-    name: a name for the node. device: "cpu", "gpu" or "mixed", a wish that the planner may heed. preserve and
-    bytes_per_sample_hint: hints of DALI's without effect here.
+    name: a name for the node. device: "cpu", "gpu" or "mixed", a wish that the planner may heed. preserve: whether it
+    runs though nothing uses it, where running it can have an effect. bytes_per_sample_hint: a hint of DALI's.
     """
 
     name: str | None

@@ -41,22 +41,28 @@ def operator(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         if name in _operators:
             raise ArgumentTypeError(f"there is an operator named {name!r} already", fix="choose another name")
 
-        @functools.wraps(function)
-        def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            token = kind.set(name)
-            try:
-                _check_names(name, function, args, kwargs)
-                return function(*args, **kwargs)
-            except PenstockError as error:
-                error.where = error.where or user_line()
-                raise
-            finally:
-                kind.reset(token)
-
-        _operators[name] = call
+        _operators[name] = call = named(name, function)
         return call
 
     return register
+
+
+def named(name: str, function: Callable[P, R]) -> Callable[P, R]:
+    """A function that acts as the operator `name` while it runs, with the checks that `operator` describes."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        token = kind.set(name)
+        try:
+            _check_names(name, function, args, kwargs)
+            return function(*args, **kwargs)
+        except PenstockError as error:
+            error.where = error.where or user_line()
+            raise
+        finally:
+            kind.reset(token)
+
+    return call
 
 
 def _check_names(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:

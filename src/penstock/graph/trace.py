@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, SupportsIndex, cast
 
 from penstock.data.spec import Spec
-from penstock.errors import ArgumentTypeError, ContextError, did_you_mean
+from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, did_you_mean
 from penstock.graph.node import Graph, Node, Value, infer
-from penstock.graph.operator import Common, Operator, Reader
+from penstock.graph.operator import BatchKernel, Common, DeviceKernel, Operator, Reader
 from penstock.graph.registry import kind, lookup
 from penstock.graph.where import user_line
 from penstock.types import Constant
@@ -21,12 +21,21 @@ _WISHES = {"cpu": "cpu", "gpu": "gpu", "mixed": "gpu", None: None}
 
 @dataclass
 class Trace:
-    """What counts up while one definition runs."""
+    """What is known and what counts up while one definition runs.
+
+    Args:
+        name: what messages call the definition.
+        rows: how many rows of a batch one device will compute, as far as can be told.
+        batch: how many rows a batch will have.
+    """
 
     name: str = "pipeline"
+    rows: int = 1
+    batch: int = 1
     nodes: int = 0
     streams: int = 0
     names: set[str] = field(default_factory=set[str])
+    preserved: list[Node] = field(default_factory=list[Node])
 
     @contextmanager
     def active(self) -> Generator[Trace]:
@@ -48,7 +57,7 @@ class Trace:
             if not returned:
                 raise ArgumentTypeError(f"{self.name} has no outputs", expected="at least one node")
             with self.active():
-                return Graph(tuple(as_value(output) for output in returned), self.name)
+                return Graph(tuple(as_value(output) for output in returned), self.name, tuple(self.preserved))
         except ArgumentTypeError as error:
             error.where = error.where or user_line()
             raise
@@ -256,6 +265,21 @@ def as_value(thing: Any) -> Value:
     return lookup("constant")(constant).value
 
 
+def current_trace() -> Trace:
+    """The trace of the definition that is running.
+
+    Raises:
+        ContextError: none is.
+    """
+    trace = _current.get()
+    if trace is None:
+        raise ContextError(
+            f"fn.{kind.get('')} was called outside a pipeline definition",
+            fix="call it in a function decorated with @pipeline_def or @data_iterator, or inside `with pipeline:`",
+        )
+    return trace
+
+
 def apply(
     operator: Operator, *inputs: Any, common: Common | None = None, seed: int | None = None, **arguments: Any
 ) -> DataNode:
@@ -283,12 +307,7 @@ def apply_many(
         ContextError: no definition is being traced.
         PenstockError: what the operator's spec rule raises.
     """
-    trace = _current.get()
-    if trace is None:
-        raise ContextError(
-            f"fn.{kind.get('')} was called outside a pipeline definition",
-            fix="call it in a function decorated with @pipeline_def or @data_iterator, or inside `with pipeline:`",
-        )
+    trace = current_trace()
     common = common or {}
     values = tuple(as_value(value) for value in inputs)
     linked = {name: value.value if isinstance(value, DataNode) else value for name, value in arguments.items()}
@@ -316,6 +335,21 @@ def apply_many(
         device=wish,
         where=user_line(),
     )
+    _check_direction(node)
     trace.nodes += 1
     trace.streams += random
+    if common.get("preserve"):
+        trace.preserved.append(node)
     return tuple(DataNode(value) for value in node.values)
+
+
+def _check_direction(node: Node) -> None:
+    """Check that nothing flows back from the device program to the host."""
+    if not node.device_bound or isinstance(node.operator, BatchKernel | DeviceKernel):
+        return
+    made = next(value for value in node.sources if value.node.device_bound)
+    raise DefinitionError(
+        f"fn.{node.kind} works on the host, and its input is made in the device program: nothing flows back",
+        given=f"{made}: {made.spec}",
+        fix="use it before the JAX function, or do its work in a JAX function",
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -33,7 +34,7 @@ def resolved(program: Program, *, dense_outputs: bool) -> Program:
     values = demanded(program.graph, dense_outputs=dense_outputs)
     if not values:
         return program
-    return Program(resolve(program.graph, _shapes(program, values)), program.readers)
+    return replace(program, graph=resolve(program.graph, _shapes(program, values)))
 
 
 def _shapes(program: Program, values: tuple[Value, ...]) -> Mapping[Value, tuple[int, ...]]:

@@ -29,10 +29,11 @@ class Reading:
     Args:
         readers: one for the whole batch, or one for each block that this process computes, in the order of the rows.
         shards: the numbers of these blocks.
-        num_shards: how many blocks the whole batch has.
+        num_shards: how many blocks the whole batch has, if each has a reader of its own; 1 if one reads for all.
         seed: what selects the permutations.
         number: which of a pipeline's readers it is; its place in `Step.totals`.
         leads: whether it defines the epoch. Other readers go on over the end of an epoch.
+        length: how many positions an epoch has, where that is not for these readers alone to say.
     """
 
     def __init__(
@@ -44,18 +45,20 @@ class Reading:
         seed: int,
         number: int,
         leads: bool,
+        length: int | None = None,
     ) -> None:
         self.readers = tuple(readers)
         self.orders = tuple(reader.order(seed) for reader in readers)
         self.leads = leads
         self._shards = np.asarray(shards)
-        self._num_shards = num_shards if len(readers) > 1 else 1
+        self._num_shards = num_shards
+        self._length = length
         self._number = number
 
     @property
     def length(self) -> int:
         """How many positions an epoch has; the shortest block's, where each has its own data."""
-        return min(order.epoch_length for order in self.orders)
+        return self._length or min(order.epoch_length for order in self.orders)
 
     def stride(self, rows: int) -> int:
         """How many positions a batch of `rows` rows passes."""

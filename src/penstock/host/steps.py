@@ -217,7 +217,7 @@ class SampleStep:
         columns = [_new_column(value, register, kept, frame) for value, register, kept in outputs]
         context = SampleContext(scratch=self._scratch(node))
         lazy = node in self._lazy
-        first = cast(Array, columns[0]) if isinstance(columns[0], np.ndarray) else None
+        first = cast(Array, columns[0]) if columns and isinstance(columns[0], np.ndarray) else None
 
         def step(row: int) -> None:
             if first is not None:

@@ -189,8 +189,8 @@ def _pipelines(
     theirs: Mapping[str, Any],
     layout: Layout | None,
     devices: Sequence[Any] | None,
-) -> list[Pipeline]:
-    """A pipeline for each block of rows that this process computes; one where one trace says it all."""
+) -> Pipeline | list[Pipeline]:
+    """A pipeline for each block of rows that this process computes; one alone where one trace says it all."""
     name = definition.__name__
     if "batch_size" not in theirs:
         raise UsageError("batch_size is needed: the rows of all devices together", fix=f"{name}(batch_size=...)")
@@ -202,14 +202,16 @@ def _pipelines(
         needed = {
             n: alone[n] for n in wanted if n not in given and signature.parameters[n].default is inspect.Parameter.empty
         }
-        return [trace(definition, args, {**ours, **needed}, Pipeline(**theirs))]
+        return trace(definition, args, {**ours, **needed}, Pipeline(**theirs))
     taken = sorted({*_SHARD_ARGUMENTS, "device_id"} & {*ours, *theirs})
     if taken:
         raise ArgumentTypeError(f"{', '.join(taken)}: the devices decide that for {name}", fix="leave it out")
     rows = theirs["batch_size"]
     layout.check_rows(rows, "the batch")
     if not wanted and devices is None:
-        return [trace(definition, args, ours, Pipeline(**theirs))]
+        pipeline = Pipeline(**theirs)
+        pipeline.expect(rows // layout.blocks, rows)
+        return trace(definition, args, ours, pipeline)
     local = jax.local_devices()
     ids = [None] * len(layout.shards) if devices is None else [local.index(device) for device in devices]
     seed = Pipeline(**theirs).seed  # one for all, also where it is drawn
@@ -218,5 +220,7 @@ def _pipelines(
         block = {**theirs, "batch_size": rows // layout.blocks, "device_id": device_id, "seed": seed}
         numbers = {"shard_id": shard, "num_shards": layout.blocks}
         numbers = {argument: numbers[argument] for argument in wanted}
-        pipelines.append(trace(definition, args, {**ours, **numbers}, Pipeline(**block)))
+        pipeline = Pipeline(**block)
+        pipeline.expect(rows // layout.blocks, rows)
+        pipelines.append(trace(definition, args, {**ours, **numbers}, pipeline))
     return pipelines

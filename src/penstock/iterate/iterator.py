@@ -6,6 +6,7 @@ import json
 import logging
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import jax
@@ -14,10 +15,11 @@ from jax.sharding import NamedSharding
 
 from penstock.data.schedule import Schedule, Step
 from penstock.errors import ArgumentTypeError, UsageError, did_you_mean
-from penstock.graph.fingerprint import dataset_fingerprint, fingerprint
+from penstock.graph.fingerprint import fingerprint
 from penstock.graph.node import Graph
 from penstock.iterate import dry_run
-from penstock.iterate.state import pack, unpack
+from penstock.iterate.agreement import agree, agree_on_shapes
+from penstock.iterate.state import carried, encode, pack, unpack
 from penstock.meter import Meter
 from penstock.pipeline.pipeline import Pipeline
 from penstock.pipeline.planned import Planned, leading
@@ -94,7 +96,9 @@ class DALIGenericIterator:
         self._auto_reset = _switch(auto_reset)
         _check_epoch(size, reader_name, last_batch_policy, last_batch_padded, graphs[0])
         layout = _layout(group, self.output_map, sharding, pmap_compatible)
-        self.batch_size = group[0].max_batch_size * (layout.blocks if len(group) > 1 else 1)
+        # a list with one pipeline is one of one block, where this process computes no other
+        per_block = len(group) > 1 or (len(layout.shards) == 1 and not isinstance(pipelines, Pipeline))
+        self.batch_size = group[0].max_batch_size * (layout.blocks if per_block else 1)
         if len(group) not in (1, len(layout.shards)):
             raise UsageError(
                 "a list of pipelines needs one for each block of rows",
@@ -107,12 +111,13 @@ class DALIGenericIterator:
             raise UsageError(f"the name {VALID!r} is taken by the mask of LastBatchPolicy.PAD", fix="another name")
         dry = dry_run.current()
         placement = group[0].placement if dry is None else dry.placement or group[0].placement
-        self._planned = Planned.of(graphs, layout, placement, dense_outputs=True, mask=mask)
+        self._seed, facts = agree(graphs, layout, group[0].seed, self.batch_size, per_block=per_block)
+        self._planned = Planned.of(graphs, layout, placement, dense_outputs=True, mask=mask, facts=facts)
+        agree_on_shapes(self._planned.plan, layout)
         layout.check_outputs([value.spec for value in self._planned.plan.graph.outputs], output_map, self.batch_size)
         self._names = [*self.output_map, VALID] if mask else self.output_map
         self._lead_name = reader_name
         self._pipeline = group[0]
-        self._seed = group[0].seed
         self._meter = Meter()
         self._schedule = self._make_schedule(size, last_batch_policy, layout)
         self.size = self._epoch_size()
@@ -225,10 +230,15 @@ class DALIGenericIterator:
                 self._go_to(self._schedule.next_epoch(self._next))
 
     def state(self) -> dict[str, Any]:
-        """Where the iterator stands, as plain JSON of at most 1 KB. `restore` goes there from anywhere."""
+        """Where the iterator stands, as plain JSON of at most 1 KB. `restore` goes there from anywhere.
+
+        Where operators carry a state, the entry ``operators`` has it as a pytree of arrays; `checkpoints` makes JSON
+        of that, too.
+        """
         graph = self._planned.plan.graph
         with self._lock:
-            return pack(self._next, self._seed, fingerprint(graph), dataset_fingerprint(graph))
+            kept = self._run.carried(self._schedule.begun(self._next))
+            return pack(self._next, self._seed, fingerprint(graph), self._planned.dataset, kept)
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go to where another iterator over the same definition and data stood, whatever its devices and threads.
@@ -241,17 +251,19 @@ class DALIGenericIterator:
         """
         graph = self._planned.plan.graph
         readers = len(graph.readers)
-        step, seed = unpack(state, fingerprint(graph), dataset_fingerprint(graph), self.batch_size, readers)
+        step, seed = unpack(state, fingerprint(graph), self._planned.dataset, self.batch_size, readers)
         with self._lock:
             if seed != self._seed:
                 self._run.close()
                 self._seed = seed
                 self._run = self._make_run()
-            self._go_to(self._schedule.resized(step))
+            step = self._schedule.resized(step)
+            self._run.resume(self._schedule.begun(step), carried(state))
+            self._go_to(step)
 
     def checkpoints(self) -> list[str]:
         """The state as a list with one JSON text, for programs that keep DALI's checkpoints."""
-        return [json.dumps(self.state())]
+        return [json.dumps(self.state(), default=encode)]
 
     def stats(self) -> dict[str, Any]:
         """What the stages have done so far: calls, samples and seconds, by stage."""
@@ -288,7 +300,7 @@ def _named(graph: Graph, names: Sequence[str]) -> Graph:
             given=f"{len(names)} names",
             expected=f"1 to {len(graph.outputs)}, the outputs of {graph.name}",
         )
-    return Graph(graph.outputs[: len(names)], graph.name)
+    return replace(graph, outputs=graph.outputs[: len(names)])
 
 
 def _switch(auto_reset: bool | str | None) -> bool:

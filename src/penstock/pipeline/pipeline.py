@@ -114,7 +114,7 @@ class Pipeline:
         self.exec_async = exec_async
         self.placement: PlacementWish = placement
         self._output_dtype, self._output_ndim = output_dtype, output_ndim
-        self._trace = Trace()
+        self._trace = Trace(rows=self.max_batch_size, batch=self.max_batch_size)
         self._entered: list[AbstractContextManager[Any]] = []
         self._graph: Graph | None = None
         self._running: _Running | None = None
@@ -138,6 +138,10 @@ class Pipeline:
     @name.setter
     def name(self, name: str) -> None:
         self._trace.name = name
+
+    def expect(self, rows: int, batch: int) -> None:
+        """Say how many rows one device will compute, and how many a batch has, where that is known before tracing."""
+        self._trace.rows, self._trace.batch = rows, batch
 
     @staticmethod
     def current() -> Pipeline | None:
@@ -222,6 +226,7 @@ class Pipeline:
         """Go back to the beginning: the next batch is the first one again."""
         if self._running is not None:
             self._running.step = self._running.schedule.first()
+            self._running.run.resume(self._running.step, None)
 
     def close(self) -> None:
         """End the threads. The pipeline may be run again."""

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import jax
 
 from penstock.data.order import mix
 from penstock.data.schedule import Step
+from penstock.errors import DefinitionError
 from penstock.graph.node import Graph, Node
+from penstock.graph.operator import ColumnKernel
 from penstock.host.pool import Serial, Threads
 from penstock.host.probe import resolved
 from penstock.host.reading import Reading, check_same_specs
 from penstock.meter import Meter
 from penstock.plan.explain import explain
-from penstock.plan.merge import Program, merge
+from penstock.plan.merge import Facts, Program, merge
 from penstock.plan.place import PlacementWish, Target
 from penstock.plan.plan import Plan, make_plan
 from penstock.run import Run
@@ -29,6 +33,7 @@ class Planned:
     program: Program
     plan: Plan
     layout: Layout
+    facts: Sequence[Sequence[Facts]] | None
 
     @staticmethod
     def of(
@@ -38,19 +43,29 @@ class Planned:
         *,
         dense_outputs: bool,
         mask: bool = False,
+        facts: Sequence[Sequence[Facts]] | None = None,
     ) -> Planned:
         """Merge the graphs of all blocks, look at sample 0 where that is needed, and plan.
+
+        Args:
+            graphs: one per block of rows that this process computes, or one for the whole batch.
+            layout: how batches lie on the devices.
+            placement: the user's wish.
+            dense_outputs: whether outputs are delivered as arrays.
+            mask: whether a mask of the last batch is.
+            facts: as `penstock.plan.merge.merge` takes them.
 
         Raises:
             PenstockError: the definition or its first sample is not right.
         """
+        _check_whole_batches(graphs[0], layout)
         shards = layout.shards if len(graphs) > 1 else (0,)
-        program = merge(graphs, shards, layout.blocks)
+        program = merge(graphs, shards, layout.blocks, facts)
         for readers in program.readers.values():
             check_same_specs(readers)
         program = resolved(program, dense_outputs=dense_outputs)
         target = Target(layout.platform, bool(jax.config.read("jax_enable_x64")), placement)
-        return Planned(program, make_plan(program.graph, target, dense_outputs=dense_outputs, mask=mask), layout)
+        return Planned(program, make_plan(program.graph, target, dense_outputs=dense_outputs, mask=mask), layout, facts)
 
     def readings(self, seed: int, lead: str | None) -> dict[Node, Reading]:
         """How each reader is read; the one named `lead` defines the epoch."""
@@ -58,13 +73,33 @@ class Planned:
             node: Reading(
                 self.program.readers[node.serial],
                 self.layout.shards,
-                self.layout.blocks,
+                self.layout.blocks if node.serial in self.program.local else 1,
                 seed=mix(*node.key(seed)),
                 number=number,
                 leads=lead is not None and node.name == lead,
+                length=self._length(node, number),
             )
             for number, node in enumerate(self.plan.graph.readers)
         }
+
+    def _length(self, node: Node, number: int) -> int | None:
+        """How many positions an epoch of a local reader has, where other processes have parts of it."""
+        if self.facts is None or node.serial not in self.program.local:
+            return None
+        return min(of_block[number].length for of_block in self.facts)
+
+    @cached_property
+    def dataset(self) -> str:
+        """The fingerprint of what is read, over all blocks."""
+        texts: list[str] = []
+        for number, node in enumerate(self.plan.graph.readers):
+            readers = self.program.readers[node.serial]
+            if self.facts is not None and node.serial in self.program.local:
+                parts = dict.fromkeys(of_block[number].dataset for of_block in self.facts)
+            else:
+                parts = dict.fromkeys(reader.source.fingerprint() for reader in dict.fromkeys(readers))
+            texts.append(next(iter(parts)) if len(parts) == 1 else f"parts:{_digest(parts)}")
+        return "+".join(texts)
 
     def run(
         self,
@@ -83,9 +118,27 @@ class Planned:
 
     def explain(self, rows: int) -> str:
         """What runs where, and why, for batches of so many rows."""
-        blocks, devices = self.layout.blocks, len(self.layout.devices)
+        blocks, devices, processes = self.layout.blocks, len(self.layout.all_devices), self.layout.processes
         batch = f"{rows} rows" + (f" in {blocks} blocks on {devices} devices" if devices > 1 else "")
-        return explain(self.plan, self.program.readers, batch)
+        batch += f" of {processes} processes" if processes > 1 else ""
+        return explain(self.plan, self.program.readers, batch, self.program.local)
+
+
+def _check_whole_batches(graph: Graph, layout: Layout) -> None:
+    """Check that no operator needs rows that another process computes."""
+    for node in graph.nodes:
+        if isinstance(node.operator, ColumnKernel) and len(layout.shards) < layout.blocks:
+            error = DefinitionError(
+                f"{node} needs all samples of the batch on the host, and this process has a part of them",
+                given=f"{len(layout.shards)} of {layout.blocks} blocks",
+                fix="an operator that works sample by sample, or fn.jax_function, which sees the whole batch",
+            )
+            error.where = node.where
+            raise error
+
+
+def _digest(texts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
 
 
 def leading(readings: Mapping[Node, Reading]) -> Reading | None:

@@ -24,10 +24,13 @@ def demanded(graph: Graph, *, dense_outputs: bool) -> tuple[Value, ...]:
     todo = list(graph.outputs) if dense_outputs else []
     todo += [value for node in graph.nodes if node.operator.needs_one_shape for value in node.inputs]
     found: dict[Value, None] = {}
+    seen: set[Value] = set()
     while todo:
         value = todo.pop()
-        if value.spec.extent is Extent.RAGGED and value not in found:
-            found[value] = None
+        if value.spec.extent is Extent.RAGGED and value not in seen:
+            seen.add(value)
+            if not value.node.device_bound:  # there sample 0 cannot be looked at, but its inputs can
+                found[value] = None
             todo += () if value.node.operator.reads_content else value.node.sources
     return tuple(found)
 

@@ -12,13 +12,16 @@ from penstock.plan.plan import Plan
 from penstock.plan.stages import SampleStage
 
 
-def explain(plan: Plan, readers: Mapping[int, Sequence[Reader]], batch: str) -> str:
+def explain(
+    plan: Plan, readers: Mapping[int, Sequence[Reader]], batch: str, local: frozenset[int] = frozenset()
+) -> str:
     """A table of the nodes in the order of the definition, and what crosses to the device.
 
     Args:
         plan: the plan.
         readers: as in `penstock.plan.merge.Program`.
         batch: a few words on the batch.
+        local: the serial numbers of the readers that have one for each shard.
     """
     target = plan.target
     title = f"plan of {plan.graph.name}: {len(plan.graph.nodes)} nodes, {batch}, backend {target.platform}"
@@ -31,7 +34,7 @@ def explain(plan: Plan, readers: Mapping[int, Sequence[Reader]], batch: str) -> 
         placement = plan.placements[node]
         how = "read" if isinstance(node.operator, Reader) else by_sample.get(node, "batch")
         gives = ", ".join(_describe(value) for value in node.values)
-        why = _reading(node, readers) if isinstance(node.operator, Reader) else placement.why
+        why = _reading(node, readers, local) if isinstance(node.operator, Reader) else placement.why
         rows.append((str(number), str(node), placement.place.value, how, gives, why))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     lines += ["  " + "  ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in rows]
@@ -47,11 +50,11 @@ def _describe(value: Value) -> str:
     return f"{value.spec}{sure}"
 
 
-def _reading(node: Node, readers: Mapping[int, Sequence[Reader]]) -> str:
+def _reading(node: Node, readers: Mapping[int, Sequence[Reader]], local: frozenset[int]) -> str:
     parts = readers[node.serial]
     reader = parts[0]
     order = "shuffled in each epoch" if reader.shuffle else "in order"
-    if len(parts) > 1:
+    if node.serial in local:
         shards = "static parts, one per shard" if reader.contiguous else "local: each shard reads its own data"
         return (
             f"{sum(len(part.source) for part in {id(p.source): p for p in parts}.values())} samples, {order}; {shards}"

@@ -10,8 +10,9 @@ from typing import Literal
 import numpy as np
 
 from penstock.data.spec import Spec
+from penstock.errors import DefinitionError
 from penstock.graph.node import Graph, Node
-from penstock.graph.operator import BatchKernel, ColumnKernel, Reader
+from penstock.graph.operator import BatchKernel, ColumnKernel, DeviceKernel, Reader
 
 PlacementWish = Literal["auto", "host", "device"]
 
@@ -57,6 +58,9 @@ def place(graph: Graph, target: Target) -> Mapping[Node, Placement]:
     chosen: dict[Node, Placement] = {}
     for node in reversed(graph.nodes):
         reason = _cannot(node, target)
+        if node.device_bound:
+            chosen[node] = _bound(node, reason)
+            continue
         wanted = Placement(Place.HOST, reason) if reason else _POLICIES[target.placement](node, target)
         users = (user for value in node.values for user in graph.consumers.get(value, ()))
         hosted = next((user for user in users if chosen[user].place is Place.HOST), None)
@@ -64,6 +68,19 @@ def place(graph: Graph, target: Target) -> Mapping[Node, Placement]:
             wanted = Placement(Place.HOST, f"feeds {hosted}, which runs on the host")
         chosen[node] = wanted
     return {node: chosen[node] for node in graph.nodes}
+
+
+def _bound(node: Node, reason: str | None) -> Placement:
+    """The placement of a node that only the device can compute: nothing flows back from there to the host."""
+    if reason is None:
+        kernel = isinstance(node.operator, DeviceKernel)
+        return Placement(Place.DEVICE, "a JAX function" if kernel else "computes from a JAX function")
+    made = "is a JAX function" if isinstance(node.operator, DeviceKernel) else "computes from a JAX function's output"
+    fix = "give the samples one shape before, as fn.resize(..., size=(height, width)) or a crop does"
+    ragged = not all(spec.dense for spec in node.specs)
+    error = DefinitionError(f"{node} {made}, and cannot be on the device", given=reason, fix=fix if ragged else None)
+    error.where = node.where
+    raise error
 
 
 def _cannot(node: Node, target: Target) -> str | None:
@@ -76,6 +93,8 @@ def _cannot(node: Node, target: Target) -> str | None:
     ragged = next((spec for spec in specs if not spec.dense), None)
     if ragged is not None:
         return f"ragged: {ragged}"
+    if isinstance(node.operator, DeviceKernel):
+        return None  # it takes what JAX makes of its inputs, 64-bit values included
     if not isinstance(node.operator, BatchKernel):
         return "works sample by sample"
     wide = next((spec for spec in specs if _needs_64_bits(spec)), None)

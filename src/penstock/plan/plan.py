@@ -108,7 +108,7 @@ def verify(plan: Plan) -> None:
     """
     for node in plan.graph.nodes:
         for value in node.sources:
-            if plan.on_device(value) and not plan.on_device(node.values[0]):
+            if plan.on_device(value) and plan.placements[node].place is not Place.DEVICE:
                 raise InternalError(f"{node} on the host needs {value} from the device")
     for node in plan.device:
         for value in (*node.sources, *node.values):

@@ -247,7 +247,7 @@ OPERATORS: Mapping[str, Row] = {
     "one_hot": Row((Step("one_hot", {"num_classes": Argument("num_classes")}),)),
     "pixelate": Row(),
     "preemphasis_filter": Row(awaits=("preemphasis_filter",)),
-    "python_function": Row(awaits=("python_function",)),
+    "python_function": Row(),  # gets whole batches; that of penstock works sample by sample
     "rain": Row(),
     "random_bbox_crop": Row(awaits=("random_bbox_crop",)),
     "random_crop": Row(awaits=("random_crop_generator",)),

@@ -3,7 +3,8 @@
 XLA's CPU client takes 32 programs per device at a time. A loop that dispatches steps without ever waiting reaches that
 number; a program over several devices is then begun on some and blocked on others, and its first collective waits
 for ever (seen on jax 0.10.2 and 0.12.0: eight emulated devices, a network of three layers, 50 steps). Accelerators do
-not have this limit. So, on the CPU only, the consumer waits now and then until the devices have caught up.
+not have this limit. So, on the CPU only, the consumer waits now and then until the devices have caught up. Each process
+waits for its own, at the same batches; what they are busy with needs the others only up to those batches.
 """
 
 from __future__ import annotations

@@ -21,8 +21,9 @@ from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import UsageError
 
-Compute = Callable[..., tuple[Any, ...]]
-"""A device program: from arrays with a leading axis of rows to as many outputs of the same kind."""
+Compute = Callable[[tuple[Any, ...], tuple[Any, ...]], tuple[tuple[Any, ...], tuple[Any, ...]]]
+"""A device program: from its state, which all devices hold whole, and arrays with a leading axis of rows, to the new
+state and as many outputs as it has."""
 
 
 class Layout(ABC):
@@ -32,11 +33,25 @@ class Layout(ABC):
         blocks: into how many blocks of rows the batch is cut, over all processes.
         shards: the numbers of those that this process computes, ascending.
         devices: the local devices that batches lie on.
+        mesh: the mesh on which the device program runs, its axes all Auto.
+        axes: the axes of that mesh that cut the batch.
     """
 
     blocks: int
     shards: tuple[int, ...]
     devices: tuple[Any, ...]
+    mesh: Mesh
+    axes: tuple[str, ...]
+
+    @property
+    def all_devices(self) -> tuple[Any, ...]:
+        """The devices of all processes that batches lie on."""
+        return self.devices if self.mesh.empty else tuple(self.mesh.devices.flat)
+
+    @property
+    def processes(self) -> int:
+        """How many processes have a part of each batch."""
+        return len({device.process_index for device in self.all_devices}) or 1
 
     @property
     def platform(self) -> str:
@@ -82,6 +97,10 @@ class Layout(ABC):
         """What the user receives for output `number`, or for the mask, of the given global shape: no data."""
 
     @abstractmethod
+    def put_whole(self, array: Array) -> jax.Array:
+        """An array that every device holds whole, as the device program's state is."""
+
+    @abstractmethod
     def compile(self, compute: Compute, numbers: Sequence[int]) -> Compute:
         """A device program over all devices, whose outputs are those with `numbers`, as the user receives them."""
 
@@ -99,9 +118,11 @@ class SingleDevice(Layout):
 
     blocks = 1
     shards = (0,)
+    axes = ()
 
     def __init__(self) -> None:
         self.devices = (jax.local_devices()[0],)
+        self.mesh = Mesh(np.empty((), object), ())
 
     def put_output(self, number: int, column: Array) -> jax.Array:
         """The column, on the default device."""
@@ -119,9 +140,13 @@ class SingleDevice(Layout):
         """The shape as it is; JAX may move the array."""
         return jax.ShapeDtypeStruct(shape, dtype)
 
+    def put_whole(self, array: Array) -> jax.Array:
+        """The array, on the default device."""
+        return jax.device_put(array)
+
     def compile(self, compute: Compute, numbers: Sequence[int]) -> Compute:
         """The program under `jax.jit`."""
-        return _outside_meshes(jax.jit(compute), Mesh(np.empty((), object), ()))
+        return _outside_meshes(jax.jit(compute), self.mesh)
 
 
 class Sharded(Layout):
@@ -146,12 +171,16 @@ class Sharded(Layout):
                 "the outputs lie on different sets of devices", fix="use one set of devices for all outputs"
             )
         finest = self._shardings[parts.index(self.blocks)]
-        self._mesh = _auto(finest.mesh)
-        self._rows = NamedSharding(self._mesh, PartitionSpec(*finest.spec[:1]))
+        self.mesh = _auto(finest.mesh)
+        self.axes = _axes(finest)
+        self._rows = NamedSharding(self.mesh, PartitionSpec(*finest.spec[:1]))
+        self._whole = NamedSharding(self.mesh, PartitionSpec())
         self._mask = NamedSharding(finest.mesh, PartitionSpec(*finest.spec[:1]))
         held = (index for index in self._rows.addressable_devices_indices_map((self.blocks,)).values() if index)
         self.shards = tuple(sorted({block for (rows,) in held for block in range(*rows.indices(self.blocks))}))
-        self.devices = tuple(self._mesh.local_devices)
+        self.devices = tuple(self.mesh.local_devices)
+        if not self.devices:
+            raise UsageError("the sharding has no device of this process", fix="a mesh over jax.devices()")
 
     def check_outputs(self, specs: Sequence[Spec], names: Sequence[str], rows: int) -> None:
         """Check ranks, and the axes behind the first that a spec cuts."""
@@ -180,6 +209,10 @@ class Sharded(Layout):
         """The global mask."""
         return self._assemble(column, self._mask)
 
+    def put_whole(self, array: Array) -> jax.Array:
+        """The array, on every device."""
+        return jax.make_array_from_callback(array.shape, self._whole, array.__getitem__)
+
     def _assemble(self, column: Array, sharding: NamedSharding) -> jax.Array:
         if len(self.shards) == self.blocks:  # all rows are ours
             return jax.make_array_from_callback(column.shape, sharding, column.__getitem__)
@@ -201,10 +234,11 @@ class Sharded(Layout):
         """The program under `jax.jit`, on Auto axes; its outputs then get the user's own shardings."""
         wanted = [self._shardings[number] for number in numbers]
         inner = tuple(NamedSharding(_auto(sharding.mesh), sharding.spec) for sharding in wanted)
-        program = _outside_meshes(jax.jit(compute, out_shardings=inner), self._mesh)
+        program = _outside_meshes(jax.jit(compute, out_shardings=(self._whole, inner)), self.mesh)
 
-        def run(*arrays: jax.Array) -> tuple[jax.Array, ...]:
-            return tuple(map(_relabel, program(*arrays), wanted))
+        def run(state: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+            state, outputs = program(state, arrays)
+            return state, tuple(map(_relabel, outputs, wanted))
 
         return run
 
@@ -232,8 +266,10 @@ class Stacked(Layout):
         self.blocks = blocks
         self.shards = tuple(range(blocks))
         self.devices = tuple(devices)
-        self._mesh = Mesh(np.array(devices), ("device",), axis_types=(AxisType.Auto,))
-        self._sharding = NamedSharding(self._mesh, PartitionSpec("device"))
+        self.mesh = Mesh(np.array(devices), ("device",), axis_types=(AxisType.Auto,))
+        self.axes = ("device",)
+        self._sharding = NamedSharding(self.mesh, PartitionSpec("device"))
+        self._whole = NamedSharding(self.mesh, PartitionSpec())
 
     def put_output(self, number: int, column: Array) -> jax.Array:
         """The column as `(blocks, rows of a block, ...)`."""
@@ -252,13 +288,18 @@ class Stacked(Layout):
         stacked = (self.blocks, shape[0] // self.blocks, *shape[1:])
         return jax.ShapeDtypeStruct(stacked, dtype, sharding=self._sharding)
 
+    def put_whole(self, array: Array) -> jax.Array:
+        """The array, on every device."""
+        return jax.make_array_from_callback(array.shape, self._whole, array.__getitem__)
+
     def compile(self, compute: Compute, numbers: Sequence[int]) -> Compute:
         """The program under `jax.jit`, its outputs cut at their block boundaries."""
 
-        def stacked(*arrays: jax.Array) -> tuple[jax.Array, ...]:
-            return tuple(output.reshape(self.blocks, -1, *output.shape[1:]) for output in compute(*arrays))
+        def stacked(state: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+            state, outputs = compute(state, arrays)
+            return state, tuple(output.reshape(self.blocks, -1, *output.shape[1:]) for output in outputs)
 
-        return _outside_meshes(jax.jit(stacked, out_shardings=self._sharding), self._mesh)
+        return _outside_meshes(jax.jit(stacked, out_shardings=(self._whole, self._sharding)), self.mesh)
 
 
 def _parts(sharding: Any) -> int:
@@ -269,11 +310,16 @@ def _parts(sharding: Any) -> int:
             given=f"{sharding!r} of type {type(sharding).__name__}",
             fix='NamedSharding(Mesh(jax.devices(), ("batch",)), PartitionSpec("batch"))',
         )
-    first = sharding.spec[0] if len(sharding.spec) else None
-    axes = first if isinstance(first, tuple) else () if first is None else (first,)
+    axes = _axes(sharding)
     if PartitionSpec.UNCONSTRAINED in axes:
         raise UsageError("the first entry of the spec leaves the batch unconstrained", given=sharding.spec)
     return math.prod(sharding.mesh.shape[axis] for axis in axes)
+
+
+def _axes(sharding: NamedSharding) -> tuple[Any, ...]:
+    """The axes of the mesh along which a sharding cuts the first axis."""
+    first = sharding.spec[0] if len(sharding.spec) else None
+    return first if isinstance(first, tuple) else () if first is None else (first,)
 
 
 def _auto(mesh: Any) -> Mesh:
@@ -292,8 +338,8 @@ def _relabel(array: jax.Array, sharding: NamedSharding) -> jax.Array:
 def _outside_meshes(program: Compute, mesh: Mesh) -> Compute:
     """The program, called as if no mesh were set around it: a user's `jax.set_mesh` is not meant for ours."""
 
-    def run(*arrays: jax.Array) -> tuple[jax.Array, ...]:
+    def run(state: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         with jax.set_mesh(mesh):
-            return program(*arrays)
+            return program(state, arrays)
 
     return run

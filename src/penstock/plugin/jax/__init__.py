@@ -2,3 +2,4 @@
 
 from penstock.iterate import DALIGenericIterator as DALIGenericIterator
 from penstock.iterate import data_iterator as data_iterator
+from penstock.plugin.jax import fn as fn

@@ -1,0 +1,252 @@
+"""Starting the processes of a job on this machine, and ending them.
+
+The contract:
+
+* Every process is the leader of a session of its own, so that what it starts ends with it.
+* Lines of output are passed on as they come, with the number of the process in front.
+* When a process fails, the others are ended at once: JAX would notice a missing one after 100 seconds only. They are
+  asked first (SIGTERM), and killed a few seconds later: to a JAX program SIGTERM is a notice of preemption.
+* The same happens when the launcher is interrupted or terminated. If it is killed, the kernel kills its processes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+from penstock.errors import UsageError
+from penstock.launch.join import COORDINATOR, NUM_PROCESSES, PROCESS_ID
+
+_GRACE = 3.0
+"""Seconds that a process has to end when it is asked to."""
+
+_POLL = 0.02
+"""Seconds between two looks at the processes."""
+
+
+def launch(
+    command: Sequence[str],
+    processes: int,
+    devices: int = 1,
+    environment: Mapping[str, str] | None = None,
+    port: int | None = None,
+) -> int:
+    """Run a command as several processes of one job, and wait for them.
+
+    Args:
+        command: the program and its arguments, the same for all.
+        processes: how many.
+        devices: how many devices each has on JAX's CPU backend. GPUs are divided evenly.
+        environment: the variables that they inherit; None takes this process's.
+        port: where process 0 listens for the others; None takes a free one.
+
+    Returns:
+        0 if all processes ended well; otherwise the exit code of the one that failed first, 128 + n where signal n
+        ended it or the launcher.
+
+    Raises:
+        UsageError: there cannot be so many processes or devices.
+
+    Example:
+        >>> import sys
+        >>> launch([sys.executable, "-c", "import sys; sys.exit(3)"], processes=2)
+        3
+    """
+    if processes < 1 or devices < 1:
+        raise UsageError("a job has processes, and they have devices", given=f"{processes} and {devices}")
+    inherited = dict(os.environ if environment is None else environment)
+    shares = _gpu_shares(processes, inherited)
+    address = f"127.0.0.1:{port or _free_port()}"
+    job: list[_Process] = []
+    stop = _Interruptions()
+    with stop:
+        try:
+            for number in range(processes):
+                own = {
+                    COORDINATOR: address,
+                    NUM_PROCESSES: str(processes),
+                    PROCESS_ID: str(number),
+                    "JAX_NUM_CPU_DEVICES": str(devices),
+                    "PYTHONUNBUFFERED": "1",
+                }
+                own |= {"JAX_LOCAL_DEVICE_IDS": shares[number]} if shares else {}
+                job.append(_Process(number, command, {**inherited, **own}))
+            for process in job:
+                process.listen()
+            return _wait(job, stop)
+        finally:
+            _end(job)
+
+
+class _Interruptions:
+    """While entered, takes note of the signals that would end this process."""
+
+    def __init__(self) -> None:
+        self.signal: signal.Signals | None = None
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                self._before[number] = signal.signal(number, self._note)
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, _frame: object) -> None:
+        self.signal = signal.Signals(number)
+
+
+class _Process:
+    """One process of the job, and the threads that pass on what it prints."""
+
+    def __init__(self, number: int, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.number = number
+        self.running = subprocess.Popen(
+            [*_bound_to_parent(), *command],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert self.running.stdout is not None
+        assert self.running.stderr is not None
+        streams = ((self.running.stdout, sys.stdout), (self.running.stderr, sys.stderr))
+        self._threads = [
+            threading.Thread(target=_pass_on, args=(source, target, number), name=f"output {number}", daemon=True)
+            for source, target in streams
+        ]
+
+    def listen(self) -> None:
+        """Begin to pass on what it prints."""
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code, 128 + n for signal n; None while it runs."""
+        code = self.running.poll()
+        return 128 - code if code is not None and code < 0 else code
+
+    @property
+    def fate(self) -> str:
+        """How it ended, in words."""
+        code = self.running.returncode
+        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        return f"process {self.number} (pid {self.running.pid}) {how}"
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to it and to all that it has started."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.running.pid, number)
+
+    def finish(self) -> None:
+        """Wait until it is gone and all that it printed has been passed on."""
+        self.running.wait()
+        for thread in self._threads:
+            if thread.ident is not None:  # the job may have ended before all of it was there
+                thread.join(timeout=_GRACE)
+
+
+def _wait(job: Sequence[_Process], stop: _Interruptions) -> int:
+    """Wait until all have ended, one has failed, or the launcher is told to stop."""
+    while True:
+        if stop.signal is not None:
+            _say(f"{stop.signal.name}: ending {len(job)} processes")
+            return 128 + stop.signal
+        codes = [process.code for process in job]
+        # one that loses its peer fails, too: where two have ended since the last look, a signal was there first
+        failed = sorted((process for process in job if process.code), key=lambda process: -(process.code or 0))
+        if failed:
+            others = [f"ending the other {codes.count(None)}"] if None in codes else []
+            _say("; ".join([*(process.fate for process in failed), *others]))
+            return failed[0].code or 1
+        if None not in codes:
+            return 0
+        time.sleep(_POLL)
+
+
+def _end(job: Sequence[_Process]) -> None:
+    """End all processes, and what they have started."""
+    for process in job:
+        process.send(signal.SIGTERM)
+    deadline = time.monotonic() + _GRACE
+    while any(process.code is None for process in job) and time.monotonic() < deadline:
+        time.sleep(_POLL)
+    for process in job:
+        process.send(signal.SIGKILL)
+    for process in job:
+        process.finish()
+
+
+_printing = threading.Lock()
+
+
+def _pass_on(source: IO[bytes], target: IO[str], number: int) -> None:
+    with source:
+        for line in source:
+            with _printing:
+                target.write(f"[{number}] {line.decode(errors='replace').rstrip()}\n")
+                target.flush()
+
+
+def _say(text: str) -> None:
+    with _printing:
+        print(f"penstock launch: {text}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+_PR_SET_PDEATHSIG = 1
+_BIND = f"""
+import ctypes, os, sys
+ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, {int(signal.SIGKILL)})
+if os.getppid() != int(sys.argv[1]):
+    sys.exit("penstock launch is gone")
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+
+def _bound_to_parent() -> list[str]:
+    """On Linux, what goes before a command so that it is killed when this process dies, however that happens.
+
+    A program of its own, because code between fork and exec is not safe where JAX runs in this process.
+    """
+    return [sys.executable, "-I", "-S", "-c", _BIND, str(os.getpid())] if sys.platform == "linux" else []
+
+
+def _gpu_shares(processes: int, environment: Mapping[str, str]) -> list[str]:
+    """Per process the numbers of its GPUs, separated by commas; nothing where there are none or JAX shall not see them.
+
+    Raises:
+        UsageError: there are fewer GPUs than processes.
+    """
+    if environment.get("JAX_PLATFORMS", "") == "cpu":
+        return []
+    listed = environment.get("CUDA_VISIBLE_DEVICES")
+    found = len(list(Path("/dev").glob("nvidia[0-9]*"))) if listed is None else len([x for x in listed.split(",") if x])
+    if not found:
+        return []
+    share = found // processes
+    if not share:
+        raise UsageError(
+            "there are fewer GPUs than processes",
+            given=f"{found} GPUs for {processes} processes",
+            fix="fewer processes, or JAX_PLATFORMS=cpu",
+        )
+    return [",".join(map(str, range(number * share, (number + 1) * share))) for number in range(processes)]

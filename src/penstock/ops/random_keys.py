@@ -1,0 +1,60 @@
+"""random.keys: a key per sample for JAX's random numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import numpy as np
+
+from penstock.data.spec import Spec
+from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply
+
+
+@dataclass(frozen=True)
+class Keys(Operator, BatchKernel):
+    """The words themselves."""
+
+    @property
+    def words(self) -> int:
+        """Two make a key."""
+        return 2
+
+    def infer(self) -> Spec:
+        """Two words."""
+        return Spec(np.dtype(np.uint32), (2,))
+
+    def batch(self, context: BatchContext) -> Any:
+        """The words."""
+        return context.words
+
+
+@operator("random.keys")
+def keys(*, seed: int = -1, **common: Unpack[Common]) -> DataNode:
+    """Draw a key for each sample, from which a `jax_function` makes random numbers.
+
+    A sample's key depends on the seed, the epoch and the sample's place in it: not on threads, devices or processes.
+
+    Args:
+        seed: a seed for this operator alone; -1 derives it from the pipeline's.
+        **common: what every operator takes.
+
+    Returns:
+        The data of a JAX key, uint32 of shape (2,), for `jax.random.wrap_key_data`.
+
+    Example:
+        >>> import jax, penstock
+        >>> from penstock import fn
+        >>> @fn.jax_function
+        ... @jax.vmap
+        ... def noise(key):
+        ...     return jax.random.normal(jax.random.wrap_key_data(key, impl="threefry2x32"), (3,))
+        >>> pipeline = penstock.Pipeline(batch_size=2, seed=1)
+        >>> with pipeline:
+        ...     pipeline.set_outputs(noise(fn.random.keys()))
+        >>> pipeline.run()[0].as_array().shape
+        (2, 3)
+    """
+    return apply(Keys(), common=common, seed=seed)

@@ -1,0 +1,25 @@
+"""What processes do together: exchange rows, agree on what they run, and dispatch collectives in one order."""
+
+import pytest
+
+
+@pytest.mark.parametrize(("processes", "devices", "batch"), [(2, 1, 7), (2, 2, 2)])
+def test_shards_of_two_processes(job, processes, devices, batch):
+    assert job(processes, devices, "shards.py", batch).count("all as it should be") == processes
+
+
+def test_processes_that_differ_are_refused_in_all_of_them(job):
+    out = job(2, 1, "differing.py")
+    for message in (
+        "definition: the processes of this job define different pipelines",
+        "batch: the processes of this job define different pipelines",
+        "shape: the processes of this job read samples of different shapes",
+        "whole: normalize needs all samples of the batch on the host, and this process has a part of them",
+    ):
+        assert out.count(message) == 2, message
+
+
+@pytest.mark.parametrize(("processes", "devices", "steps"), [(2, 1, 600), (4, 1, 200), (2, 4, 100)])
+def test_collectives_of_pipeline_and_training_keep_one_order(job, processes, devices, steps):
+    out = job(processes, devices, "stress.py", steps, timeout=200)
+    assert out.count(f"{steps} steps in") == processes

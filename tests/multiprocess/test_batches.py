@@ -1,0 +1,56 @@
+"""One job, one, two or four processes: the batches are the same, bit by bit."""
+
+import re
+
+import numpy as np
+import pytest
+
+
+def batches(folder):
+    """The saved batches, put together from the rows that each process saved."""
+    parts = {}
+    for path in sorted(folder.glob("*.npy")):
+        parts.setdefault(path.stem.rpartition("-")[0], []).append(np.load(path))
+    return {name: np.concatenate(rows) for name, rows in parts.items()}
+
+
+@pytest.fixture(scope="module")
+def streams(job, tmp_path_factory):
+    """Per number of processes: batches by name, the states that the processes printed, the seeds that they drew."""
+    found = {}
+    for processes in (1, 2, 4):
+        folder = tmp_path_factory.mktemp(f"streams{processes}")
+        out = job(processes, 4 // processes, "streams.py", folder)
+        states = re.findall(r"^\[\d\] STATES (.*)$", out, re.MULTILINE)
+        seeds = re.findall(r"^\[\d\] SEED (.*)$", out, re.MULTILINE)
+        assert len(states) == len(seeds) == processes
+        found[processes] = batches(folder), states, seeds
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [2, 4])
+def test_batches_do_not_depend_on_the_number_of_processes(streams, processes):
+    alone, several = streams[1][0], streams[processes][0]
+    assert alone.keys() == several.keys()
+    assert len(alone) == 14 * 2 * 5 * 3  # definitions and layouts, epochs, batches, outputs with the mask
+    for name, batch in alone.items():
+        assert batch.dtype == several[name].dtype
+        assert np.array_equal(batch, several[name]), name
+
+
+@pytest.mark.slow
+def test_definitions_do_what_they_say(streams):
+    alone = streams[1][0]
+    assert np.array_equal(alone["slices-straight-host-0-0-x"], alone["unsharded-straight-host-0-0-x"])
+    shards = np.concatenate([alone[f"local-straight-host-0-{n}-x"] for n in range(5)]).reshape(5, 4, 2)
+    for shard in range(4):  # 9 samples in the shortest part: five batches of two, the last one padded
+        assert set((shards[:, shard].ravel() // 100).tolist()) == {shard}
+
+
+@pytest.mark.slow
+def test_states_lengths_and_drawn_seeds_are_the_same_in_all_processes(streams):
+    assert len({state for _, states, _ in streams.values() for state in states}) == 1
+    for processes in (2, 4):
+        assert len(set(streams[processes][2])) == 1
+    assert len({seeds[0] for _, _, seeds in streams.values()}) == 3, "each job draws its own"

@@ -1,0 +1,162 @@
+"""`penstock launch`: output, exit codes, failures, interruptions; and nothing is left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from penstock.errors import UsageError
+from penstock.launch import detect, initialize, launch
+
+
+def write(folder, text):
+    path = folder / "program.py"
+    path.write_text(text)
+    return path
+
+
+def test_processes_find_their_place_and_their_devices(tmp_path, execute, launched):
+    script = write(
+        tmp_path,
+        "import sys\nimport penstock.launch\njob = penstock.launch.initialize()\nimport jax\n"
+        "print(job.started_by, jax.process_index(), jax.device_count(), jax.local_device_count(), sys.argv[1:])\n"
+        "print('to stderr', file=sys.stderr)\n",
+    )
+    done = execute(launched(2, 3, script, "--flag", "x"))
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"[{n}] penstock launch {n} 6 3 ['--flag', 'x']" for n in (0, 1)]
+    assert done.stderr.count("] to stderr\n") == 2
+
+
+def test_explicit_initialisation_needs_no_helper(tmp_path, execute, launched):
+    script = write(
+        tmp_path,
+        "import os, jax\n"
+        "number, count = (int(os.environ[f'PENSTOCK_{name}']) for name in ('PROCESS_ID', 'NUM_PROCESSES'))\n"
+        "jax.distributed.initialize(num_processes=count, process_id=number)\n"
+        "print(jax.process_index(), jax.device_count())\n",
+    )
+    done = execute(launched(2, 1, script))
+    assert sorted(done.stdout.splitlines()) == ["[0] 0 2", "[1] 1 2"], done.stderr
+
+
+FAILS = """
+import os, signal, subprocess, sys, time
+number = int(os.environ["PENSTOCK_PROCESS_ID"])
+signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as JAX does, in effect
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+print("pids", os.getpid(), child.pid)
+if number == 1:
+    {how}
+time.sleep(1000)
+"""
+
+
+def pids(out):
+    return [int(word) for line in out.splitlines() if "pids" in line for word in line.split()[2:]]
+
+
+def gone(numbers):
+    """Whether processes have ended; those that nobody has collected yet have, too."""
+    for number in numbers:
+        try:
+            if psutil.Process(number).status() != psutil.STATUS_ZOMBIE:
+                return False
+        except psutil.NoSuchProcess:
+            continue
+    return True
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "message"),
+    [
+        ("sys.exit(7)", 7, "process 1 (pid {}) ended with exit code 7; ending the other 2"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", 137, "process 1 (pid {}) was ended by SIGKILL; ending the other 2"),
+    ],
+)
+def test_the_first_failure_ends_all(tmp_path, how, code, message, execute, launched):
+    done = execute(launched(3, 1, write(tmp_path, FAILS.replace("{how}", how))), timeout=60)
+    assert done.returncode == code
+    found = pids(done.stdout)
+    failed = next(line.split()[2] for line in done.stdout.splitlines() if line.startswith("[1] pids"))
+    assert message.format(failed) in done.stderr
+    assert found
+    assert gone(found)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_ending_the_launcher_ends_all(tmp_path, number, launched, environment):
+    command = [*map(str, launched(2, 1, write(tmp_path, FAILS.replace("{how}", "pass"))))]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+    lines = [process.stdout.readline() for _ in range(2)]  # both have begun
+    own = [pid for line in lines for pid in pids(line)]
+    process.send_signal(number)
+    _, error = process.communicate(timeout=60)
+    if number is signal.SIGKILL:  # then the kernel ends the processes, though not what they have started
+        assert process.returncode == -number
+        wait_for(lambda: gone(own[::2]))
+        for pid in own[1::2]:
+            os.kill(pid, signal.SIGKILL)
+    else:
+        assert process.returncode == 128 + number
+        assert f"{number.name}: ending 2 processes" in error
+        assert gone(own)
+
+
+def wait_for(condition):
+    for _ in range(600):
+        if condition():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it did not happen within a minute")
+
+
+def test_killing_a_process_in_the_middle_of_a_collective_ends_the_job(tmp_path, execute, launched):
+    script = write(
+        tmp_path,
+        "import os, signal, penstock.launch\npenstock.launch.initialize()\nimport jax, numpy as np\n"
+        "from jax.experimental.multihost_utils import process_allgather\n"
+        "print(process_allgather(np.ones(1)).sum(), flush=True)\n"
+        "if jax.process_index() == 1: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "process_allgather(np.ones(2))\n",
+    )
+    done = execute(launched(2, 1, script), timeout=30)
+    assert done.returncode == 137
+    assert "penstock launch: process 1 (pid" in done.stderr
+    assert "was ended by SIGKILL" in done.stderr
+
+
+def test_what_cannot_be_launched(tmp_path, execute, launched):
+    done = execute(launched(1, 1, tmp_path / "none.py"))
+    assert (done.returncode, "there is no file" in done.stderr) == (2, True)
+    with pytest.raises(UsageError, match="has processes"):
+        launch([sys.executable], processes=0)
+    with pytest.raises(UsageError, match="fewer GPUs than processes"):
+        launch([sys.executable], processes=2, environment={"CUDA_VISIBLE_DEVICES": "0"})
+
+
+def test_gpus_are_divided(tmp_path, execute, launched):
+    script = write(tmp_path, "import os; print(os.environ['JAX_LOCAL_DEVICE_IDS'])")
+    done = execute(launched(2, 1, script), JAX_PLATFORMS="", CUDA_VISIBLE_DEVICES="0,1,2,3")
+    assert sorted(done.stdout.splitlines()) == ["[0] 0,1", "[1] 2,3"]
+
+
+def test_what_started_a_process_is_detected():
+    assert detect({}).started_by == "nobody"
+    assert detect({"OMPI_MCA_orte_hnp_uri": "1.0;tcp://10.0.0.1:9"}).started_by == "Open MPI"
+    assert detect({"SLURM_JOB_ID": "1"}).started_by == "nobody"  # a batch script, not a task of srun
+    step = dict.fromkeys(("JOB_ID", "STEP_NODELIST", "NTASKS", "PROCID", "LOCALID"), "1")
+    assert detect({f"SLURM_{name}": value for name, value in step.items()}).started_by == "SLURM"
+    ours = {"JAX_COORDINATOR_ADDRESS": "a:1", "PENSTOCK_NUM_PROCESSES": "4", "PENSTOCK_PROCESS_ID": "3"}
+    job = detect({**ours, "OMPI_MCA_orte_hnp_uri": "x"})
+    assert (job.started_by, job.coordinator, job.num_processes, job.process_id) == ("penstock launch", "a:1", 4, 3)
+    with pytest.raises(UsageError, match="a part of a job"):
+        detect({"PENSTOCK_PROCESS_ID": "3"})
+
+
+def test_without_a_job_there_is_nothing_to_join():
+    assert initialize().started_by == "nobody"

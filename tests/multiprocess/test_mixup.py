@@ -1,0 +1,137 @@
+"""DALI's tutorial for JAX functions on several GPUs: two processes read different pictures and mix them.
+
+However the job is started, and with however many devices, each row is half a picture of the one list and half of the
+other, cut off to bytes.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from penstock import Pipeline, fn
+
+PROGRAM = Path(__file__).parent / "programs" / "mixup.py"
+
+
+@pytest.fixture
+def folder(tmp_path, jpeg):
+    """Two lists of four pictures, of different sizes."""
+    for shift, name in enumerate(("first", "second")):
+        (tmp_path / name).mkdir()
+        for number in range(4):
+            rng = np.random.default_rng(10 * shift + number)
+            coarse = rng.integers(0, 256, (6 + number, 7 + shift, 3), np.uint8)
+            (tmp_path / name / f"{number}.jpg").write_bytes(jpeg(np.kron(coarse, np.ones((8, 8, 1), np.uint8))))
+    return tmp_path
+
+
+def resized(folder):
+    pipeline = Pipeline(batch_size=4)
+    with pipeline:
+        encoded, _ = fn.readers.file(files=sorted(folder.glob("*.jpg")))
+        pipeline.set_outputs(fn.resize(fn.decoders.image(encoded), size=(32, 40)))
+    return pipeline.run()[0].as_array()
+
+
+def check(folder, devices):
+    first, second = (resized(folder / name).astype(np.float32) for name in ("first", "second"))
+    mixed = (np.float32(0.5) * first + np.float32(0.5) * second).astype(np.uint8)
+    assert mixed.std() > 10
+    saved = sorted(folder.glob("*.npy"))
+    assert len(saved) == 3 * devices
+    for path in saved:
+        assert np.array_equal(np.load(path), mixed), path.name
+
+
+@pytest.mark.parametrize(("processes", "devices"), [(2, 1), (1, 8), (2, 4)])
+def test_launched(folder, job, processes, devices):
+    job(processes, devices, "mixup.py", folder)
+    check(folder, processes * devices)
+
+
+def test_under_open_mpi(folder, execute):
+    if shutil.which("mpirun") is None:
+        pytest.skip("mpirun (Debian: openmpi-bin) is not installed")
+    command = ["mpirun", "-n", 2, "--oversubscribe", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
+    done = execute([*command, sys.executable, PROGRAM, folder], JAX_NUM_CPU_DEVICES="1")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("of 2 with 1 devices is done") == 2
+    check(folder, 2)
+
+
+@pytest.fixture
+def hosts():
+    """Two network namespaces, joined by a cable: hosts, as far as the network goes."""
+    names, addresses = ("penstock-a", "penstock-b"), ("10.217.3.1", "10.217.3.2")
+
+    def ip(*words):
+        subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+    if shutil.which("ip") is None:
+        pytest.skip("ip (Debian: iproute2) is not installed")
+    folders = [Path("/etc/netns") / name for name in names]
+    try:
+        for name in names:
+            ip("netns", "add", name)
+        ip(
+            "link",
+            "add",
+            "penstock0",
+            "netns",
+            names[0],
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "penstock0",
+            "netns",
+            names[1],
+        )
+        for name, address, folder in zip(names, addresses, folders, strict=True):
+            ip("-n", name, "address", "add", f"{address}/24", "dev", "penstock0")
+            ip("-n", name, "link", "set", "penstock0", "up")
+            ip("-n", name, "link", "set", "lo", "up")
+            folder.mkdir(parents=True, exist_ok=True)  # `ip netns exec` shows the files in it as those of /etc
+            (folder / "hosts").write_text(f"127.0.0.1 localhost\n{address} {socket.gethostname()}\n")
+    except (subprocess.CalledProcessError, PermissionError) as error:
+        remove(names, folders)
+        pytest.skip(f"network namespaces are not permitted here: {getattr(error, 'stderr', error)}")
+    yield names, addresses
+    remove(names, folders)
+
+
+def remove(names, folders):
+    for name in names:
+        subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_on_two_hosts(folder, hosts, environment):
+    names, addresses = hosts
+    processes = [
+        subprocess.Popen(
+            ["ip", "netns", "exec", name, sys.executable, PROGRAM, folder, f"{addresses[0]}:29431", "2", str(number)],
+            env=environment(JAX_NUM_CPU_DEVICES="1"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number, name in enumerate(names)
+    ]
+    try:
+        for process in processes:
+            out, error = process.communicate(timeout=120)
+            assert process.returncode == 0, error[-3000:]
+            assert "of 2 with 1 devices is done" in out
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+    check(folder, 2)
