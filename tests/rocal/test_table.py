@@ -64,7 +64,7 @@ def complaints(name):
     """What is wrong with a row, now that penstock has the operators that it has."""
     row = OPERATORS[name]
     now = [core for core in (*row.awaits, name) if core in registered()]
-    if now and not row.steps:
+    if now and not row.steps and not row.differs:
         yield f"penstock has fn.{now[0]} now: give rocAL's fn.{name} its steps in penstock/rocal/table.py"
     for step in row.steps:
         used = {argument.core for argument in step.arguments.values() if argument.core} | set(step.preset)

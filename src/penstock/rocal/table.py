@@ -80,10 +80,12 @@ class Row:
     Args:
         steps: what does the work; nothing where there is no counterpart.
         awaits: without steps, the operators of penstock that would do the work, once it has them.
+        differs: without steps, why the operator of the same name that penstock has is no counterpart.
     """
 
     steps: tuple[Step, ...] = ()
     awaits: tuple[str, ...] = ()
+    differs: str = ""
 
     @property
     def offered(self) -> bool:
@@ -247,7 +249,7 @@ OPERATORS: Mapping[str, Row] = {
     "one_hot": Row((Step("one_hot", {"num_classes": Argument("num_classes")}),)),
     "pixelate": Row(),
     "preemphasis_filter": Row(awaits=("preemphasis_filter",)),
-    "python_function": Row(),  # gets whole batches; that of penstock works sample by sample
+    "python_function": Row(differs="it gets whole batches, and penstock's gets samples"),
     "rain": Row(),
     "random_bbox_crop": Row(awaits=("random_bbox_crop",)),
     "random_crop": Row(awaits=("random_crop_generator",)),
