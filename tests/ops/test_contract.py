@@ -292,6 +292,10 @@ CASES = {
         ),
     ],
     "resize": [
+        OperatorCase(
+            lambda x, y: [cmn(crop=(9, 9))(fn.resize(fn.decoders.image(data), size=(90, 80))) for data in (x, y)],
+            [PHOTOGRAPHS, PHOTOGRAPHS[::-1]],
+        ),
         OperatorCase(lambda x: fn.resize(x, size=(4, 9)), [IMAGES]),
         OperatorCase(lambda x: fn.resize(x, resize_shorter=3, interp_type=types.INTERP_CUBIC), [IMAGES], HWC),
         OperatorCase(lambda x: fn.resize(x, size=3, interp_type=types.INTERP_LANCZOS3), [SMOOTH], HWC),

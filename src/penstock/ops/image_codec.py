@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import warnings
 from typing import Any, cast
 
 import numpy as np
@@ -102,9 +101,7 @@ def _check_size(height: int, width: int) -> None:
 
 def _open(data: Array) -> Image.Image:
     try:
-        with warnings.catch_warnings():  # Pillow's own limit is a warning, and is replaced by ours
-            warnings.simplefilter("ignore")
-            return Image.open(io.BytesIO(data.tobytes()))
+        return Image.open(io.BytesIO(data.tobytes()))
     except Image.DecompressionBombError as error:
         raise ValueError(f"the header announces more than the {MAX_PIXELS} pixels that are decoded") from error
     except UnidentifiedImageError as error:
@@ -115,9 +112,7 @@ def _open(data: Array) -> Image.Image:
 
 def _orientation(data: Array) -> int:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return int(cast(Any, _open(data).getexif()).get(_ORIENTATION, 1))
+        return int(cast(Any, _open(data).getexif()).get(_ORIENTATION, 1))
     except Exception:  # noqa: BLE001  # EXIF data that nobody can read turn nothing
         return 1
 
@@ -144,17 +139,15 @@ def _pillow(data: Array, output_type: DALIImageType, adjust: bool) -> Array:
     opened = _open(data)
     _check_size(opened.height, opened.width)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if output_type == GRAY:
-                opened.draft("L", opened.size)  # of a JPEG the luma channel that is stored
-            opened.load()
-            mode = _plain_mode(opened)
-            if mode != "I":
-                image = opened if opened.mode == mode else opened.convert(mode)
-                pixels: Array = np.atleast_3d(np.asarray(image))
-            else:
-                pixels = np.atleast_3d(np.asarray(opened)).clip(0, 65535).astype(np.uint16)
+        if output_type == GRAY:
+            opened.draft("L", opened.size)  # of a JPEG the luma channel that is stored
+        opened.load()
+        mode = _plain_mode(opened)
+        if mode != "I":
+            image = opened if opened.mode == mode else opened.convert(mode)
+            pixels: Array = np.atleast_3d(np.asarray(image))
+        else:
+            pixels = np.atleast_3d(np.asarray(opened)).clip(0, 65535).astype(np.uint16)
     except Exception as error:  # whatever a plug-in of Pillow stumbles on in a damaged file
         raise ValueError(f"damaged: {error}") from error
     return _turned(_channels(pixels, output_type), _orientation(data) if adjust else 1)
