@@ -43,10 +43,11 @@ def digits_lmdb(digits, tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def no_thread_is_left():
-    """After every test, the threads of iterators and pipelines that were dropped are gone."""
+    """After every test, the threads of the iterators and pipelines that it made and dropped are gone."""
+    before = set(threading.enumerate())  # a failed test before this one may hold some
     yield
     gc.collect()
-    left = [thread for thread in threading.enumerate() if thread.name.startswith("penstock")]
+    left = [thread for thread in threading.enumerate() if thread.name.startswith("penstock") and thread not in before]
     for thread in left:
         thread.join(timeout=10)
     assert not [thread for thread in left if thread.is_alive()]

@@ -402,7 +402,11 @@ def test_options_without_effect_have_none(cifar):
 
 
 def test_other_arrays_become_jax_arrays():
-    array = np.arange(6, dtype=np.float32)
-    copied = convert_to_jax_array(array)
-    array[:] = 0
-    assert copied.tolist() == [0, 1, 2, 3, 4, 5]
+    memory = np.zeros(64, np.float32)
+    start = -memory.ctypes.data % 64 // 4
+    for shift in (0, 1):  # aligned memory, which JAX likes to share, and other
+        array = memory[start + shift : start + shift + 6]
+        array[:] = range(6)
+        copied = convert_to_jax_array(array)
+        array[:] = 0
+        assert copied.tolist() == [0, 1, 2, 3, 4, 5]

@@ -62,4 +62,5 @@ def convert_to_jax_array(array: Any) -> jax.Array:
     >>> convert_to_jax_array(np.zeros(2, np.float32)).shape
     (2,)
     """
-    return jax.numpy.from_dlpack(array, copy=True)
+    # from_dlpack(copy=True) still shares memory that is aligned as XLA likes it; what a program returns shares none
+    return jax.block_until_ready(jax.numpy.copy(jax.numpy.from_dlpack(array)))
