@@ -27,6 +27,7 @@ def test_the_public_names():
         "fn",
         "newaxis",
         "pipeline_def",
+        "train",
         "types",
     ]
     for name in dir(penstock):

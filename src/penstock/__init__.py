@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock import fn as fn
+    from penstock import train as train
     from penstock import types as types
     from penstock.iterate import DALIGenericIterator as DALIGenericIterator
     from penstock.iterate import data_iterator as data_iterator
@@ -31,7 +32,7 @@ _HOMES = {
     "newaxis": "penstock.types",
     "pipeline_def": "penstock.pipeline",
 }
-_MODULES = ("fn", "types")
+_MODULES = ("fn", "train", "types")
 
 
 def __getattr__(name: str) -> Any:
