@@ -59,7 +59,9 @@ def test_there_and_back(kind):
         if isinstance(original, jax.Array | np.ndarray):
             assert leaf.sharding == train.replicated_sharding()
     same(train.unreplicate(copies), tree)
-    same(train.unstack(train.stack(tree)), tree)
+    stacked = train.unstack(train.stack(tree))
+    assert not [leaf for leaf in jax.tree.leaves(stacked) if isinstance(leaf, bool | int | float)]
+    same(jax.tree.map(lambda leaf, was: leaf.item() if isinstance(was, bool | int | float) else leaf, stacked, tree), tree)
 
 
 @pytest.mark.parametrize("kind", TREES)

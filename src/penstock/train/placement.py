@@ -12,7 +12,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from penstock.train.trees import is_array, map_arrays
+from penstock.train.trees import NUMBERS, is_array, map_arrays
 
 BATCH = "batch"
 """The name of the axis of `data_mesh`."""
@@ -108,7 +108,7 @@ def stack(tree: Any, devices: Sequence[Any] | None = None) -> Any:
     """A copy of a tree on every device in the layout of `jax.pmap`: each array gets a leading axis of devices.
 
     Args:
-        tree: any pytree; leaves that are no arrays stay as they are.
+        tree: any pytree. `jax.pmap` maps over every leaf, so Python numbers become arrays, too; functions and the like stay.
         devices: local devices; None takes `jax.local_devices()`.
 
     Returns:
@@ -119,6 +119,7 @@ def stack(tree: Any, devices: Sequence[Any] | None = None) -> Any:
         (8, 3)
     """
     devices = jax.local_devices() if devices is None else devices
+    tree = jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, NUMBERS) else leaf, tree)
     copies = replicate(tree, replicated_sharding(data_mesh(devices)))
     return map_arrays(_stacked(tuple(devices)), copies)
 
