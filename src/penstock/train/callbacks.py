@@ -62,17 +62,18 @@ class Progress(Callback):
 
     Args:
         unit: what a sample is called.
+        **bar: further arguments of tqdm, such as ``mininterval`` or ``disable``.
 
     Raises:
         MissingExtraError: tqdm is not installed.
     """
 
-    def __init__(self, unit: str = "samples") -> None:
+    def __init__(self, unit: str = "samples", **bar: Any) -> None:
         try:
             from tqdm import tqdm  # noqa: PLC0415 - an optional dependency
         except ImportError:
             raise MissingExtraError("tqdm", "train", "Progress") from None
-        self._tqdm, self._unit = tqdm, unit
+        self._tqdm, self._unit, self._options = tqdm, unit, {"leave": False, **bar}
         self._bar: Any = None
         self._start = (0.0, 0)
 
@@ -85,7 +86,8 @@ class Progress(Callback):
             total = len(iterator) * rows if known and iterator.size > 0 else None
             done = (iterator.delivered - 1) * rows if total else 0
             unit = self._unit if known else "steps"
-            self._bar = self._tqdm(total=total, initial=done, unit=f" {unit}", desc=f"epoch {loop.epoch + 1}", leave=False)
+            named = {"unit": f" {unit}", "desc": f"epoch {loop.epoch + 1}"}
+            self._bar = self._tqdm(total=total, initial=done, **named, **self._options)
             self._start = (time.perf_counter(), loop.step - 1)
         shown = {name: f"{value:.4g}" for name, value in loop.history.latest().items()}
         self._bar.set_postfix({**shown, "waiting": f"{loop.watch.waiting:.0%}"}, refresh=False)
