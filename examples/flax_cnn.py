@@ -27,6 +27,7 @@ from penstock import data_iterator, fn, train
 from penstock.plugin.base_iterator import LastBatchPolicy
 
 OUT = Path("out/flax_cnn")
+PARTS = 8  # a mean over so many devices is a sum over the batch, divided by this; in all modes
 
 
 def images(path, split, shuffle):
@@ -52,13 +53,12 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     jax.config.update("jax_num_cpu_devices", 8)
     devices = jax.devices()[: 1 if options.mode == "single" else None]
-    parts = 8  # the loss is divided by this, whatever the mode
     rate = options.rate or (0.2 if options.data else 0.001)
 
     state, logits, gradient, update = INTERFACES[options.flax](rate, options.seed)
 
-    def step(state, batch, parts=parts):
-        loss, slope = gradient(state, batch, lambda values: summed_loss(values, batch["labels"]) / parts)
+    def step(state, batch):
+        loss, slope = gradient(state, batch, lambda values: summed_loss(values, batch["labels"]) / PARTS)
         return update(state, slope), {"loss": loss}
 
     def step_of_a_device(state, batch):
@@ -84,12 +84,7 @@ def main(arguments=None):
         *([train.Checkpoint(options.checkpoints)] if options.checkpoints else []),
     ]
     if options.mode == "pmap":
-        mapped = jax.pmap(step_of_a_device, "batch", devices=devices, donate_argnums=0)
-
-        def compiled(state, batch):
-            state, metrics = mapped(state, batch)
-            return state, jax.tree.map(lambda copies: copies[0], metrics)
-
+        compiled = jax.pmap(step_of_a_device, "batch", devices=devices, donate_argnums=0)
         state = train.stack(state, devices)
     else:
         compiled = train.data_parallel(step, sharding)

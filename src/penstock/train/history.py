@@ -41,7 +41,10 @@ class History:
         self._begun = 0
 
     def add(self, metrics: Any) -> None:
-        """Record the metrics of a step: a scalar, called "loss", or a tree of scalars, called as their paths."""
+        """Record the metrics of a step: a scalar, called "loss", or a tree of scalars, called as their paths.
+
+        Of a metric with several values, as `jax.pmap` gives one per device, it is the mean that is recorded.
+        """
         named = flat(metrics)
         if named:
             self._unread.append(named)
@@ -59,7 +62,7 @@ class History:
         """The metrics of the last step that is done; waits for none."""
         for named in reversed(self._unread):
             if all(not isinstance(value, jax.Array) or value.is_ready() for value in named.values()):
-                return {name: float(value) for name, value in named.items()}
+                return {name: float(np.mean(value)) for name, value in named.items()}
         return {name: values[-1] for name, values in self._read.items() if values}
 
     @property
@@ -71,7 +74,7 @@ class History:
     def _fetch(self, count: int) -> None:
         for named in jax.device_get([self._unread.popleft() for _ in range(count)]):
             for name, value in named.items():
-                self._read.setdefault(name, []).append(float(value))
+                self._read.setdefault(name, []).append(float(np.mean(value)))
 
     def state(self) -> dict[str, Any]:
         """All of it as plain JSON."""
