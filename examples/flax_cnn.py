@@ -45,6 +45,7 @@ def main(arguments=None):
     parser.add_argument("--flax", choices=INTERFACES, default="linen")
     parser.add_argument("--mode", choices=("sharding", "pmap", "single"), default="sharding")
     parser.add_argument("--rate", type=float, help="of Adam")
+    parser.add_argument("--batch-size", type=int, default=256, help="over all devices")
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--steps", type=int, help="instead of epochs")
     parser.add_argument("--shuffle", action="store_true", help="another order in each epoch; the notebook has none")
@@ -73,7 +74,7 @@ def main(arguments=None):
     sharding = train.batch_sharding(train.data_mesh(devices))
     split = {"devices": devices} if options.mode == "pmap" else {"sharding": sharding}
     make = data_iterator(images, **named, **split, last_batch_policy=LastBatchPolicy.DROP)
-    batches = make(path=options.data, split="train", shuffle=options.shuffle, batch_size=256, seed=options.seed)
+    batches = make(path=options.data, split="train", shuffle=options.shuffle, batch_size=options.batch_size, seed=options.seed)
     make = data_iterator(images, **named, sharding=sharding, last_batch_policy=LastBatchPolicy.PAD)
     test = make(path=options.data, split="test", shuffle=False, batch_size=200)
 

@@ -51,10 +51,10 @@ def update(model, batch, rate=LEARNING_RATE):
 
 
 def update_of_a_device(model, batch, rate=LEARNING_RATE):
-    """The same for one of several devices, for `jax.pmap`: gradients are averaged over the axis "data"."""
+    """The same for one of several devices, for `jax.pmap`: gradients are averaged over the axis "batch"."""
     value, gradients = jax.value_and_grad(loss)(model, batch)
-    gradients = jax.lax.pmean(gradients, "data")
-    return _descend(model, gradients, rate), jax.lax.pmean(value, "data")
+    gradients = jax.lax.pmean(gradients, "batch")
+    return _descend(model, gradients, rate), jax.lax.pmean(value, "batch")
 
 
 def right(model, batch):

@@ -79,7 +79,7 @@ def main():
     print(f"{len(sharded)} training and {len(validation)} test batches on {len(devices)} {devices[0].platform} devices")
 
     split = train.data_parallel(partial(update, rate=options.rate), sharding)
-    mapped = jax.pmap(partial(update_of_a_device, rate=options.rate), "data", devices=devices, donate_argnums=0)
+    mapped = jax.pmap(partial(update_of_a_device, rate=options.rate), "batch", devices=devices, donate_argnums=0)
     halves = {
         "sharding": (split, init_model(), sharded, None),
         "pmap": (mapped, train.stack(init_model(), devices), pmapped, train.unstack),
