@@ -5,7 +5,7 @@ import sys
 import penstock.launch
 
 
-def main(folder, how):
+def main(folder, how, steps):
     penstock.launch.initialize()
     import json
     import os
@@ -40,7 +40,7 @@ def main(folder, how):
         train.data_parallel(step),
         identity,
         train.batches(data, 200, shuffle=True),
-        epochs=1,
+        steps=int(steps),
         callbacks=[
             train.Evaluate(metric, train.batches(data, 200)),
             train.StopOnSignal(),
