@@ -4,9 +4,9 @@
     python examples/flax_cnn.py --data FOLDER               MNIST or Fashion-MNIST, in its four IDX files
     python examples/flax_cnn.py --flax nnx --mode pmap      with NNX instead of Linen, with pmap instead of a sharding
 
-The task is that of the notebook on multiple GPUs for "Probabilistic Machine Learning": batches of 256 over eight devices,
-Adam with the very large rate 0.2, and a loss that is summed over the rows of a device and averaged over devices. So the
-first epoch explodes, and its loss says nothing; `--rate 0.001` learns better. All modes compute the same.
+The task is that of the notebook on multiple GPUs for "Probabilistic Machine Learning": batches of 256 over eight
+devices, Adam with the very large rate 0.2, and a loss that is summed over the rows of a device and averaged over
+devices. So the first epoch explodes, and its loss says nothing; `--rate 0.001` learns better. All modes compute the same.
 
 What to expect (two CPU cores, eight emulated devices):
     digits   8 epochs of 5 batches at rate 0.001: half a minute, test accuracy 0.93 or more
@@ -74,7 +74,9 @@ def main(arguments=None):
     sharding = train.batch_sharding(train.data_mesh(devices))
     split = {"devices": devices} if options.mode == "pmap" else {"sharding": sharding}
     make = data_iterator(images, **named, **split, last_batch_policy=LastBatchPolicy.DROP)
-    batches = make(path=options.data, split="train", shuffle=options.shuffle, batch_size=options.batch_size, seed=options.seed)
+    batches = make(
+        path=options.data, split="train", shuffle=options.shuffle, batch_size=options.batch_size, seed=options.seed
+    )
     make = data_iterator(images, **named, sharding=sharding, last_batch_policy=LastBatchPolicy.PAD)
     test = make(path=options.data, split="test", shuffle=False, batch_size=200)
 
@@ -93,7 +95,8 @@ def main(arguments=None):
     loop = train.fit(compiled, state, batches, epochs=epochs, steps=options.steps, callbacks=callbacks)
     loop.history.plot(OUT / "learning_curves.png")
     for number, epoch in enumerate(loop.history.epochs, 1):
-        print(f"epoch {number}: loss {epoch['loss'] * len(batches):.3f} in all, test accuracy {epoch['test_accuracy']:.4f}")
+        loss = epoch["loss"] * len(batches)
+        print(f"epoch {number}: loss {loss:.3f} in all, test accuracy {epoch['test_accuracy']:.4f}")
     return loop
 
 

@@ -17,6 +17,7 @@ class LinenCNN(flax.linen.Module):
 
     @flax.linen.compact
     def __call__(self, x):
+        """From images to logarithms of probabilities."""
         for features in (32, 64):
             x = flax.linen.relu(flax.linen.Conv(features, (3, 3))(x))
             x = flax.linen.avg_pool(x, (2, 2), strides=(2, 2))
@@ -32,6 +33,7 @@ class NnxCNN(nnx.Module):
         self.dense, self.last = nnx.Linear(7 * 7 * 64, 256, rngs=rngs), nnx.Linear(256, CLASSES, rngs=rngs)
 
     def __call__(self, x):
+        """From images to logarithms of probabilities."""
         for convolution in (self.first, self.second):
             x = nnx.avg_pool(nnx.relu(convolution(x)), (2, 2), strides=(2, 2))
         return nnx.log_softmax(self.last(nnx.relu(self.dense(x.reshape(len(x), -1)))))
@@ -52,7 +54,9 @@ def linen(rate, seed):
         return state.apply_fn({"params": state.params}, images / 255)
 
     def gradient(state, batch, loss):
-        return jax.value_and_grad(lambda params: loss(logits(state.replace(params=params), batch["images"])))(state.params)
+        return jax.value_and_grad(lambda params: loss(logits(state.replace(params=params), batch["images"])))(
+            state.params
+        )
 
     def update(state, gradient):
         return state.apply_gradients(grads=gradient)

@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -190,7 +189,9 @@ def test_resuming_on_other_devices(adam, state, samples, tmp_path):
 
     run(8, StopAt(3), train.Checkpoint(tmp_path))
     resumed, whole = run(2, train.Checkpoint(tmp_path)), run(1)
-    for leaf, right in zip(jax.tree.leaves(resumed.state["weights"]), jax.tree.leaves(whole.state["weights"]), strict=True):
+    for leaf, right in zip(
+        jax.tree.leaves(resumed.state["weights"]), jax.tree.leaves(whole.state["weights"]), strict=True
+    ):
         np.testing.assert_allclose(leaf, right, rtol=1e-4, atol=1e-6)
     assert len(resumed.state["weights"]["in"].devices()) == 2
 
@@ -198,7 +199,9 @@ def test_resuming_on_other_devices(adam, state, samples, tmp_path):
 def test_a_checkpoint_of_something_else_is_refused(sgd, weights, samples, tmp_path):
     def run(state, data):
         batches = train.batches(data, 8, shuffle=True, sharding=one_device())
-        train.fit(train.data_parallel(sgd, one_device()), state, batches, epochs=1, callbacks=[train.Checkpoint(tmp_path)])
+        train.fit(
+            train.data_parallel(sgd, one_device()), state, batches, epochs=1, callbacks=[train.Checkpoint(tmp_path)]
+        )
 
     run(weights, samples)
     with pytest.raises(StateError, match=r"\['more'\]: nothing in the checkpoint"):
@@ -273,8 +276,14 @@ def test_a_signal_ends_the_training_with_a_checkpoint(how, tmp_path):
 
 
 def test_progress_says_what_happens(sgd, weights, samples, errors, capsys):
-    callbacks = [train.Evaluate(errors, train.batches(samples, 16), "error"), StopAt(5), train.Progress("rows", mininterval=0)]
-    train.fit(train.data_parallel(sgd), weights, train.batches(samples, 16, shuffle=True), epochs=3, callbacks=callbacks)
+    callbacks = [
+        train.Evaluate(errors, train.batches(samples, 16), "error"),
+        StopAt(5),
+        train.Progress("rows", mininterval=0),
+    ]
+    train.fit(
+        train.data_parallel(sgd), weights, train.batches(samples, 16, shuffle=True), epochs=3, callbacks=callbacks
+    )
     out, bars = capsys.readouterr()
     first, stopped, verdict = out.splitlines()
     assert re.fullmatch(r"epoch 1: loss [\d.]+, error [\d.]+, [\d,]+ rows/s, waiting \d+%", first)
@@ -306,7 +315,7 @@ def test_what_is_missing_is_named(module, make, monkeypatch):
 
 
 def test_the_package_imports_none_of_them():
-    code = "import sys, penstock.train; print([m for m in ('orbax', 'tqdm', 'matplotlib', 'flax', 'equinox', 'optax') if m in sys.modules])"
+    heavy = ("orbax", "tqdm", "matplotlib", "flax", "equinox", "optax")
+    code = f"import sys, penstock.train; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.strip() == "[]"
-    assert Path(train.__file__).parent.is_dir()

@@ -35,7 +35,13 @@ TREES = {
     "linen": linen,
     "equinox": equinox,
     "nnx": net,
-    "dict": lambda: {"a": np.arange(4.0, dtype=np.float32), "b": [jax.random.key(3), np.float32(2)], "f": len, "n": None, "i": 3},
+    "dict": lambda: {
+        "a": np.arange(4.0, dtype=np.float32),
+        "b": [jax.random.key(3), np.float32(2)],
+        "f": len,
+        "n": None,
+        "i": 3,
+    },
 }
 
 
@@ -61,7 +67,10 @@ def test_there_and_back(kind):
     same(train.unreplicate(copies), tree)
     stacked = train.unstack(train.stack(tree))
     assert not [leaf for leaf in jax.tree.leaves(stacked) if isinstance(leaf, bool | int | float)]
-    same(jax.tree.map(lambda leaf, was: leaf.item() if isinstance(was, bool | int | float) else leaf, stacked, tree), tree)
+    same(
+        jax.tree.map(lambda leaf, was: leaf.item() if isinstance(was, bool | int | float) else leaf, stacked, tree),
+        tree,
+    )
 
 
 @pytest.mark.parametrize("kind", TREES)
@@ -72,7 +81,9 @@ def test_donating_the_copy_leaves_the_original(kind, devices):
     tree = jax.tree.map(lambda leaf: jax.device_put(leaf, sharding) if isinstance(leaf, jax.Array) else leaf, tree)
     before = [np.array(leaf) for leaf in jax.tree.leaves(tree) if isinstance(leaf, np.ndarray)]
     copies = [leaf for leaf in jax.tree.leaves(train.replicate(tree, sharding)) if isinstance(leaf, jax.Array)]
-    grown = jax.jit(lambda leaves: [leaf if leaf.dtype != jnp.float32 else leaf + 1 for leaf in leaves], donate_argnums=0)
+    grown = jax.jit(
+        lambda leaves: [leaf if leaf.dtype != jnp.float32 else leaf + 1 for leaf in leaves], donate_argnums=0
+    )
     jax.block_until_ready(grown(copies))
     assert any(leaf.is_deleted() for leaf in copies)
     assert not any(leaf.is_deleted() for leaf in jax.tree.leaves(tree) if isinstance(leaf, jax.Array))

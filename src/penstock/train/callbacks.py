@@ -57,8 +57,8 @@ class Evaluate(Callback):
 class Progress(Callback):
     """A progress bar for each epoch, and a line when it is over.
 
-    The bar tells the rate, the metrics of the last step that is done, and the share of the time that was spent waiting for
-    data. The line has the epoch's record, so `Evaluate` belongs before it. At the end comes the verdict.
+    The bar tells the rate, the metrics of the last step that is done, and the share of the time that was spent waiting
+    for data. The line has the epoch's record, so `Evaluate` belongs before it. At the end comes the verdict.
 
     Args:
         unit: what a sample is called.
@@ -83,8 +83,9 @@ class Progress(Callback):
         known = isinstance(iterator, DALIGenericIterator)
         rows = iterator.batch_size if known else 1
         if self._bar is None:
-            total = len(iterator) * rows if known and iterator.size > 0 else None
-            done = (iterator.delivered - 1) * rows if total else 0
+            total, done = None, 0
+            if known and iterator.size > 0:
+                total, done = len(iterator) * rows, (iterator.delivered - 1) * rows
             unit = self._unit if known else "steps"
             named = {"unit": f" {unit}", "desc": f"epoch {loop.epoch + 1}"}
             self._bar = self._tqdm(total=total, initial=done, **named, **self._options)
@@ -121,8 +122,8 @@ class Progress(Callback):
 class StopOnSignal(Callback):
     """Ends the training after the step that is being made when a signal comes; with `Checkpoint`, nothing is lost.
 
-    A second signal does what it does without this. In a job of several processes all stop after the same step; there it is
-    SIGTERM that JAX's distributed service listens to, and `signals` is not looked at.
+    A second signal does what it does without this. In a job of several processes all stop after the same step; there it
+    is SIGTERM that JAX's distributed service listens to, and `signals` is not looked at.
 
     Args:
         signals: which ones.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import math
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -24,7 +24,7 @@ Metric = Callable[[Any, Any], Any]
 def evaluate(metric: Metric, state: Any, iterator: Iterable[Mapping[str, Any]]) -> Any:
     """The means of metrics over an epoch, exact for any number of samples, devices and processes.
 
-    Rows that were added to fill the last batch (`LastBatchPolicy.PAD`; the mask is ``batch["valid"]``) count for nothing.
+    Rows that were added to fill the last batch (`LastBatchPolicy.PAD`; the mask is ``batch["valid"]``) do not count.
     Each batch gives a sum and a count, which stay on the devices until the end: nothing is waited for between batches,
     and the state is not used up.
 
@@ -35,8 +35,8 @@ def evaluate(metric: Metric, state: Any, iterator: Iterable[Mapping[str, Any]]) 
         iterator: an iterator at the beginning of an epoch; or any batches with a mask, or without, if all rows count.
 
     Returns:
-        For each value its mean, a float, in a tree like that of `metric`. Booleans and integers are summed exactly, in 32
-        bits; floats in float32 within a batch, in float64 over batches.
+        For each value its mean, a float, in a tree like that of `metric`. Booleans and integers are summed exactly, in
+        32 bits; floats in float32 within a batch, in float64 over batches.
 
     Raises:
         UsageError: there are no samples; the iterator is endless, in the middle of an epoch, or leaves out or repeats
@@ -51,9 +51,10 @@ def evaluate(metric: Metric, state: Any, iterator: Iterable[Mapping[str, Any]]) 
     if isinstance(iterator, DALIGenericIterator):
         _check(iterator)
     parts, totals, counts = Split.of(state), [], []
+    program = _compiled(metric)
     for batch in iterator:
         parts = _beside(parts, batch)
-        total, count = _totals(metric, parts, batch)
+        total, count = program(parts, batch)
         totals.append(total)
         counts.append(count)
     totals, counts = jax.device_get((totals, counts))
@@ -64,7 +65,24 @@ def evaluate(metric: Metric, state: Any, iterator: Iterable[Mapping[str, Any]]) 
     return jax.tree.map(lambda total, count: total / count, total, count)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+_programs: weakref.WeakKeyDictionary[Metric, Any] = weakref.WeakKeyDictionary()
+
+
+def _compiled(metric: Metric) -> Any:
+    """The program for a metric; forgotten with it, since a metric may hold on to a whole data set."""
+    program = _programs.get(metric)
+    if program is None:
+        reference = weakref.ref(metric)
+
+        def totals(parts: Split, batch: Mapping[str, Any]) -> tuple[Any, Any]:
+            metric = reference()
+            assert metric is not None  # it is traced while it is evaluated
+            return _totals(metric, parts, batch)
+
+        program = _programs[metric] = jax.jit(totals)
+    return program
+
+
 def _totals(metric: Metric, parts: Split, batch: Mapping[str, Any]) -> tuple[Any, Any]:
     """Per value of a metric its sum over the rows that count, and how many numbers that is."""
     rows = len(jax.tree.leaves(batch)[0])

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from penstock.errors import MissingExtraError
 
 _UNREAD = 256
-"""Steps whose metrics may stay on the devices. When there are more, the older half is read: those steps are long done."""
+"""Steps whose metrics may stay on the devices. When there are more, the older half is read: those steps are done."""
 
 
 class History:
@@ -61,7 +61,8 @@ class History:
     def latest(self) -> dict[str, float]:
         """The metrics of the last step that is done; waits for none."""
         for named in reversed(self._unread):
-            if all(not isinstance(value, jax.Array) or value.is_ready() for value in named.values()):
+            values: list[Any] = list(named.values())
+            if all(not isinstance(value, jax.Array) or cast(Any, value).is_ready() for value in values):
                 return {name: float(np.mean(value)) for name, value in named.items()}
         return {name: values[-1] for name, values in self._read.items() if values}
 

@@ -93,7 +93,7 @@ def fit(
     `Watch`, `evaluate`, `Checkpoint.save`) can be used without it. Nothing is waited for between steps.
 
     Args:
-        step: ``step(state, batch) -> state`` or ``(state, metrics)``, compiled: `data_parallel(step)`, or anything jitted.
+        step: ``step(state, batch) -> state`` or ``(state, metrics)``, compiled: `data_parallel(step)`, or what is jitted.
             Metrics are a scalar, called "loss", or a tree of scalars.
         state: what the first step starts from. `data_parallel` leaves the caller's as it is.
         iterator: batches; iterated over once per epoch.
@@ -157,7 +157,11 @@ def _epoch(loop: Loop, step: Step, structure: Any, steps: int | None, callbacks:
             ended = loop.epoch_ended
             break
     if loop.step == before:
-        raise UsageError("there are no batches left", given=f"{loop.step} steps, {loop.epoch} epochs", fix="an iterator, not a generator")
+        raise UsageError(
+            "there are no batches left",
+            given=f"{loop.step} steps, {loop.epoch} epochs",
+            fix="an iterator, not a generator",
+        )
     if ended:
         loop.epoch += 1
         loop.history.end_epoch()

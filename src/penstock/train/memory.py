@@ -55,7 +55,9 @@ def batches(
     if not isinstance(arrays, Mapping):
         parts = arrays if isinstance(arrays, tuple) else (arrays,)
         if len(parts) > len(_NAMES):
-            raise UsageError("a tuple of one or two arrays gets the names x and y", given=f"{len(parts)} arrays", fix="a dict")
+            raise UsageError(
+                "a tuple of one or two arrays gets the names x and y", given=f"{len(parts)} arrays", fix="a dict"
+            )
         arrays = dict(zip(_NAMES, parts, strict=False))
     if last_batch_policy is None:
         last_batch_policy = LastBatchPolicy.DROP if shuffle else LastBatchPolicy.PAD

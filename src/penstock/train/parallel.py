@@ -33,15 +33,16 @@ def data_parallel(
     is `jax.jit` with the shardings of its inputs and outputs, and a state that is placed when it first comes:
 
     * A state that does not lie on the devices yet is copied to them; the caller's stays as it is. A state that does
-      (the step's own output, or `replicate`'s) is donated: its memory becomes the new state's, and it cannot be used again.
-    * Leaves that are no arrays (an Equinox model's functions) are no inputs of the program. The exception are Python numbers
-      that the step changes, as Flax's `TrainState.step`: they become arrays, or each step would be another program.
+      (the step's own output, or `replicate`'s) is donated: its memory becomes the new state's, and it is gone.
+    * Leaves that are no arrays (an Equinox model's functions) are no inputs of the program. The exception are Python
+      numbers that the step changes, as Flax's `TrainState.step`: they become arrays, or each step would be another
+      program.
     * There is one compilation. A step that changes the dtype or shape of its state is refused.
 
     Args:
         step: takes a state (any pytree) and a batch (any pytree of arrays with a leading axis of rows).
-        sharding: how batches lie: their first axis is cut. None takes `batch_sharding()`, over all devices. NumPy batches
-            are put there; a batch that lies otherwise is refused.
+        sharding: how batches lie: their first axis is cut. None takes `batch_sharding()`, over all devices. NumPy
+            batches are put there; a batch that lies otherwise is refused.
         state_sharding: how the state lies; None: whole on each device of `sharding`. For a model that is itself spread
             over devices: a tree of shardings with the structure of the state, or the beginning of it.
         axis_name: for a step that is written for each device alone and combines with the others by itself, as one for
@@ -53,8 +54,8 @@ def data_parallel(
         A function of a state and a batch that returns what `step` does. Not to be put into another `jax.jit`.
 
     Raises:
-        UsageError: when it is called, a step that does not return a state like the one that it takes, or a batch that the
-            devices cannot share evenly.
+        UsageError: when it is called, a step that does not return a state like the one that it takes, or a batch that
+            the devices cannot share evenly.
 
     Example:
         >>> import jax.numpy as jnp
@@ -127,9 +128,7 @@ def _per_device(step: Step, rows: NamedSharding, axis_name: str) -> Step:
 
         # with check_vma, autodiff would sum the gradients of replicated parameters before the step averages them
         whole = PartitionSpec()
-        mapped = jax.shard_map(
-            alone, mesh=rows.mesh, in_specs=(whole, rows.spec), out_specs=whole, check_vma=False
-        )
+        mapped = jax.shard_map(alone, mesh=rows.mesh, in_specs=(whole, rows.spec), out_specs=whole, check_vma=False)
         arrays = mapped(parts.arrays, batch)
         return fixed[-1].replaced(arrays).tree()
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
 from penstock.train.trees import NUMBERS, is_array, map_arrays
 
@@ -48,7 +48,7 @@ def batch_sharding(mesh: Mesh | None = None) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec(mesh.axis_names[0]))
 
 
-def replicated_sharding(mesh: Mesh | None = None) -> NamedSharding:
+def replicated_sharding(mesh: Mesh | AbstractMesh | None = None) -> NamedSharding:
     """The sharding that gives each device a whole copy.
 
     Args:
@@ -108,12 +108,12 @@ def stack(tree: Any, devices: Sequence[Any] | None = None) -> Any:
     """A copy of a tree on every device in the layout of `jax.pmap`: each array gets a leading axis of devices.
 
     Args:
-        tree: any pytree. `jax.pmap` maps over every leaf, so Python numbers become arrays, too; functions and the like stay.
+        tree: any pytree. `jax.pmap` maps over every leaf, so Python numbers become arrays, too; functions stay.
         devices: local devices; None takes `jax.local_devices()`.
 
     Returns:
-        A tree of the same structure, its arrays of shape ``(devices, ...)``, on a mesh with the axis "batch": a program of
-        `jax.pmap` with ``axis_name="batch"`` gives such arrays back, and is compiled once; with another name, twice.
+        A tree of the same structure, its arrays of shape ``(devices, ...)``, on a mesh with the axis "batch": a program
+        of `jax.pmap` with ``axis_name="batch"`` gives such arrays back, and is compiled once; with another name, twice.
 
     Example:
         >>> stack({"weights": np.ones(3, np.float32)})["weights"].shape

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 import jax
 
@@ -21,8 +21,8 @@ _WAITS = ("wait for the host", "wait for emulated devices")
 class Watch:
     """Batches of an iterator, with a look at who waits for whom.
 
-    Iterate over it in place of the iterator, and tell it what each step gave. A step is dispatched long before it runs, so
-    what counts is when the devices had finished it and the next batch was still not there. A thread waits for the
+    Iterate over it in place of the iterator, and tell it what each step gave. A step is dispatched long before it runs,
+    so what counts is when the devices had finished it and the next batch was still not there. A thread waits for the
     steps' metrics to know that; where a step has none, the time that the loop waited for batches is taken, which is
     more.
 
@@ -71,7 +71,9 @@ class Watch:
         arrays = [leaf for leaf in jax.tree.leaves(output) if isinstance(leaf, jax.Array)][:1]
         self._steps.put(arrays)
         if self._thread is None:
-            self._thread = threading.Thread(target=_wait, args=(self._steps, self._done), name="penstock-watch", daemon=True)
+            self._thread = threading.Thread(
+                target=_wait, args=(self._steps, self._done), name="penstock-watch", daemon=True
+            )
             self._thread.start()
 
     def close(self) -> None:
@@ -81,7 +83,7 @@ class Watch:
             self._thread.join()
             self._thread = None
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
