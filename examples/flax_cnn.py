@@ -6,7 +6,8 @@
 
 The task is that of the notebook on multiple GPUs for "Probabilistic Machine Learning": batches of 256 over eight
 devices, Adam with the very large rate 0.2, and a loss that is summed over the rows of a device and averaged over
-devices. So the first epoch explodes, and its loss says nothing; `--rate 0.001` learns better. All modes compute the same.
+devices. So the first epoch explodes, and its loss says nothing; `--rate 0.001` learns better.
+All modes compute the same.
 
 What to expect (two CPU cores, eight emulated devices):
     digits   8 epochs of 5 batches at rate 0.001: half a minute, test accuracy 0.93 or more

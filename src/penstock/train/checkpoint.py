@@ -23,8 +23,8 @@ class Checkpoint(Callback):
     """Saves the training after each epoch, every so many steps, and when it stops; and takes it up from the last save.
 
     What is saved, with Orbax: the arrays of the state (model and optimiser), the iterator's state, and the history.
-    `fit` with a folder that holds a save goes on from it, so the same program, started again, ends as if it had not been
-    interrupted: bit-equal, on the same devices. The number of devices may change; then sums are rounded differently.
+    `fit` with a folder that holds a save goes on from it, so the same program, started again, ends as if it had not
+    been interrupted: bit-equal, on the same devices. The number of devices may change; then sums are rounded differently.
 
     Saving waits until the files are there.
 

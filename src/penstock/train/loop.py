@@ -93,8 +93,8 @@ def fit(
     `Watch`, `evaluate`, `Checkpoint.save`) can be used without it. Nothing is waited for between steps.
 
     Args:
-        step: ``step(state, batch) -> state`` or ``(state, metrics)``, compiled: `data_parallel(step)`, or what is jitted.
-            Metrics are a scalar, called "loss", or a tree of scalars.
+        step: ``step(state, batch) -> state`` or ``(state, metrics)``, compiled: `data_parallel(step)`, or a jitted
+            one. Metrics are a scalar, called "loss", or a tree of scalars.
         state: what the first step starts from. `data_parallel` leaves the caller's as it is.
         iterator: batches; iterated over once per epoch.
         epochs: how many epochs there are in all, those before a resume included.
