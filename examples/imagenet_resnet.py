@@ -1,14 +1,14 @@
 """Train a ResNet-50 (Flax NNX) on folders of photographs, data-parallel, with checkpoints.
 
-    python examples/imagenet_resnet.py --data FOLDER        FOLDER/train/<class>/<image>.JPEG, FOLDER/val/<class>/...
-    python examples/imagenet_resnet.py --small              a small network on pieces of two photographs, no download
+    python examples/imagenet_resnet.py --data FOLDER     FOLDER/train/<class>/<image>.JPEG, FOLDER/val/<class>/...
+    python examples/imagenet_resnet.py --small           a small network on pieces of two photographs, no download
 
-The recipe is the usual one: SGD with Nesterov momentum, five epochs of warm-up to a rate of 0.1 per 256 rows, a cosine to
-zero, weight decay on kernels only, smoothed labels. Batch normalisation takes its means over the whole batch, on all
+The recipe is the usual one: SGD with Nesterov momentum, five epochs of warm-up to a rate of 0.1 per 256 rows, a cosine
+to zero, weight decay on kernels only, smoothed labels. Batch normalisation takes its means over the whole batch, on all
 devices. Stop it with Ctrl-C or SIGTERM, start it again, and it goes on where it was.
 
 What to expect:
-    --small          (two CPU cores) 2 epochs of 4 batches: half a minute; the loss falls
+    --small          (two CPU cores) 2 epochs of 4 batches: a minute; the loss falls
     ImageNet         90 epochs, on GPUs, with --dtype bfloat16. This has not been run to its end here: the recipe is
                      known for 0.76 of the validation images. The verdict at the end says whether the GPUs waited.
 """

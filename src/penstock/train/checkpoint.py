@@ -24,7 +24,7 @@ class Checkpoint(Callback):
 
     What is saved, with Orbax: the arrays of the state (model and optimiser), the iterator's state, and the history.
     `fit` with a folder that holds a save goes on from it, so the same program, started again, ends as if it had not
-    been interrupted: bit-equal, on the same devices. The number of devices may change; then sums are rounded differently.
+    been interrupted: bit-equal, on the same devices. On other devices sums are rounded differently.
 
     Saving waits until the files are there.
 
