@@ -101,7 +101,7 @@ def main(arguments=None):
     test = data_iterator(validation, **named, last_batch_policy=LastBatchPolicy.PAD)(root=roots[1], **made)
 
     classes = sum(path.is_dir() for path in roots[0].iterdir())
-    shape = {"blocks": (1, 1, 1, 1), "width": 8} if options.small else {"blocks": RESNET50, "width": 64}
+    shape = {"blocks": (1, 1), "width": 8} if options.small else {"blocks": RESNET50, "width": 64}
     model = ResNet(classes, nnx.Rngs(0), **shape, dtype=jnp.dtype(options.dtype))
     total = epochs * len(batches)
     warm_up = min(5 * len(batches), total // 5)

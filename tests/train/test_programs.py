@@ -71,15 +71,14 @@ def test_equinox_agrees_with_one_device(samples, compilations):
 
 
 @pytest.mark.slow
-def test_the_residual_network_trains_and_goes_on(compilations):
+def test_the_residual_network_trains(compilations):
     import resnet
     from flax import nnx
 
     whole = nnx.eval_shape(lambda: resnet.ResNet(1000, nnx.Rngs(0)))
     assert sum(leaf.size for leaf in jax.tree.leaves(nnx.state(whole, nnx.Param))) == 25_557_032  # ResNet-50's
-    first = run("imagenet_resnet", "--small", "--batch-size", 48, "--epochs", 1)
-    second = run("imagenet_resnet", "--small", "--batch-size", 48, "--epochs", 2)
-    assert (first.step, second.step, second.epoch) == (2, 4, 2)
-    assert second.history.epochs[0] == first.history.epochs[0]
-    assert 0 <= second.history.epochs[1]["val_top1"] <= second.history.epochs[1]["val_top5"] == 1
-    assert compilations("step") == 2
+    loop = run("imagenet_resnet", "--small", "--batch-size", 48, "--epochs", 1)
+    assert (loop.step, loop.epoch) == (2, 1)
+    assert 0 <= loop.history.epochs[0]["val_top1"] <= loop.history.epochs[0]["val_top5"] == 1
+    assert (Path("out") / "imagenet_resnet" / "checkpoints" / "2").is_dir()
+    assert compilations("step") == 1
