@@ -26,8 +26,20 @@ def write_digits(folder: Path) -> Path:
     return folder
 
 
+def digit_arrays(split: str) -> tuple[np.ndarray, np.ndarray]:
+    """The digits of "train" or of "test" as images (rows, 28, 28, 1), uint8, and classes (rows, 1), int32."""
+    digits = load_digits()
+    chosen = [number for number in range(len(digits.images)) if (number % 6 == 0) == (split == "test")]
+    images = np.stack([np.asarray(_enlarged(digits.images[number])) for number in chosen])
+    return images[..., None], digits.target[chosen, None].astype(np.int32)
+
+
+def _enlarged(image: np.ndarray) -> Image.Image:
+    pixels = Image.fromarray((image * (255 / 16)).astype(np.uint8))
+    return pixels.resize((28, 28), Image.Resampling.BICUBIC)
+
+
 def _jpeg(image: np.ndarray) -> bytes:
     file = io.BytesIO()
-    pixels = Image.fromarray((image * (255 / 16)).astype(np.uint8))
-    pixels.resize((28, 28), Image.Resampling.BICUBIC).save(file, "JPEG", quality=95)
+    _enlarged(image).save(file, "JPEG", quality=95)
     return file.getvalue()

@@ -6,7 +6,6 @@ numbers and gives other weights.
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import pairwise
 
 import jax
@@ -45,27 +44,19 @@ def _descend(model, gradients, rate):
     return jax.tree.map(lambda value, gradient: value - rate * gradient, model, gradients)
 
 
-@jax.jit
 def update(model, batch, rate=LEARNING_RATE):
-    """One step of SGD, and the loss before it. A sharded batch makes it run on all its devices."""
+    """One step of SGD, and the loss before it, as if there were one device."""
     value, gradients = jax.value_and_grad(loss)(model, batch)
     return _descend(model, gradients, rate), value
 
 
-@partial(jax.pmap, axis_name="data", in_axes=(0, 0, None))
-def update_parallel(model, batch, rate=LEARNING_RATE):
-    """The same with a leading axis of devices on model and batch; gradients are averaged over the devices."""
+def update_of_a_device(model, batch, rate=LEARNING_RATE):
+    """The same for one of several devices, for `jax.pmap`: gradients are averaged over the axis "batch"."""
     value, gradients = jax.value_and_grad(loss)(model, batch)
-    gradients = jax.lax.pmean(gradients, "data")
-    return _descend(model, gradients, rate), jax.lax.pmean(value, "data")
+    gradients = jax.lax.pmean(gradients, "batch")
+    return _descend(model, gradients, rate), jax.lax.pmean(value, "batch")
 
 
-@jax.jit
-def matches(model, batch):
-    """How many images of a batch are classified rightly."""
-    return jnp.sum(jnp.argmax(predict(model, batch["images"]), axis=1) == batch["labels"].ravel())
-
-
-def accuracy(model, iterator):
-    """The share of an epoch that is classified rightly."""
-    return sum(int(matches(model, batch)) for batch in iterator) / iterator.size
+def right(model, batch):
+    """Which images of a batch are classified rightly."""
+    return jnp.argmax(predict(model, batch["images"]), axis=1) == batch["labels"].ravel()

@@ -18,17 +18,16 @@ What to expect (two CPU cores):
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 import jax
-import numpy as np
 from digits import write_digits
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from mnist_mlp import accuracy, init_model, update, update_parallel
+from mnist_mlp import init_model, right, update, update_of_a_device
 from pictures import batch_by_device, learning_curves
-from tqdm import tqdm
 
-from penstock import data_iterator, fn, types
+from penstock import data_iterator, fn, train, types
+from penstock.plugin.base_iterator import LastBatchPolicy
 
 IMAGE_SIZE = 28
 CLASSES = 10
@@ -46,28 +45,12 @@ def training_pipeline(data_path, num_shards, shard_id):
     return images, fn.one_hot(labels.gpu(), num_classes=CLASSES)
 
 
-@data_iterator(output_map=["images", "labels"], reader_name="reader")
-def validation_iterator(data_path):
-    """Images in order, with their labels, on one device."""
+def validation_pipeline(data_path):
+    """Images in order, with their labels."""
     jpegs, labels = fn.readers.caffe2(path=data_path, name="reader")
     images = fn.decoders.image(jpegs, device="mixed", output_type=types.GRAY)
     images = fn.crop_mirror_normalize(images, dtype=types.FLOAT, std=[255.0], output_layout="CHW")
     return fn.reshape(images, shape=[IMAGE_SIZE * IMAGE_SIZE]), labels.gpu()
-
-
-def train(name, model, step, training, validation, one_device, options):
-    """Run all epochs; returns the losses of all steps and the test accuracies of all epochs."""
-    losses, accuracies = [], []
-    for epoch in range(1, options.epochs + 1):
-        with tqdm(total=training.size, unit=" images", desc=f"{name} {epoch}/{options.epochs}", leave=False) as bar:
-            for batch in training:
-                model, loss = step(model, batch, options.rate)
-                losses.append(loss)  # stays on the device: reading it here would wait for every step
-                bar.update(training.batch_size)
-            speed = bar.format_dict["rate"] or 0
-        accuracies.append(accuracy(one_device(model), validation))
-        print(f"{name}: epoch {epoch}, test accuracy {accuracies[-1]:.4f}, {speed:,.0f} images/s")
-    return [float(np.mean(loss)) for loss in losses], accuracies
 
 
 def main():
@@ -83,32 +66,32 @@ def main():
     OUT.mkdir(parents=True, exist_ok=True)
 
     data = options.data or write_digits(OUT / "digits")
-    options.rate, batch_size, test_batch = (0.001, 200, 200) if options.data else (0.02, 96, 100)
+    options.rate, batch_size, test_batch = (0.001, 200, 200) if options.data else (0.02, 96, 96)
     options.epochs = options.epochs or (5 if options.data else 8)
     named = {"output_map": ["images", "labels"], "reader_name": "reader"}
     made = {"data_path": data / "training", "batch_size": batch_size, "seed": options.seed}
 
-    sharding = NamedSharding(Mesh(np.array(devices), ("batch",)), PartitionSpec("batch"))
+    sharding = train.batch_sharding(train.data_mesh(devices))
     sharded = data_iterator(training_pipeline, **named, sharding=sharding)(**made)
     pmapped = data_iterator(training_pipeline, **named, devices=devices)(**made)
-    validation = validation_iterator(data_path=data / "testing", batch_size=test_batch)
+    tested = data_iterator(validation_pipeline, **named, sharding=sharding, last_batch_policy=LastBatchPolicy.PAD)
+    validation = tested(data_path=data / "testing", batch_size=test_batch)
     print(f"{len(sharded)} training and {len(validation)} test batches on {len(devices)} {devices[0].platform} devices")
 
+    split = train.data_parallel(partial(update, rate=options.rate), sharding)
+    mapped = jax.pmap(partial(update_of_a_device, rate=options.rate), "batch", devices=devices, donate_argnums=0)
+    halves = {
+        "sharding": (split, init_model(), sharded, None),
+        "pmap": (mapped, train.stack(init_model(), devices), pmapped, train.unstack),
+    }
     losses, accuracies = {}, {}
-
-    def on_first_device(model):
-        return jax.device_put(model, devices[0])
-
-    model = init_model()
-    losses["sharding"], accuracies["sharding"] = train(
-        "sharding", model, update, sharded, validation, on_first_device, options
-    )
-
-    def first_copy(model):
-        return jax.tree.map(lambda value: value[0], model)
-
-    model = jax.tree.map(lambda value: np.stack([value] * len(devices)), init_model())
-    losses["pmap"], accuracies["pmap"] = train("pmap", model, update_parallel, pmapped, validation, first_copy, options)
+    for name, (step, model, batches, take) in halves.items():
+        print(f"with {name}:")
+        test = train.Evaluate(right, validation, "test accuracy", take)
+        callbacks = [test, train.Progress("images")]
+        history = train.fit(step, model, batches, epochs=options.epochs, callbacks=callbacks).history
+        losses[name] = history.steps["loss"]
+        accuracies[name] = [epoch["test accuracy"] for epoch in history.epochs]
 
     print()
     print(sharded.explain())

@@ -43,7 +43,7 @@ def test_plan_prints_the_plans_of_a_program(tmp_path):
     script = ROOT / "examples" / "train_mnist.py"
     out = run("-m", "penstock.cli", "plan", "--placement", "device", script, "--devices", 2, cwd=tmp_path)
     assert out.count("plan of training_pipeline") == 2
-    assert "plan of validation_iterator" in out
+    assert "plan of validation_pipeline" in out
     assert "crosses to the device: decoders.image uint8[28, 28, 1] HWC" in out
     assert not list(tmp_path.rglob("*.png"))
 

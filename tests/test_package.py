@@ -29,6 +29,7 @@ def test_the_public_names():
         "newaxis",
         "peekable_data_iterator",
         "pipeline_def",
+        "train",
         "types",
     ]
     for name in dir(penstock):

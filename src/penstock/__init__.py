@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock import fn as fn
+    from penstock import train as train
     from penstock import types as types
     from penstock.iterate import DALIGenericIterator as DALIGenericIterator
     from penstock.iterate import DALIGenericPeekableIterator as DALIGenericPeekableIterator
@@ -35,7 +36,7 @@ _HOMES = {
     "peekable_data_iterator": "penstock.iterate",
     "pipeline_def": "penstock.pipeline",
 }
-_MODULES = ("fn", "types")
+_MODULES = ("fn", "train", "types")
 
 
 def __getattr__(name: str) -> Any:

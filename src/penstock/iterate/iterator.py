@@ -215,6 +215,17 @@ class DALIGenericIterator:
             raise ArgumentTypeError("an endless iterator has no length", fix="give reader_name or size")
         return self._schedule.batches
 
+    @property
+    def delivered(self) -> int:
+        """How many batches of its epoch the iterator has delivered; of all epochs, if it is endless."""
+        return self._next.row // self._schedule.stride
+
+    @property
+    def exact(self) -> bool:
+        """Whether an epoch has every sample once, not counting rows that ``valid`` masks."""
+        schedule, masked = self._schedule, (LastBatchPolicy.PAD, LastBatchPolicy.PARTIAL)
+        return schedule.length is not None and (schedule.policy in masked or schedule.length % schedule.stride == 0)
+
     def reset(self) -> None:
         """Begin the next epoch, when this one has ended. In the middle of an epoch it does nothing but say so."""
         with self._lock:

@@ -1,0 +1,166 @@
+"""Callbacks for `fit`: evaluation, progress, early exit."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+from jax.experimental import multihost_utils
+
+from penstock.errors import MissingExtraError, UsageError
+from penstock.iterate import DALIGenericIterator
+from penstock.train.evaluation import Metric, evaluate
+from penstock.train.history import flat
+from penstock.train.loop import Callback, Loop
+
+
+class Evaluate(Callback):
+    """Evaluates after each epoch, and records the means in the history.
+
+    Args:
+        metric: as for `evaluate`.
+        iterator: likewise.
+        name: what the results are called, alone where the metric is one value, else ``name_metric``.
+        take: what to evaluate of the loop's state; None takes all of it. `unstack`, for a training with `jax.pmap`.
+
+    Example:
+        >>> import numpy as np
+        >>> from penstock import train
+        >>> step = train.data_parallel(lambda scale, batch: scale * 2)
+        >>> test = Evaluate(lambda scale, batch: {"sum": scale * batch["x"]}, train.batches(np.ones(9), 8), "test")
+        >>> train.fit(step, np.float32(1), train.batches(np.ones(8), 8), epochs=2, callbacks=[test]).history.epochs
+        [{'test_sum': 2.0}, {'test_sum': 4.0}]
+    """
+
+    def __init__(
+        self,
+        metric: Metric,
+        iterator: Iterable[Mapping[str, Any]],
+        name: str = "test",
+        take: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self._metric, self._iterator, self._name = metric, iterator, name
+        self._take = take
+
+    def on_epoch(self, loop: Loop) -> None:
+        """Evaluate and record."""
+        state = loop.state if self._take is None else self._take(loop.state)
+        means = evaluate(self._metric, state, self._iterator)
+        named = {self._name: means} if isinstance(means, float) else flat({self._name: means}, "_")
+        loop.history.epochs[-1].update(named)
+
+
+class Progress(Callback):
+    """A progress bar for each epoch, and a line when it is over.
+
+    The bar tells the rate, the metrics of the last step that is done, and the share of the time that was spent waiting
+    for data. The line has the epoch's record, so `Evaluate` belongs before it. At the end comes the verdict.
+
+    Args:
+        unit: what a sample is called.
+        **bar: further arguments of tqdm, such as ``mininterval`` or ``disable``.
+
+    Raises:
+        MissingExtraError: tqdm is not installed.
+    """
+
+    def __init__(self, unit: str = "samples", **bar: Any) -> None:
+        try:
+            from tqdm import tqdm  # noqa: PLC0415 - an optional dependency
+        except ImportError:
+            raise MissingExtraError("tqdm", "train", "Progress") from None
+        self._tqdm, self._unit, self._options = tqdm, unit, {"leave": False, **bar}
+        self._bar: Any = None
+        self._start = (0.0, 0)
+
+    def on_step(self, loop: Loop) -> None:
+        """Move the bar."""
+        iterator = loop.iterator
+        known = isinstance(iterator, DALIGenericIterator)
+        rows = iterator.batch_size if known else 1
+        if self._bar is None:
+            total, done = None, 0
+            if known and iterator.size > 0:
+                total, done = len(iterator) * rows, (iterator.delivered - 1) * rows
+            unit = self._unit if known else "steps"
+            named = {"unit": f" {unit}", "desc": f"epoch {loop.epoch + 1}"}
+            self._bar = self._tqdm(total=total, initial=done, **named, **self._options)
+            self._start = (time.perf_counter(), loop.step - 1)
+        shown = {name: f"{value:.4g}" for name, value in loop.history.latest().items()}
+        self._bar.set_postfix({**shown, "waiting": f"{loop.watch.waiting:.0%}"}, refresh=False)
+        self._bar.update(rows)
+
+    def on_epoch(self, loop: Loop) -> None:
+        """Take the bar away and write a line."""
+        began, step = self._start
+        rate = (loop.step - step) / (time.perf_counter() - began)
+        unit = "steps"
+        if isinstance(loop.iterator, DALIGenericIterator):
+            rate, unit = rate * loop.iterator.batch_size, self._unit
+        record = ", ".join(f"{name} {value:.4g}" for name, value in loop.history.epochs[-1].items())
+        self.close()
+        self._tqdm.write(f"epoch {loop.epoch}: {record}, {rate:,.0f} {unit}/s, waiting {loop.watch.waiting:.0%}")
+
+    def on_end(self, loop: Loop) -> None:
+        """Write why the training stopped, and the verdict."""
+        self.close()
+        if loop.stopped is not None:
+            self._tqdm.write(f"stopped after {loop.step} steps: {loop.stopped}")
+        self._tqdm.write(loop.verdict())
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+
+class StopOnSignal(Callback):
+    """Ends the training after the step that is being made when a signal comes; with `Checkpoint`, nothing is lost.
+
+    A second signal does what it does without this. In a job of several processes all stop after the same step; there it
+    is SIGTERM that JAX's distributed service listens to, and `signals` is not looked at.
+
+    Args:
+        signals: which ones.
+
+    Raises:
+        UsageError: when the training starts outside the main thread, which alone gets signals.
+    """
+
+    def __init__(self, signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT)) -> None:
+        self._signals = tuple(signals)
+        self._before: dict[signal.Signals, Any] = {}
+        self._caught: str | None = None
+
+    def on_start(self, loop: Loop) -> None:
+        """Listen."""
+        self._caught = None
+        if jax.process_count() > 1:
+            return
+        if threading.current_thread() is not threading.main_thread():
+            raise UsageError("StopOnSignal works in the main thread only", fix="leave it out, and call loop.stop()")
+        self._before = {number: signal.signal(number, self._catch) for number in self._signals}
+
+    def _catch(self, number: int, frame: object) -> None:
+        if self._caught is not None:
+            self.close()
+            signal.raise_signal(number)
+        self._caught = signal.Signals(number).name
+
+    def on_step(self, loop: Loop) -> None:
+        """Stop, if a signal has come."""
+        if jax.process_count() > 1:
+            if multihost_utils.reached_preemption_sync_point(loop.step):
+                loop.stop("SIGTERM")
+        elif self._caught is not None:
+            loop.stop(self._caught)
+
+    def close(self) -> None:
+        """Give the signals back to whoever had them before."""
+        while self._before:
+            signal.signal(*self._before.popitem())

@@ -1,0 +1,202 @@
+"""`Checkpoint`: a training that was ended, by whatever, goes on where it was, bit by bit."""
+
+from __future__ import annotations
+
+import json
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding
+
+from penstock.errors import MissingExtraError, StateError, UsageError
+from penstock.iterate import DALIGenericIterator
+from penstock.train.loop import Callback, Loop
+from penstock.train.placement import place, replicated_sharding, unreplicate
+from penstock.train.trees import NUMBERS, is_array
+
+
+class Checkpoint(Callback):
+    """Saves the training after each epoch, every so many steps, and when it stops; and takes it up from the last save.
+
+    What is saved, with Orbax: the arrays of the state (model and optimiser), the iterator's state, and the history.
+    `fit` with a folder that holds a save goes on from it, so the same program, started again, ends as if it had not
+    been interrupted: bit-equal, on the same devices. On other devices sums are rounded differently.
+
+    Saving waits until the files are there.
+
+    Args:
+        folder: where to; one folder per training.
+        every: steps between saves within an epoch; None saves after epochs and at the end only.
+        keep: how many saves to keep.
+
+    Raises:
+        MissingExtraError: Orbax is not installed.
+        StateError: when a training is taken up, the save is of another state, definition or data set.
+        UsageError: when a training starts, its iterator has no state to save.
+
+    Example:
+        >>> import tempfile
+        >>> from penstock import train
+        >>> folder = tempfile.mkdtemp()
+        >>> step = train.data_parallel(lambda count, batch: count + batch["x"].sum())
+        >>> def run(epochs):
+        ...     data = train.batches(np.ones(32), 8, shuffle=True)
+        ...     return train.fit(step, np.float32(0), data, epochs=epochs, callbacks=[Checkpoint(folder)])
+        >>> float(run(1).state), float(run(2).state)  # the second run goes on after the first
+        (32.0, 64.0)
+    """
+
+    def __init__(self, folder: str | PathLike[str], *, every: int | None = None, keep: int = 2) -> None:
+        try:
+            import orbax.checkpoint as ocp  # noqa: PLC0415 - an optional dependency, and slow to import
+        except ImportError:
+            raise MissingExtraError("orbax.checkpoint", "train", "Checkpoint") from None
+        if every is not None and every < 1:
+            raise UsageError("every is a number of steps", given=every, expected="at least 1, or None")
+        self._ocp, self._folder, self._every, self._keep = ocp, Path(folder).absolute(), every, keep
+        self._manager: Any = None
+
+    def _open(self) -> Any:
+        if self._manager is None:
+            options = self._ocp.CheckpointManagerOptions(
+                max_to_keep=self._keep, create=True, enable_async_checkpointing=False
+            )
+            self._manager = self._ocp.CheckpointManager(self._folder, options=options)
+        return self._manager
+
+    def save(self, loop: Loop) -> None:
+        """Save the training as it is, unless that was done already."""
+        manager, iterator = self._open(), loop.iterator
+        if manager.latest_step() == loop.step:
+            return
+        assert isinstance(iterator, DALIGenericIterator)
+        saved = _leaves(loop.state)
+        about = {
+            "leaves": {name: [list(leaf.shape), str(leaf.dtype)] for name, leaf in saved.items()},
+            "iterator": iterator.checkpoints()[0],
+            "step": loop.step,
+            "epoch": loop.epoch,
+            "history": loop.history.state(),
+        }
+        arrays = {str(number): _plain(leaf) for number, leaf in enumerate(saved.values())}
+        save = self._ocp.args
+        manager.save(
+            loop.step, args=save.Composite(state=save.StandardSave(arrays), training=save.JsonSave(about)), force=True
+        )
+
+    def restore(self, loop: Loop) -> bool:
+        """Take up the training from the last save; returns whether there is one."""
+        manager, iterator = self._open(), loop.iterator
+        step = manager.latest_step()
+        if step is None:
+            return False
+        assert isinstance(iterator, DALIGenericIterator)
+        read = self._ocp.args
+        about = manager.restore(step, args=read.Composite(training=read.JsonRestore()))["training"]
+        leaves, structure = jax.tree.flatten(loop.state)
+        numbers = _places(loop.state, about["leaves"])
+        like = [_like(leaves[place], about["leaves"][name]) for name, place in numbers.items()]
+        targets = {str(number): struct for number, struct in enumerate(like)}
+        arrays = manager.restore(step, args=read.Composite(state=read.StandardRestore(targets)))["state"]
+        for number, place_ in enumerate(numbers.values()):
+            leaves[place_] = _as_was(arrays[str(number)], leaves[place_])
+        iterator.restore(json.loads(about["iterator"]))
+        loop.state = jax.tree.unflatten(structure, leaves)
+        loop.step, loop.epoch = about["step"], about["epoch"]
+        loop.history.restore(about["history"])
+        return True
+
+    def on_start(self, loop: Loop) -> None:
+        """Take up the training if there is a save."""
+        if not isinstance(loop.iterator, DALIGenericIterator):
+            raise UsageError(
+                "a checkpoint needs an iterator with a state",
+                given=type(loop.iterator).__name__,
+                fix="train.batches or data_iterator",
+            )
+        self.restore(loop)
+
+    def on_step(self, loop: Loop) -> None:
+        """Save, if it is time. After the last step of an epoch `on_epoch` does it, when the epoch is recorded."""
+        if self._every is not None and loop.step % self._every == 0 and not loop.epoch_ended:
+            self.save(loop)
+
+    def on_epoch(self, loop: Loop) -> None:
+        """Save."""
+        self.save(loop)
+
+    def on_end(self, loop: Loop) -> None:
+        """Save what came after the last save."""
+        if loop.step:
+            self.save(loop)
+
+    def close(self) -> None:
+        """Close the folder."""
+        if self._manager is not None:
+            self._manager.close()
+            self._manager = None
+
+
+def _leaves(state: Any) -> dict[str, Any]:
+    """The arrays of a state, by path."""
+    pairs = jax.tree_util.tree_leaves_with_path(state)
+    return {jax.tree_util.keystr(path): leaf for path, leaf in pairs if is_array(leaf)}
+
+
+def _places(state: Any, saved: dict[str, Any]) -> dict[str, int]:
+    """The numbers of the leaves that were saved. A Python number may have become an array since it was new."""
+    leaves = jax.tree_util.tree_leaves_with_path(state)
+    found = {jax.tree_util.keystr(path): (number, leaf) for number, (path, leaf) in enumerate(leaves)}
+    mine = {name for name, (_, leaf) in found.items() if is_array(leaf)}
+    able = mine | {name for name, (_, leaf) in found.items() if isinstance(leaf, NUMBERS)}
+    wrong = sorted((mine - set(saved)) | (set(saved) - able))
+    wrong += [name for name in sorted(mine & set(saved)) if saved[name] != _kind(found[name][1])]
+    if wrong:
+        name = wrong[0]
+        raise StateError(
+            "the checkpoint is of another state",
+            given=f"{name or 'the state'}: {saved.get(name, 'nothing')} in the checkpoint",
+            expected=f"{_kind(found[name][1]) if name in mine else 'nothing'} here",
+            fix="start with the model and optimiser that were saved, or in another folder",
+        )
+    return {name: found[name][0] for name in saved}
+
+
+def _kind(leaf: Any) -> list[Any]:
+    dtype = leaf.dtype if isinstance(leaf, jax.Array) else jax.dtypes.canonicalize_dtype(leaf.dtype)
+    return [list(leaf.shape), str(dtype)]
+
+
+def _is_key(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _plain(leaf: Any) -> jax.Array:
+    """An array as Orbax takes it: a `jax.Array` of numbers."""
+    if _is_key(leaf):
+        return jax.random.key_data(leaf)
+    return leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
+
+
+def _like(leaf: Any, kind: list[Any]) -> jax.ShapeDtypeStruct:
+    """What to read, and to where: where the state is that it replaces."""
+    shape, dtype = tuple(kind[0]), kind[1]
+    if _is_key(leaf):
+        shape, dtype = jax.random.key_data(leaf).shape, np.uint32
+    sharding = leaf.sharding if isinstance(leaf, jax.Array) else None
+    if not isinstance(sharding, NamedSharding):
+        sharding = replicated_sharding()
+    return jax.ShapeDtypeStruct(shape, np.dtype(dtype), sharding=sharding)
+
+
+def _as_was(array: jax.Array, leaf: Any) -> Any:
+    """What was read, as free of devices as what it replaces."""
+    if _is_key(leaf):
+        array = jax.random.wrap_key_data(array, impl=jax.random.key_impl(leaf))
+    if isinstance(leaf, jax.Array) and isinstance(leaf.sharding, NamedSharding):
+        return place(array, leaf.sharding, fresh=False)
+    return array if jax.process_count() > 1 else unreplicate(array)

@@ -1,0 +1,179 @@
+"""Where state and batches lie: a mesh over all devices, whole copies on each, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
+
+from penstock.train.trees import NUMBERS, is_array, map_arrays
+
+BATCH = "batch"
+"""The name of the axis of `data_mesh`."""
+
+
+def data_mesh(devices: Sequence[Any] | None = None) -> Mesh:
+    """A mesh with one axis, "batch", over all devices of all processes.
+
+    Its axis is Auto: XLA chooses how to split what is computed, as programs written with Flax and Equinox expect.
+    (`jax.make_mesh` gives Explicit axes.)
+
+    Args:
+        devices: these devices only, in this order; None takes `jax.devices()`.
+
+    Example:
+        >>> dict(data_mesh().shape)
+        {'batch': 8}
+    """
+    return Mesh(np.array(jax.devices() if devices is None else devices), (BATCH,), axis_types=(AxisType.Auto,))
+
+
+def batch_sharding(mesh: Mesh | None = None) -> NamedSharding:
+    """The sharding that gives each device its rows of a batch.
+
+    Args:
+        mesh: a mesh whose first axis cuts the batch; None takes `data_mesh()`.
+
+    Example:
+        >>> batch_sharding().shard_shape((64, 28, 28))
+        (8, 28, 28)
+    """
+    mesh = data_mesh() if mesh is None else mesh
+    return NamedSharding(mesh, PartitionSpec(mesh.axis_names[0]))
+
+
+def replicated_sharding(mesh: Mesh | AbstractMesh | None = None) -> NamedSharding:
+    """The sharding that gives each device a whole copy.
+
+    Args:
+        mesh: the devices; None takes `data_mesh()`.
+
+    Example:
+        >>> replicated_sharding().shard_shape((64, 28))
+        (64, 28)
+    """
+    return NamedSharding(data_mesh() if mesh is None else mesh, PartitionSpec())
+
+
+def replicate(tree: Any, sharding: NamedSharding | None = None) -> Any:
+    """A copy of a tree on every device, in memory of its own.
+
+    Nothing of the original is shared, so a step that donates the copy leaves the original as it is. (A `jax.device_put`
+    may share memory, and donating its result deletes the original.)
+
+    Args:
+        tree: any pytree. Arrays of JAX and NumPy are copied; other leaves (functions, Python numbers) stay as they are.
+        sharding: where the copies go; None takes `replicated_sharding()`. A tree with the same structure, or the
+            beginning of it, gives each part its own.
+
+    Returns:
+        A tree of the same structure, its arrays `jax.Array`s with that sharding.
+
+    Example:
+        >>> state = replicate({"weights": np.ones(3, np.float32), "activation": np.tanh})
+        >>> state["weights"].sharding.is_fully_replicated, len(state["weights"].devices()), state["activation"]
+        (True, 8, <ufunc 'tanh'>)
+    """
+    return place(tree, replicated_sharding() if sharding is None else sharding, fresh=True)
+
+
+def unreplicate(tree: Any) -> Any:
+    """The way back: the tree with each array whole, once, on the default device, and free of any mesh.
+
+    Args:
+        tree: a tree of arrays that are replicated or sharded over the devices of a mesh; other leaves stay as they are.
+
+    Example:
+        >>> unreplicate(replicate({"weights": np.ones(3, np.float32)}))["weights"].devices()
+        {CpuDevice(id=0)}
+    """
+
+    def back(leaf: Any) -> jax.Array:
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            return jax.random.wrap_key_data(back(jax.random.key_data(leaf)), impl=jax.random.key_impl(leaf))
+        if isinstance(leaf, jax.Array) and not (leaf.is_fully_addressable or leaf.is_fully_replicated):
+            leaf = multihost_utils.process_allgather(leaf, tiled=True)
+        return jax.device_put(np.array(leaf))  # np.array copies: the memory is nobody else's
+
+    return map_arrays(back, tree)
+
+
+def stack(tree: Any, devices: Sequence[Any] | None = None) -> Any:
+    """A copy of a tree on every device in the layout of `jax.pmap`: each array gets a leading axis of devices.
+
+    Args:
+        tree: any pytree. `jax.pmap` maps over every leaf, so Python numbers become arrays, too; functions stay.
+        devices: local devices; None takes `jax.local_devices()`.
+
+    Returns:
+        A tree of the same structure, its arrays of shape ``(devices, ...)``, on a mesh with the axis "batch": a program
+        of `jax.pmap` with ``axis_name="batch"`` gives such arrays back, and is compiled once; with another name, twice.
+
+    Example:
+        >>> stack({"weights": np.ones(3, np.float32)})["weights"].shape
+        (8, 3)
+    """
+    devices = jax.local_devices() if devices is None else devices
+    tree = jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, NUMBERS) else leaf, tree)
+    copies = replicate(tree, replicated_sharding(data_mesh(devices)))
+    return map_arrays(_stacked(tuple(devices)), copies)
+
+
+def unstack(tree: Any) -> Any:
+    """The way back from the layout of `jax.pmap`: the first device's copy, on the default device.
+
+    Example:
+        >>> unstack(stack({"weights": np.ones(3, np.float32)}))["weights"].shape
+        (3,)
+    """
+    return unreplicate(map_arrays(lambda leaf: leaf.addressable_data(0)[0], tree))
+
+
+@lru_cache(maxsize=16)
+def _stacked(devices: tuple[Any, ...]) -> Any:
+    sharding = batch_sharding(data_mesh(devices))
+    return jax.jit(lambda leaf: jnp.broadcast_to(leaf, (len(devices), *leaf.shape)), out_shardings=sharding)
+
+
+def place(tree: Any, shardings: Any, *, fresh: bool) -> Any:
+    """The tree with its arrays where they should be.
+
+    Args:
+        tree: any pytree.
+        shardings: one, or a tree of them that begins as `tree` does.
+        fresh: whether the arrays must be in memory of their own.
+    """
+    wanted = jax.tree.broadcast(shardings, tree, is_leaf=lambda each: isinstance(each, NamedSharding))
+    leaves, structure = jax.tree.flatten(tree)
+    targets = jax.tree.leaves(wanted, is_leaf=lambda each: isinstance(each, NamedSharding))
+    numbers = [number for number, leaf in enumerate(leaves) if is_array(leaf)]
+    put = [_put(leaves[number], targets[number]) for number in numbers]
+    if fresh:
+        put = _copier(tuple([targets[number] for number in numbers]))(put)
+    for number, array in zip(numbers, put, strict=True):
+        leaves[number] = array
+    return jax.tree.unflatten(structure, leaves)
+
+
+def _put(leaf: Any, sharding: NamedSharding) -> jax.Array:
+    if isinstance(leaf, jax.Array) and leaf.sharding == sharding:
+        return leaf
+    if sharding.is_fully_addressable or (isinstance(leaf, jax.Array) and not leaf.is_fully_addressable):
+        return jax.device_put(leaf, sharding)
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(_put(jax.random.key_data(leaf), sharding), impl=jax.random.key_impl(leaf))
+    values = np.asarray(leaf)  # every process has the same; device_put would compare them on each call
+    narrow = values.astype(jax.dtypes.canonicalize_dtype(values.dtype), copy=False)
+    return jax.make_array_from_callback(values.shape, sharding, narrow.__getitem__)
+
+
+@lru_cache(maxsize=64)
+def _copier(targets: tuple[NamedSharding, ...]) -> Any:
+    """A program that copies; what comes out of a program is in memory of its own."""
+    return jax.jit(lambda arrays: [jnp.copy(array) for array in arrays], out_shardings=list(targets))

@@ -1,0 +1,43 @@
+"""`penstock.train` in a job of two processes."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+
+def reports(out, processes):
+    found = [json.loads(text) for text in re.findall(r"^\[\d\] REPORT (.*)$", out, re.MULTILINE)]
+    assert len(found) == processes
+    assert all(report == found[0] for report in found), "the processes differ"
+    return found[0]
+
+
+@pytest.mark.slow
+def test_two_processes_evaluate_and_train_as_one(job, tmp_path):
+    rng = np.random.default_rng(0)
+    logits, y = rng.normal(size=(9973, 10)).astype(np.float32).astype(np.float64), rng.integers(0, 10, 9973)
+    two, one = (reports(job(n, 8 // n, "training.py", tmp_path, "whole", 49), n) for n in (2, 1))
+    assert (one["devices"], two["devices"]) == ([8, 8], [4, 8])
+    loss = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(9973), y]
+    for report in (one, two):
+        assert report["first"]["accuracy"] == (logits.argmax(axis=1) == y).mean()
+        assert report["first"]["loss"] == pytest.approx(loss.mean(), rel=1e-6)
+        assert report["step"] == 49
+    mine, right = (np.frombuffer(bytes.fromhex(report["weights"]), np.float32) for report in (two, one))
+    np.testing.assert_allclose(mine, right, rtol=1e-4, atol=1e-6)
+    assert len(two["history"]["steps"]["loss"]) == 49
+
+
+@pytest.mark.slow
+def test_a_signal_to_one_process_stops_both_and_they_go_on(job, tmp_path):
+    stopped = reports(job(2, 1, "training.py", tmp_path / "a", "signal", 10**9), 2)
+    assert stopped["stopped"] == "SIGTERM"
+    assert stopped["step"] >= 20
+    last = stopped["step"] + 30
+    resumed = reports(job(2, 1, "training.py", tmp_path / "a", "resume", last), 2)
+    whole = reports(job(2, 1, "training.py", tmp_path / "b", "whole", last), 2)
+    assert resumed["step"] == whole["step"] == last
+    assert resumed["weights"] == whole["weights"]
+    assert resumed["history"] == whole["history"]

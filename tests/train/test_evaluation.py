@@ -1,0 +1,149 @@
+"""Means over every sample once; data in memory."""
+
+import gc
+import weakref
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from penstock import LastBatchPolicy, data_iterator, fn, train
+from penstock.errors import UsageError
+
+
+def sharding(devices):
+    return train.batch_sharding(train.data_mesh(jax.devices()[:devices]))
+
+
+@pytest.mark.parametrize(("rows", "devices"), [(9973, 8), (9973, 1), (200, 8), (1, 8)])
+def test_exact_over_any_number_of_samples(rows, devices, compilations):
+    rng = np.random.default_rng(rows)
+    data = {"p": rng.normal(size=(rows, 3)).astype(np.float32), "y": rng.integers(0, 3, rows)}
+
+    def metric(scale, batch):
+        hit = batch["p"].argmax(1) == batch["y"]
+        with jax.numpy_dtype_promotion("standard"):
+            loss = scale * (batch["p"] ** 2).sum(1) + jnp.log(0.0 + batch["valid"])  # infinite where a row was added
+        return {"accuracy": hit, "loss": loss, "square": batch["p"] ** 2}
+
+    batches = train.batches(data, 200, sharding=sharding(devices))
+    found = train.evaluate(metric, np.float32(2), batches)
+    assert found["accuracy"] == (data["p"].argmax(1) == data["y"]).mean()
+    squares = data["p"].astype(np.float64) ** 2
+    assert found["loss"] == pytest.approx(2 * squares.sum(1).mean(), rel=1e-6)
+    assert found["square"] == pytest.approx(squares.mean(), rel=1e-6)
+    again = train.evaluate(metric, np.float32(2), batches)  # another epoch, the same program
+    assert again == found
+    assert compilations("totals") == 1
+
+
+def test_a_metric_is_forgotten_with_all_that_it_holds():
+    class Data:
+        factor = 2.0
+
+    def metric(_, batch, data=Data()):  # noqa: B008
+        return batch["x"] * data.factor
+
+    held = weakref.ref(metric.__defaults__[0])
+    assert train.evaluate(metric, None, train.batches(np.ones(8), 8)) == 2
+    del metric
+    gc.collect()
+    assert held() is None
+
+
+def test_nothing_is_waited_for_between_batches(monkeypatch):
+    waits, seen = [], []
+    batches = train.batches({"x": np.arange(100.0)}, 8)
+    monkeypatch.setattr(jax, "device_get", lambda tree, get=jax.device_get: waits.append(1) or get(tree))
+
+    def watched():
+        for batch in batches:
+            seen.append(len(waits))
+            yield batch
+
+    with jax.transfer_guard_device_to_host("disallow_explicit"):
+        # on the CPU the guard sees nothing; the count does
+        assert train.evaluate(lambda _, batch: batch["x"], None, watched()) == 49.5
+    assert (seen, len(waits)) == ([0] * 13, 1)
+
+
+def test_the_state_may_lie_anywhere_and_is_kept(weights, errors, samples):
+    batches = train.batches(samples, 16)
+    right = float(errors(weights, samples).mean())
+    for state in (weights, jax.device_put(weights, jax.devices()[3]), train.replicate(weights)):
+        assert train.evaluate(errors, state, batches) == pytest.approx(right, rel=1e-6)
+        assert train.evaluate(errors, state, batches) == pytest.approx(right, rel=1e-6)
+
+
+def test_the_metric_may_hold_what_is_no_array(samples):
+    state = {"f": jnp.abs, "w": np.float32(2)}
+    found = train.evaluate(lambda s, b: s["w"] * s["f"](b["x"]), state, train.batches(samples, 16))
+    assert found == pytest.approx(2 * np.abs(samples["x"]).mean(), rel=1e-6)
+
+
+def test_plain_batches_count_all_rows():
+    batches = [{"x": jnp.arange(3.0)}, {"x": jnp.arange(5.0)}]
+    assert train.evaluate(lambda _, batch: batch["x"], None, batches) == 13 / 8
+
+
+def test_inexact_iterators_are_refused():
+    def metric(_, batch):
+        return batch["x"]
+
+    data = {"x": np.arange(20.0)}
+    for policy in (LastBatchPolicy.FILL, LastBatchPolicy.DROP):
+        with pytest.raises(UsageError, match="leaves out or repeats"):
+            train.evaluate(metric, None, train.batches(data, 8, last_batch_policy=policy))
+        assert (
+            train.evaluate(metric, None, train.batches(data, 4, last_batch_policy=policy, sharding=sharding(4))) == 9.5
+        )
+    begun = train.batches(data, 8)
+    next(begun)
+    with pytest.raises(UsageError, match=r"middle of an epoch\n  given:    1 of 3"):
+        train.evaluate(metric, None, begun)
+    endless = data_iterator(lambda: fn.readers.arrays(data["x"]), ["x"])(batch_size=8)
+    with pytest.raises(UsageError, match="endless"):
+        train.evaluate(metric, None, endless)
+    with pytest.raises(UsageError, match="no samples"):
+        train.evaluate(metric, None, [])
+    with pytest.raises(UsageError, match="a value per row"):
+        train.evaluate(lambda _, batch: batch["x"].mean(), None, train.batches(data, 8))
+    stacked = data_iterator(
+        lambda: fn.readers.arrays(data["x"], name="r"), ["x"], reader_name="r", devices=jax.devices(),
+        last_batch_policy=LastBatchPolicy.PAD,
+    )  # fmt: skip
+    with pytest.raises(UsageError, match=r"layout of jax\.pmap"):
+        train.evaluate(metric, None, stacked(batch_size=8))
+
+
+def test_batches_shuffle_in_each_epoch_and_resume():
+    data = {"x": np.arange(64), "y": np.arange(64) % 4}
+    batches = train.batches(data, 16, shuffle=True, seed=2)
+    epochs = [[batch["x"].tolist() for batch in batches] for _ in range(2)]
+    assert [sorted(sum(epoch, [])) for epoch in epochs] == [list(range(64))] * 2
+    assert epochs[0] != epochs[1]
+    again = train.batches(data, 16, shuffle=True, seed=2)
+    next(again)
+    other = train.batches(data, 16, shuffle=True, seed=9)
+    other.restore(again.state())
+    rest = list(other)
+    assert [batch["x"].tolist() for batch in rest] == epochs[0][1:]
+    assert all((batch["y"] == batch["x"] % 4).all() for batch in rest)
+    assert rest[0]["x"].sharding == train.batch_sharding()
+
+
+def test_batches_by_default_drop_from_a_shuffle_and_pad_an_evaluation():
+    x = np.arange(61)
+    assert [len(batch["x"]) for batch in train.batches(x, 16, shuffle=True)] == [16] * 3
+    masks = [batch["valid"].sum().item() for batch in train.batches(x, 16)]
+    assert masks == [16, 16, 16, 13]
+    rows = [row for batch in train.batches((x, -x), 16) for row in (batch["x"] + batch["y"])[batch["valid"]].tolist()]
+    assert rows == [0] * 61
+
+
+def test_wrong_arrays_are_refused():
+    with pytest.raises(UsageError, match="names x and y"):
+        train.batches((np.ones(4), np.ones(4), np.ones(4)), 4)
+    with pytest.raises(UsageError, match="8 equal parts"):
+        train.batches(np.ones(40), 4)

@@ -1,0 +1,321 @@
+"""The loop: history, callbacks, resuming, signals."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from penstock import data_iterator, fn, train
+from penstock.errors import MissingExtraError, StateError, UsageError
+
+ADAM = optax.adam(0.01)
+
+
+@pytest.fixture(autouse=True)
+def standard_promotion():
+    with jax.numpy_dtype_promotion("standard"):  # Optax is written for it
+        yield
+
+
+@pytest.fixture(scope="session")
+def adam(errors):
+    """A step with weights, Adam's moments, a key and a count that begins as a Python number."""
+
+    def step(state, batch):
+        loss, gradient = jax.value_and_grad(lambda weights: errors(weights, batch).mean())(state["weights"])
+        updates, moments = ADAM.update(gradient, state["moments"])
+        key, drop = jax.random.split(state["key"])
+        updates = jax.tree.map(lambda u: u * jax.random.bernoulli(drop, 0.9, u.shape), updates)
+        weights = optax.apply_updates(state["weights"], updates)
+        new = {"weights": weights, "moments": moments, "key": key, "count": state["count"] + 1, "name": state["name"]}
+        return new, {"loss": loss}
+
+    return step
+
+
+@pytest.fixture
+def state(weights):
+    return {"weights": weights, "moments": ADAM.init(weights), "key": jax.random.key(1), "count": 0, "name": "net"}
+
+
+def one_device():
+    return train.batch_sharding(train.data_mesh(jax.devices()[:1]))
+
+
+def bits(state):
+    return [
+        np.asarray(jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf).tobytes()
+        for leaf in jax.tree.leaves(state)
+        if isinstance(leaf, jax.Array)
+    ]
+
+
+class Recorder(train.Callback):
+    def __init__(self):
+        self.calls = []
+
+    def on_start(self, loop):
+        self.calls.append(("start", loop.step))
+
+    def on_step(self, loop):
+        self.calls.append(("step", loop.step))
+
+    def on_epoch(self, loop):
+        self.calls.append(("epoch", loop.epoch))
+
+    def on_end(self, loop):
+        self.calls.append(("end", loop.step))
+
+    def close(self):
+        self.calls.append("close")
+
+
+class StopAt(train.Callback):
+    def __init__(self, step):
+        self.step = step
+
+    def on_step(self, loop):
+        if loop.step == self.step:
+            loop.stop("enough")
+
+
+def test_the_loop_is_the_one_that_one_would_write(sgd, weights, samples, errors):
+    recorder = Recorder()
+    evaluation = train.Evaluate(errors, train.batches(samples, 16), "test_error")
+    step = train.data_parallel(sgd)
+    batches = train.batches(samples, 16, shuffle=True, seed=1)
+    loop = train.fit(step, weights, batches, epochs=2, callbacks=[evaluation, recorder])
+    state, losses, means = train.replicate(weights), [], []
+    mine = train.batches(samples, 16, shuffle=True, seed=1)
+    for _ in range(2):
+        for batch in mine:
+            state, metrics = step(state, batch)
+            losses.append(float(metrics["loss"]))
+        means.append(train.evaluate(errors, state, train.batches(samples, 16)))
+    assert bits(loop.state) == bits(state)
+    assert loop.history.steps == {"loss": losses}
+    assert [epoch["loss"] for epoch in loop.history.epochs] == [np.mean(losses[:3]), np.mean(losses[3:])]
+    assert [epoch["test_error"] for epoch in loop.history.epochs] == means
+    steps = [("step", 1), ("step", 2), ("step", 3), ("epoch", 1), ("step", 4), ("step", 5), ("step", 6), ("epoch", 2)]
+    assert recorder.calls == [("start", 0), *steps, ("end", 6), "close"]
+
+
+def test_steps_instead_of_epochs(sgd, weights, samples):
+    recorder = Recorder()
+    loop = train.fit(
+        train.data_parallel(sgd), weights, train.batches(samples, 16, shuffle=True), steps=4, callbacks=[recorder]
+    )
+    assert (loop.step, loop.epoch, len(loop.history.steps["loss"])) == (4, 1, 4)
+    endless = data_iterator(lambda: fn.readers.arrays(samples["x"]), ["x"], sharding=train.batch_sharding())
+    count = train.data_parallel(lambda state, batch: state + batch["x"].shape[0])
+    loop = train.fit(count, np.float32(0), endless(batch_size=16), steps=9)
+    assert (float(loop.state), loop.epoch, loop.history.steps) == (144, 0, {})
+
+
+def test_any_step_and_any_batches(weights, samples, sgd):
+    batches = [{"x": samples["x"][:8], "y": samples["y"][:8]}] * 3
+    loop = train.fit(jax.jit(sgd), weights, batches, epochs=2)
+    assert (loop.step, loop.epoch, len(loop.history.epochs)) == (6, 2, 2)
+    with pytest.raises(UsageError, match="no batches left"):
+        train.fit(jax.jit(sgd), weights, iter(batches), epochs=2)
+    with pytest.raises(UsageError, match="number of epochs or of steps"):
+        train.fit(jax.jit(sgd), weights, batches)
+
+
+def test_no_step_is_waited_for(monkeypatch, sgd, weights, samples):
+    reads = []
+    monkeypatch.setattr(jax, "device_get", lambda tree, get=jax.device_get: reads.append(len(tree)) or get(tree))
+    loop = train.fit(train.data_parallel(sgd), weights, train.batches(samples, 8, shuffle=True), epochs=2)
+    assert reads == [7, 7]  # once an epoch
+    history = train.History()
+    for number in range(1000):
+        history.add(jnp.float32(number))
+    assert max(reads) <= 128, "what is unread is bounded"
+    assert history.steps["loss"] == list(range(1000))
+    assert len(loop.history.steps["loss"]) == 14
+
+
+def test_a_training_that_fails_closes_its_callbacks_and_threads(sgd, weights, samples, tmp_path):
+    class Fails(train.Callback):
+        def on_step(self, loop):
+            raise ZeroDivisionError
+
+    recorder = Recorder()
+    with pytest.raises(ZeroDivisionError):
+        train.fit(
+            train.data_parallel(sgd),
+            weights,
+            train.batches(samples, 16),
+            epochs=1,
+            callbacks=[recorder, Fails(), train.StopOnSignal(), train.Checkpoint(tmp_path)],
+        )
+    assert recorder.calls[-1] == "close"
+    assert not list(tmp_path.iterdir())
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.parametrize("stop", [1, 7, 8])
+def test_a_resumed_run_is_an_uninterrupted_run(stop, adam, state, samples, errors, tmp_path):
+    def run(*callbacks, epochs=2):
+        batches = train.batches(samples, 8, shuffle=True, seed=3, sharding=one_device())
+        test = train.Evaluate(errors, train.batches(samples, 8, sharding=one_device()))
+        test._take = lambda state: state["weights"]
+        step = train.data_parallel(adam, one_device())
+        return train.fit(step, state, batches, epochs=epochs, callbacks=[test, *callbacks])
+
+    whole = run()
+    first = run(StopAt(stop), train.Checkpoint(tmp_path))
+    assert (first.step, first.stopped) == (stop, "enough")
+    second = run(train.Checkpoint(tmp_path))
+    assert bits(second.state) == bits(whole.state)
+    assert second.history.steps == whole.history.steps
+    assert second.history.epochs == whole.history.epochs
+    assert (second.step, second.epoch, second.state["name"]) == (14, 2, "net")
+    assert isinstance(second.state["count"], jax.Array)
+
+
+def test_resuming_on_other_devices(adam, state, samples, tmp_path):
+    def run(devices, *callbacks):
+        sharding = train.batch_sharding(train.data_mesh(jax.devices()[:devices]))
+        batches = train.batches(samples, 8, shuffle=True, seed=3, sharding=sharding)
+        return train.fit(train.data_parallel(adam, sharding), state, batches, epochs=1, callbacks=callbacks)
+
+    run(8, StopAt(3), train.Checkpoint(tmp_path))
+    resumed, whole = run(2, train.Checkpoint(tmp_path)), run(1)
+    for leaf, right in zip(
+        jax.tree.leaves(resumed.state["weights"]), jax.tree.leaves(whole.state["weights"]), strict=True
+    ):
+        np.testing.assert_allclose(leaf, right, rtol=1e-4, atol=1e-6)
+    assert len(resumed.state["weights"]["in"].devices()) == 2
+
+
+def test_a_checkpoint_of_something_else_is_refused(sgd, weights, samples, tmp_path):
+    def run(state, data):
+        batches = train.batches(data, 8, shuffle=True, sharding=one_device())
+        train.fit(
+            train.data_parallel(sgd, one_device()), state, batches, epochs=1, callbacks=[train.Checkpoint(tmp_path)]
+        )
+
+    run(weights, samples)
+    with pytest.raises(StateError, match=r"\['more'\]: nothing in the checkpoint"):
+        run({**weights, "more": np.ones(2, np.float32)}, samples)
+    with pytest.raises(StateError, match=r"\['out'\]: \[\[16, 2\], 'float32'\] in the checkpoint"):
+        run({**weights, "out": np.ones((16, 3), np.float32)}, samples)
+    with pytest.raises(StateError, match="belongs to another dataset"):
+        run(weights, {name: values + 1 for name, values in samples.items()})
+    with pytest.raises(UsageError, match="iterator with a state"):
+        train.fit(jax.jit(sgd), weights, [samples], epochs=1, callbacks=[train.Checkpoint(tmp_path)])
+
+
+PROGRAM = """
+import os, signal, sys
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from penstock import train
+
+folder, how, when = sys.argv[1], sys.argv[2], int(sys.argv[3])
+x = np.random.default_rng(0).normal(size=(200, 4)).astype(np.float32)
+adam = optax.adam(0.01)
+
+def step(state, batch):
+    weights, moments = state
+    loss = lambda weights: ((jnp.tanh(batch["x"] @ weights) - batch["x"] ** 2) ** 2).mean()
+    value, gradient = jax.value_and_grad(loss)(weights)
+    updates, moments = adam.update(gradient, moments)
+    return (optax.apply_updates(weights, updates), moments), value
+
+class Kill(train.Callback):
+    def on_step(self, loop):
+        if loop.step == when and how != "-":
+            os.kill(os.getpid(), getattr(signal, how))
+
+weights = np.eye(4, dtype=np.float32)
+loop = train.fit(
+    train.data_parallel(step), (weights, adam.init(weights)), train.batches({"x": x}, 8, shuffle=True), epochs=3,
+    callbacks=[train.StopOnSignal(), Kill(), train.Checkpoint(folder, every=4)],
+)
+print("DONE", loop.step, loop.stopped, np.asarray(loop.state[0]).tobytes().hex())
+"""
+
+
+def run_program(folder, how, when):
+    command = [sys.executable, "-c", PROGRAM, str(folder), how, str(when)]
+    variables = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "1"}
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=variables)
+
+
+@pytest.mark.slow
+def test_killed_at_a_random_step_and_started_again(tmp_path):
+    when = int(np.random.default_rng().integers(5, 74))
+    whole = run_program(tmp_path / "whole", "-", 0).stdout.split()
+    assert whole[:3] == ["DONE", "75", "None"]
+    killed = run_program(tmp_path / "killed", "SIGKILL", when)
+    assert (killed.returncode, killed.stdout) == (-signal.SIGKILL, ""), killed.stderr
+    again = run_program(tmp_path / "killed", "-", 0).stdout.split()
+    assert again == whole, f"killed at step {when}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT"])
+def test_a_signal_ends_the_training_with_a_checkpoint(how, tmp_path):
+    stopped = run_program(tmp_path, how, 30)
+    assert stopped.returncode == 0, stopped.stderr
+    name, step, why, _ = stopped.stdout.split()
+    assert (name, why) == ("DONE", how)
+    assert step in ("30", "31")  # the interpreter may run the handler a little later
+    assert (tmp_path / step).is_dir()
+
+
+def test_progress_says_what_happens(sgd, weights, samples, errors, capsys):
+    callbacks = [
+        train.Evaluate(errors, train.batches(samples, 16), "error"),
+        StopAt(5),
+        train.Progress("rows", mininterval=0),
+    ]
+    train.fit(
+        train.data_parallel(sgd), weights, train.batches(samples, 16, shuffle=True), epochs=3, callbacks=callbacks
+    )
+    out, bars = capsys.readouterr()
+    first, stopped, verdict = out.splitlines()
+    assert re.fullmatch(r"epoch 1: loss [\d.]+, error [\d.]+, [\d,]+ rows/s, waiting \d+%", first)
+    assert stopped == "stopped after 5 steps: enough"
+    assert re.fullmatch(r"the step waited for data \d+% of the [\d.]+ s; slowest stage: .*", verdict)
+    assert "waiting=" in bars
+
+
+def test_the_plot_is_a_picture(tmp_path):
+    history = train.History()
+    history.add({"loss": 2.0})
+    history.end_epoch({"accuracy": 0.5})
+    history.plot(tmp_path / "new" / "curves.png")
+    assert (tmp_path / "new" / "curves.png").read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize(
+    ("module", "make"),
+    [
+        ("orbax.checkpoint", lambda: train.Checkpoint("x")),
+        ("tqdm", train.Progress),
+        ("matplotlib.figure", lambda: train.History().plot("x.png")),
+    ],
+)
+def test_what_is_missing_is_named(module, make, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtraError, match=r'pip install "penstock\[train\]"'):
+        make()
+
+
+def test_the_package_imports_none_of_them():
+    heavy = ("orbax", "tqdm", "matplotlib", "flax", "equinox", "optax")
+    code = f"import sys, penstock.train; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.strip() == "[]"
