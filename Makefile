@@ -30,7 +30,7 @@ lint: $(VENV)/.test
 
 test-newer: $(NEWER)/.test
 	$(NEWER)/bin/python -V
-	$(NEWER)/bin/python -m pytest -n 2
+	$(NEWER)/bin/python -m pytest -n 2 -m "not slow"
 
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix

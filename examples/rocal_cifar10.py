@@ -19,7 +19,7 @@ from pathlib import Path
 import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from mnist_mlp import init_model, matches, update, update_parallel
+from mnist_mlp import init_model, right, update, update_of_a_device
 
 from penstock.rocal import fn, types
 from penstock.rocal.pipeline import Pipeline
@@ -65,14 +65,16 @@ def as_batch(images, labels, axes):
 
 def train(name, model, step, training, validation, axes, one_device, options):
     """Run all epochs, and print the test accuracy after each."""
+    classified = jax.jit(right)
     for epoch in range(1, options.epochs + 1):
         for images, labels in training:
             model, _ = step(model, as_batch(images, labels, axes), options.rate)
         training.reset()
         tested = one_device(model)
-        right = [matches(tested, {**as_batch(images, labels, 1), "labels": labels}) for images, labels in validation]
+        batches = ({**as_batch(images, labels, 1), "labels": labels} for images, labels in validation)
+        found = sum(int(classified(tested, batch).sum()) for batch in batches)
         validation.reset()
-        print(f"{name}: epoch {epoch}, test accuracy {sum(map(int, right)) / validation.size:.4f}", flush=True)
+        print(f"{name}: epoch {epoch}, test accuracy {found / validation.size:.4f}", flush=True)
 
 
 def main():
@@ -101,13 +103,14 @@ def main():
     def on_first_device(model):
         return jax.device_put(model, devices[0])
 
-    train("sharding", init_model(LAYERS), update, sharded, validation, 1, on_first_device, options)
+    train("sharding", init_model(LAYERS), jax.jit(update), sharded, validation, 1, on_first_device, options)
 
     def first_copy(model):
         return jax.tree.map(lambda value: value[0], model)
 
     stacked = jax.tree.map(lambda value: np.stack([value] * count), init_model(LAYERS))
-    train("pmap", stacked, update_parallel, ROCALJaxIterator(training()), validation, 2, first_copy, options)
+    step = jax.pmap(update_of_a_device, axis_name="batch", in_axes=(0, 0, None))
+    train("pmap", stacked, step, ROCALJaxIterator(training()), validation, 2, first_copy, options)
 
 
 if __name__ == "__main__":
