@@ -367,3 +367,61 @@ def test_a_crop_larger_than_the_resized_image_is_an_error():
         images = fn.readers.arrays(NOISE[:1], layout="HWC")
         with pytest.raises(penstock.errors.DefinitionError, match="larger than the image"):
             fn.resize_crop_mirror(images, size=[4, 4], crop=[5, 5])
+
+
+def test_statistics_from_nodes_tell_the_axes(agree):
+    means = np.float32([[[[100, 101, 102]]], [[[90, 80, 70]]]])
+    agree(lambda d, x, m: d.fn.normalize(x, mean=m), SMOOTH, means, layouts=("HWC", ""), rtol=2e-3, atol=1e-4)
+    agree(lambda d, x, m: d.fn.normalize(x, stddev=m), SMOOTH, means, layouts=("HWC", ""), rtol=2e-3, atol=1e-4)
+
+
+def test_four_axes_without_names(agree):
+    """Frames to some operators, depth to others, as in DALI."""
+    clips = [NOISE, NOISE[:1]]
+    agree(lambda d, x: d.fn.resize(x, resize_shorter=20), clips, off=1)
+    agree(lambda d, x: d.fn.flip(x, horizontal=0, vertical=1), clips)
+    agree(lambda d, x: d.fn.resize_crop_mirror(x, size=[20, 30], crop=[10, 9]), clips, off=1)
+    agree(lambda d, x: d.fn.crop(x, crop=(1, 20, 20)), clips)
+    agree(lambda d, x: d.fn.crop(x, crop=(20, 20)), clips, layouts=("DHWC",))
+    agree(lambda d, x: d.fn.crop(x, crop=(0, 20)), SMOOTH, layouts=HWC)
+
+
+def test_windows_per_sample(agree):
+    places, sizes = np.float32([[0.2], [0.9]]), np.float32([[20], [31]])
+    layouts = ("HWC", "")
+    agree(lambda d, x, p: d.fn.crop(x, crop=(20, 20), crop_pos_x=p), SMOOTH, places, layouts=layouts)
+    agree(lambda d, x, p: d.fn.crop(x, crop_h=p, crop_w=p), SMOOTH, sizes, layouts=layouts)
+    data = [JPEGS["baseline"], JPEGS["progressive"]]
+    agree(lambda d, x, p: d.fn.decoders.image_crop(x, crop=(20, 20), crop_pos_x=p), data, places)
+    agree(
+        lambda d, x, p: d.fn.crop_mirror_normalize(
+            d.fn.resize(d.fn.decoders.image(x), resize_shorter=40), crop=(21, 22), crop_pos_x=p, std=255.0
+        ),
+        data,
+        places,
+        rtol=2e-3,
+        atol=1.01 / 255,
+    )
+
+
+def test_padding_per_sample(agree):
+    steps = np.int32([[16, 32], [8, 4]])
+    agree(lambda d, x, a: d.fn.pad(x, align=a, axes=[0, 1]), SMOOTH, steps, layouts=("HWC", ""))
+    agree(lambda d, x: d.fn.pad(x, axes=[]), SMOOTH, layouts=HWC)
+
+
+def test_fill_per_channel_of_planes(agree):
+    planes = [np.ascontiguousarray(image.transpose(2, 0, 1)) for image in SMOOTH]
+    agree(
+        lambda d, x: d.fn.slice(
+            x, start=[-3, -3], shape=[20, 20], axis_names="HW", out_of_bounds_policy="pad", fill_values=[1, 2, 3]
+        ),
+        planes,
+        layouts=("CHW",),
+    )
+    agree(lambda d, x: d.fn.slice(x, start=[1, 2], shape=[5, 5]), SMOOTH)
+
+
+def test_a_size_of_zero_leaves_the_image(agree):
+    agree(lambda d, x: d.fn.resize(x, size=0), SMOOTH, layouts=HWC)
+    agree(lambda d, x: d.fn.resize(x, resize_shorter=0.0), SMOOTH, layouts=HWC)

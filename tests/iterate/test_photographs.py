@@ -15,7 +15,8 @@ from PIL import Image
 
 from penstock import Pipeline, data_iterator, fn, types
 from penstock.errors import DefinitionError, SampleError
-from penstock.ops.image_codec import MAX_PIXELS, decode
+from penstock.ops.axes import MAX_PIXELS
+from penstock.ops.image_codec import decode
 from penstock.testing import check_iterator
 from penstock.testing.iterators import same_batches
 
@@ -189,7 +190,7 @@ MISUSE = {
     "wide": (lambda x: fn.resize(fn.cast(x, dtype=types.INT64), size=9), "fn.cast"),
     "crop twice": (lambda x: fn.crop(x, crop=(3, 3), crop_h=3), "given twice"),
     "crop half": (lambda x: fn.crop(x, crop_h=3), "given together"),
-    "no area": (lambda x: fn.random_resized_crop(x, size=9, random_area=[0, 1]), "random_area"),
+    "no area": (lambda x: fn.random_resized_crop(x, size=9, random_area=[0.5, 0.1]), "random_area"),
     "no ratio": (lambda x: fn.random_resized_crop(x, size=9, random_aspect_ratio=[2, 1]), "random_aspect_ratio"),
     "no size": (lambda x: fn.random_resized_crop(x), "missing a required keyword-only argument: 'size'"),
     "negative size": (lambda x: fn.random_resized_crop(x, size=[-3, 3]), "(height, width)"),
@@ -203,6 +204,9 @@ MISUSE = {
     "mean": (lambda x: fn.normalize(x, mean=[1.0, 2.0]), "has all axes of a sample"),
     "decoder dtype": (lambda x: fn.decoders.image(x[:, 0, 0], dtype=types.FLOAT64), "does not give this dtype"),
     "decode an image": (lambda x: fn.decoders.image(x), "decodes the bytes of a file"),
+    "list with a node": (lambda x: fn.resize(x, size=[x[0, 0, 0], 9]), "one node, or numbers"),
+    "limit as a node": (lambda x: fn.resize(x, size=9, max_size=x[0, 0, 0]), "the same for all samples"),
+    "axes as a node": (lambda x: fn.pad(x, axes=x[0, 0]), "the same for all samples"),
     "deviation": (lambda x: fn.random.normal(stddev=-1), "not negative"),
 }
 
@@ -217,6 +221,29 @@ def test_misuse_is_found_while_tracing(name):
             build(images)
     assert words in str(caught.value)
     assert "test_photographs.py" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (lambda x, _: fn.resize(x, size=fn.constant(types.Constant([1e9, 5.0], types.FLOAT))), "at most"),
+        (lambda x, _: fn.resize(x, resize_x=x[0, 0, 0] * np.inf), "not possible"),
+        (lambda x, _: fn.pad(x, axes=[0, 1], shape=fn.constant([-1, 100])), "leaves an extent open"),
+        (lambda x, data: fn.crop_mirror_normalize(fn.decoders.image(data, output_type=types.ANY_DATA), mean=[1, 2]),
+         "mean has 2 numbers, and the image 3 channels"),
+    ],
+    ids=["huge", "infinite", "open shape", "channels"],
+)  # fmt: skip
+def test_what_only_data_can_show_is_said_clearly(build, words):
+    with pytest.raises(SampleError, match=words):
+        run([GOOD], lambda data: build(fn.decoders.image(data), data))
+
+
+def test_floats_per_pixel_are_refused():
+    file = io.BytesIO()
+    Image.fromarray(np.zeros((4, 5), np.float32)).save(file, "TIFF")
+    with pytest.raises(SampleError, match="which of them is white"):
+        run([file.getvalue()], lambda data: fn.decoders.image(data))
 
 
 def test_ragged_outputs_name_the_operator_that_helps(generated):

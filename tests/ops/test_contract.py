@@ -146,6 +146,9 @@ CASES = {
         OperatorCase(lambda data: fn.decoders.image(data, use_fast_idct=True, device="mixed"), [[FILES[0]] * 4]),
     ],
     "decoders.image_crop": [
+        OperatorCase(
+            lambda data, x: fn.decoders.image_crop(data, crop=(20, 20), crop_pos_y=x), [PHOTOGRAPHS, PLACES[:, None]]
+        ),
         OperatorCase(lambda data: fn.decoders.image_crop(data, crop=(30, 40)), [PHOTOGRAPHS]),
         OperatorCase(
             lambda data, x: fn.decoders.image_crop(data, crop_h=50, crop_w=9, crop_pos_x=x, output_type=types.GRAY),
@@ -183,6 +186,7 @@ CASES = {
         OperatorCase(lambda *x: training(*x, dtype=types.FLOAT), [PHOTOGRAPHS, FLAGS], ("", ""), 3),
     ],
     "flip": [
+        OperatorCase(lambda x, flag: fn.flip(x, horizontal=flag), [IMAGES, FLAGS > 0], ("HWC", "")),
         OperatorCase(lambda x: fn.flip(fn.crop(x, crop=(3, 2)), vertical=1), [RAGGED], HWC),
         OperatorCase(lambda x: fn.flip(x), [IMAGES]),
         OperatorCase(lambda x: fn.flip(x, horizontal=0, vertical=1), [IMAGES], HWC),

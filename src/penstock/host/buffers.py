@@ -47,6 +47,8 @@ class Buffers:
         """An uninitialised array that begins at a multiple of 64 bytes."""
         size = math.prod(shape) * dtype.itemsize
         free = self._free.get(size)
+        if free is None:
+            free = self._free.setdefault(size, deque(maxlen=self._keep))
         try:
             memory = free.pop() if free else _aligned(size)
         except IndexError:  # another thread took the last one
@@ -66,10 +68,7 @@ class Buffers:
 
     def _reclaim(self, number: int, size: int) -> None:
         _, memory = self._owners.pop(number)
-        free = self._free.get(size)
-        if free is None:
-            free = self._free.setdefault(size, deque(maxlen=self._keep))
-        free.append(memory)
+        self._free[size].append(memory)  # no name of the module is used: at Python's exit there are none any more
 
 
 def _aligned(size: int) -> Array:

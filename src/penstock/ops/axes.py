@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph.trace import as_value
+from penstock.graph.trace import DataNode, as_value
 
 SPATIAL = "DHW"
 """The axes of an image or volume in which it has an extent in space, outermost first."""
 
 
-def image_layout(images: object, kind: str) -> str:
+MAX_PIXELS = 1 << 27
+"""No image may become larger than this: 134 million pixels."""
+
+
+def image_layout(images: object, kind: str, rank_4: str = "FHWC") -> str:
     """The layout of an input that must be an image, a volume or a sequence of such.
 
-    A value of rank 3 without a layout counts as HWC, as in DALI.
+    A value of rank 3 without a layout counts as HWC, as in DALI; one of rank 4 as `rank_4`, which there depends on the
+    operator.
 
     Raises:
         DefinitionError: it has no height and width.
     """
     spec = as_value(images).spec
-    layout = spec.layout or {3: "HWC", 4: "DHWC"}.get(len(spec.shape), "")
+    layout = spec.layout or {3: "HWC", 4: rank_4}.get(len(spec.shape), "")
     if "H" not in layout or "W" not in layout:
         raise DefinitionError(
             f"fn.{kind} works on images",
@@ -33,23 +38,26 @@ def image_layout(images: object, kind: str) -> str:
     return layout
 
 
-def axis_numbers(axes: Sequence[int] | int | None, names: str | None, spec: Spec, kind: str) -> tuple[int, ...]:
+def axis_numbers(axes: Any, names: str | None, spec: Spec, kind: str) -> tuple[int, ...]:
     """The axes that a user named, by number or by letter; all axes if by neither.
 
     Raises:
         DefinitionError: there is no such axis, or one is named twice.
     """
     ndim = len(spec.shape)
+    if isinstance(axes, DataNode):
+        raise DefinitionError(f"fn.{kind}: axes are the same for all samples", given="a node", expected="numbers")
     if names is not None:
-        missing = [name for name in names if name not in spec.layout]
+        layout = spec.layout or ("HWC" if ndim == 3 else "")
+        missing = [name for name in names if name not in layout]
         if missing:
             raise DefinitionError(
                 f"fn.{kind}: the layout has no axis {', '.join(missing)}",
                 given=f"axis_names={names!r}, layout {spec.layout!r}",
                 fix="axes=[...], by number",
             )
-        return tuple(spec.layout.index(name) for name in names)
-    numbers = list(range(ndim)) if axes is None else [axes] if isinstance(axes, int) else list(axes)
+        return tuple(layout.index(name) for name in names)
+    numbers = [axes] if isinstance(axes, int) else list(axes or range(ndim))
     if not all(-ndim <= axis < ndim for axis in numbers) or len({axis % ndim for axis in numbers}) < len(numbers):
         raise DefinitionError(
             f"fn.{kind}: axes names axes once", given=axes, expected=f"numbers from {-ndim} to {ndim - 1}"

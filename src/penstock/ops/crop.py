@@ -110,7 +110,7 @@ def crop(
         [5, 6]
     """
     del image_type
-    layout = image_layout(data, "crop")
+    layout = image_layout(data, "crop", rank_4="DHWC")
     cut, place = window(pick(WindowArguments, arguments), layout, "crop")
     wanted = output_dtype if dtype is None or dtype == NO_TYPE else dtype
     result = data.spec.dtype if wanted is None or wanted == NO_TYPE else as_dtype(wanted)

@@ -28,7 +28,7 @@ from penstock.ops.convert import convert, normalize
 from penstock.ops.flip import mirrored
 from penstock.ops.lazy_image import LazyImage
 from penstock.ops.window import Window, WindowArguments, filled, window
-from penstock.types import FLOAT, as_dtype
+from penstock.types import FLOAT, DALIImageType, as_dtype
 
 _DTYPES = ("float32", "float16", "uint8", "int8")
 
@@ -101,8 +101,16 @@ class CropMirrorNormalize(Operator, SampleKernel, BatchKernel):
         """Images of layout HWC, which it resamples and normalises in one go."""
         return LazyImage if self.window.layout == "HWC" and self.window.policy != "pad" else None
 
+    def _check_channels(self, channels: int, arguments: Mapping[str, Any]) -> None:
+        """Check what the spec could not tell: how many channels an image has."""
+        for name, constant in (("mean", self.mean), ("std", self.std)):
+            count = np.size(arguments[name]) if name in arguments else len(constant)
+            if count not in (1, channels):
+                raise ValueError(f"{name} has {count} numbers, and the image {channels} channels")
+
     def sample(self, context: SampleContext, image: Array | LazyImage, *, mirror: Any, **arguments: Any) -> Array:
         """One image; written straight into the batch where that is float32."""
+        self._check_channels(image.shape[self._channel_axis], arguments)
         if isinstance(image, LazyImage):
             if image.resampled and image.dtype.name in ("uint8", "float32"):
                 return self._resampled(context, image, mirror, arguments)
@@ -199,6 +207,7 @@ def crop_mirror_normalize(
     images: DataNode,
     *,
     dtype: Any = FLOAT,
+    output_dtype: Any = None,
     output_layout: str = "CHW",
     mirror: int | DataNode = 0,
     mean: float | Sequence[float] | DataNode = 0.0,
@@ -206,6 +215,7 @@ def crop_mirror_normalize(
     scale: float = 1.0,
     shift: float = 0.0,
     pad_output: bool = False,
+    image_type: DALIImageType | None = None,
     **arguments: Unpack[CropArguments],
 ) -> DataNode:
     """Cut a window out of images, mirror it, normalise it, and change its type and layout.
@@ -216,6 +226,7 @@ def crop_mirror_normalize(
         images: numbers of at most 32 bits, layout with H, W and C (HWC where none is named).
         dtype: element type of the output: FLOAT, FLOAT16, UINT8 or INT8. Integers are rounded, halves away from zero,
             and saturate.
+        output_dtype: an older name of `dtype`.
         output_layout: a permutation of the input's layout; "" keeps it.
         mirror: whether to exchange left and right; 0 or 1, or a node with one such number per sample.
         mean: subtracted, in the input's units; a number, one per channel, or a node of such.
@@ -223,6 +234,7 @@ def crop_mirror_normalize(
         scale: multiplies.
         shift: is added at the end.
         pad_output: whether to add channels of zeros up to the next power of two.
+        image_type: DALI's, without effect there and here.
         **arguments: the window, as `penstock.ops.window.WindowArguments` describes it, and what every operator takes.
             Without a size, the window is the whole image.
 
@@ -243,7 +255,9 @@ def crop_mirror_normalize(
         >>> pipeline.run()[0].as_array().shape, float(pipeline.run()[0][0].max())
         ((1, 3, 2, 2), 1.0)
     """
-    layout = image_layout(images, "crop_mirror_normalize")
+    del image_type
+    dtype = dtype if output_dtype is None else output_dtype
+    layout = image_layout(images, "crop_mirror_normalize", rank_4="DHWC")
     if "C" not in layout:
         raise DefinitionError(
             "fn.crop_mirror_normalize needs channels", given=f"layout {layout!r}", expected="HWC, CHW"

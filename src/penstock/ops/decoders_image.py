@@ -139,8 +139,9 @@ def image(data: DataNode, **arguments: Unpack[DecoderArguments]) -> DataNode:
 
     JPEGs are decoded by libjpeg-turbo with its exact transform and smooth upsampling, bit by bit what DALI's CPU
     decoder gives; GRAY is the luma channel that is stored. Other formats, and CMYK, are decoded by Pillow; their GRAY
-    is .299 R + .587 G + .114 B. Alpha is dropped unless ANY_DATA asks for it; files with 16 bits per pixel and one
-    channel keep them until `dtype`, those with colours are read with 8 bits.
+    is .299 R + .587 G + .114 B. ANY_DATA gives one, three or four channels, what holds all that the file has; otherwise
+    alpha is dropped. Files with 16 bits per pixel and one channel keep them until `dtype`; those with colours are read
+    with 8 bits. Pixels that are floats are refused.
 
     Args:
         data: the bytes of an image file, uint8 of shape (?,).

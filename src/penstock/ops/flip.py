@@ -14,7 +14,7 @@ from penstock.graph.operator import BatchContext, BatchKernel, Common, LazyKerne
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
 from penstock.ops.axes import image_layout
-from penstock.ops.convert import along_rows
+from penstock.ops.convert import along_rows, convert
 from penstock.ops.lazy_image import LazyImage, lazy_image
 
 _FLAGS = (("W", "horizontal"), ("H", "vertical"), ("D", "depthwise"))
@@ -66,7 +66,11 @@ def mirrored(xp: Any, images: Any, flag: Any, layout: str, axis: str) -> Any:
     if axis not in layout or (isinstance(flag, int) and not flag):
         return images
     flipped = xp.flip(images, axis=layout.index(axis) + 1)
-    return flipped if isinstance(flag, int) else xp.where(along_rows(xp, flag, images.ndim) != 0, flipped, images)
+    return (
+        flipped
+        if isinstance(flag, int)
+        else xp.where(convert(xp, along_rows(xp, flag, images.ndim), np.dtype(bool)), flipped, images)
+    )
 
 
 @operator("flip")

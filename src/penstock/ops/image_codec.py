@@ -11,13 +11,11 @@ from PIL import Image, UnidentifiedImageError
 
 from penstock.data.source import Array
 from penstock.graph.operator import Scratch
+from penstock.ops.axes import MAX_PIXELS
 from penstock.types import ANY_DATA, BGR, GRAY, RGB, DALIImageType, YCbCr
 
 CHANNELS: dict[DALIImageType, int | None] = {RGB: 3, BGR: 3, YCbCr: 3, GRAY: 1, ANY_DATA: None}
 """How many channels each output type has; None where the file decides."""
-
-MAX_PIXELS = 1 << 27
-"""A file whose header announces more pixels than this is refused before any memory is taken: 134 million."""
 
 _JPEG, _EXIF = b"\xff\xd8\xff", b"Exif\0\0"
 _HEAD = 1 << 16
@@ -42,7 +40,8 @@ def decode(
         scratch: memory to decode into, if the image is needed for a short time only.
 
     Raises:
-        ValueError: the bytes are no image that can be decoded, or one of more than `MAX_PIXELS`.
+        ValueError: the bytes are no image that can be decoded, or one of more than `MAX_PIXELS`, which its
+            header says before any memory is taken.
     """
     if not data.size:
         raise ValueError("the file is empty")
@@ -138,6 +137,8 @@ def _plain_mode(image: Image.Image) -> str:
 def _pillow(data: Array, output_type: DALIImageType, adjust: bool) -> Array:
     opened = _open(data)
     _check_size(opened.height, opened.width)
+    if opened.mode == "F":
+        raise ValueError("pixels that are floats are not decoded: nothing says which of them is white")
     try:
         if output_type == GRAY:
             opened.draft("L", opened.size)  # of a JPEG the luma channel that is stored

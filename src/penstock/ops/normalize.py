@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack, cast
 
@@ -38,7 +38,7 @@ class _Normalize(Operator):
     """Statistics along axes of a sample.
 
     Args:
-        axes: over which mean and deviation are computed.
+        axes: over which mean and deviation are computed; None: those in which a given statistic has extent 1, or all.
         mean, stddev: constants that stand instead; so do arguments of these names.
         scale, shift: applied last.
         ddof: subtracted from the number of elements, for the deviation.
@@ -46,7 +46,7 @@ class _Normalize(Operator):
         dtype: of the result.
     """
 
-    axes: tuple[int, ...]
+    axes: tuple[int, ...] | None
     mean: Nested | None
     stddev: Nested | None
     scale: float
@@ -64,6 +64,13 @@ class _Normalize(Operator):
                 fix="fn.cast(x, dtype=types.FLOAT)",
             )
         return Spec(self.dtype, data.shape, data.layout)
+
+    def _reduced(self, ndim: int, shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+        """The axes of a sample over which both are computed, from the shapes of what stands for them."""
+        if self.axes is not None:
+            return self.axes
+        shape = next((shape for shape in shapes if len(shape) == ndim), (1,) * ndim)
+        return tuple(axis for axis, extent in enumerate(shape) if extent == 1)
 
     def _inverse(self, xp: Any, variance: Any) -> Any:
         """One over a deviation that was computed; 0 where nothing varies."""
@@ -90,24 +97,27 @@ class Normalize(_Normalize, SampleKernel, BatchKernel):
     def sample(self, context: SampleContext, data: Array, **given: Any) -> Array:
         """One sample."""
         del context
-        return self._normalized(np, data, self.axes, given)
+        return self._normalized(np, data, 0, given)
 
     def batch(self, context: BatchContext, data: Any, **given: Any) -> Any:
         """A dense batch; under NumPy row by row, since the rounding of a sum depends on what is summed beside it."""
         xp = context.xp
         if xp is np:
             rows = ({name: value[row] for name, value in given.items()} for row in range(context.rows))
-            return np.stack([self._normalized(np, x, self.axes, own) for x, own in zip(data, rows, strict=True)])
+            return np.stack([self._normalized(np, x, 0, own) for x, own in zip(data, rows, strict=True)])
         shaped = {
             name: np.asarray(c)[None] for name, c in (("mean", self.mean), ("stddev", self.stddev)) if np.ndim(c or 0)
         }
         shaped |= {name: along_rows(xp, v, data.ndim) if v.ndim < data.ndim else v for name, v in given.items()}
-        return self._normalized(xp, data, tuple(axis + 1 for axis in self.axes), shaped)
+        return self._normalized(xp, data, 1, shaped)
 
-    def _normalized(self, xp: Any, data: Any, axes: tuple[int, ...], given: Mapping[str, Any]) -> Any:
+    def _normalized(self, xp: Any, data: Any, first: int, given: Mapping[str, Any]) -> Any:
+        """Samples whose axes count from `first`."""
+        mean, stddev = given.get("mean", self.mean), given.get("stddev", self.stddev)
+        shapes = (np.shape(term)[first:] for term in (mean, stddev) if term is not None)
+        axes = tuple(axis + first for axis in self._reduced(data.ndim - first, shapes))
         values = data.astype(np.float32)
         count = math.prod(data.shape[axis] for axis in axes)
-        mean, stddev = given.get("mean", self.mean), given.get("stddev", self.stddev)
         if mean is None:
             mean = xp.sum(values, axis=axes, keepdims=True) / np.float32(count)
         centred = values - xp.asarray(mean, np.float32)
@@ -124,15 +134,17 @@ class NormalizeBatch(_Normalize, ColumnKernel):
     def column(self, data: Column) -> Column:
         """All samples."""
         samples = [sample.astype(np.float32) for sample in data]
-        count = sum(math.prod(sample.shape[axis] for axis in self.axes) for sample in samples)
+        shapes = (np.shape(term) for term in (self.mean, self.stddev) if term is not None)
+        axes = self._reduced(samples[0].ndim, shapes)
+        count = sum(math.prod(sample.shape[axis] for axis in axes) for sample in samples)
         mean: Any = self.mean
         if mean is None:
-            mean = sum(np.sum(x, axis=self.axes, keepdims=True, dtype=np.float64) for x in samples) / count
+            mean = sum(np.sum(x, axis=axes, keepdims=True, dtype=np.float64) for x in samples) / count
         centred = [sample - np.asarray(mean, np.float32) for sample in samples]
         if self.stddev is not None:
             inverse = self._inverse_given(np, np.asarray(self.stddev, np.float32))
         else:
-            squares = sum(np.sum(x * x, axis=self.axes, keepdims=True, dtype=np.float64) for x in centred)
+            squares = sum(np.sum(x * x, axis=axes, keepdims=True, dtype=np.float64) for x in centred)
             inverse = self._inverse(np, np.asarray(squares / max(count - self.ddof, 1), np.float32))
         return [self._finish(np, sample, inverse) for sample in centred]
 
@@ -162,7 +174,7 @@ def normalize(
         mean: a number, or an array with the reduced axes of extent 1, that stands for the mean; a node gives each
             sample its own.
         stddev: the same for the standard deviation. Where only `mean` is given, the deviation is that about it.
-        axes: the axes over which both are computed; all by default, or those in which a constant has extent 1.
+        axes: the axes over which both are computed; all by default, or those in which a given statistic has extent 1.
         axis_names: their letters in the layout, instead.
         scale: the standard deviation of the result.
         shift: the mean of the result.
@@ -200,12 +212,10 @@ def normalize(
                 given=f"shape {constant.shape}",
                 expected=f"{data.ndim} axes",
             )
-        if axes is None and axis_names is None:
-            numbers = tuple(axis for axis, extent in enumerate(constant.shape) if extent == 1)
     if batch and varying:
         raise DefinitionError("fn.normalize: with batch=True all samples share one mean and deviation", given=varying)
     kernel = (NormalizeBatch if batch else Normalize)(
-        axes=numbers,
+        axes=None if axes is None and axis_names is None else numbers,
         mean=_nested(constants["mean"]),
         stddev=_nested(constants["stddev"]),
         scale=float(scale),

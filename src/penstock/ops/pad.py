@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 import numpy as np
 
@@ -56,7 +56,12 @@ class PadTo(_Pad, SampleKernel):
     def sample(self, context: SampleContext, data: Array, *, shape: Any, align: Any, fill_value: Any) -> Array:
         """One sample."""
         del context
-        return self.padded(data, np.ravel(shape).tolist(), align, fill_value)
+        least = np.ravel(shape).tolist()
+        if min(least) < 0:
+            raise ValueError(
+                f"the shape {least} of a node leaves an extent open; the largest of a batch is for constants"
+            )
+        return self.padded(data, least, align, fill_value)
 
 
 @dataclass(frozen=True)
@@ -77,13 +82,17 @@ class PadToLargest(_Pad, ColumnKernel):
         least = [found.get(axis, extent) for axis, extent in zip(self.axes, self.shape, strict=True)]
         padded: list[Array] = []
         for row, sample in enumerate(data):
-            step, fill = (value[row] if isinstance(value, np.ndarray) else value for value in (align, fill_value))
-            padded.append(self.padded(sample, least, step, fill))
+            padded.append(self.padded(sample, least, _of_row(align, row), _of_row(fill_value, row)))
         return padded
 
     @cached_property
     def _free(self) -> list[int]:
         return [axis for axis, extent in zip(self.axes, self.shape, strict=True) if extent < 0]
+
+
+def _of_row(argument: Any, row: int) -> Any:
+    """A sample's own argument, where a node gave a column of them; constants are tuples and numbers."""
+    return cast(Any, argument)[row] if isinstance(argument, list | np.ndarray) else argument
 
 
 def _per_axis(align: Any, axes: int) -> list[int]:
@@ -117,7 +126,7 @@ def pad(
         axes: the numbers of the axes to pad; all by default.
         axis_names: their letters in the layout, instead.
         shape: the extents along these axes; -1 stands for the largest in the batch. What is larger is not cut. A node
-            gives each sample its own.
+            gives each sample its own, without -1.
         align: extents are rounded up to multiples of this, one number or one per axis; a node gives each sample its
             own.
         **common: what every operator takes.
@@ -144,8 +153,10 @@ def pad(
         count = (*value.spec.shape, 1)[0] if isinstance(value, DataNode) else 1 if value is None else np.size(value)
         if value is not None and count not in (len(numbers), None) and not (name == "align" and count == 1):
             raise DefinitionError(f"fn.pad: {name} has a number per axis", given=value, expected=f"{len(numbers)}")
-    if isinstance(align, int | list | tuple) and np.min(align) < 1:
-        raise DefinitionError("fn.pad: align is at least 1", given=align)
+    if not isinstance(align, DataNode):
+        align = tuple(np.ravel(align).tolist())  # a list is a column to a kernel that gets columns
+        if min(align) < 1:
+            raise DefinitionError("fn.pad: align is at least 1", given=align)
     if isinstance(shape, DataNode):
         return apply(PadTo(numbers), data, common=common, shape=shape, align=align, fill_value=fill_value)
     extents = tuple(int(extent) for extent in np.ravel(shape)) if shape is not None else (-1,) * len(numbers)

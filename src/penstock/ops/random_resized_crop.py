@@ -124,9 +124,9 @@ def random_resized_crop(
     layout = image_layout(data, "random_resized_crop")
     if "D" in layout:
         raise DefinitionError("fn.random_resized_crop cuts images", given=f"layout {layout!r}", expected="no D")
-    sizes = np.ravel(np.asarray(size)).tolist()
+    sizes = [int(extent) for extent in np.ravel(np.asarray(size)).tolist()]
     sizes = sizes * 2 if len(sizes) == 1 else sizes
-    if len(sizes) != 2 or not all(isinstance(extent, int) and extent > 0 for extent in sizes):
+    if len(sizes) != 2 or not all(extent > 0 for extent in sizes):
         raise DefinitionError("fn.random_resized_crop: size is (height, width)", given=size)
     kernel = RandomResizedCrop(
         layout=layout,

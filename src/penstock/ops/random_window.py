@@ -92,8 +92,8 @@ def random_window(arguments: RandomWindowArguments, kind: str) -> RandomWindow:
     area = tuple(map(float, arguments.get("random_area", (0.08, 1.0))))
     ratio = tuple(map(float, arguments.get("random_aspect_ratio", (0.75, 4 / 3))))
     attempts = int(arguments.get("num_attempts", 10))
-    if len(area) != 2 or not 0 < area[0] <= area[1]:
-        raise DefinitionError(f"fn.{kind}: random_area is two parts of the area", given=area, expected="0 < a <= b")
+    if len(area) != 2 or not 0 <= area[0] <= area[1] or not area[1]:
+        raise DefinitionError(f"fn.{kind}: random_area is two parts of the area", given=area, expected="0 <= a <= b")
     if len(ratio) != 2 or not 0 < ratio[0] <= ratio[1]:
         raise DefinitionError(f"fn.{kind}: random_aspect_ratio is two ratios", given=ratio, expected="0 < a <= b")
     if attempts < 1:

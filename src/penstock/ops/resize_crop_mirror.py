@@ -31,7 +31,7 @@ def resize_crop_mirror(
     """Resize images, cut out a window, and mirror it: `resize`, `crop` and `flip`, which run as one.
 
     Only the pixels of the window are computed. A window larger than the resized image is an error; DALI resamples what
-    lies beyond the image's edge.
+    lies beyond the image's edge. Frames of a sequence are mirrored like images; DALI 2.4 turns them upside down.
 
     Args:
         data: images, volumes or sequences, uint8, int16, uint16 or float32; layout with H and W (HWC where none is

@@ -13,7 +13,7 @@ import numpy as np
 from penstock.data.spec import Shape, Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean
 from penstock.graph.trace import DataNode
-from penstock.ops.axes import SPATIAL
+from penstock.ops.axes import MAX_PIXELS, SPATIAL
 from penstock.ops.resample import Axis
 from penstock.types import INTERP_LINEAR, DALIInterpType
 
@@ -126,9 +126,13 @@ class Sizing:
             ValueError: the part to resize is empty, or a filter is none.
         """
         extents = [shape[self.layout.index(axis)] for axis in self.axes]
+        if not all(extents):
+            raise ValueError(f"an image of shape {tuple(shape)} has no pixels to resize")
         parts = self._parts(extents, arguments)
         wanted = self._completed(self._wanted(arguments), [abs(high - low) for low, high in parts])
-        shrink, grow = int(arguments["min_filter"]), int(arguments["mag_filter"])
+        if not all(map(math.isfinite, wanted)) or math.prod(max(abs(size), 1.0) for size in wanted) > MAX_PIXELS:
+            raise ValueError(f"a size of {wanted} is not possible; an image has at most {MAX_PIXELS} pixels")
+        shrink, grow = (int(_numbers(arguments[name])[0]) for name in ("min_filter", "mag_filter"))
         result: list[Axis] = []
         for extent, (low, high), size in zip(extents, parts, wanted, strict=True):
             rounded = _rounded(abs(size))
@@ -200,9 +204,17 @@ def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: st
     """
     given: dict[str, Any] = {name: value for name, value in sizes.items() if value is not None}
     axes = [axis for axis in SPATIAL if axis in layout]
+    for name in ("size", "max_size", "roi_start", "roi_end"):
+        value = given.get(name)
+        if isinstance(value, list | tuple) and any(isinstance(part, DataNode) for part in cast(list[Any], value)):
+            raise DefinitionError(f"fn.{kind}: {name} is one node, or numbers", given="a list with a node in it")
+    if isinstance(given.get("max_size"), DataNode):
+        raise DefinitionError(f"fn.{kind}: max_size is the same for all samples", given="a node")
     one_by_one = [name for name in _ONE_BY_ONE.values() if _given(given.get(name, 0))]
     ways = [[name] for name in ("size", "resize_shorter", "resize_longer") if _given(given.get(name, 0))]
     ways += [one_by_one] if one_by_one else []
+    zeros = [name for name in ("size", "resize_shorter", "resize_longer", *_ONE_BY_ONE.values()) if name in given]
+    ways = ways or [[name] for name in zeros[:1]]  # 0 leaves the image as it is, where nothing else is said
     if len(ways) != 1:
         raise DefinitionError(
             f"fn.{kind}: the size is given " + ("twice" if ways else "nowhere"),

@@ -30,6 +30,7 @@ class _Slice(Operator):
     """Bounds along some axes. Where they begin and end are arguments, one of `_STARTS` and one of `_ENDS`."""
 
     axes: tuple[int, ...]
+    channels: int
     policy: Policy
     fill: tuple[float, ...]
     dtype: np.dtype[Any]
@@ -96,7 +97,9 @@ class _Slice(Operator):
         if not any(map(any, more)):
             return part
         inside = xp.pad(xp.ones(part.shape, bool), more)
-        fill = xp.asarray(np.asarray(self.fill, np.float32))
+        shape = [1] * data.ndim
+        shape[self.channels + first] = len(self.fill)
+        fill = xp.asarray(np.asarray(self.fill, np.float32).reshape(shape))
         return xp.where(inside, xp.pad(part, more), convert(xp, fill, self.dtype))
 
 
@@ -170,7 +173,7 @@ def slice(  # noqa: A001  # DALI's name
         normalized_shape: the same for `shape_like`.
         out_of_bounds_policy: what to do where the part leaves the array: "error", "pad" with `fill_values`, or
             "trim_to_shape".
-        fill_values: one number, or one per channel (the last axis).
+        fill_values: one number, or one per channel (C, else the last axis).
         dtype: of the result, the input's by default; integers saturate.
         image_type: DALI's, without effect there and here.
         output_dtype: an older name of `dtype`.
@@ -224,8 +227,10 @@ def slice(  # noqa: A001  # DALI's name
     one_of(out_of_bounds_policy, POLICIES, "fn.slice: out_of_bounds_policy")
     wanted = output_dtype if dtype is None or dtype == NO_TYPE else dtype
     kind = SliceEach if any(isinstance(bound, DataNode) for bound in given.values()) else SliceAlike
+    layout = data.spec.layout
     kernel = kind(
         numbers,
+        layout.index("C") if "C" in layout else data.ndim - 1,
         POLICIES[out_of_bounds_policy],
         tuple(np.atleast_1d(np.asarray(fill_values, np.float64)).tolist()),
         data.spec.dtype if wanted is None or wanted == NO_TYPE else as_dtype(wanted),

@@ -160,10 +160,11 @@ class Window:
 
     def _span(self, xp: Any, axis: str, extent: int, arguments: Mapping[str, Any]) -> tuple[Any, int]:
         """First pixel and size along an axis; the first pixel is an int where it is the same for all samples."""
-        size = int(arguments[_SIZES[axis]]) or extent
+        size = int(np.ravel(arguments[_SIZES[axis]])[0]) or extent
         if self.policy == "trim_to_shape" and size >= extent:
             return 0, extent
         place = arguments[_PLACES[axis]]
+        place = place[0] if np.shape(place) == (1,) else place  # of one sample, given as a list of one number
         start = self._anchor(xp if np.ndim(place) else np, place, extent - size)
         return (start if np.ndim(place) else int(start)), size
 
@@ -234,7 +235,7 @@ def window(arguments: PlaceArguments | WindowArguments, layout: str, kind: str) 
             raise DefinitionError(f"fn.{kind}: the size is given twice", given=f"crop and {', '.join(named)}")
         sizes |= _split(crop, axes, kind)
     wanted = {axis: isinstance(sizes[_SIZES[axis]], DataNode) or sizes[_SIZES[axis]] > 0 for axis in axes}
-    if wanted["H"] != wanted["W"]:
+    if wanted["H"] != wanted["W"] and crop is None:
         raise DefinitionError(f"fn.{kind}: crop_h and crop_w are given together", given=sizes)
     places = {name: given.pop(name, 0.5) for name in _PLACES.values()}
     for name, place in places.items():
@@ -253,6 +254,8 @@ def _split(crop: Any, axes: Sequence[str], kind: str) -> dict[str, Any]:
     if isinstance(crop, DataNode):
         return {_SIZES[axis]: crop[number] for number, axis in enumerate(axes)}
     sizes: list[Any] = np.atleast_1d(np.asarray(crop)).tolist()
+    if len(sizes) == 2 and axes == ["D", "H", "W"]:
+        axes = axes[1:]
     if len(sizes) != len(axes):
         raise DefinitionError(
             f"fn.{kind}: crop has a size for each axis",
