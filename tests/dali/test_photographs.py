@@ -111,6 +111,14 @@ def test_sliced_decoding(agree):
     agree(lambda d, x: d.fn.decoders.image_slice(x, rel_start=[0.5], shape=[7], axes=[0]), data)
 
 
+@pytest.mark.parametrize("adjust", [True, False])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "TIFF", "WEBP"])
+def test_every_orientation_in_every_format(agree, kind, adjust):
+    data = [turned(orientation, kind) for orientation in range(1, 9)]
+    agree(lambda d, x: d.fn.decoders.image(x, adjust_orientation=adjust), data, off=1)
+    agree(lambda d, x: d.fn.peek_image_shape(x, adjust_orientation=adjust), data)
+
+
 def test_shapes_are_peeked(agree):
     data = [JPEGS["baseline"], JPEGS["orientation 6"], OTHERS["PNG, alpha"], JPEGS["grey"], OTHERS["PNG"]]
     agree(lambda d, x: d.fn.peek_image_shape(x), data)

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.data.order import mix
 from penstock.data.spec import Spec
-from penstock.errors import UnknownReaderError, did_you_mean
+from penstock.errors import DefinitionError, PenstockError, UnknownReaderError, did_you_mean
 from penstock.graph.operator import DeviceKernel, Operator, Reader
 from penstock.graph.where import Where
 
@@ -158,9 +158,18 @@ class Graph:
 
 
 def infer(operator: Operator, inputs: tuple[Value, ...], arguments: Mapping[str, Any]) -> tuple[Spec, ...]:
-    """The specs of an operator's outputs on these inputs. What follows from a probed shape is not probed itself."""
-    specs = operator.infer(
-        *(value.spec for value in inputs),
-        **{name: value.spec if isinstance(value, Value) else value for name, value in arguments.items()},
-    )
+    """The specs of an operator's outputs on these inputs. What follows from a probed shape is not probed itself.
+
+    Raises:
+        DefinitionError: also for a ValueError, with which a spec rule says what a kernel would say of such a sample.
+    """
+    try:
+        specs = operator.infer(
+            *(value.spec for value in inputs),
+            **{name: value.spec if isinstance(value, Value) else value for name, value in arguments.items()},
+        )
+    except PenstockError:
+        raise
+    except ValueError as error:
+        raise DefinitionError(str(error)) from error
     return tuple(replace(spec, probed=False) for spec in ((specs,) if isinstance(specs, Spec) else specs))

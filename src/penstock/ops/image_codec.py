@@ -21,9 +21,12 @@ _JPEG, _EXIF = b"\xff\xd8\xff", b"Exif\0\0"
 _HEAD = 1 << 16
 """EXIF data stand in one of the first segments, each of which holds at most 64 KiB."""
 
-_ORIENTATION = 0x0112
+_ORIENTATION, _TIFF = 0x0112, "TIFF"
 _TURNED = {2: (1, 0, 0), 3: (1, 1, 0), 4: (0, 1, 0), 5: (0, 0, 1), 6: (1, 0, 1), 7: (1, 1, 1), 8: (0, 1, 1)}
 """Per EXIF orientation: whether to mirror columns and rows, and whether to exchange the two axes before that."""
+
+_UNDONE = {6: 8, 8: 6}
+"""Per EXIF orientation the one that turns an image back; the others do that themselves."""
 
 
 def decode(
@@ -53,7 +56,7 @@ def decode(
     grey = output_type == GRAY or (output_type == ANY_DATA and colours == "Gray")
     wanted = "GRAY" if grey else "BGR" if output_type == BGR else "RGB"
     shape = height, width, 1 if grey else 3
-    turn = _orientation(data) if adjust and _EXIF in data[:_HEAD].tobytes() else 1
+    turn = _jpeg_orientation(data) if adjust else 1
     fits = turn == 1 and output_type != YCbCr and out is not None and out.shape == shape
     memory = out if fits else None if scratch is None else scratch.take(height * width * shape[2])
     try:
@@ -75,10 +78,11 @@ def peek(data: Array, adjust: bool) -> tuple[int, int, int]:
     if header is not None:
         height, width, colours = header
         channels = 1 if colours == "Gray" else 4 if colours in ("CMYK", "YCCK") else 3
+        turn = _jpeg_orientation(data) if adjust else 1
     else:
         with _open(data) as image:
             (width, height), channels = image.size, len(_plain_mode(image))
-    turn = _orientation(data) if adjust else 1
+            turn = _turn_left(image, adjust)
     return (width, height, channels) if turn in _TURNED and _TURNED[turn][2] else (height, width, channels)
 
 
@@ -109,11 +113,28 @@ def _open(data: Array) -> Image.Image:
         raise ValueError(f"damaged: {error}") from error
 
 
-def _orientation(data: Array) -> int:
+def _jpeg_orientation(data: Array) -> int:
+    if _EXIF not in data[:_HEAD].tobytes():
+        return 1
     try:
-        return int(cast(Any, _open(data).getexif()).get(_ORIENTATION, 1))
+        return _orientation(_open(data))
+    except ValueError:  # not for Pillow, though it is for libjpeg
+        return 1
+
+
+def _orientation(image: Image.Image) -> int:
+    try:
+        return int(cast(Any, image.getexif()).get(_ORIENTATION, 1))
     except Exception:  # noqa: BLE001  # EXIF data that nobody can read turn nothing
         return 1
+
+
+def _turn_left(image: Image.Image, adjust: bool) -> int:
+    """How what Pillow gives must still be turned: it turns TIFFs by itself, and forgets that when it loads them."""
+    orientation = _orientation(image)
+    if image.format == _TIFF:
+        return 1 if adjust else _UNDONE.get(orientation, orientation)
+    return orientation if adjust else 1
 
 
 def _turned(pixels: Array, orientation: int) -> Array:
@@ -139,6 +160,7 @@ def _pillow(data: Array, output_type: DALIImageType, adjust: bool) -> Array:
     _check_size(opened.height, opened.width)
     if opened.mode == "F":
         raise ValueError("pixels that are floats are not decoded: nothing says which of them is white")
+    tiff_turn = _turn_left(opened, adjust) if opened.format == _TIFF else 1
     try:
         if output_type == GRAY:
             opened.draft("L", opened.size)  # of a JPEG the luma channel that is stored
@@ -151,7 +173,9 @@ def _pillow(data: Array, output_type: DALIImageType, adjust: bool) -> Array:
             pixels = np.atleast_3d(np.asarray(opened)).clip(0, 65535).astype(np.uint16)
     except Exception as error:  # whatever a plug-in of Pillow stumbles on in a damaged file
         raise ValueError(f"damaged: {error}") from error
-    return _turned(_channels(pixels, output_type), _orientation(data) if adjust else 1)
+    # asked of others only now: a PNG's EXIF data may stand behind its pixels
+    turn = tiff_turn if opened.format == _TIFF else _turn_left(opened, adjust)
+    return _turned(_channels(pixels, output_type), turn)
 
 
 def _channels(pixels: Array, output_type: DALIImageType) -> Array:

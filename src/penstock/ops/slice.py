@@ -45,10 +45,7 @@ class _Slice(Operator):
             if not fixed:
                 shape[axis] = None
             elif extent is not None:
-                try:
-                    start, stop = self.bounds(number, extent, bounds)
-                except ValueError as error:
-                    raise DefinitionError(f"fn.slice: {error}") from None
+                start, stop = self.bounds(number, extent, bounds)
                 shape[axis] = stop - start
             elif absolute and self.policy != "trim_to_shape":
                 start, stop = self._resolve(number, 0, bounds)
