@@ -19,12 +19,19 @@ class PenstockError(Exception):
         given: what was given.
         expected: what would have been right.
         fix: what to write instead.
+        where: the line of the user's definition. What is raised without it gets it where the line is known.
     """
 
-    where: object | None = None
-    """The line of the user's definition, filled in where it is known."""
-
-    def __init__(self, what: str, *, given: object = None, expected: object = None, fix: str | None = None) -> None:
+    def __init__(
+        self,
+        what: str,
+        *,
+        given: object = None,
+        expected: object = None,
+        fix: str | None = None,
+        where: object | None = None,
+    ) -> None:
+        self.where = where
         lines = [what]
         lines += [f"  given:    {given}"] if given is not None else []
         lines += [f"  expected: {expected}"] if expected is not None else []
@@ -95,8 +102,12 @@ class MissingExtraError(PenstockError, ImportError):
 class InternalError(PenstockError, RuntimeError):
     """A fault of penstock or of a third party's operator, not of the user's program."""
 
-    def __init__(self, what: str, *, given: object = None, expected: object = None) -> None:
-        super().__init__(f"[internal error] {what}", given=given, expected=expected, fix="please report it")
+    def __init__(
+        self, what: str, *, given: object = None, expected: object = None, where: object | None = None
+    ) -> None:
+        super().__init__(
+            f"[internal error] {what}", given=given, expected=expected, fix="please report it", where=where
+        )
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

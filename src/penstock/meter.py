@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass
+
+HOST_WAIT, DEVICES_WAIT = "wait for the host", "wait for emulated devices"
+"""Under these names a run reports time in which it did nothing; all others are work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +41,6 @@ class Meter:
             so_far[0] += 1
             so_far[1] += samples
             so_far[2] += seconds
-
-    @contextmanager
-    def timed(self, stage: str, samples: int = 0) -> Generator[None]:
-        """Time the body of a `with` statement as one call of `stage`."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.add(stage, seconds=time.perf_counter() - start, samples=samples)
 
     def snapshot(self) -> dict[str, Timing]:
         """What has been recorded up to now, by stage."""

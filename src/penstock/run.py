@@ -19,7 +19,7 @@ from penstock.host.feed import Feed
 from penstock.host.pool import Pool
 from penstock.host.program import HostProgram
 from penstock.host.reading import Reading
-from penstock.meter import Meter
+from penstock.meter import DEVICES_WAIT, HOST_WAIT, Meter
 from penstock.plan.plan import Plan
 from penstock.transfer.backlog import Backlog
 from penstock.transfer.layout import Layout
@@ -90,7 +90,7 @@ class Run:
             outputs[number] = self._layout.put_output(number, _dense(columns[result]))
         if self._mask is not None:
             outputs[len(outputs)] = self._layout.put_mask(_dense(columns[self._mask]))
-        self._meter.add("wait for emulated devices", seconds=settled - start, samples=step.rows)
+        self._meter.add(DEVICES_WAIT, seconds=settled - start, samples=step.rows)
         self._meter.add("transfer and dispatch", seconds=time.perf_counter() - settled, samples=step.rows)
         return [outputs[number] for number in range(len(outputs))]
 
@@ -119,7 +119,7 @@ class Run:
     def _take(self, step: Step) -> Sequence[Column]:
         start = time.perf_counter()
         columns = self._feed.take(step)
-        self._meter.add("wait for the host", seconds=time.perf_counter() - start, samples=step.rows)
+        self._meter.add(HOST_WAIT, seconds=time.perf_counter() - start, samples=step.rows)
         return columns
 
     def _made(self, step: Step, columns: Sequence[Column]) -> dict[int, jax.Array]:

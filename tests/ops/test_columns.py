@@ -1,12 +1,14 @@
 """Operators that need the whole batch: one piece of work, batch by batch, and no sharing of a batch."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from penstock import Pipeline, fn
-from penstock.data.schedule import Step
-from penstock.errors import UsageError
+from penstock.errors import DefinitionError
 from penstock.ops.loader import load
+from penstock.pipeline.planned import _check_whole_batches
 from penstock.testing import ListSource
 
 LISTS = [np.arange(1 + number % 5, dtype=np.int32) for number in range(24)]
@@ -33,9 +35,8 @@ def test_each_batch_is_padded_to_its_own_largest(threads):
 
 
 def test_a_part_of_a_batch_cannot_pass():
-    pipeline = padded(2)
-    feed = pipeline._start().run._feed
-    feed._lanes = lambda rows: np.arange(rows // 2)
-    with pytest.raises(UsageError, match="all samples of a batch"):
-        feed.take(Step(0, 0, (0,), 4))
-    pipeline.close()
+    """Real processes try it in tests/multiprocess; here a layout says that it holds one block of two."""
+    graph = padded(2).graph
+    _check_whole_batches(graph, SimpleNamespace(shards=(0, 1), blocks=2))
+    with pytest.raises(DefinitionError, match=r"pad needs all samples of the batch(.|\n)*test_columns\.py"):
+        _check_whole_batches(graph, SimpleNamespace(shards=(0,), blocks=2))

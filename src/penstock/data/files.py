@@ -60,7 +60,7 @@ class FileSource(Source):
         """The names below their common folder, and the labels."""
         names: list[bytes] = self._names.tolist()
         absolute = all(map(os.path.isabs, names))  # they begin with where the data set is mounted
-        folder = os.path.commonpath([os.path.dirname(name) for name in names]) if absolute else b""  # noqa: PTH120
+        folder = os.path.commonpath([os.path.dirname(name) for name in names]) if absolute else b""  # noqa: PTH120  # bytes
         digest = hashlib.sha256(b"\0".join(name[len(folder) :] for name in names) + self._labels.tobytes())
         return f"files:{len(self)}:{digest.hexdigest()[:16]}"
 
@@ -82,7 +82,7 @@ def from_root(
     names: list[bytes] = []
     labels: list[int] = []
     for label, folder in enumerate(folders):
-        inside = os.scandir(os.path.join(os.fsencode(root), folder))  # noqa: PTH118
+        inside = os.scandir(os.path.join(os.fsencode(root), folder))  # noqa: PTH118  # bytes
         files = _matching(inside, file_filters, case_sensitive=case_sensitive, folders=False)
         names += [folder + b"/" + name for name in files]
         labels += [label] * len(files)
@@ -123,13 +123,14 @@ def from_files(root: str, files: tuple[str, ...], labels: tuple[int, ...] | None
 
 
 def from_list(list_path: str, root: str | None) -> FileSource:
-    """The files that a text file lists, a line each: a path, a space, a label. Paths are relative to the list's folder
-    or to `root`; they may contain spaces; blank lines do not count.
+    """The files that a text file lists, a line each: a path, a space, a label.
+
+    Paths are relative to the list's folder or to `root`; they may contain spaces; blank lines do not count.
 
     Raises:
         SourceNotFoundError: the list, or the first file in it, is not there.
         SourceError: a line has no label, or there are no lines.
-    """  # noqa: D205
+    """
     path = Path(list_path)
     if not path.is_file():
         raise SourceNotFoundError(f"file_list is no file: {list_path!r}")

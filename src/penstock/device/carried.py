@@ -40,13 +40,12 @@ class Carried:
             self.resume(step, None)
         if step not in self._snapshots:
             node = self._nodes[0]
-            error = StateError(
+            raise StateError(
                 f"{node} carries a state, and its state at this batch comes from all batches before it",
                 given=f"epoch {step.epoch}, row {step.row}",
                 fix="restore what state() or checkpoints() returned there, with its entry 'operators'",
+                where=node.where,
             )
-            error.where = node.where
-            raise error
         return self._snapshots[step]
 
     def passed(self, following: Step, state: State) -> None:

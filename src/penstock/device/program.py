@@ -87,8 +87,9 @@ def _other_shape(value: Value, column: Any, rows: int) -> PenstockError:
     given = f"{column.dtype}{list(column.shape[1:])}, {column.shape[0]} rows"
     if not isinstance(value.node.operator, DeviceKernel):
         return InternalError(f"the kernel of {value} does not give what its spec rule says", given=given)
-    error = DefinitionError(
-        f"{value} has another shape for {rows} rows than it had when it was tried", given=given, expected=value.spec
+    return DefinitionError(
+        f"{value} has another shape for {rows} rows than it had when it was tried",
+        given=given,
+        expected=value.spec,
+        where=value.node.where,
     )
-    error.where = value.node.where
-    return error

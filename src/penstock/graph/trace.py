@@ -195,7 +195,7 @@ class DataNode:
     def __eq__(self, other: object) -> DataNode:  # type: ignore[override]  # a comparison per sample, as in NumPy
         return _binary("eq", self, other)
 
-    def __ne__(self, other: object) -> DataNode:  # type: ignore[override]
+    def __ne__(self, other: object) -> DataNode:  # type: ignore[override]  # likewise
         return _binary("ne", self, other)
 
     def __lt__(self, other: Any) -> DataNode:
@@ -223,9 +223,8 @@ class DataNode:
         return lookup("arithmetic.invert")(self)
 
     def _refuse(self, what: str, fix: str) -> ArgumentTypeError:
-        error = ArgumentTypeError(f"{what} of {self.value}: its value is not known while the definition runs", fix=fix)
-        error.where = user_line()
-        return error
+        said = f"{what} of {self.value}: its value is not known while the definition runs"
+        return ArgumentTypeError(said, fix=fix, where=user_line())
 
     def __bool__(self) -> bool:
         raise self._refuse("the truth", "compute with it, as in image * flag + other * (1 - flag)")

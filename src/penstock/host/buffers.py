@@ -60,7 +60,7 @@ class Buffers:
         def reclaim(_: object) -> None:
             buffers = this()
             if buffers is not None:
-                buffers._reclaim(number, size)  # noqa: SLF001
+                buffers._reclaim(number, size)  # noqa: SLF001  # its own, by a weak reference
 
         self._owners[number] = (weakref.ref(owner, reclaim), memory)
         lent: Array = np.frombuffer(cast(Any, owner), dtype)

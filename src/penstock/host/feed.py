@@ -41,11 +41,10 @@ import numpy as np
 from penstock.data.order import Indices
 from penstock.data.schedule import Step
 from penstock.data.source import Column
-from penstock.errors import UsageError
 from penstock.host.buffers import Buffers
 from penstock.host.pool import Pool
 from penstock.host.program import HostProgram
-from penstock.plan.stages import SampleStage
+from penstock.plan.stages import ColumnStage, SampleStage
 
 _PIECE_BYTES = 4 << 20
 """A piece of a batch that needs no sample kernel is worth a thread of its own from this size on."""
@@ -153,6 +152,7 @@ class Feed:
         self._ahead: deque[HostBatch] = deque()
         self._specs = [value.spec for value in program.plan.results]
         self._row_bytes = sum(spec.nbytes for spec in self._specs if spec.dense)
+        self._whole = any(isinstance(stage, ColumnStage) for stage in program.plan.stages)
         self._by_sample = any(isinstance(stage, SampleStage) for stage in program.plan.stages)
         self._pace = _Pace(self._by_sample)
         self._buffers = Buffers(keep=depth + 2)
@@ -169,7 +169,7 @@ class Feed:
         """
         if self._ahead and self._ahead[0].step != step:
             self._drop()
-        light = min(self._pace.batches_per_turn(step.rows), 1 if self._program.whole else _GROUP)
+        light = min(self._pace.batches_per_turn(step.rows), 1 if self._whole else _GROUP)
         if not self._ahead and light:
             self._compute(step, light)
         elif not self._ahead:
@@ -229,12 +229,6 @@ class Feed:
     def _begin(self, step: Step) -> HostBatch:
         """A batch on the pool."""
         lanes = self._lanes(step.rows)
-        if self._program.whole and len(lanes) != step.rows:
-            raise UsageError(
-                "an operator of this pipeline needs all samples of a batch at once",
-                given=f"{len(lanes)} of {step.rows} rows in this process",
-                fix="give fn.pad a shape, or fn.normalize no batch=True",
-            )
         rows = len(lanes)
         buffers = self._empty(rows)
         count = self._pieces(rows)
@@ -251,7 +245,7 @@ class Feed:
         )
 
     def _pieces(self, rows: int) -> int:
-        if self._program.whole:
+        if self._whole:
             return 1
         if self._by_sample:
             return 1 if self._pace.cheap else max(1, min(self._pool.workers, rows))

@@ -61,9 +61,8 @@ class Frame:
                 source, index = part.source, int(part.indices[places == row][0])
             described.append(f"sample {index} ({source.describe(index)})")
         what = f"{node} failed on {' with '.join(described) or f'row {row}'}: {error}"
-        failure = InternalError(what) if isinstance(error, InternalError) else SampleError(what)
-        failure.where = node.where
-        return failure
+        kind = InternalError if isinstance(error, InternalError) else SampleError
+        return kind(what, where=node.where)
 
 
 def _readers_of(node: Node) -> list[Node]:

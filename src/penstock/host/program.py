@@ -50,11 +50,6 @@ class HostProgram:
             (registers[value], number, value.spec.sizes, value.spec.dtype) for value, number in targets.items()
         ]
 
-    @property
-    def whole(self) -> bool:
-        """Whether it needs all rows of a batch at once."""
-        return any(isinstance(stage, ColumnStage) for stage in self.plan.stages)
-
     def consecutive(self, rows: int) -> bool:
         """Whether row number `rows` of a batch is the first row of the next one, in the order of every reader."""
         return all(reading.consecutive(rows) for reading in self._readings)

@@ -81,9 +81,10 @@ class Reading:
         return self.offsets(step.rows, lanes) + (step.row if self.leads else step.totals[self._number])
 
     def coordinates(self, step: Step, lanes: Indices) -> Coordinates:
-        """What tells these rows from all others, when this reading leads: its own positions, if all rows share one
-        order; else the rows' numbers.
-        """  # noqa: D205
+        """What tells these rows from all others, when this reading leads.
+
+        Its own positions, if all rows share one order; else the rows' numbers.
+        """
         if self._num_shards > 1:
             positions = step.row * self._num_shards + lanes
         else:

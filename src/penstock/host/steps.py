@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, cast
 
@@ -206,7 +207,7 @@ class SampleStep:
 
     def _scratch(self, node: Node) -> Scratch:
         """The memory of a node on this thread."""
-        return self._memory.of.setdefault(node, Scratch())
+        return self._memory.of[node]
 
     def _bind(self, node: Node, kernel: Callable[..., Any], call: _Call, frame: Frame) -> Callable[[int], None]:
         """A function that computes one row of a node, bound to the columns it reads and writes."""
@@ -265,7 +266,7 @@ class _Memory(threading.local):
     """The scratch memory of nodes, per thread."""
 
     def __init__(self) -> None:
-        self.of: dict[Node, Scratch] = {}
+        self.of: defaultdict[Node, Scratch] = defaultdict(Scratch)
 
 
 class _Latest(list[Any]):

@@ -75,18 +75,7 @@ def data_iterator(
         >>> [batch["x"].tolist() for batch in numbers(values=[1, 2, 3], batch_size=2)]
         [[1, 2], [3, 1]]
     """
-    options = {
-        "output_map": output_map,
-        "size": size,
-        "reader_name": reader_name,
-        "auto_reset": auto_reset,
-        "last_batch_padded": last_batch_padded,
-        "last_batch_policy": last_batch_policy,
-        "prepare_first_batch": prepare_first_batch,
-        "sharding": sharding,
-        "pmap_compatible": devices is not None if pmap_compatible is None else pmap_compatible,
-    }
-    return _decorator(DALIGenericIterator, pipeline_fn, devices, options)
+    return _decorator(DALIGenericIterator, **locals())
 
 
 def peekable_data_iterator(
@@ -132,28 +121,20 @@ def peekable_data_iterator(
         >>> iterator.peek()["x"].tolist(), [batch["x"].tolist() for batch in iterator]
         ([1, 2], [[1, 2], [3, 4]])
     """
-    options = {
-        "output_map": output_map,
-        "size": size,
-        "reader_name": reader_name,
-        "auto_reset": auto_reset,
-        "last_batch_padded": last_batch_padded,
-        "last_batch_policy": last_batch_policy,
-        "prepare_first_batch": prepare_first_batch,
-        "sharding": sharding,
-        "pmap_compatible": devices is not None if pmap_compatible is None else pmap_compatible,
-    }
-    return _decorator(DALIGenericPeekableIterator, pipeline_fn, devices, options)
+    return _decorator(DALIGenericPeekableIterator, **locals())
 
 
 def _decorator(
     kind: type[DALIGenericIterator],
     pipeline_fn: Callable[..., Any] | None,
     devices: Sequence[Any] | None,
-    options: Mapping[str, Any],
+    sharding: Shardings | None,
+    pmap_compatible: bool | None,
+    **others: Any,
 ) -> Any:
-    """The decorator whose iterators are of a kind, made with these options."""
-    sharding = options["sharding"]
+    """The decorator whose iterators are of a kind, made with the arguments that the user gave."""
+    stacked = devices is not None if pmap_compatible is None else pmap_compatible
+    options: dict[str, Any] = {**others, "sharding": sharding, "pmap_compatible": stacked}
     if sharding is not None and devices is not None:
         raise UsageError("only one of sharding and devices can be given", fix="sharding= gives global arrays")
     if devices is not None and not len(devices):

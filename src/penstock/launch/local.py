@@ -203,7 +203,7 @@ def _pass_on(source: IO[bytes], target: IO[str], number: int) -> None:
 
 def _say(text: str) -> None:
     with _printing:
-        print(f"penstock launch: {text}", file=sys.stderr, flush=True)  # noqa: T201
+        print(f"penstock launch: {text}", file=sys.stderr, flush=True)  # noqa: T201  # a program of its own, which talks so
 
 
 def _free_port() -> int:

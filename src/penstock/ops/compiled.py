@@ -46,7 +46,7 @@ class Compiled(Generic[P, R]):
         with _lock:  # two threads may be first
             import numba  # noqa: PLC0415  # 0.7 s, which programs without such a loop need not wait for
 
-            function = self._with(lambda other: other._compiled)  # noqa: SLF001
+            function = self._with(lambda other: other._compiled)  # noqa: SLF001  # of its own class
             return cast(Any, numba).njit(function, nogil=True, cache=True, error_model="numpy")
 
     def _with(self, form: Callable[[Compiled[..., Any]], Callable[..., Any]]) -> Callable[P, R]:

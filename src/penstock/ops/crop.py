@@ -13,10 +13,10 @@ from penstock.graph.operator import BatchContext, BatchKernel, Common, LazyKerne
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
 from penstock.ops.axes import image_layout
-from penstock.ops.convert import convert
+from penstock.ops.convert import convert, result_dtype
 from penstock.ops.lazy_image import LazyImage, lazy_image
 from penstock.ops.window import Window, WindowArguments, filled, window
-from penstock.types import NO_TYPE, DALIDataType, DALIImageType, as_dtype
+from penstock.types import DALIDataType, DALIImageType
 
 
 class CropArguments(WindowArguments, Common):
@@ -112,6 +112,5 @@ def crop(
     del image_type
     layout = image_layout(data, "crop", rank_4="DHWC")
     cut, place = window(pick(WindowArguments, arguments), layout, "crop")
-    wanted = output_dtype if dtype is None or dtype == NO_TYPE else dtype
-    result = data.spec.dtype if wanted is None or wanted == NO_TYPE else as_dtype(wanted)
+    result = result_dtype(data.spec.dtype, dtype, output_dtype)
     return apply(Crop(cut, result), data, common=pick(Common, arguments), **place)

@@ -4,22 +4,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.operator import BatchKernel, Operator
 from penstock.graph.trace import DataNode
+
+
+@dataclass(frozen=True)
+class Drawn(Operator, BatchKernel):
+    """What random operators share: numbers of a shape and dtype, from a random word each.
+
+    Args:
+        shape: of a sample.
+        dtype: of its elements.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def words(self) -> int:
+        """One per element."""
+        return math.prod(self.shape)
+
+    def infer(self, *_like: Spec, **_arguments: Any) -> Spec:
+        """The shape asked for."""
+        return Spec(self.dtype, self.shape)
 
 
 def fractions(words: Any) -> Any:
     """Random words as float32 in [0, 1), multiples of 2**-24: exact, so the same under NumPy and XLA."""
     return (words >> np.uint32(8)).astype(np.float32) * np.float32(2**-24)
-
-
-def volume(shape: tuple[int, ...]) -> int:
-    """How many numbers a shape holds."""
-    return math.prod(shape)
 
 
 def drawn_shape(

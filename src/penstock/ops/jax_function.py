@@ -118,7 +118,9 @@ class JaxFunction(Operator, DeviceKernel):
                 given=jax.tree.unflatten(structure, [f"{dtype}{list(shape)}" for shape, dtype in kinds]),
                 expected=jax.tree.unflatten(self.structure, [f"{i.dtype}{list(i.shape)}" for i in self.initial]),
             )
-        return tuple(jax.lax.convert_element_type(leaf, old.dtype) for leaf, old in zip(leaves, self.initial))  # noqa: B905  # as many: compared above
+        return tuple(
+            jax.lax.convert_element_type(leaf, old.dtype) for leaf, old in zip(leaves, self.initial, strict=True)
+        )
 
     def _outputs(self, result: Any) -> tuple[Any, ...]:
         if self.num_outputs == 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -32,11 +33,6 @@ class LazyImage:
     def shape(self) -> tuple[int, int, int]:
         """Height, width and channels of the result."""
         return self.rows.length, self.columns.length, self.pixels.shape[2]
-
-    @property
-    def ndim(self) -> int:
-        """Three."""
-        return 3
 
     @property
     def resampled(self) -> bool:
@@ -89,7 +85,7 @@ class LazyImage:
             shift: a number.
             out: float32 (height, width, channels), in any order in memory.
         """
-        self._resample(out, _per_channel(mean, 0.0, self), _per_channel(factor, 1.0, self), shift)
+        self._resample(out, mean, factor, shift)
 
     def _resample(
         self, out: Array, mean: Array | None = None, factor: Array | None = None, shift: float = 0.0
@@ -102,8 +98,8 @@ class LazyImage:
             self.rows,
             self.columns,
             self.dtype == np.uint8,
-            _per_channel(None, 0.0, self) if mean is None else mean,
-            _per_channel(None, 1.0, self) if factor is None else factor,
+            _per_channel(mean, 0.0, channels),
+            _per_channel(factor, 1.0, channels),
             np.float32(shift),
             out,
         )
@@ -117,13 +113,13 @@ def lazy_image(image: Array | LazyImage) -> LazyImage:
     return LazyImage(image, whole(image.shape[0]), whole(image.shape[1]), image.dtype)
 
 
-def finished(image: Array | LazyImage) -> Array:
-    """An image of which nothing is left to do, as an array."""
-    return image.finish() if isinstance(image, LazyImage) else image
+@lru_cache(maxsize=64)
+def _all(value: float, channels: int) -> Array:
+    """The same number for each channel."""
+    return np.full(channels, value, np.float32)
 
 
-def _per_channel(term: Array | None, neutral: float, image: LazyImage) -> Array:
-    channels = image.pixels.shape[2]
+def _per_channel(term: Array | None, neutral: float, channels: int) -> Array:
     if term is None:
-        return np.full(channels, neutral, np.float32)
+        return _all(neutral, channels)
     return np.ascontiguousarray(np.broadcast_to(term.reshape(-1), (channels,)))

@@ -8,31 +8,18 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.operator import BatchContext, Common
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
 from penstock.ops.convert import along_rows
-from penstock.ops.draws import drawn_shape, fractions, volume
+from penstock.ops.draws import Drawn, drawn_shape, fractions
 from penstock.types import INT32, as_dtype
 
 
 @dataclass(frozen=True)
-class CoinFlip(Operator, BatchKernel):
+class CoinFlip(Drawn):
     """1 with a probability, else 0."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-    @property
-    def words(self) -> int:
-        """One per element."""
-        return volume(self.shape)
-
-    def infer(self, *_like: Spec, **_arguments: Any) -> Spec:
-        """The shape asked for."""
-        return Spec(self.dtype, self.shape)
 
     def batch(self, context: BatchContext, *_like: Any, probability: Any) -> Any:
         """The draws."""

@@ -9,35 +9,27 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.operator import BatchContext, Common
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
 from penstock.ops.convert import along_rows, convert
-from penstock.ops.draws import drawn_shape, fractions, volume
+from penstock.ops.draws import Drawn, drawn_shape, fractions
 from penstock.types import FLOAT, as_dtype
 
 
 @dataclass(frozen=True)
-class Normal(Operator, BatchKernel):
+class Normal(Drawn):
     """Numbers by the transform of Box and Muller (1958): two uniform ones become two normal ones."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
 
     @property
     def words(self) -> int:
         """One per element, in pairs."""
-        return volume(self.shape) + volume(self.shape) % 2
-
-    def infer(self, *_like: Spec, **_arguments: Any) -> Spec:
-        """The shape asked for."""
-        return Spec(self.dtype, self.shape)
+        return super().words + super().words % 2
 
     def batch(self, context: BatchContext, *_like: Any, mean: Any, stddev: Any) -> Any:
         """The draws."""
-        xp, count = context.xp, volume(self.shape)
+        xp, count = context.xp, math.prod(self.shape)
         draws = fractions(context.words)
         above_zero, turns = draws[:, ::2] + np.float32(2**-24), draws[:, 1::2] * np.float32(2 * math.pi)
         length = xp.sqrt(np.float32(-2) * xp.log(above_zero))

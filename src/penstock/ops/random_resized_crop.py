@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
 import numpy as np
 
-from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.operator import Common, LazyKernel, Operator, SampleContext, pick
+from penstock.graph.operator import Common, SampleContext, pick
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
 from penstock.ops.axes import image_layout
-from penstock.ops.lazy_image import LazyImage
 from penstock.ops.random_window import RandomWindow, RandomWindowArguments, random_window
-from penstock.ops.resample import Axis
-from penstock.ops.resize import resample_layout, resampled_dtype, resized
+from penstock.ops.resample import Axis, resampled
+from penstock.ops.resize import Resampler, resampled_dtype
 from penstock.ops.sizing import FilterArguments, interpolation
 from penstock.types import DALIDataType
 
@@ -28,29 +26,19 @@ class RandomResizedCropArguments(RandomWindowArguments, FilterArguments, Common,
 
 
 @dataclass(frozen=True)
-class RandomResizedCrop(Operator, LazyKernel):
+class RandomResizedCrop(Resampler):
     """A random window, resampled."""
 
     layout: str
+    dtype: np.dtype[Any]
     window: RandomWindow
     size: tuple[int, int]
     antialias: bool
-    dtype: np.dtype[Any]
 
     @property
     def words(self) -> int:
         """Those of the window."""
         return self.window.words
-
-    @property
-    def takes(self) -> type | None:
-        """Images that are not yet resampled."""
-        return LazyImage if self.layout == "HWC" else None
-
-    @property
-    def gives(self) -> type | None:
-        """Images of layout HWC."""
-        return self.takes
 
     def infer(self, images: Spec, **_filters: Any) -> Spec:
         """The size."""
@@ -59,28 +47,17 @@ class RandomResizedCrop(Operator, LazyKernel):
             shape[self.layout.index(axis)] = size
         return Spec(self.dtype, tuple(shape), images.layout or self.layout)
 
-    def defer(self, context: SampleContext, image: Array | LazyImage, **filters: Any) -> LazyImage:
-        """The image with its new axes."""
-        return resized(image, self._axes(context, image.shape, **filters), self.dtype)
-
-    def sample(self, context: SampleContext, image: Array | LazyImage, **filters: Any) -> Array:
-        """One image or sequence."""
-        if isinstance(image, LazyImage) or self.layout == "HWC":
-            return self.defer(context, image, **filters).finish(context.out)
-        axes = dict(zip("HW", self._axes(context, image.shape, **filters), strict=True))
-        return resample_layout(image, self.layout, axes, self.dtype)
-
-    def _axes(self, context: SampleContext, shape: Sequence[int], *, min_filter: Any, mag_filter: Any) -> list[Axis]:
+    def axes(self, context: SampleContext, shape: Sequence[int], arguments: Mapping[str, Any]) -> Mapping[str, Axis]:
+        """Those of a window drawn for the sample."""
         if context.words is None:
             raise TypeError("a random window needs random words")
         extents = [shape[self.layout.index(axis)] for axis in "HW"]
         window = self.window(extents[0], extents[1], context.words)
-        axes: list[Axis] = []
-        for extent, first, count, size in zip(extents, window[:2], window[2:], self.size, strict=True):
-            smaller = size < count
-            kind, stretch = int(min_filter if smaller else mag_filter), self.antialias and smaller
-            axes.append(Axis(0, extent, float(first), float(first + count), size, 0, size, False, kind, stretch))
-        return axes
+        sides = zip("HW", extents, window[:2], window[2:], self.size, strict=True)
+        return {
+            axis: resampled(extent, float(first), float(first + count), size, arguments, antialias=self.antialias)
+            for axis, extent, first, count, size in sides
+        }
 
 
 @operator("random_resized_crop")

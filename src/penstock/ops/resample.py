@@ -9,7 +9,8 @@ stands for those that are not there. (Pillow normalises over what is there inste
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,6 +67,22 @@ class Axis(NamedTuple):
 def whole(size: int) -> Axis:
     """An axis as it is."""
     return Axis(0, size, 0.0, float(size), size, 0, size, False, 1, False)
+
+
+def resampled(extent: int, low: float, high: float, size: int, filters: Mapping[str, Any], *, antialias: bool) -> Axis:
+    """An axis resampled from a part of it to a size.
+
+    Args:
+        extent: how many pixels there are.
+        low: where the part begins.
+        high: where it ends.
+        size: to how many pixels.
+        filters: the arguments `min_filter` and `mag_filter`, for an axis that shrinks and for one that grows.
+        antialias: whether the filter is stretched where the axis shrinks.
+    """
+    smaller = size < abs(high - low)
+    kind = int(np.ravel(filters["min_filter" if smaller else "mag_filter"])[0])
+    return Axis(0, extent, low, high, size, 0, size, False, kind, antialias and smaller)
 
 
 @Compiled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
@@ -15,11 +16,11 @@ from penstock.graph.operator import Common, LazyKernel, Operator, SampleContext,
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
 from penstock.ops.axes import SPATIAL, image_layout
-from penstock.ops.convert import convert
+from penstock.ops.convert import convert, result_dtype
 from penstock.ops.lazy_image import LazyImage, lazy_image
 from penstock.ops.resample import Axis, whole
 from penstock.ops.sizing import FilterArguments, SizeArguments, Sizing, sizing
-from penstock.types import NO_TYPE, DALIDataType, DALIImageType, as_dtype
+from penstock.types import DALIDataType, DALIImageType
 
 DTYPES = ("uint8", "int16", "uint16", "float32")
 """What can be resampled."""
@@ -31,43 +32,64 @@ class ResizeArguments(SizeArguments, FilterArguments, Common, total=False):
     image_type: DALIImageType
 
 
-@dataclass(frozen=True)
-class Resize(Operator, LazyKernel):
-    """Resampling along the spatial axes.
+class Resampler(Operator, LazyKernel):
+    """What resampling operators share: all but how they find what becomes of the axes.
 
-    Args:
-        sizing: from sizes to axes.
+    Attributes:
+        layout: of the images.
         dtype: of the result.
     """
 
-    sizing: Sizing
+    layout: str
     dtype: np.dtype[Any]
+
+    @abstractmethod
+    def axes(self, context: SampleContext, shape: Sequence[int], arguments: Mapping[str, Any]) -> Mapping[str, Axis]:
+        """What becomes of D, H and W of a sample, in the order of the layout."""
 
     @property
     def takes(self) -> type | None:
         """Images that are not yet resampled."""
-        return LazyImage if self.sizing.layout == "HWC" else None
+        return LazyImage if self.layout == "HWC" else None
 
     @property
     def gives(self) -> type | None:
         """Images of layout HWC."""
         return self.takes
 
-    def infer(self, images: Spec, **arguments: Any) -> Spec:
-        """The new size."""
-        return Spec(self.dtype, self.sizing.shape(images, arguments), images.layout or self.sizing.layout)
-
     def defer(self, context: SampleContext, image: Array | LazyImage, **arguments: Any) -> LazyImage:
         """The image with its new axes."""
-        del context
-        return resized(image, self.sizing(image.shape, arguments), self.dtype)
+        return resized(image, [*self.axes(context, image.shape, arguments).values()], self.dtype)
 
     def sample(self, context: SampleContext, image: Array | LazyImage, **arguments: Any) -> Array:
         """One image, volume or sequence."""
-        if isinstance(image, LazyImage) or self.sizing.layout == "HWC":
+        if isinstance(image, LazyImage) or self.layout == "HWC":
             return self.defer(context, image, **arguments).finish(context.out)
-        axes = dict(zip(self.sizing.axes, self.sizing(image.shape, arguments), strict=True))
-        return resample_layout(image, self.sizing.layout, axes, self.dtype)
+        return resample_layout(image, self.layout, self.axes(context, image.shape, arguments), self.dtype)
+
+
+@dataclass(frozen=True)
+class Resize(Resampler):
+    """Resampling to a size.
+
+    Args:
+        layout: of the images.
+        dtype: of the result.
+        sizing: from sizes to axes.
+    """
+
+    layout: str
+    dtype: np.dtype[Any]
+    sizing: Sizing
+
+    def infer(self, images: Spec, **arguments: Any) -> Spec:
+        """The new size."""
+        return Spec(self.dtype, self.sizing.shape(images, arguments), images.layout or self.layout)
+
+    def axes(self, context: SampleContext, shape: Sequence[int], arguments: Mapping[str, Any]) -> Mapping[str, Axis]:
+        """As the sizing says."""
+        del context
+        return dict(zip(self.sizing.axes, self.sizing(shape, arguments), strict=True))
 
 
 @dataclass(frozen=True)
@@ -125,16 +147,24 @@ def resample_layout(image: Array, layout: str, axes: Mapping[str, Axis], dtype: 
     lead = moved.shape[: moved.ndim - 3]
     planes = np.ascontiguousarray(moved).reshape(-1, *moved.shape[-3:])
     between = np.dtype(np.float32) if "D" in layout else dtype
-    flat = np.stack([resized(plane, (axes["H"], axes["W"]), between).finish() for plane in planes])
-    result = flat.reshape(*lead, *flat.shape[1:])
+    result = _each(planes, (axes["H"], axes["W"]), between)
+    result = result.reshape(*lead, *result.shape[1:])
     if "D" in layout:
         depth, (height, width, channels) = lead[-1], result.shape[-3:]
         volumes = result.reshape(-1, depth, height * width, channels)
-        deep = [resized(volume, (axes["D"], whole(height * width)), between).finish() for volume in volumes]
-        result = np.stack(deep).reshape(*lead[:-1], axes["D"].length, height, width, channels)
+        deep = _each(volumes, (axes["D"], whole(height * width)), between)
+        result = deep.reshape(*lead[:-1], axes["D"].length, height, width, channels)
     result = result if "C" in layout else result[..., 0]
     back = [order.index(axis) for axis in layout]
     return np.ascontiguousarray(convert(np, result.transpose(back), dtype))
+
+
+def _each(images: Array, axes: Sequence[Axis], dtype: np.dtype[Any]) -> Array:
+    """Images of layout HWC, all with the same new axes."""
+    out = np.empty((len(images), axes[0].length, axes[1].length, images.shape[-1]), dtype)
+    for image, place in zip(images, out, strict=True):
+        place[:] = resized(image, axes, dtype).finish(place)
+    return out
 
 
 def resampled_dtype(images: DataNode, dtype: Any, kind: str) -> np.dtype[Any]:
@@ -151,7 +181,7 @@ def resampled_dtype(images: DataNode, dtype: Any, kind: str) -> np.dtype[Any]:
             expected=", ".join(DTYPES),
             fix="fn.cast(images, dtype=types.FLOAT)",
         )
-    wanted = own if dtype is None or dtype == NO_TYPE else as_dtype(dtype)
+    wanted = result_dtype(own, dtype)
     if wanted not in (own, np.float32):
         raise DefinitionError(f"fn.{kind} gives its input's dtype, or FLOAT", given=wanted, expected=f"{own}, float32")
     return wanted
@@ -201,6 +231,6 @@ def resize(
     layout = image_layout(data, "resize")
     filters = pick(FilterArguments, arguments)
     sizes, varying = sizing(pick(SizeArguments, arguments), filters, layout, "resize")
-    kernel = Resize(sizes, resampled_dtype(data, dtype, "resize"))
+    kernel = Resize(layout, resampled_dtype(data, dtype, "resize"), sizes)
     images = apply(kernel, data, common=pick(Common, arguments), **varying)
     return [images, apply(Extents(layout), data)] if save_attrs else images

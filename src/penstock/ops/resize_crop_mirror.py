@@ -63,7 +63,7 @@ def resize_crop_mirror(
     layout = image_layout(data, kind)
     sizes, varying = sizing(pick(SizeArguments, arguments), pick(FilterArguments, arguments), layout, kind)
     cut, place = window(pick(PlaceArguments, arguments), layout, kind)
-    images = apply(Resize(sizes, resampled_dtype(data, dtype, kind)), data, **varying)
+    images = apply(Resize(layout, resampled_dtype(data, dtype, kind), sizes), data, **varying)
     windows = apply(Crop(cut, images.spec.dtype), images, **place)
     flags: dict[str, Any] = {"horizontal": mirror & 1, "vertical": mirror & 2, "depthwise": 0}
     if "D" in layout:

@@ -14,7 +14,7 @@ from penstock.data.spec import Shape, Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean
 from penstock.graph.trace import DataNode
 from penstock.ops.axes import MAX_PIXELS, SPATIAL
-from penstock.ops.resample import Axis
+from penstock.ops.resample import Axis, resampled
 from penstock.types import INTERP_LINEAR, DALIInterpType
 
 Number = float | DataNode
@@ -132,18 +132,14 @@ class Sizing:
         wanted = self._completed(self._wanted(arguments), [abs(high - low) for low, high in parts])
         if not all(map(math.isfinite, wanted)) or math.prod(max(abs(size), 1.0) for size in wanted) > MAX_PIXELS:
             raise ValueError(f"a size of {wanted} is not possible; an image has at most {MAX_PIXELS} pixels")
-        shrink, grow = (int(_numbers(arguments[name])[0]) for name in ("min_filter", "mag_filter"))
         result: list[Axis] = []
         for extent, (low, high), size in zip(extents, parts, wanted, strict=True):
-            rounded = _rounded(abs(size))
+            rounded, part = _rounded(abs(size)), (low, high)
             if self.subpixel and rounded != abs(size):
                 centre, half = (low + high) / 2, (high - low) / 2 * rounded / abs(size)
-                low, high = centre - half, centre + half  # noqa: PLW2901
-            if size < 0:
-                low, high = high, low  # noqa: PLW2901
-            smaller = rounded < abs(high - low)
-            kind = shrink if smaller else grow
-            result.append(Axis(0, extent, low, high, rounded, 0, rounded, False, kind, self.antialias and smaller))
+                part = (centre - half, centre + half)
+            first, last = part if size > 0 else part[::-1]
+            result.append(resampled(extent, first, last, rounded, arguments, antialias=self.antialias))
         return result
 
     def _wanted(self, arguments: Mapping[str, Any]) -> list[float]:

@@ -16,9 +16,9 @@ from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator,
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
 from penstock.ops.axes import axis_numbers
-from penstock.ops.convert import convert
+from penstock.ops.convert import convert, result_dtype
 from penstock.ops.window import POLICIES, Policy, one_of
-from penstock.types import NO_TYPE, DALIDataType, DALIImageType, as_dtype
+from penstock.types import DALIDataType, DALIImageType
 
 Bounds = Sequence[float] | float | DataNode
 
@@ -222,7 +222,6 @@ def slice(  # noqa: A001  # DALI's name
         if count not in (len(numbers), None):
             raise DefinitionError(f"fn.slice: {name} has a number per axis", given=count, expected=len(numbers))
     one_of(out_of_bounds_policy, POLICIES, "fn.slice: out_of_bounds_policy")
-    wanted = output_dtype if dtype is None or dtype == NO_TYPE else dtype
     kind = SliceEach if any(isinstance(bound, DataNode) for bound in given.values()) else SliceAlike
     layout = data.spec.layout
     kernel = kind(
@@ -230,6 +229,6 @@ def slice(  # noqa: A001  # DALI's name
         layout.index("C") if "C" in layout else data.ndim - 1,
         POLICIES[out_of_bounds_policy],
         tuple(np.atleast_1d(np.asarray(fill_values, np.float64)).tolist()),
-        data.spec.dtype if wanted is None or wanted == NO_TYPE else as_dtype(wanted),
+        result_dtype(data.spec.dtype, dtype, output_dtype),
     )
     return apply(kernel, data, common=common, **given)

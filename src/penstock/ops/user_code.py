@@ -13,12 +13,14 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class UserCode:
-    """A function of the user's. Two are equal if they are made by the same lines from equal values: a definition that
-    contains a function makes a new one each time it is traced.
+    """A function of the user's.
+
+    Two are equal if they are made by the same lines from equal values: a definition that contains a function makes a
+    new one each time it is traced.
 
     Args:
         function: it.
-    """  # noqa: D205
+    """
 
     function: Callable[..., Any]
 

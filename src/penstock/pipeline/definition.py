@@ -53,7 +53,7 @@ def pipeline_def(
         return trace(definition, args, ours, Pipeline(**theirs))
 
     make.definition = definition  # type: ignore[attr-defined]  # `data_iterator` takes such functions, too
-    make.defaults = pipeline_arguments  # type: ignore[attr-defined]
+    make.defaults = pipeline_arguments  # type: ignore[attr-defined]  # likewise
     return make
 
 

@@ -128,13 +128,12 @@ def _check_whole_batches(graph: Graph, layout: Layout) -> None:
     """Check that no operator needs rows that another process computes."""
     for node in graph.nodes:
         if isinstance(node.operator, ColumnKernel) and len(layout.shards) < layout.blocks:
-            error = DefinitionError(
+            raise DefinitionError(
                 f"{node} needs all samples of the batch on the host, and this process has a part of them",
                 given=f"{len(layout.shards)} of {layout.blocks} blocks",
                 fix="an operator that works sample by sample, or fn.jax_function, which sees the whole batch",
+                where=node.where,
             )
-            error.where = node.where
-            raise error
 
 
 def _digest(texts: Iterable[str]) -> str:

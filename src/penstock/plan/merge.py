@@ -127,13 +127,12 @@ def _twin(first: Graph, other: Graph, node: Node) -> Node:
 def _check_same(first: Graph, other: Graph) -> None:
     for mine, theirs in zip(first.nodes, other.nodes, strict=False):
         if _shape_of(mine, first) != _shape_of(theirs, other) or not _same_work(mine, theirs):
-            error = DefinitionError(
+            raise DefinitionError(
                 f"{first.name} builds different pipelines for different shards",
                 given=f"{mine} for the first shard, {theirs} for another",
                 expected="only readers to depend on shard_id",
+                where=theirs.where,
             )
-            error.where = theirs.where
-            raise error
     if len(first.nodes) != len(other.nodes) or _wiring(first.outputs, first) != _wiring(other.outputs, other):
         raise DefinitionError(f"{first.name} builds different pipelines for different shards")
 

@@ -78,9 +78,8 @@ def _bound(node: Node, reason: str | None) -> Placement:
     made = "is a JAX function" if isinstance(node.operator, DeviceKernel) else "computes from a JAX function's output"
     fix = "give the samples one shape before, as fn.resize(..., size=(height, width)) or a crop does"
     ragged = not all(spec.dense for spec in node.specs)
-    error = DefinitionError(f"{node} {made}, and cannot be on the device", given=reason, fix=fix if ragged else None)
-    error.where = node.where
-    raise error
+    what = f"{node} {made}, and cannot be on the device"
+    raise DefinitionError(what, given=reason, fix=fix if ragged else None, where=node.where)
 
 
 def _cannot(node: Node, target: Target) -> str | None:

@@ -84,13 +84,12 @@ def make_plan(graph: Graph, target: Target, *, dense_outputs: bool, mask: bool =
 def _check_dense(value: Value) -> None:
     if value.spec.extent is not Extent.RAGGED:
         return
-    error = DefinitionError(
+    raise DefinitionError(
         f"the output {value} is ragged: its samples differ in shape, so a batch of them is no array",
         given=value.spec,
         fix=dense_fix(value),
+        where=value.node.where,
     )
-    error.where = value.node.where
-    raise error
 
 
 def dense_fix(value: Value) -> str:

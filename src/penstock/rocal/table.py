@@ -394,5 +394,5 @@ def _function(name: str, found: Row) -> Callable[..., Any]:
     parameters += [
         inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY) for each in sorted({*found.arguments, *FORM})
     ]
-    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what help() reads
     return function

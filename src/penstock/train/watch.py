@@ -12,10 +12,7 @@ from typing import Any, Self
 import jax
 
 from penstock.iterate import DALIGenericIterator
-from penstock.meter import Timing
-
-_WAITS = ("wait for the host", "wait for emulated devices")
-"""What an iterator's meter records that is no work of the pipeline."""
+from penstock.meter import DEVICES_WAIT, HOST_WAIT, Timing
 
 
 class Watch:
@@ -116,7 +113,7 @@ def slowest(before: Mapping[str, Timing], after: Mapping[str, Timing]) -> str:
     worked = {
         stage: (now.seconds - before.get(stage, Timing()).seconds, now.samples - before.get(stage, Timing()).samples)
         for stage, now in after.items()
-        if stage not in _WAITS
+        if stage not in (HOST_WAIT, DEVICES_WAIT)
     }
     total = sum(seconds for seconds, _ in worked.values())
     if not total:

@@ -73,7 +73,7 @@ class Layout(ABC):
             valid = f"{below} or {above}" if below else f"{above}"
             raise UsageError(f"{what} is cut into {self.blocks} equal parts", given=f"{rows} rows", expected=valid)
 
-    def check_outputs(self, specs: Sequence[Spec], names: Sequence[str], rows: int) -> None:  # noqa: B027
+    def check_outputs(self, specs: Sequence[Spec], names: Sequence[str], rows: int) -> None:  # noqa: B027  # most need none
         """Check that the outputs can lie as they should, before any data is read.
 
         Raises:

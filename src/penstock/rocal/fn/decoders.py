@@ -20,11 +20,12 @@ def __getattr__(name: str) -> Callable[..., Any]:
         loader = {each: given.pop(each) for each in tuple(given) if each in LOADER}
         if isinstance(files, Files):
             return decode(files.read(**loader), **given)
-        error = ArgumentTypeError(
-            f"fn.decoders.{name} decodes what a reader lists", given=repr(files), fix="jpegs, _ = fn.readers.file(...)"
+        raise ArgumentTypeError(
+            f"fn.decoders.{name} decodes what a reader lists",
+            given=repr(files),
+            fix="jpegs, _ = fn.readers.file(...)",
+            where=user_line(),
         )
-        error.where = user_line()
-        raise error
 
     decoder.__name__, decoder.__doc__ = name, decode.__doc__
     return decoder
