@@ -10,7 +10,7 @@ import pytest
 import penstock
 from penstock.graph import registry
 from penstock.graph.operator import Common
-from penstock.ops.loader import LoaderArguments
+from penstock.operators.readers.loader import LoaderArguments
 from penstock.rocal.pipeline import REFUSED
 from penstock.rocal.table import OPERATORS
 

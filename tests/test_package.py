@@ -21,7 +21,9 @@ def test_the_public_names():
     assert dir(penstock) == [
         "DALIGenericIterator",
         "DALIGenericPeekableIterator",
+        "DataIterator",
         "LastBatchPolicy",
+        "PeekableDataIterator",
         "Pipeline",
         "__version__",
         "data_iterator",
@@ -42,7 +44,7 @@ def test_the_facade_has_the_same_objects():
     import penstock.plugin.jax as facade
 
     assert facade.data_iterator is data_iterator
-    assert facade.DALIGenericIterator is penstock.DALIGenericIterator
+    assert facade.DALIGenericIterator is penstock.DALIGenericIterator is penstock.DataIterator
     assert DALIsPolicy is penstock.LastBatchPolicy is types.LastBatchPolicy
 
 

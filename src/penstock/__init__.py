@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from penstock import types as types
     from penstock.iterate import DALIGenericIterator as DALIGenericIterator
     from penstock.iterate import DALIGenericPeekableIterator as DALIGenericPeekableIterator
+    from penstock.iterate import DataIterator as DataIterator
+    from penstock.iterate import PeekableDataIterator as PeekableDataIterator
     from penstock.iterate import data_iterator as data_iterator
     from penstock.iterate import peekable_data_iterator as peekable_data_iterator
     from penstock.pipeline import Pipeline as Pipeline
@@ -29,7 +31,9 @@ __version__ = "0.1.0"
 _HOMES = {
     "DALIGenericIterator": "penstock.iterate",
     "DALIGenericPeekableIterator": "penstock.iterate",
+    "DataIterator": "penstock.iterate",
     "LastBatchPolicy": "penstock.types",
+    "PeekableDataIterator": "penstock.iterate",
     "Pipeline": "penstock.pipeline",
     "data_iterator": "penstock.iterate",
     "newaxis": "penstock.types",

@@ -208,7 +208,7 @@ def test_ragged_samples_are_refused_at_the_line(digits):
 
 
 def ragged(images):
-    from penstock.ops.loader import load
+    from penstock.operators.readers.loader import load
 
     return load(ListSource([images], ["HWC"]), {})[0]
 

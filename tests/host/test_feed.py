@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from penstock import DALIGenericIterator, Pipeline, fn
+from penstock import DataIterator, Pipeline, fn
 from penstock.data.source import Source
 from penstock.data.spec import Spec
 from penstock.errors import InternalError, SampleError
@@ -15,7 +15,7 @@ from penstock.graph.operator import Operator, SampleKernel
 from penstock.graph.trace import apply
 from penstock.host import feed
 from penstock.host.pool import Serial, Threads
-from penstock.ops.loader import load
+from penstock.operators.readers.loader import load
 from penstock.testing import ListSource
 
 
@@ -109,7 +109,7 @@ def test_a_bad_sample_of_a_later_batch_does_not_spoil_this_one():
             raise ValueError("the last")
         return sample
 
-    iterator = DALIGenericIterator(pipeline(work, samples=400), ["x"], reader_name="numbers")
+    iterator = DataIterator(pipeline(work, samples=400), ["x"], reader_name="numbers")
     for first in range(0, 396, 4):
         assert next(iterator)["x"].tolist() == list(range(first, first + 4))
     with pytest.raises(SampleError, match="sample 399"):
@@ -184,7 +184,7 @@ def test_what_was_not_begun_is_dropped_after_a_failure(always_threads):
 
 
 def test_dropping_an_iterator_ends_its_threads():
-    iterator = DALIGenericIterator(pipeline(lambda sample: sample), ["x"], reader_name="numbers")
+    iterator = DataIterator(pipeline(lambda sample: sample), ["x"], reader_name="numbers")
     next(iterator)
     assert alive()
     reference = weakref.ref(iterator)
@@ -195,11 +195,11 @@ def test_dropping_an_iterator_ends_its_threads():
 
 def test_leaving_a_loop_ends_its_threads():
     def by_break():
-        for _ in DALIGenericIterator(pipeline(lambda sample: sample), ["x"], reader_name="numbers"):
+        for _ in DataIterator(pipeline(lambda sample: sample), ["x"], reader_name="numbers"):
             break
 
     def by_exception():
-        for _ in DALIGenericIterator(pipeline(lambda sample: sample), ["x"], reader_name="numbers"):
+        for _ in DataIterator(pipeline(lambda sample: sample), ["x"], reader_name="numbers"):
             raise KeyError("the user's own")
 
     by_break()

@@ -1,4 +1,4 @@
-"""Epochs, last batches, state, topology: what `data_iterator` and `DALIGenericIterator` promise."""
+"""Epochs, last batches, state, topology: what `data_iterator` and `DataIterator` promise."""
 
 import inspect
 import json
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from penstock import DALIGenericIterator, LastBatchPolicy, Pipeline, data_iterator, fn, pipeline_def, types
+from penstock import DataIterator, LastBatchPolicy, Pipeline, data_iterator, fn, pipeline_def, types
 from penstock.data.caffe2 import write_caffe2
 from penstock.data.schedule import Schedule
 from penstock.errors import ArgumentTypeError, SampleError, StateError, UsageError
@@ -378,19 +378,19 @@ def test_pipelines_made_by_hand_are_one_run():
     def make(count):
         return [numbers(shard_id=k, num_shards=count, batch_size=8 // count) for k in range(count)]
 
-    one = DALIGenericIterator(make(1), ["x"], reader_name="r")
-    four = DALIGenericIterator(make(4), ["x"], reader_name="r", sharding=sharding(4))
+    one = DataIterator(make(1), ["x"], reader_name="r")
+    four = DataIterator(make(4), ["x"], reader_name="r", sharding=sharding(4))
     assert (len(four), four.size, four.batch_size) == (3, 24, 8)
-    stacked = DALIGenericIterator(make(4), ["x"], reader_name="r")
+    stacked = DataIterator(make(4), ["x"], reader_name="r")
     for a, b, c in zip(one, four, stacked, strict=True):
         assert np.array_equal(a["x"], b["x"])
         assert c["x"].shape == (4, 2)
         assert np.array_equal(np.asarray(c["x"]).ravel(), a["x"])
         assert len(c["x"].devices()) == 1
     placed = [numbers(shard_id=k, num_shards=2, batch_size=4, device_id=3 - k) for k in range(2)]
-    spread = next(DALIGenericIterator(placed, ["x"], reader_name="r"))["x"]
+    spread = next(DataIterator(placed, ["x"], reader_name="r"))["x"]
     assert [shard.device.id for shard in spread.addressable_shards] == [3, 2]
-    single = DALIGenericIterator(make(1), ["x"], reader_name="r", pmap_compatible=True)
+    single = DataIterator(make(1), ["x"], reader_name="r", pmap_compatible=True)
     assert next(single)["x"].shape == (1, 8)
 
 
@@ -452,63 +452,63 @@ def hand_made(**options):
 
 # the misuse that DALI's reference lists, with the classes that it raises
 MISUSE = {
-    "duplicate names": (lambda: DALIGenericIterator(hand_made(), ["x", "x"]), AssertionError, "twice"),
+    "duplicate names": (lambda: DataIterator(hand_made(), ["x", "x"]), AssertionError, "twice"),
     "policy is no enum": (
-        lambda: DALIGenericIterator(hand_made(), ["x"], reader_name="r", last_batch_policy="fill"),
+        lambda: DataIterator(hand_made(), ["x"], reader_name="r", last_batch_policy="fill"),
         ValueError,
         "LastBatchPolicy.FILL",
     ),
     "auto_reset": (
-        lambda: DALIGenericIterator(hand_made(), ["x"], reader_name="r", auto_reset="raise"),
+        lambda: DataIterator(hand_made(), ["x"], reader_name="r", auto_reset="raise"),
         ValueError,
         "'raise'",
     ),
-    "auto_reset 1": (lambda: DALIGenericIterator(hand_made(), ["x"], reader_name="r", auto_reset=1), ValueError, "1"),
-    "size 0": (lambda: DALIGenericIterator(hand_made(), ["x"], size=0), AssertionError, "0"),
-    "size and reader": (lambda: DALIGenericIterator(hand_made(), ["x"], 8, "r"), AssertionError, "size"),
+    "auto_reset 1": (lambda: DataIterator(hand_made(), ["x"], reader_name="r", auto_reset=1), ValueError, "1"),
+    "size 0": (lambda: DataIterator(hand_made(), ["x"], size=0), AssertionError, "0"),
+    "size and reader": (lambda: DataIterator(hand_made(), ["x"], 8, "r"), AssertionError, "size"),
     "padded and reader": (
-        lambda: DALIGenericIterator(hand_made(), ["x"], reader_name="r", last_batch_padded=True),
+        lambda: DataIterator(hand_made(), ["x"], reader_name="r", last_batch_padded=True),
         AssertionError,
         "pads",
     ),
     "padded, but the reader does not": (
-        lambda: DALIGenericIterator(hand_made(), ["x"], size=8, last_batch_padded=True),
+        lambda: DataIterator(hand_made(), ["x"], size=8, last_batch_padded=True),
         ValueError,
         "pad_last_batch=True",
     ),
-    "no pipelines": (lambda: DALIGenericIterator([], ["x"]), AssertionError, "at least one"),
-    "None": (lambda: DALIGenericIterator(None, ["x"]), AssertionError, "at least one"),
+    "no pipelines": (lambda: DataIterator([], ["x"]), AssertionError, "at least one"),
+    "None": (lambda: DataIterator(None, ["x"]), AssertionError, "at least one"),
     "batch sizes differ": (
-        lambda: DALIGenericIterator([hand_made(), hand_made(batch_size=3)], ["x"], reader_name="r"),
+        lambda: DataIterator([hand_made(), hand_made(batch_size=3)], ["x"], reader_name="r"),
         AssertionError,
         "2, 3",
     ),
-    "unknown reader": (lambda: DALIGenericIterator(hand_made(), ["x"], reader_name="rr"), RuntimeError, "'r'"),
-    "more names than outputs": (lambda: DALIGenericIterator(hand_made(), ["x", "y"]), ValueError, "2 names"),
-    "no names": (lambda: DALIGenericIterator(hand_made(), []), ValueError, "needs a name"),
-    "names as a text": (lambda: DALIGenericIterator(hand_made(), "x"), ValueError, "list of names"),
+    "unknown reader": (lambda: DataIterator(hand_made(), ["x"], reader_name="rr"), RuntimeError, "'r'"),
+    "more names than outputs": (lambda: DataIterator(hand_made(), ["x", "y"]), ValueError, "2 names"),
+    "no names": (lambda: DataIterator(hand_made(), []), ValueError, "needs a name"),
+    "names as a text": (lambda: DataIterator(hand_made(), "x"), ValueError, "list of names"),
     "drop without an end": (
-        lambda: DALIGenericIterator(hand_made(), ["x"], last_batch_policy=DROP),
+        lambda: DataIterator(hand_made(), ["x"], last_batch_policy=DROP),
         ValueError,
         "endless",
     ),
     "a taken name": (
-        lambda: DALIGenericIterator(hand_made(), ["valid"], reader_name="r", last_batch_policy=PAD),
+        lambda: DataIterator(hand_made(), ["valid"], reader_name="r", last_batch_policy=PAD),
         ValueError,
         "'valid'",
     ),
     "shards on partly equal devices": (
-        lambda: DALIGenericIterator([hand_made(device_id=d) for d in (0, 0, 1)], ["x"], reader_name="r"),
+        lambda: DataIterator([hand_made(device_id=d) for d in (0, 0, 1)], ["x"], reader_name="r"),
         AssertionError,
         "different devices",
     ),
     "no such device": (
-        lambda: DALIGenericIterator([hand_made(device_id=d) for d in (0, 99)], ["x"], reader_name="r"),
+        lambda: DataIterator([hand_made(device_id=d) for d in (0, 99)], ["x"], reader_name="r"),
         ValueError,
         "99",
     ),
     "pipelines for another number of blocks": (
-        lambda: DALIGenericIterator([hand_made()] * 3, ["x"], reader_name="r", sharding=sharding(2)),
+        lambda: DataIterator([hand_made()] * 3, ["x"], reader_name="r", sharding=sharding(2)),
         ValueError,
         "3 pipelines",
     ),
@@ -621,7 +621,7 @@ def test_schedules_are_pure_and_counted(length, rows, policy, steps):
 
 def test_decorator_and_iterator_take_the_same_arguments_in_the_same_order():
     decorator = list(inspect.signature(data_iterator).parameters)
-    constructor = list(inspect.signature(DALIGenericIterator.__init__).parameters)
+    constructor = list(inspect.signature(DataIterator.__init__).parameters)
     assert [name for name in decorator if name not in ("pipeline_fn", "devices")] == [
         name for name in constructor if name not in ("self", "pipelines")
     ]
@@ -629,4 +629,4 @@ def test_decorator_and_iterator_take_the_same_arguments_in_the_same_order():
 
 def test_endless_iterators_have_type_errors_for_len():
     with pytest.raises(ArgumentTypeError):
-        len(DALIGenericIterator(hand_made(), ["x"]))
+        len(DataIterator(hand_made(), ["x"]))

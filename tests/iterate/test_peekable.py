@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from penstock import DALIGenericIterator, LastBatchPolicy, data_iterator, fn, peekable_data_iterator
+from penstock import DataIterator, LastBatchPolicy, data_iterator, fn, peekable_data_iterator
 from penstock.errors import ContextError, SampleError, UsageError
 from penstock.host import feed
-from penstock.iterate.peekable import DALIGenericPeekableIterator, get_spec_for_array
-from penstock.ops.loader import load
+from penstock.iterate.peekable import PeekableDataIterator, get_spec_for_array
+from penstock.operators.readers.loader import load
 from penstock.testing import ListSource, check_iterator
 from penstock.transfer.layout import SingleDevice
 
@@ -364,14 +364,14 @@ def test_many_threads_share_one_iterator(stream):
 
 def test_the_decorators_take_the_same():
     assert inspect.signature(peekable_data_iterator) == inspect.signature(data_iterator)
-    assert issubclass(DALIGenericPeekableIterator, DALIGenericIterator)
+    assert issubclass(PeekableDataIterator, DataIterator)
 
 
 def test_dalis_names_are_there_without_clu():
     import penstock.plugin.jax.clu as facade
 
     assert facade.peekable_data_iterator is peekable_data_iterator
-    assert facade.DALIGenericPeekableIterator is DALIGenericPeekableIterator
+    assert facade.PeekableDataIterator is PeekableDataIterator
     assert facade.get_spec_for_array(jax.numpy.zeros(3)).shape == (3,)
     code = "import sys, penstock.plugin.jax.clu; sys.exit('clu' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)

@@ -15,8 +15,8 @@ from PIL import Image
 
 from penstock import Pipeline, data_iterator, fn, types
 from penstock.errors import DefinitionError, SampleError
-from penstock.ops.axes import MAX_PIXELS
-from penstock.ops.image_codec import decode
+from penstock.operators.axes import MAX_PIXELS
+from penstock.operators.decoders.codec import decode
 from penstock.testing import check_iterator
 from penstock.testing.iterators import same_batches
 
@@ -110,7 +110,7 @@ def test_host_and_device_agree_within_rounding(generated):
 
 def run(files, build, **options):
     """The outputs of one batch of encoded files."""
-    from penstock.ops.loader import load
+    from penstock.operators.readers.loader import load
     from penstock.testing import ListSource
 
     pipeline = Pipeline(len(files), 2, seed=1, **options)

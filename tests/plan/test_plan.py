@@ -13,7 +13,7 @@ from penstock.errors import DefinitionError, InternalError
 from penstock.graph.operator import Operator, SampleKernel
 from penstock.graph.trace import apply
 from penstock.host.probe import resolved
-from penstock.ops.loader import load
+from penstock.operators.readers.loader import load
 from penstock.plan.demand import demanded
 from penstock.plan.explain import explain
 from penstock.plan.merge import merge

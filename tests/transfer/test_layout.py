@@ -6,7 +6,7 @@ import pytest
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from penstock import DALIGenericIterator, Pipeline, data_iterator, fn
+from penstock import DataIterator, Pipeline, data_iterator, fn
 from penstock.errors import UsageError
 from penstock.transfer.backlog import Backlog
 from penstock.transfer.layout import Sharded, SingleDevice, Stacked
@@ -211,7 +211,7 @@ def test_hand_over_copies_nothing_on_the_cpu():
     pipeline = Pipeline(16, 1, seed=0, placement="host")
     with pipeline:
         pipeline.set_outputs(fn.readers.arrays(np.zeros((64, 32), np.float32), name="r"))
-    iterator = DALIGenericIterator(pipeline, ["x"], reader_name="r", sharding=SHARDINGS["one axis"])
+    iterator = DataIterator(pipeline, ["x"], reader_name="r", sharding=SHARDINGS["one axis"])
     (buffer,) = iterator._run._feed.take(iterator._next)
     array = iterator._run._layout.put_output(0, buffer)
     pointers = {shard.data.unsafe_buffer_pointer() for shard in array.addressable_shards}

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from penstock.data.words import words
+from penstock.data.bits import words
 from penstock.errors import DefinitionError, InternalError, PenstockError
 from penstock.graph.node import Node, Value
 from penstock.graph.operator import BatchContext, BatchKernel, DeviceContext, DeviceKernel

@@ -1,9 +1,9 @@
 """Operators that decode files."""
 
 from penstock.graph.registry import missing
-from penstock.ops.decoders_image import image as image
-from penstock.ops.decoders_image_crop import image_crop as image_crop
-from penstock.ops.decoders_image_random_crop import image_random_crop as image_random_crop
-from penstock.ops.decoders_image_slice import image_slice as image_slice
+from penstock.operators.decoders.image import image as image
+from penstock.operators.decoders.image_crop import image_crop as image_crop
+from penstock.operators.decoders.image_random_crop import image_random_crop as image_random_crop
+from penstock.operators.decoders.image_slice import image_slice as image_slice
 
 __getattr__ = missing(__name__)

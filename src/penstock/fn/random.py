@@ -1,9 +1,9 @@
 """Operators that draw random numbers."""
 
 from penstock.graph.registry import missing
-from penstock.ops.random_coin_flip import coin_flip as coin_flip
-from penstock.ops.random_keys import keys as keys
-from penstock.ops.random_normal import normal as normal
-from penstock.ops.random_uniform import uniform as uniform
+from penstock.operators.random.coin_flip import coin_flip as coin_flip
+from penstock.operators.random.keys import keys as keys
+from penstock.operators.random.normal import normal as normal
+from penstock.operators.random.uniform import uniform as uniform
 
 __getattr__ = missing(__name__)

@@ -8,7 +8,7 @@ An operator is a frozen dataclass: its fields are what is the same for every sam
 * `BatchKernel.batch` computes a dense batch against an array namespace; it serves the host (`numpy`) and the XLA
   program (`jax.numpy`) alike.
 * `DeviceKernel.trace` computes a dense batch in the XLA program only, and may see all of it at once.
-* `ColumnKernel.column` computes a whole batch whose samples depend on each other.
+* `WholeBatchKernel.column` computes a whole batch whose samples depend on each other.
 
 Kernels get the inputs by position and the *arguments*, what may differ from sample to sample, by keyword: a constant
 as the user gave it, or an array when a node was given, with one entry per sample (batch) or without (sample).
@@ -184,7 +184,7 @@ class DeviceKernel(ABC):
         """The new state and the outputs, for the rows of all devices. Called while JAX traces the device program."""
 
 
-class ColumnKernel(ABC):
+class WholeBatchKernel(ABC):
     """An operator that needs all samples of a batch at once, ragged ones included, on the host.
 
     What it gives for a sample depends on the batch that the sample is in, so it is exempt from what holds for all other

@@ -16,7 +16,7 @@ from penstock.graph.registry import kind, lookup
 from penstock.graph.where import user_line
 from penstock.types import Constant
 
-_WISHES = {"cpu": "cpu", "gpu": "gpu", "mixed": "gpu", None: None}
+_HINTS = {"cpu": "cpu", "gpu": "gpu", "mixed": "gpu", None: None}
 
 
 @dataclass
@@ -311,11 +311,11 @@ def apply_many(
     values = tuple(as_value(value) for value in inputs)
     linked = {name: value.value if isinstance(value, DataNode) else value for name, value in arguments.items()}
     device = common.get("device")
-    if device not in _WISHES:
+    if device not in _HINTS:
         raise ArgumentTypeError(
             "no such device", given=repr(device), fix=did_you_mean(str(device), ("cpu", "gpu", "mixed"))
         )
-    wish = _WISHES[device] or next((value.node.device for value in values if value.node.device), None)
+    wish = _HINTS[device] or next((value.node.device for value in values if value.node.device), None)
     name = common.get("name") or ""
     if name and name in trace.names:
         raise ArgumentTypeError(f"two nodes are named {name!r}", fix="give each its own name")

@@ -44,7 +44,7 @@ from penstock.data.source import Column
 from penstock.host.buffers import Buffers
 from penstock.host.pool import Pool
 from penstock.host.program import HostProgram
-from penstock.plan.stages import ColumnStage, SampleStage
+from penstock.plan.stages import SampleStage, WholeBatchStage
 
 _PIECE_BYTES = 4 << 20
 """A piece of a batch that needs no sample kernel is worth a thread of its own from this size on."""
@@ -152,7 +152,7 @@ class Feed:
         self._ahead: deque[HostBatch] = deque()
         self._specs = [value.spec for value in program.plan.results]
         self._row_bytes = sum(spec.nbytes for spec in self._specs if spec.dense)
-        self._whole = any(isinstance(stage, ColumnStage) for stage in program.plan.stages)
+        self._whole = any(isinstance(stage, WholeBatchStage) for stage in program.plan.stages)
         self._by_sample = any(isinstance(stage, SampleStage) for stage in program.plan.stages)
         self._pace = _Pace(self._by_sample)
         self._buffers = Buffers(keep=depth + 2)

@@ -15,10 +15,10 @@ from penstock.graph.node import Node, Value
 from penstock.graph.operator import View
 from penstock.host.frame import Frame
 from penstock.host.reading import Reading
-from penstock.host.steps import BatchStep, ColumnStep, HostStep, ReadStep, Registers, RowStep, SampleStep
+from penstock.host.steps import BatchStep, HostStep, ReadStep, Registers, RowStep, SampleStep, WholeBatchStep
 from penstock.meter import Meter
 from penstock.plan.plan import Plan
-from penstock.plan.stages import BatchStage, ColumnStage, ReadStage, RowStage, SampleStage, Stage
+from penstock.plan.stages import BatchStage, ReadStage, RowStage, SampleStage, Stage, WholeBatchStage
 
 
 class HostProgram:
@@ -106,8 +106,8 @@ def _compile(
             seen = [*node.values, *node.inputs]
             in_place = isinstance(node.operator, View) and len({targets.get(value, value) for value in seen}) == 1
             return BatchStep(node, registers, seed, in_place=in_place)
-        case ColumnStage(node):
-            return ColumnStep(node, registers, seed)
+        case WholeBatchStage(node):
+            return WholeBatchStep(node, registers, seed)
         case SampleStage(nodes, fused):
             return SampleStep(nodes, registers, kept, seed, fused)
 

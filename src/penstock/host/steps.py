@@ -9,20 +9,20 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
+from penstock.data.bits import counters, words
 from penstock.data.source import Array, Column
 from penstock.data.spec import Extent
-from penstock.data.words import counters, words
 from penstock.errors import InternalError, PenstockError, SampleError
 from penstock.graph.node import Node, Value
 from penstock.graph.operator import (
     BatchContext,
     BatchKernel,
-    ColumnKernel,
     LazyKernel,
     SampleContext,
     SampleKernel,
     Scratch,
     View,
+    WholeBatchKernel,
 )
 from penstock.host.frame import Frame
 from penstock.host.reading import Reading, read
@@ -139,7 +139,7 @@ class BatchStep:
                 raise frame.failure(self._node, row, again) from error
 
 
-class ColumnStep:
+class WholeBatchStep:
     """One kernel on whole columns.
 
     Args:
@@ -157,7 +157,7 @@ class ColumnStep:
     def run(self, frame: Frame) -> None:
         """Compute the batch."""
         inputs, arguments, _ = self._call.of_batch(frame)
-        kernel = cast(ColumnKernel, self._node.operator)
+        kernel = cast(WholeBatchKernel, self._node.operator)
         try:
             column = kernel.column(*inputs, **arguments)
         except Exception as error:

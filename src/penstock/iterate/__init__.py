@@ -2,5 +2,8 @@
 
 from penstock.iterate.decorator import data_iterator as data_iterator
 from penstock.iterate.decorator import peekable_data_iterator as peekable_data_iterator
-from penstock.iterate.iterator import DALIGenericIterator as DALIGenericIterator
-from penstock.iterate.peekable import DALIGenericPeekableIterator as DALIGenericPeekableIterator
+from penstock.iterate.iterator import DataIterator as DataIterator
+from penstock.iterate.peekable import PeekableDataIterator as PeekableDataIterator
+
+DALIGenericIterator = DataIterator
+DALIGenericPeekableIterator = PeekableDataIterator

@@ -11,14 +11,14 @@ from typing import Any
 import jax
 
 from penstock.errors import ArgumentTypeError, UsageError
-from penstock.iterate.iterator import DALIGenericIterator, Shardings
-from penstock.iterate.peekable import DALIGenericPeekableIterator
+from penstock.iterate.iterator import DataIterator, Shardings
+from penstock.iterate.peekable import PeekableDataIterator
 from penstock.pipeline.definition import split_arguments, trace
 from penstock.pipeline.pipeline import Pipeline
 from penstock.transfer.layout import Layout, Sharded, Stacked
 from penstock.types import LastBatchPolicy
 
-Factory = Callable[..., DALIGenericIterator]
+Factory = Callable[..., DataIterator]
 
 _SHARD_ARGUMENTS = ("shard_id", "num_shards")
 
@@ -59,7 +59,7 @@ def data_iterator(
         pmap_compatible: without `sharding` and `devices`: whether arrays are ``(1, batch_size, ...)``.
 
     Returns:
-        A function that makes a `DALIGenericIterator`.
+        A function that makes a `DataIterator`.
 
     Raises:
         UsageError: both `sharding` and `devices` are given.
@@ -75,7 +75,7 @@ def data_iterator(
         >>> [batch["x"].tolist() for batch in numbers(values=[1, 2, 3], batch_size=2)]
         [[1, 2], [3, 1]]
     """
-    return _decorator(DALIGenericIterator, **locals())
+    return _decorator(DataIterator, **locals())
 
 
 def peekable_data_iterator(
@@ -91,7 +91,7 @@ def peekable_data_iterator(
     devices: Sequence[Any] | None = None,
     pmap_compatible: bool | None = None,
 ) -> Any:
-    """`data_iterator`, whose iterators let one look at the next batch: see `DALIGenericPeekableIterator`.
+    """`data_iterator`, whose iterators let one look at the next batch: see `PeekableDataIterator`.
 
     Args:
         pipeline_fn: as for `data_iterator`, like all that follow.
@@ -107,7 +107,7 @@ def peekable_data_iterator(
         pmap_compatible: whether arrays are ``(1, batch_size, ...)``.
 
     Returns:
-        A function that makes a `DALIGenericPeekableIterator`.
+        A function that makes a `PeekableDataIterator`.
 
     Raises:
         UsageError: both `sharding` and `devices` are given.
@@ -121,11 +121,11 @@ def peekable_data_iterator(
         >>> iterator.peek()["x"].tolist(), [batch["x"].tolist() for batch in iterator]
         ([1, 2], [[1, 2], [3, 4]])
     """
-    return _decorator(DALIGenericPeekableIterator, **locals())
+    return _decorator(PeekableDataIterator, **locals())
 
 
 def _decorator(
-    kind: type[DALIGenericIterator],
+    kind: type[DataIterator],
     pipeline_fn: Callable[..., Any] | None,
     devices: Sequence[Any] | None,
     sharding: Shardings | None,
@@ -149,7 +149,7 @@ def _decorator(
         definition, defaults = getattr(function, "definition", function), getattr(function, "defaults", {})
 
         @functools.wraps(definition)
-        def make(*args: Any, checkpoints: Sequence[str | bytes] | None = None, **kwargs: Any) -> DALIGenericIterator:
+        def make(*args: Any, checkpoints: Sequence[str | bytes] | None = None, **kwargs: Any) -> DataIterator:
             ours, theirs = split_arguments(definition, {**defaults, **kwargs})
             pipelines = _pipelines(definition, args, ours, theirs, layout, devices)
             if not checkpoints:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from penstock.plan.place import PlacementWish
+from penstock.plan.place import PlacementHint
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class DryRun:
     """
 
     listener: Callable[[str], None]
-    placement: PlacementWish | None
+    placement: PlacementHint | None
 
 
 _current: ContextVar[DryRun | None] = ContextVar("dry_run", default=None)
@@ -31,7 +31,7 @@ class FirstBatchError(BaseException):
 
 
 @contextmanager
-def dry_run(listener: Callable[[str], None], placement: PlacementWish | None = None) -> Generator[None]:
+def dry_run(listener: Callable[[str], None], placement: PlacementHint | None = None) -> Generator[None]:
     """Give the plan of every iterator that is made to `listener`, and end the program where it asks for a batch.
 
     Args:
@@ -40,13 +40,13 @@ def dry_run(listener: Callable[[str], None], placement: PlacementWish | None = N
 
     Example:
         >>> import penstock
-        >>> from penstock import DALIGenericIterator, fn
+        >>> from penstock import DataIterator, fn
         >>> pipeline = penstock.Pipeline(batch_size=2)
         >>> with pipeline:
         ...     pipeline.set_outputs(fn.readers.arrays([1, 2, 3]))
         >>> plans = []
         >>> with dry_run(plans.append):
-        ...     next(DALIGenericIterator(pipeline, ["x"]))
+        ...     next(DataIterator(pipeline, ["x"]))
         >>> len(plans)
         1
     """

@@ -1,4 +1,4 @@
-"""`DALIGenericIterator`: batches of pipelines as dictionaries of global arrays, epoch by epoch."""
+"""`DataIterator`: batches of pipelines as dictionaries of global arrays, epoch by epoch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _AUTO_RESET = {False: False, None: False, "no": False, True: True, "yes": True}
 _log = logging.getLogger("penstock")
 
 
-class DALIGenericIterator:
+class DataIterator:
     """Iterates over pipelines; a batch is a dictionary of `jax.Array`s.
 
     Several pipelines, one per block of rows, are one run over one global batch: pipeline k of n computes rows
@@ -68,11 +68,11 @@ class DALIGenericIterator:
 
     Example:
         >>> import penstock
-        >>> from penstock import DALIGenericIterator, fn
+        >>> from penstock import DataIterator, fn
         >>> pipeline = penstock.Pipeline(batch_size=2)
         >>> with pipeline:
         ...     pipeline.set_outputs(fn.readers.arrays([1, 2, 3, 4], name="numbers"))
-        >>> iterator = DALIGenericIterator(pipeline, ["x"], reader_name="numbers")
+        >>> iterator = DataIterator(pipeline, ["x"], reader_name="numbers")
         >>> [batch["x"].tolist() for batch in iterator]
         [[1, 2], [3, 4]]
     """

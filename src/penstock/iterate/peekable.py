@@ -11,13 +11,13 @@ import numpy as np
 
 from penstock.data.schedule import Step
 from penstock.errors import ContextError, UsageError
-from penstock.iterate.iterator import VALID, Batch, DALIGenericIterator
+from penstock.iterate.iterator import VALID, Batch, DataIterator
 from penstock.pipeline.planned import leading
 from penstock.types import LastBatchPolicy
 
 
-class DALIGenericPeekableIterator(DALIGenericIterator):
-    """A `DALIGenericIterator` with `peek`: the same arguments, the same batches.
+class PeekableDataIterator(DataIterator):
+    """A `DataIterator` with `peek`: the same arguments, the same batches.
 
     Several threads may use one: each batch is taken by one of them. A peeked batch has not been taken, so the state is
     that before it, and can be saved and restored at any time. All batches have the shapes and dtypes of `element_spec`:
@@ -32,7 +32,7 @@ class DALIGenericPeekableIterator(DALIGenericIterator):
         >>> pipeline = penstock.Pipeline(batch_size=2)
         >>> with pipeline:
         ...     pipeline.set_outputs(fn.readers.arrays([1, 2, 3, 4], name="numbers"))
-        >>> iterator = DALIGenericPeekableIterator(pipeline, ["x"], reader_name="numbers")
+        >>> iterator = PeekableDataIterator(pipeline, ["x"], reader_name="numbers")
         >>> iterator.element_spec
         {'x': ShapeDtypeStruct(shape=(2,), dtype=int32)}
         >>> coming = iterator.peek_async()
@@ -163,7 +163,7 @@ class ComingBatch(Future[Any]):
         iterator: whose batch it is.
     """
 
-    def __init__(self, iterator: DALIGenericPeekableIterator) -> None:
+    def __init__(self, iterator: PeekableDataIterator) -> None:
         super().__init__()
         self._iterator = iterator
         self._arrays: list[jax.Array] | None = None

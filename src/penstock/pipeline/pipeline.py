@@ -18,7 +18,7 @@ from penstock.host.pool import Serial, Threads
 from penstock.host.tensors import TensorList
 from penstock.meter import Meter
 from penstock.pipeline.planned import Planned
-from penstock.plan.place import PlacementWish
+from penstock.plan.place import PlacementHint
 from penstock.run import Run
 from penstock.transfer.layout import SingleDevice
 from penstock.types import as_dtype
@@ -47,7 +47,7 @@ class Pipeline:
     """A definition with the parameters of its execution.
 
     Make one by calling a function decorated with `pipeline_def`, or fill one in a `with` statement and name its outputs
-    with `set_outputs`. `run` gives its batches one by one; `penstock.DALIGenericIterator` iterates over epochs.
+    with `set_outputs`. `run` gives its batches one by one; `penstock.DataIterator` iterates over epochs.
 
     Args:
         batch_size: how many samples a batch has.
@@ -86,7 +86,7 @@ class Pipeline:
         prefetch_queue_depth: int | Mapping[str, int] = 2,
         exec_async: bool = True,
         *,
-        placement: PlacementWish = "auto",
+        placement: PlacementHint = "auto",
         checkpoint: None = None,
         output_dtype: Any = None,
         output_ndim: int | Sequence[int | None] | None = None,
@@ -112,7 +112,7 @@ class Pipeline:
         )
         self.prefetch_queue_depth = depth if exec_pipelined and exec_async else 0
         self.exec_async = exec_async
-        self.placement: PlacementWish = placement
+        self.placement: PlacementHint = placement
         self._output_dtype, self._output_ndim = output_dtype, output_ndim
         self._trace = Trace(rows=self.max_batch_size, batch=self.max_batch_size)
         self._entered: list[AbstractContextManager[Any]] = []

@@ -13,14 +13,14 @@ from penstock.data.order import mix
 from penstock.data.schedule import Step
 from penstock.errors import DefinitionError
 from penstock.graph.node import Graph, Node
-from penstock.graph.operator import ColumnKernel
+from penstock.graph.operator import WholeBatchKernel
 from penstock.host.pool import Serial, Threads
 from penstock.host.probe import resolved
 from penstock.host.reading import Reading, check_same_specs
 from penstock.meter import Meter
 from penstock.plan.explain import explain
 from penstock.plan.merge import Facts, Program, merge
-from penstock.plan.place import PlacementWish, Target
+from penstock.plan.place import PlacementHint, Target
 from penstock.plan.plan import Plan, make_plan
 from penstock.run import Run
 from penstock.transfer.layout import Layout
@@ -39,7 +39,7 @@ class Planned:
     def of(
         graphs: Sequence[Graph],
         layout: Layout,
-        placement: PlacementWish,
+        placement: PlacementHint,
         *,
         dense_outputs: bool,
         mask: bool = False,
@@ -127,7 +127,7 @@ class Planned:
 def _check_whole_batches(graph: Graph, layout: Layout) -> None:
     """Check that no operator needs rows that another process computes."""
     for node in graph.nodes:
-        if isinstance(node.operator, ColumnKernel) and len(layout.shards) < layout.blocks:
+        if isinstance(node.operator, WholeBatchKernel) and len(layout.shards) < layout.blocks:
             raise DefinitionError(
                 f"{node} needs all samples of the batch on the host, and this process has a part of them",
                 given=f"{len(layout.shards)} of {layout.blocks} blocks",

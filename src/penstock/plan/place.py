@@ -12,9 +12,9 @@ import numpy as np
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.node import Graph, Node
-from penstock.graph.operator import BatchKernel, ColumnKernel, DeviceKernel, Reader
+from penstock.graph.operator import BatchKernel, DeviceKernel, Reader, WholeBatchKernel
 
-PlacementWish = Literal["auto", "host", "device"]
+PlacementHint = Literal["auto", "host", "device"]
 
 _SCALAR_WORDS = 16
 
@@ -46,7 +46,7 @@ class Target:
 
     platform: str = "cpu"
     wide: bool = False
-    placement: PlacementWish = "auto"
+    placement: PlacementHint = "auto"
 
 
 def place(graph: Graph, target: Target) -> Mapping[Node, Placement]:
@@ -86,7 +86,7 @@ def _cannot(node: Node, target: Target) -> str | None:
     """Why a node cannot run on the device, or None."""
     if isinstance(node.operator, Reader):
         return "reads"
-    if isinstance(node.operator, ColumnKernel):
+    if isinstance(node.operator, WholeBatchKernel):
         return "needs all samples of the batch"
     specs = [value.spec for value in node.sources] + list(node.specs)
     ragged = next((spec for spec in specs if not spec.dense), None)
@@ -125,7 +125,7 @@ def _forced_device(_node: Node, _target: Target) -> Placement:
     return Placement(Place.DEVICE, 'placement="device"')
 
 
-_POLICIES: Mapping[PlacementWish, Callable[[Node, Target], Placement]] = {
+_POLICIES: Mapping[PlacementHint, Callable[[Node, Target], Placement]] = {
     "auto": _auto,
     "host": _forced_host,
     "device": _forced_device,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.data.bits import counters
 from penstock.data.order import Indices
 from penstock.data.spec import Spec
-from penstock.data.words import counters
 from penstock.graph.node import Node
 from penstock.graph.operator import Operator
 from penstock.graph.where import Where

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from penstock.graph.node import Graph, Node, Value
-from penstock.graph.operator import BatchKernel, ColumnKernel, LazyKernel, Reader, SampleKernel
+from penstock.graph.operator import BatchKernel, LazyKernel, Reader, SampleKernel, WholeBatchKernel
 from penstock.plan.rows import RowOperator
 
 _LARGE = 1 << 14
@@ -37,7 +37,7 @@ class BatchStage:
 
 
 @dataclass(frozen=True)
-class ColumnStage:
+class WholeBatchStage:
     """One kernel that needs all samples of the batch."""
 
     node: Node
@@ -56,7 +56,7 @@ class SampleStage:
     fused: Mapping[Value, Node]
 
 
-Stage = ReadStage | RowStage | BatchStage | ColumnStage | SampleStage
+Stage = ReadStage | RowStage | BatchStage | WholeBatchStage | SampleStage
 
 
 def stages(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value]) -> tuple[Stage, ...]:
@@ -115,13 +115,13 @@ def _lazy(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value]) -> d
 def _stage(node: Node) -> Stage:
     if isinstance(node.operator, Reader):
         return ReadStage(node)
-    if isinstance(node.operator, ColumnKernel):
-        return ColumnStage(node)
+    if isinstance(node.operator, WholeBatchKernel):
+        return WholeBatchStage(node)
     return RowStage(node, node.operator) if isinstance(node.operator, RowOperator) else BatchStage(node)
 
 
 def _by_sample(node: Node) -> bool:
-    if isinstance(node.operator, Reader | RowOperator | ColumnKernel):
+    if isinstance(node.operator, Reader | RowOperator | WholeBatchKernel):
         return False
     specs = [value.spec for value in node.sources] + list(node.specs)
     return not (isinstance(node.operator, BatchKernel) and all(spec.dense for spec in specs))

@@ -13,7 +13,7 @@ from penstock import fn as core
 from penstock import pipeline as core_pipeline
 from penstock.errors import ContextError, UnknownNameError, UsageError
 from penstock.graph.trace import DataNode
-from penstock.iterate import DALIGenericIterator
+from penstock.iterate import DataIterator
 from penstock.pipeline.definition import split_arguments
 from penstock.rocal import types
 from penstock.types import INT32, LastBatchPolicy
@@ -133,7 +133,7 @@ class Pipeline:
         )
         self.reading: Reading | None = None
         self.num_classes = 0
-        self._iterator: DALIGenericIterator | None = None
+        self._iterator: DataIterator | None = None
         self._batch: list[jax.Array] = []
         self._taken = 0  # batches of this epoch
 
@@ -182,9 +182,9 @@ class Pipeline:
         self._taken += 1
         return self.get_output_tensors()
 
-    def _epochs(self) -> DALIGenericIterator:
+    def _epochs(self) -> DataIterator:
         if self._iterator is None:
-            self._iterator = DALIGenericIterator(**iterator_arguments(self))
+            self._iterator = DataIterator(**iterator_arguments(self))
         return self._iterator
 
     def rocal_run(self) -> int:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from penstock.iterate import DALIGenericIterator
+from penstock.iterate import DataIterator
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 
-def check_iterator(make: Callable[[], DALIGenericIterator], epochs: int = 2) -> list[list[Arrays]]:
+def check_iterator(make: Callable[[], DataIterator], epochs: int = 2) -> list[list[Arrays]]:
     """Check that an iterator keeps its contract.
 
     Its length is the number of its batches in every epoch; two of them give the same; restored from the state at any
@@ -51,9 +51,7 @@ def check_iterator(make: Callable[[], DALIGenericIterator], epochs: int = 2) -> 
     return stream
 
 
-def _check_restored(
-    make: Callable[[], DALIGenericIterator], states: list[dict[str, Any]], stream: list[list[Arrays]]
-) -> None:
+def _check_restored(make: Callable[[], DataIterator], states: list[dict[str, Any]], stream: list[list[Arrays]]) -> None:
     other = make()
     number = 0
     for epoch, batches in enumerate(stream):

@@ -13,9 +13,9 @@ from penstock.data.source import Array, Column
 from penstock.graph.operator import BatchKernel, Reader
 from penstock.graph.registry import lookup
 from penstock.graph.trace import DataNode
-from penstock.ops.loader import load
+from penstock.operators.readers.loader import load
 from penstock.pipeline import Pipeline
-from penstock.plan.place import Place, PlacementWish
+from penstock.plan.place import Place, PlacementHint
 from penstock.testing.sources import ListSource
 
 
@@ -95,7 +95,7 @@ def check_docstring(name: str) -> None:
 def _run(
     case: OperatorCase,
     rows: int,
-    placement: PlacementWish,
+    placement: PlacementHint,
     *,
     ragged: bool = False,
     batch_size: int | None = None,

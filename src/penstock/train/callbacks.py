@@ -12,7 +12,7 @@ import jax
 from jax.experimental import multihost_utils
 
 from penstock.errors import MissingExtraError, UsageError
-from penstock.iterate import DALIGenericIterator
+from penstock.iterate import DataIterator
 from penstock.train.evaluation import Metric, evaluate
 from penstock.train.history import flat
 from penstock.train.loop import Callback, Loop
@@ -80,7 +80,7 @@ class Progress(Callback):
     def on_step(self, loop: Loop) -> None:
         """Move the bar."""
         iterator = loop.iterator
-        known = isinstance(iterator, DALIGenericIterator)
+        known = isinstance(iterator, DataIterator)
         rows = iterator.batch_size if known else 1
         if self._bar is None:
             total, done = None, 0
@@ -99,7 +99,7 @@ class Progress(Callback):
         began, step = self._start
         rate = (loop.step - step) / (time.perf_counter() - began)
         unit = "steps"
-        if isinstance(loop.iterator, DALIGenericIterator):
+        if isinstance(loop.iterator, DataIterator):
             rate, unit = rate * loop.iterator.batch_size, self._unit
         record = ", ".join(f"{name} {value:.4g}" for name, value in loop.history.epochs[-1].items())
         self.close()

@@ -13,7 +13,7 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from penstock.errors import MissingExtraError, StateError, UsageError
-from penstock.iterate import DALIGenericIterator
+from penstock.iterate import DataIterator
 from penstock.train.loop import Callback, Loop
 from penstock.train.placement import place, replicated_sharding, unreplicate
 from penstock.train.trees import NUMBERS, is_array
@@ -73,7 +73,7 @@ class Checkpoint(Callback):
         manager, iterator = self._open(), loop.iterator
         if manager.latest_step() == loop.step:
             return
-        assert isinstance(iterator, DALIGenericIterator)
+        assert isinstance(iterator, DataIterator)
         saved = _leaves(loop.state)
         about = {
             "leaves": {name: [list(leaf.shape), str(leaf.dtype)] for name, leaf in saved.items()},
@@ -94,7 +94,7 @@ class Checkpoint(Callback):
         step = manager.latest_step()
         if step is None:
             return False
-        assert isinstance(iterator, DALIGenericIterator)
+        assert isinstance(iterator, DataIterator)
         read = self._ocp.args
         about = manager.restore(step, args=read.Composite(training=read.JsonRestore()))["training"]
         leaves, structure = jax.tree.flatten(loop.state)
@@ -112,7 +112,7 @@ class Checkpoint(Callback):
 
     def on_start(self, loop: Loop) -> None:
         """Take up the training if there is a save."""
-        if not isinstance(loop.iterator, DALIGenericIterator):
+        if not isinstance(loop.iterator, DataIterator):
             raise UsageError(
                 "a checkpoint needs an iterator with a state",
                 given=type(loop.iterator).__name__,

@@ -13,7 +13,7 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from penstock.errors import UsageError
-from penstock.iterate import DALIGenericIterator
+from penstock.iterate import DataIterator
 from penstock.iterate.iterator import VALID
 from penstock.train.placement import place, replicated_sharding
 from penstock.train.trees import Split
@@ -48,7 +48,7 @@ def evaluate(metric: Metric, state: Any, iterator: Iterable[Mapping[str, Any]]) 
         >>> evaluate(lambda scale, batch: {"mean": scale * batch["x"], "large": batch["x"] >= 30}, 2.0, data)
         {'large': 0.5081967213114754, 'mean': 60.0}
     """
-    if isinstance(iterator, DALIGenericIterator):
+    if isinstance(iterator, DataIterator):
         _check(iterator)
     parts, totals, counts = Split.of(state), [], []
     program = _compiled(metric)
@@ -113,7 +113,7 @@ def _totals(metric: Metric, parts: Split, batch: Mapping[str, Any]) -> tuple[Any
     return jax.tree.map(total, values), counts
 
 
-def _check(iterator: DALIGenericIterator) -> None:
+def _check(iterator: DataIterator) -> None:
     """Check that what is left of the iterator's epoch is every sample once."""
     fix = "an iterator of its own, with reader_name and last_batch_policy=LastBatchPolicy.PAD"
     if iterator.size < 0:

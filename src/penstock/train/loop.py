@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from penstock.errors import UsageError
-from penstock.iterate import DALIGenericIterator
+from penstock.iterate import DataIterator
 from penstock.train.history import History
 from penstock.train.trees import returned
 from penstock.train.watch import Watch
@@ -75,7 +75,7 @@ class Loop:
     def epoch_ended(self) -> bool:
         """Whether the iterator stands at the end of an epoch; False where it cannot tell."""
         iterator = self.iterator
-        return isinstance(iterator, DALIGenericIterator) and iterator.size > 0 and iterator.delivered == len(iterator)
+        return isinstance(iterator, DataIterator) and iterator.size > 0 and iterator.delivered == len(iterator)
 
 
 def fit(

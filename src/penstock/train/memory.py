@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock import fn
 from penstock.errors import UsageError
-from penstock.iterate import DALIGenericIterator, data_iterator
+from penstock.iterate import DataIterator, data_iterator
 from penstock.iterate.iterator import Shardings
 from penstock.train.placement import batch_sharding
 from penstock.types import LastBatchPolicy
@@ -23,7 +23,7 @@ def batches(
     seed: int = 0,
     sharding: Shardings | None = None,
     last_batch_policy: LastBatchPolicy | None = None,
-) -> DALIGenericIterator:
+) -> DataIterator:
     """Iterate over arrays that are in memory, in sharded batches.
 
     It is a `penstock.data_iterator` over `fn.readers.arrays`, and can do what that can: `len`, `state` and `restore`,

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import jax
 
-from penstock.iterate import DALIGenericIterator
+from penstock.iterate import DataIterator
 from penstock.meter import DEVICES_WAIT, HOST_WAIT, Timing
 
 
@@ -125,7 +125,7 @@ def slowest(before: Mapping[str, Timing], after: Mapping[str, Timing]) -> str:
 
 
 def _stages(iterator: Any) -> Mapping[str, Timing]:
-    return iterator.stats() if isinstance(iterator, DALIGenericIterator) else {}
+    return iterator.stats() if isinstance(iterator, DataIterator) else {}
 
 
 def _wait(steps: queue.SimpleQueue[Any], done: deque[float]) -> None:

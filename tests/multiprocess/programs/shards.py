@@ -12,7 +12,7 @@ def main(batch):
     import numpy as np
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-    from penstock import DALIGenericIterator, Pipeline, data_iterator, fn
+    from penstock import DataIterator, Pipeline, data_iterator, fn
     from penstock.plugin.jax.fn import jax_function
 
     batch, count = int(batch), jax.device_count()
@@ -59,7 +59,7 @@ def main(batch):
         with pipeline:
             pipeline.set_outputs(fn.readers.arrays(np.arange(9 * batch), shard_id=block, num_shards=count, name="r"))
         pipelines.append(pipeline)
-    made = next(DALIGenericIterator(pipelines, ["x"], reader_name="r", sharding=sharding))["x"]
+    made = next(DataIterator(pipelines, ["x"], reader_name="r", sharding=sharding))["x"]
     assert made.shape == (batch * count,)
     for shard in made.addressable_shards:
         assert np.array_equal(shard.data, np.arange(batch * count)[shard.index])

@@ -1,5 +1,6 @@
 """DALI's `nvidia.dali.plugin.jax`."""
 
 from penstock.iterate import DALIGenericIterator as DALIGenericIterator
+from penstock.iterate import DALIGenericPeekableIterator as DALIGenericPeekableIterator
 from penstock.iterate import data_iterator as data_iterator
 from penstock.plugin.jax import fn as fn

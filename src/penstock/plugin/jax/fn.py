@@ -1,3 +1,3 @@
 """DALI's `nvidia.dali.plugin.jax.fn`."""
 
-from penstock.ops.jax_function import jax_function as jax_function
+from penstock.operators.user_code.jax_function import jax_function as jax_function

@@ -8,12 +8,12 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding
 
-from penstock.iterate import DALIGenericIterator, DALIGenericPeekableIterator
+from penstock.iterate import DataIterator, PeekableDataIterator
 from penstock.iterate.peekable import get_spec_for_array as get_spec_for_array
 from penstock.rocal.pipeline import Pipeline, iterator_arguments
 
 
-class ROCALJaxIterator(DALIGenericIterator):
+class ROCALJaxIterator(DataIterator):
     """Iterates over pipelines of rocAL's vocabulary; a batch is a list: the outputs, then the labels if there are any.
 
     Args:
@@ -51,8 +51,8 @@ class ROCALJaxIterator(DALIGenericIterator):
         self.next_epoch()
 
 
-class ROCALPeekableIterator(ROCALJaxIterator, DALIGenericPeekableIterator):
-    """A `ROCALJaxIterator` with `peek`, `peek_async` and `element_spec`, as `DALIGenericPeekableIterator` has them."""
+class ROCALPeekableIterator(ROCALJaxIterator, PeekableDataIterator):
+    """A `ROCALJaxIterator` with `peek`, `peek_async` and `element_spec`, as `PeekableDataIterator` has them."""
 
 
 def convert_to_jax_array(array: Any) -> jax.Array:

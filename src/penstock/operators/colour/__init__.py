@@ -1,0 +1,1 @@
+"""Colour: what becomes of the value of each pixel."""

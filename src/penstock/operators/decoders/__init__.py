@@ -1,0 +1,1 @@
+"""Decoders: from the bytes of files to pixels."""

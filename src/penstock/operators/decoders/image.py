@@ -1,0 +1,175 @@
+"""decoders.image: from the bytes of an image file to pixels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypedDict, Unpack
+
+import numpy as np
+
+from penstock.data.source import Array
+from penstock.data.spec import Spec
+from penstock.errors import DefinitionError
+from penstock.graph.operator import Common, LazyKernel, Operator, SampleContext, Scratch, pick
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply
+from penstock.operators.convert import convert
+from penstock.operators.decoders.codec import CHANNELS, decode
+from penstock.operators.image.lazy_image import LazyImage, lazy_image
+from penstock.types import RGB, UINT8, DALIImageType, as_dtype
+
+
+class DecoderHints(TypedDict, total=False):
+    """Options of DALI's decoders that can only change speed or memory; they do nothing here."""
+
+    affine: bool
+    cache_batch_copy: bool
+    cache_debug: bool
+    cache_size: int
+    cache_threshold: int
+    cache_type: str
+    device_memory_padding: int
+    device_memory_padding_jpeg2k: int
+    host_memory_padding: int
+    host_memory_padding_jpeg2k: int
+    hw_decoder_load: float
+    hybrid_huffman_threshold: int
+    memory_stats: bool
+    preallocate_height_hint: int
+    preallocate_width_hint: int
+    split_stages: bool
+    use_chunk_allocator: bool
+
+
+DTYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float32")
+"""What decoders give."""
+
+
+@dataclass(frozen=True)
+class DecodeImage(Operator, LazyKernel):
+    """Bytes to pixels."""
+
+    output_type: DALIImageType
+    dtype: np.dtype[Any]
+    adjust_orientation: bool
+    fast: bool
+
+    reads_content = True
+
+    @property
+    def gives(self) -> type | None:
+        """The image in borrowed memory."""
+        return LazyImage
+
+    def infer(self, data: Spec) -> Spec:
+        """An image of unknown size."""
+        if data.dtype != np.uint8 or len(data.shape) != 1:
+            raise DefinitionError(
+                "fn.decoders.image decodes the bytes of a file",
+                given=data,
+                expected="uint8[?]",
+                fix="give it the first output of a reader",
+            )
+        return Spec(self.dtype, (None, None, CHANNELS[self.output_type]), "HWC")
+
+    def defer(self, context: SampleContext, data: Array) -> LazyImage:
+        """One image, decoded into memory that is used again for the next."""
+        return lazy_image(self._decode(data, None, context.scratch))
+
+    def sample(self, context: SampleContext, data: Array) -> Array:
+        """One image; decoded straight into the batch where it fits."""
+        return self._decode(data, context.out if self.dtype == np.uint8 else None, None)
+
+    def _decode(self, data: Array, out: Array | None, scratch: Scratch | None) -> Array:
+        pixels = decode(data, self.output_type, self.adjust_orientation, self.fast, out, scratch)
+        if pixels.dtype == self.dtype:
+            return pixels
+        full = 1.0 if self.dtype.kind == "f" else float(np.iinfo(self.dtype).max)
+        wide = np.float64 if self.dtype.itemsize == 4 and self.dtype.kind != "f" else np.float32
+        return convert(np, pixels.astype(wide) * wide(full / np.iinfo(pixels.dtype).max), self.dtype)
+
+
+class DecoderOptions(TypedDict, total=False):
+    """How images are decoded.
+
+    output_type: `types.RGB`, `BGR`, `GRAY`, `YCbCr`, or `ANY_DATA` for the channels of the file. dtype: UINT8, INT8,
+    UINT16, INT16, UINT32, INT32 (white is the largest number) or FLOAT (white is 1). adjust_orientation: whether to
+    turn the image as its EXIF data say. use_fast_idct: whether to trade a little accuracy of JPEGs for speed.
+    jpeg_fancy_upsampling: concerns DALI's GPU decoder; a hint.
+    """
+
+    output_type: DALIImageType
+    dtype: Any
+    adjust_orientation: bool
+    use_fast_idct: bool
+    jpeg_fancy_upsampling: bool
+
+
+def decoder(options: DecoderOptions, kind: str) -> DecodeImage:
+    """The decoder that a user's options describe.
+
+    Raises:
+        DefinitionError: an output type or dtype that is not offered.
+    """
+    output_type, dtype = options.get("output_type", RGB), as_dtype(options.get("dtype", UINT8))
+    if output_type not in CHANNELS:
+        raise DefinitionError(
+            f"fn.{kind} does not give this output_type",
+            given=repr(output_type),
+            expected=", ".join(f"types.{known.name}" for known in CHANNELS),
+        )
+    if dtype.name not in DTYPES:
+        raise DefinitionError(
+            f"fn.{kind} does not give this dtype",
+            given=dtype,
+            expected=", ".join(DTYPES),
+            fix="fn.cast what it gives",
+        )
+    adjust, fast = options.get("adjust_orientation", True), options.get("use_fast_idct", False)
+    return DecodeImage(DALIImageType(output_type), dtype, bool(adjust), bool(fast))
+
+
+class DecoderArguments(DecoderOptions, DecoderHints, Common, total=False):
+    """Options, hints, and what every operator takes."""
+
+
+@operator("decoders.image")
+def image(data: DataNode, **arguments: Unpack[DecoderArguments]) -> DataNode:
+    """Decode images: JPEG, PNG, BMP, TIFF, WebP, PNM, JPEG 2000 and whatever else Pillow reads.
+
+    JPEGs are decoded by libjpeg-turbo with its exact transform and smooth upsampling, bit by bit what DALI's CPU
+    decoder gives; GRAY is the luma channel that is stored. Other formats, and CMYK, are decoded by Pillow; their GRAY
+    is .299 R + .587 G + .114 B. ANY_DATA gives one, three or four channels, what holds all that the file has; otherwise
+    alpha is dropped. Files with 16 bits per pixel and one channel keep them until `dtype`; those with colours are read
+    with 8 bits. Pixels that are floats are refused.
+
+    Args:
+        data: the bytes of an image file, uint8 of shape (?,).
+        **arguments: `output_type` (RGB), `dtype` (UINT8), `adjust_orientation` (True), `use_fast_idct` (False), see
+            `penstock.operators.decoders.image.DecoderOptions`; hints of DALI's; and what every operator takes.
+            `device="mixed"` wishes for the accelerator.
+
+    Returns:
+        Pixels, (height, width, channels), layout HWC. Samples may differ in size; where a consumer needs one size, that
+        of sample 0 is expected of all.
+
+    Raises:
+        DefinitionError: the input holds no bytes, or an option is not offered.
+        SampleError: while running, an image that cannot be decoded: truncated, damaged, no image, or one whose header
+            announces more than 2**27 pixels.
+
+    Example:
+        >>> import io, numpy as np, penstock
+        >>> from PIL import Image
+        >>> from penstock import fn
+        >>> file = io.BytesIO()
+        >>> Image.new("RGB", (4, 2), (255, 0, 0)).save(file, "PNG")
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     data = fn.readers.arrays(np.frombuffer(file.getvalue(), np.uint8)[None])
+        ...     pipeline.set_outputs(fn.decoders.image(data))
+        >>> pipeline.run()[0][0].shape
+        (2, 4, 3)
+    """
+    kernel = decoder(pick(DecoderOptions, arguments), "decoders.image")
+    return apply(kernel, data, common=pick(Common, arguments))

@@ -1,0 +1,50 @@
+"""decoders.image_crop: decode images and cut out a window."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+from penstock.graph.operator import Common, pick
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply
+from penstock.operators.decoders.image import DecoderArguments, DecoderOptions, decoder
+from penstock.operators.geometry.crop import Crop
+from penstock.operators.image.window import PlaceArguments, window
+
+
+class ImageCropArguments(PlaceArguments, DecoderArguments, total=False):
+    """The window and how to decode."""
+
+
+@operator("decoders.image_crop")
+def image_crop(data: DataNode, **arguments: Unpack[ImageCropArguments]) -> DataNode:
+    """Decode images and cut out a window: `decoders.image` and `crop`, which run as one.
+
+    Args:
+        data: the bytes of an image file, uint8 of shape (?,).
+        **arguments: the window, `crop` or `crop_h`, `crop_w`, at `crop_pos_x`, `crop_pos_y`, with `rounding`; the
+            options of `decoders.image`. Sizes and places may be nodes, with a value per sample.
+
+    Returns:
+        Pixels, (height, width, channels), layout HWC. Images are turned as their EXIF data say before they are cut.
+
+    Raises:
+        DefinitionError: a size given twice, or an option that is not offered.
+        SampleError: while running, an image that cannot be decoded, or is smaller than the window.
+
+    Example:
+        >>> import io, numpy as np, penstock
+        >>> from PIL import Image
+        >>> from penstock import fn
+        >>> file = io.BytesIO()
+        >>> Image.new("RGB", (40, 20), (255, 0, 0)).save(file, "PNG")
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     data = fn.readers.arrays(np.frombuffer(file.getvalue(), np.uint8)[None])
+        ...     pipeline.set_outputs(fn.decoders.image_crop(data, crop=(8, 6)))
+        >>> pipeline.run()[0].as_array().shape
+        (1, 8, 6, 3)
+    """
+    decode = decoder(pick(DecoderOptions, arguments), "decoders.image_crop")
+    cut, place = window(pick(PlaceArguments, arguments), "HWC", "decoders.image_crop")
+    return apply(Crop(cut, decode.dtype), apply(decode, data), common=pick(Common, arguments), **place)

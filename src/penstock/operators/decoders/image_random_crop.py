@@ -1,0 +1,98 @@
+"""decoders.image_random_crop: decode images and cut out a random window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Unpack
+
+from penstock.data.source import Array
+from penstock.data.spec import Spec
+from penstock.graph.operator import Common, LazyKernel, Operator, SampleContext, pick
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply
+from penstock.operators.decoders.image import DecoderArguments, DecoderOptions, decoder
+from penstock.operators.image.lazy_image import LazyImage, lazy_image
+from penstock.operators.image.random_window import RandomWindow, RandomWindowArguments, random_window
+
+
+class ImageRandomCropArguments(RandomWindowArguments, DecoderArguments, total=False):
+    """The window and how to decode."""
+
+
+@dataclass(frozen=True)
+class RandomCrop(Operator, LazyKernel):
+    """A random window of an image of layout HWC."""
+
+    window: RandomWindow
+
+    @property
+    def words(self) -> int:
+        """Those of the window."""
+        return self.window.words
+
+    @property
+    def takes(self) -> type | None:
+        """Images of layout HWC."""
+        return LazyImage
+
+    @property
+    def gives(self) -> type | None:
+        """A part of them."""
+        return LazyImage
+
+    def infer(self, images: Spec) -> Spec:
+        """An image of unknown size."""
+        return Spec(images.dtype, (None, None, images.shape[2]), "HWC")
+
+    def defer(self, context: SampleContext, image: Array | LazyImage) -> LazyImage:
+        """The part of the image."""
+        if context.words is None:
+            raise TypeError("a random window needs random words")
+        lazy = lazy_image(image)
+        top, left, height, width = self.window(*lazy.shape[:2], context.words)
+        return lazy.cut({0: (top, height), 1: (left, width)})
+
+    def sample(self, context: SampleContext, image: Array | LazyImage) -> Array:
+        """One image."""
+        return self.defer(context, image).finish(context.out)
+
+
+@operator("decoders.image_random_crop")
+def image_random_crop(data: DataNode, *, seed: int = -1, **arguments: Unpack[ImageRandomCropArguments]) -> DataNode:
+    """Decode images and cut out a window of random area and aspect ratio.
+
+    The whole image is decoded, into memory that is used again for the next one; a `resize` that follows reads the
+    window there.
+
+    Args:
+        data: the bytes of an image file, uint8 of shape (?,).
+        seed: a seed for this operator alone; -1 derives it from the pipeline's.
+        **arguments: the window, `random_area` ([0.08, 1]), `random_aspect_ratio` ([3/4, 4/3]), `num_attempts` (10),
+            see `penstock.operators.image.random_window`; the options of `decoders.image`.
+
+    Returns:
+        Pixels, (height, width, channels), layout HWC. Images are turned as their EXIF data say before they are cut.
+
+    Raises:
+        DefinitionError: limits that are none, or an option that is not offered.
+        SampleError: while running, an image that cannot be decoded.
+
+    Example:
+        >>> import io, numpy as np, penstock
+        >>> from PIL import Image
+        >>> from penstock import fn
+        >>> file = io.BytesIO()
+        >>> Image.new("RGB", (40, 20), (255, 0, 0)).save(file, "PNG")
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     data = fn.readers.arrays(np.frombuffer(file.getvalue(), np.uint8)[None])
+        ...     images = fn.decoders.image_random_crop(data, random_area=[0.1, 0.5])
+        ...     pipeline.set_outputs(images)
+        >>> height, width, channels = pipeline.run()[0][0].shape
+        >>> 40 * 20 * 0.09 < height * width < 40 * 20 * 0.51
+        True
+    """
+    options = pick(DecoderOptions, arguments)
+    draw = RandomCrop(random_window(pick(RandomWindowArguments, arguments), "decoders.image_random_crop"))
+    images = apply(decoder(options, "decoders.image_random_crop"), data)
+    return apply(draw, images, common=pick(Common, arguments), seed=seed)

@@ -1,0 +1,73 @@
+"""decoders.image_slice: decode images and cut out a part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypedDict, Unpack
+
+from penstock.graph.operator import Common, pick
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply
+from penstock.operators.decoders.image import DecoderArguments, DecoderOptions, decoder
+from penstock.operators.geometry.slice import Bounds
+from penstock.operators.geometry.slice import slice as cut_out
+
+
+class SliceBounds(TypedDict, total=False):
+    """Where the part begins and ends; see `fn.slice`."""
+
+    start: Bounds
+    end: Bounds
+    shape: Bounds
+    rel_start: Bounds
+    rel_end: Bounds
+    rel_shape: Bounds
+    axes: Sequence[int]
+    axis_names: str
+    normalized_anchor: bool
+    normalized_shape: bool
+
+
+class ImageSliceArguments(SliceBounds, DecoderArguments, total=False):
+    """The part and how to decode."""
+
+
+@operator("decoders.image_slice")
+def image_slice(
+    data: DataNode,
+    anchor: DataNode | Any = None,
+    shape_like: DataNode | Any = None,
+    **arguments: Unpack[ImageSliceArguments],
+) -> DataNode:
+    """Decode images and cut out a part: `decoders.image` and `slice`.
+
+    Args:
+        data: the bytes of an image file, uint8 of shape (?,).
+        anchor: where the part begins, (x, y), as for `slice`: floats count in parts of the image.
+        shape_like: how large it is, (width, height), likewise.
+        **arguments: other ways to say so, `start`, `end`, `shape`, `rel_start`, `rel_end`, `rel_shape`, `axes`,
+            `axis_names` ("WH"), `normalized_anchor`, `normalized_shape`, as for `slice`; the options of
+            `decoders.image`.
+
+    Returns:
+        Pixels, (height, width, channels), layout HWC. Images are turned as their EXIF data say before they are cut.
+
+    Raises:
+        DefinitionError: a bound given twice or none, or an option that is not offered.
+        SampleError: while running, an image that cannot be decoded, or a part that leaves it.
+
+    Example:
+        >>> import io, numpy as np, penstock
+        >>> from PIL import Image
+        >>> from penstock import fn
+        >>> file = io.BytesIO()
+        >>> Image.new("RGB", (40, 20), (255, 0, 0)).save(file, "PNG")
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     data = fn.readers.arrays(np.frombuffer(file.getvalue(), np.uint8)[None])
+        ...     pipeline.set_outputs(fn.decoders.image_slice(data, (0.5, 0.0), (0.25, 1.0)))
+        >>> pipeline.run()[0].as_array().shape
+        (1, 20, 10, 3)
+    """
+    image = apply(decoder(pick(DecoderOptions, arguments), "decoders.image_slice"), data)
+    return cut_out(image, anchor, shape_like, **pick(SliceBounds, arguments), **pick(Common, arguments))

@@ -1,0 +1,88 @@
+"""peek_image_shape: the shape of images that are not decoded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import numpy as np
+
+from penstock.data.source import Array
+from penstock.data.spec import Spec
+from penstock.errors import DefinitionError
+from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply
+from penstock.operators.decoders.codec import CHANNELS, peek
+from penstock.types import INT64, RGB, DALIImageType, as_dtype
+
+
+@dataclass(frozen=True)
+class PeekImageShape(Operator, SampleKernel):
+    """The shape that a decoder would give."""
+
+    output_type: DALIImageType
+    adjust_orientation: bool
+    dtype: np.dtype[Any]
+
+    def infer(self, data: Spec) -> Spec:
+        """Three numbers."""
+        if data.dtype != np.uint8 or len(data.shape) != 1:
+            raise DefinitionError(
+                "fn.peek_image_shape reads the bytes of a file",
+                given=data,
+                expected="uint8[?]",
+                fix="a reader's output",
+            )
+        return Spec(self.dtype, (3,))
+
+    def sample(self, context: SampleContext, data: Array) -> Array:
+        """From the header."""
+        del context
+        height, width, channels = peek(data, self.adjust_orientation)
+        return np.array([height, width, CHANNELS[self.output_type] or channels], self.dtype)
+
+
+@operator("peek_image_shape")
+def peek_image_shape(
+    data: DataNode,
+    *,
+    dtype: Any = INT64,
+    image_type: DALIImageType = RGB,
+    adjust_orientation: bool = True,
+    **common: Unpack[Common],
+) -> DataNode:
+    """Read the shape of images from their headers.
+
+    Args:
+        data: the bytes of an image file, uint8 of shape (?,).
+        dtype: of the numbers: an integer type or FLOAT.
+        image_type: the channels that a decoder would give: `types.RGB`, `GRAY`, `ANY_DATA`, ...
+        adjust_orientation: whether a decoder would turn the image as its EXIF data say.
+        **common: what every operator takes.
+
+    Returns:
+        (height, width, channels), shape (3,).
+
+    Raises:
+        DefinitionError: the input holds no bytes.
+        SampleError: while running, bytes that are no image.
+
+    Example:
+        >>> import io, numpy as np, penstock
+        >>> from PIL import Image
+        >>> from penstock import fn
+        >>> file = io.BytesIO()
+        >>> Image.new("RGB", (4, 2)).save(file, "PNG")
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     data = fn.readers.arrays(np.frombuffer(file.getvalue(), np.uint8)[None])
+        ...     pipeline.set_outputs(fn.peek_image_shape(data))
+        >>> pipeline.run()[0][0].tolist()
+        [2, 4, 3]
+    """
+    if image_type not in CHANNELS:
+        raise DefinitionError("fn.peek_image_shape: no such image_type", given=repr(image_type))
+    return apply(
+        PeekImageShape(DALIImageType(image_type), bool(adjust_orientation), as_dtype(dtype)), data, common=common
+    )

@@ -1,0 +1,1 @@
+"""Geometry: where pixels go."""

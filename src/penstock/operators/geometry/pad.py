@@ -1,0 +1,165 @@
+"""pad: arrays to a common shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Unpack, cast
+
+import numpy as np
+
+from penstock.data.source import Array, Column
+from penstock.data.spec import Spec
+from penstock.errors import DefinitionError
+from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel, WholeBatchKernel
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply
+from penstock.operators.axes import axis_numbers
+
+Extents = int | Sequence[int] | DataNode
+
+
+@dataclass(frozen=True)
+class _Pad(Operator):
+    """The axes that are padded. Shape, alignment and fill value are arguments."""
+
+    axes: tuple[int, ...]
+
+    def padded(self, data: Array, least: Sequence[int], align: Any, fill_value: Any) -> Array:
+        """One sample, whose padded axes get at least these extents, rounded up to multiples of `align`."""
+        shape = list(data.shape)
+        for axis, extent, step in zip(self.axes, least, _per_axis(align, len(self.axes)), strict=True):
+            shape[axis] = _aligned(max(extent, data.shape[axis]), step)
+        out = np.full(shape, np.asarray(fill_value).astype(data.dtype), data.dtype)
+        out[tuple(slice(extent) for extent in data.shape)] = data
+        return out
+
+
+@dataclass(frozen=True)
+class PadTo(_Pad, SampleKernel):
+    """A shape that is given, so that each sample is padded on its own."""
+
+    def infer(self, data: Spec, *, shape: Any, align: Any, fill_value: Any) -> Spec:
+        """The shape that was given, where the samples are known to fit."""
+        del fill_value
+        extents = list(data.shape)
+        if isinstance(shape, Spec) or isinstance(align, Spec):
+            steps = wanted = [None] * len(self.axes)
+        else:
+            wanted, steps = list(shape), _per_axis(align, len(self.axes))
+        for axis, least, step in zip(self.axes, wanted, steps, strict=True):
+            own = extents[axis]
+            extents[axis] = None if None in (own, least, step) else _aligned(max(own or 0, least or 0), step or 1)
+        return Spec(data.dtype, tuple(extents), data.layout)
+
+    def sample(self, context: SampleContext, data: Array, *, shape: Any, align: Any, fill_value: Any) -> Array:
+        """One sample."""
+        del context
+        least = np.ravel(shape).tolist()
+        if min(least) < 0:
+            raise ValueError(
+                f"the shape {least} of a node leaves an extent open; the largest of a batch is for constants"
+            )
+        return self.padded(data, least, align, fill_value)
+
+
+@dataclass(frozen=True)
+class PadToLargest(_Pad, WholeBatchKernel):
+    """The largest extents in the batch, along the axes for which none is given."""
+
+    shape: tuple[int, ...]
+
+    def infer(self, data: Spec, **_arguments: Any) -> Spec:
+        """Unknown along the padded axes."""
+        extents = tuple(None if axis in self.axes else extent for axis, extent in enumerate(data.shape))
+        return Spec(data.dtype, extents, data.layout)
+
+    def column(self, data: Column, *, align: Any, fill_value: Any) -> Column:
+        """All samples."""
+        largest = [max(sample.shape[axis] for sample in data) for axis in self._free]
+        found = dict(zip(self._free, largest, strict=True))
+        least = [found.get(axis, extent) for axis, extent in zip(self.axes, self.shape, strict=True)]
+        padded: list[Array] = []
+        for row, sample in enumerate(data):
+            padded.append(self.padded(sample, least, _of_row(align, row), _of_row(fill_value, row)))
+        return padded
+
+    @cached_property
+    def _free(self) -> list[int]:
+        return [axis for axis, extent in zip(self.axes, self.shape, strict=True) if extent < 0]
+
+
+def _of_row(argument: Any, row: int) -> Any:
+    """A sample's own argument, where a node gave a column of them; constants are tuples and numbers."""
+    return cast(Any, argument)[row] if isinstance(argument, list | np.ndarray) else argument
+
+
+def _per_axis(align: Any, axes: int) -> list[int]:
+    return np.broadcast_to(np.ravel(align), (axes,)).tolist()
+
+
+def _aligned(extent: int, step: int) -> int:
+    """The next multiple of `step`."""
+    return -(-extent // step) * step
+
+
+@operator("pad")
+def pad(
+    data: DataNode,
+    *,
+    fill_value: float | DataNode = 0.0,
+    axes: int | Sequence[int] | None = None,
+    axis_names: str | None = None,
+    shape: Extents | None = None,
+    align: Extents = 1,
+    **common: Unpack[Common],
+) -> DataNode:
+    """Pad arrays at the end of their axes: to a shape, or to the largest extents in the batch.
+
+    To the largest extents, which it does along axes without a `shape`, the result depends on the whole batch: it is for
+    `Pipeline.run`. An iterator needs one shape for all batches, so there `shape` is to be given.
+
+    Args:
+        data: any dtype and shape.
+        fill_value: the value of what is added, converted to the input's dtype; a node gives each sample its own.
+        axes: the numbers of the axes to pad; all by default.
+        axis_names: their letters in the layout, instead.
+        shape: the extents along these axes; -1 stands for the largest in the batch. What is larger is not cut. A node
+            gives each sample its own, without -1.
+        align: extents are rounded up to multiples of this, one number or one per axis; a node gives each sample its
+            own.
+        **common: what every operator takes.
+
+    Returns:
+        Padded arrays, in the input's dtype and layout. A ragged input stays ragged in its spec, since a sample may be
+        larger than `shape`; where a consumer needs one shape, that of sample 0 is expected of all.
+
+    Raises:
+        DefinitionError: axes that there are not, or another number of extents.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     numbers = fn.readers.arrays(np.arange(3).reshape(1, 3))
+        ...     pipeline.set_outputs(fn.pad(numbers, shape=[5], fill_value=9))
+        >>> pipeline.run()[0].as_array().tolist()
+        [[0, 1, 2, 9, 9]]
+    """
+    numbers = axis_numbers(axes, axis_names, data.spec, "pad")
+    for name, value in (("shape", shape), ("align", align)):
+        count = (*value.spec.shape, 1)[0] if isinstance(value, DataNode) else 1 if value is None else np.size(value)
+        if value is not None and count not in (len(numbers), None) and not (name == "align" and count == 1):
+            raise DefinitionError(f"fn.pad: {name} has a number per axis", given=value, expected=f"{len(numbers)}")
+    if not isinstance(align, DataNode):
+        align = tuple(np.ravel(align).tolist())  # a list is a column to a kernel that gets columns
+        if min(align) < 1:
+            raise DefinitionError("fn.pad: align is at least 1", given=align)
+    if isinstance(shape, DataNode):
+        return apply(PadTo(numbers), data, common=common, shape=shape, align=align, fill_value=fill_value)
+    extents = tuple(int(extent) for extent in np.ravel(shape)) if shape is not None else (-1,) * len(numbers)
+    if all(extent >= 0 for extent in extents):
+        return apply(PadTo(numbers), data, common=common, shape=extents, align=align, fill_value=fill_value)
+    return apply(PadToLargest(numbers, extents), data, common=common, align=align, fill_value=fill_value)

@@ -1,0 +1,116 @@
+"""random_resized_crop: a random window of each image, in one size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import numpy as np
+
+from penstock.data.spec import Spec
+from penstock.errors import DefinitionError
+from penstock.graph.operator import Common, SampleContext, pick
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply
+from penstock.operators.axes import image_layout
+from penstock.operators.geometry.resize import Resampler, resampled_dtype
+from penstock.operators.geometry.sizing import FilterArguments, interpolation
+from penstock.operators.image.random_window import RandomWindow, RandomWindowArguments, random_window
+from penstock.operators.image.resample import Axis, resampled
+from penstock.types import DALIDataType
+
+
+class RandomResizedCropArguments(RandomWindowArguments, FilterArguments, Common, total=False):
+    """Window, filters, and what every operator takes."""
+
+
+@dataclass(frozen=True)
+class RandomResizedCrop(Resampler):
+    """A random window, resampled."""
+
+    layout: str
+    dtype: np.dtype[Any]
+    window: RandomWindow
+    size: tuple[int, int]
+    antialias: bool
+
+    @property
+    def words(self) -> int:
+        """Those of the window."""
+        return self.window.words
+
+    def infer(self, images: Spec, **_filters: Any) -> Spec:
+        """The size."""
+        shape = list(images.shape)
+        for axis, size in zip("HW", self.size, strict=True):
+            shape[self.layout.index(axis)] = size
+        return Spec(self.dtype, tuple(shape), images.layout or self.layout)
+
+    def axes(self, context: SampleContext, shape: Sequence[int], arguments: Mapping[str, Any]) -> Mapping[str, Axis]:
+        """Those of a window drawn for the sample."""
+        if context.words is None:
+            raise TypeError("a random window needs random words")
+        extents = [shape[self.layout.index(axis)] for axis in "HW"]
+        window = self.window(extents[0], extents[1], context.words)
+        sides = zip("HW", extents, window[:2], window[2:], self.size, strict=True)
+        return {
+            axis: resampled(extent, float(first), float(first + count), size, arguments, antialias=self.antialias)
+            for axis, extent, first, count, size in sides
+        }
+
+
+@operator("random_resized_crop")
+def random_resized_crop(
+    data: DataNode,
+    *,
+    size: int | Sequence[int],
+    dtype: DALIDataType | Any = None,
+    seed: int = -1,
+    **arguments: Unpack[RandomResizedCropArguments],
+) -> DataNode:
+    """Cut a window of random area and aspect ratio out of each image, and resize it.
+
+    Pixels beside the window, where the image has them, take part in the resampling at its edges.
+
+    Args:
+        data: images or sequences, uint8, int16, uint16 or float32; layout with H and W (HWC where none is named).
+        size: (height, width) of the result; one number for both.
+        dtype: of the result: FLOAT or the input's, which it is by default.
+        seed: a seed for this operator alone; -1 derives it from the pipeline's.
+        **arguments: the window, `random_area`, `random_aspect_ratio`, `num_attempts` (see
+            `penstock.operators.image.random_window`); filters, `interp_type`, `min_filter`, `mag_filter`, `antialias`
+            (see `penstock.operators.geometry.sizing`); and what every operator takes.
+
+    Returns:
+        Images of `size`, in the input's layout.
+
+    Raises:
+        DefinitionError: a size or limits that are none, a dtype or layout that is not offered.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     images = fn.readers.arrays(np.zeros((1, 60, 80, 3), np.uint8), layout="HWC")
+        ...     pipeline.set_outputs(fn.random_resized_crop(images, size=(32, 32)))
+        >>> pipeline.run()[0].as_array().shape
+        (1, 32, 32, 3)
+    """
+    layout = image_layout(data, "random_resized_crop")
+    if "D" in layout:
+        raise DefinitionError("fn.random_resized_crop cuts images", given=f"layout {layout!r}", expected="no D")
+    sizes = [int(extent) for extent in np.ravel(np.asarray(size)).tolist()]
+    sizes = sizes * 2 if len(sizes) == 1 else sizes
+    if len(sizes) != 2 or not all(extent > 0 for extent in sizes):
+        raise DefinitionError("fn.random_resized_crop: size is (height, width)", given=size)
+    kernel = RandomResizedCrop(
+        layout=layout,
+        window=random_window(pick(RandomWindowArguments, arguments), "random_resized_crop"),
+        size=(sizes[0], sizes[1]),
+        antialias=bool(arguments.get("antialias", True)),
+        dtype=resampled_dtype(data, dtype, "random_resized_crop"),
+    )
+    filters = interpolation(pick(FilterArguments, arguments), "random_resized_crop")
+    return apply(kernel, data, common=pick(Common, arguments), seed=seed, **filters)

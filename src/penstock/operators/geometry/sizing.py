@@ -1,0 +1,280 @@
+"""The size of a resized image: DALI's ways of giving it, and the part of the image that is resized."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, TypedDict, cast
+
+import numpy as np
+
+from penstock.data.spec import Shape, Spec
+from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean
+from penstock.graph.trace import DataNode
+from penstock.operators.axes import MAX_PIXELS, SPATIAL
+from penstock.operators.image.resample import Axis, resampled
+from penstock.types import INTERP_LINEAR, DALIInterpType
+
+Number = float | DataNode
+Numbers = float | Sequence[float] | DataNode
+Interpolation = int | DALIInterpType | DataNode
+Mode = Literal["default", "stretch", "not_larger", "not_smaller"]
+Way = Literal["size", "one by one"]
+
+MODES: tuple[Mode, ...] = ("default", "stretch", "not_larger", "not_smaller")
+_ONE_BY_ONE = {"D": "resize_z", "H": "resize_y", "W": "resize_x"}
+
+
+class FilterArguments(TypedDict, total=False):
+    """How pixels are interpolated.
+
+    interp_type: an interpolation of `penstock.types`, linear if none is given. min_filter, mag_filter: the same, for
+    axes that shrink and axes that grow. antialias: whether filters are stretched where the image shrinks; there
+    INTERP_LINEAR becomes INTERP_TRIANGULAR. minibatch_size, temp_buffer_hint: hints of DALI's without effect here.
+    """
+
+    interp_type: Interpolation
+    min_filter: Interpolation
+    mag_filter: Interpolation
+    antialias: bool
+    minibatch_size: int
+    temp_buffer_hint: int
+
+
+class SizeArguments(TypedDict, total=False):
+    """How large the result is, and of which part of the image.
+
+    size: (height, width), or (depth, height, width), or one number for all. resize_x, resize_y, resize_z: width,
+    height, depth, one by one. resize_shorter, resize_longer: the shorter or longer side; the others keep the aspect
+    ratio. Exactly one of these ways is used. An extent that is 0 or not given follows from the others; a negative one
+    mirrors the image. mode: "default": missing extents keep the aspect ratio; "stretch": they stay; "not_larger",
+    "not_smaller": the image keeps its aspect ratio and just fits into, or covers, the size. max_size: a limit for all
+    extents, or one per extent; "not_larger" and "not_smaller" (and resize_shorter, resize_longer) keep the aspect
+    ratio under it. roi_start, roi_end: the part of the image that is resized, in pixels, or in fractions of the image
+    with roi_relative. subpixel_scale: whether the part is widened or narrowed where an extent is rounded, so that the
+    scale stays exact.
+    """
+
+    size: Numbers
+    resize_x: Number
+    resize_y: Number
+    resize_z: Number
+    resize_shorter: Number
+    resize_longer: Number
+    mode: str
+    max_size: float | Sequence[float]
+    roi_start: Sequence[float] | DataNode
+    roi_end: Sequence[float] | DataNode
+    roi_relative: bool
+    subpixel_scale: bool
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """From the size of an image to what becomes of its axes. The sizes asked for are arguments of the operator.
+
+    Args:
+        layout: of the images.
+        mode: as the user gave it, or what resize_shorter and resize_longer mean.
+        max_size: a limit per axis, or empty.
+        relative: whether the part to resize is given in fractions.
+        subpixel: whether it is adjusted to the rounded size.
+        antialias: whether filters are stretched.
+    """
+
+    layout: str
+    mode: Mode
+    max_size: tuple[float, ...]
+    relative: bool
+    subpixel: bool
+    antialias: bool
+
+    @cached_property
+    def axes(self) -> str:
+        """The axes that are resized, in the order D, H, W."""
+        return "".join(axis for axis in SPATIAL if axis in self.layout)
+
+    def shape(self, images: Spec, arguments: Mapping[str, Any]) -> Shape:
+        """The shape of the result, as far as it is known before there is data."""
+        result = list(images.shape)
+        places = [self.layout.index(axis) for axis in self.axes]
+        known = {name: value for name, value in arguments.items() if not isinstance(value, Spec)}
+        if known.keys() == arguments.keys() and all(images.shape[at] is not None for at in places):
+            sizes: Sequence[int | None] = [axis.size for axis in self(cast(Any, images.shape), known)]
+        elif any(name in arguments and name not in known for name in ("size", "resize_side", *_ONE_BY_ONE.values())):
+            sizes = [None] * len(places)
+        else:
+            sizes = self._whatever_the_image(known)
+        for at, size in zip(places, sizes, strict=True):
+            result[at] = size
+        return tuple(result)
+
+    def _whatever_the_image(self, arguments: Mapping[str, Any]) -> list[int | None]:
+        """The extents that do not depend on the image."""
+        wanted = self._wanted(arguments)
+        if self.mode not in ("default", "stretch"):
+            return [None] * len(wanted)
+        limits = self.max_size or (math.inf,) * len(wanted)
+        return [_rounded(min(abs(w), limit)) if w else None for w, limit in zip(wanted, limits, strict=True)]
+
+    def __call__(self, shape: Sequence[int], arguments: Mapping[str, Any]) -> list[Axis]:
+        """What becomes of the spatial axes, in the order D, H, W, of an image of a shape.
+
+        Raises:
+            ValueError: the part to resize is empty, or a filter is none.
+        """
+        extents = [shape[self.layout.index(axis)] for axis in self.axes]
+        if not all(extents):
+            raise ValueError(f"an image of shape {tuple(shape)} has no pixels to resize")
+        parts = self._parts(extents, arguments)
+        wanted = self._completed(self._wanted(arguments), [abs(high - low) for low, high in parts])
+        if not all(map(math.isfinite, wanted)) or math.prod(max(abs(size), 1.0) for size in wanted) > MAX_PIXELS:
+            raise ValueError(f"a size of {wanted} is not possible; an image has at most {MAX_PIXELS} pixels")
+        result: list[Axis] = []
+        for extent, (low, high), size in zip(extents, parts, wanted, strict=True):
+            rounded, part = _rounded(abs(size)), (low, high)
+            if self.subpixel and rounded != abs(size):
+                centre, half = (low + high) / 2, (high - low) / 2 * rounded / abs(size)
+                part = (centre - half, centre + half)
+            first, last = part if size > 0 else part[::-1]
+            result.append(resampled(extent, first, last, rounded, arguments, antialias=self.antialias))
+        return result
+
+    def _wanted(self, arguments: Mapping[str, Any]) -> list[float]:
+        """The extents that were asked for; 0 for those that were not."""
+        if "resize_side" in arguments:
+            return _numbers(arguments["resize_side"]) * len(self.axes)
+        if "size" in arguments:
+            given = _numbers(arguments["size"])
+            return given * len(self.axes) if len(given) == 1 else given
+        return [_numbers(arguments.get(_ONE_BY_ONE[axis], 0.0))[0] for axis in self.axes]
+
+    def _parts(self, extents: Sequence[int], arguments: Mapping[str, Any]) -> list[tuple[float, float]]:
+        """The part of each axis that is resized."""
+        if "roi_start" not in arguments:
+            return [(0.0, float(extent)) for extent in extents]
+        start, end = _numbers(arguments["roi_start"]), _numbers(arguments["roi_end"])
+        parts = [
+            (low * extent, high * extent) if self.relative else (low, high)
+            for low, high, extent in zip(start, end, extents, strict=True)
+        ]
+        if any(low == high for low, high in parts):
+            raise ValueError(f"the part to resize is empty: from {start} to {end}")
+        return parts
+
+    def _completed(self, wanted: Sequence[float], extents: Sequence[float]) -> list[float]:
+        """All extents of the result, not yet rounded, from those that were asked for."""
+        scales = [abs(size) / extent for size, extent in zip(wanted, extents, strict=True) if size]
+        if not scales:
+            return list(extents)
+        if self.mode in ("not_larger", "not_smaller"):
+            scale = min(scales) if self.mode == "not_larger" else max(scales)
+            for extent, limit in zip(extents, self.max_size, strict=False):
+                scale = min(scale, limit / extent)
+            return [math.copysign(extent * scale, size) for size, extent in zip(wanted, extents, strict=True)]
+        mean = math.prod(scales) ** (1 / len(scales)) if self.mode == "default" else 1.0
+        result = [size or extent * mean for size, extent in zip(wanted, extents, strict=True)]
+        limits = self.max_size or [math.inf] * len(result)
+        return [math.copysign(min(abs(size), limit), size) for size, limit in zip(result, limits, strict=True)]
+
+
+def _numbers(value: Any) -> list[float]:
+    """What a user or a node gives for some numbers; constants cost no trip through NumPy."""
+    if isinstance(value, int | float):
+        return [float(value)]
+    return [*map(float, cast(Any, value))] if isinstance(value, list | tuple) else np.ravel(value).tolist()
+
+
+def _rounded(size: float) -> int:
+    return max(1, math.floor(size + 0.5))
+
+
+def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: str) -> tuple[Sizing, dict[str, Any]]:
+    """The sizing that a user's arguments describe, and the operator arguments for sizes, part and filters.
+
+    Raises:
+        DefinitionError: no size is given, or in two ways; too many or too few numbers; half a part.
+        ArgumentTypeError: a mode or interpolation that there is not.
+    """
+    given: dict[str, Any] = {name: value for name, value in sizes.items() if value is not None}
+    axes = [axis for axis in SPATIAL if axis in layout]
+    for name in ("size", "max_size", "roi_start", "roi_end"):
+        value = given.get(name)
+        if isinstance(value, list | tuple) and any(isinstance(part, DataNode) for part in cast(list[Any], value)):
+            raise DefinitionError(f"fn.{kind}: {name} is one node, or numbers", given="a list with a node in it")
+    if isinstance(given.get("max_size"), DataNode):
+        raise DefinitionError(f"fn.{kind}: max_size is the same for all samples", given="a node")
+    one_by_one = [name for name in _ONE_BY_ONE.values() if _given(given.get(name, 0))]
+    ways = [[name] for name in ("size", "resize_shorter", "resize_longer") if _given(given.get(name, 0))]
+    ways += [one_by_one] if one_by_one else []
+    zeros = [name for name in ("size", "resize_shorter", "resize_longer", *_ONE_BY_ONE.values()) if name in given]
+    ways = ways or [[name] for name in zeros[:1]]  # 0 leaves the image as it is, where nothing else is said
+    if len(ways) != 1:
+        raise DefinitionError(
+            f"fn.{kind}: the size is given " + ("twice" if ways else "nowhere"),
+            given=", ".join(name for way in ways for name in way) or None,
+            expected="one of size, resize_x/resize_y/resize_z, resize_shorter, resize_longer",
+        )
+    mode = given.get("mode", "default")
+    if mode not in MODES:
+        raise ArgumentTypeError(f"fn.{kind}: no such mode", given=repr(mode), fix=did_you_mean(str(mode), MODES))
+    arguments: dict[str, Any] = {name: given[name] for name in ways[0]}
+    if ways[0][0] in ("resize_shorter", "resize_longer"):
+        if mode != "default":
+            raise DefinitionError(f"fn.{kind}: {ways[0][0]} leaves mode no choice", given=f"mode={mode!r}")
+        mode = "not_smaller" if ways[0][0] == "resize_shorter" else "not_larger"
+        arguments = {"resize_side": given[ways[0][0]]}
+    if one_by_one and "resize_z" in one_by_one and "D" not in axes:
+        raise DefinitionError(f"fn.{kind}: resize_z resizes along D", given=f"layout {layout!r}", expected="DHWC")
+    _check_count(arguments.get("size", 0.0), axes, f"fn.{kind}: size", single=True)
+    parts = [name for name in ("roi_start", "roi_end") if name in given]
+    if len(parts) == 1:
+        raise DefinitionError(f"fn.{kind}: roi_start and roi_end are given together", given=parts[0])
+    for name in parts:
+        _check_count(given[name], axes, f"fn.{kind}: {name}", single=False)
+        arguments[name] = given[name]
+    limits = np.atleast_1d(np.asarray(given.get("max_size", ()), np.float64)).tolist()
+    _check_count(limits or 0.0, axes, f"fn.{kind}: max_size", single=True)
+    limits = limits * len(axes) if len(limits) == 1 else limits
+    return Sizing(
+        layout,
+        mode,
+        tuple(limit or math.inf for limit in limits),
+        bool(given.get("roi_relative", False)),
+        bool(given.get("subpixel_scale", True)),
+        bool(filters.get("antialias", True)),
+    ), arguments | interpolation(filters, kind)
+
+
+def interpolation(filters: FilterArguments, kind: str) -> dict[str, Any]:
+    """The operator arguments `min_filter` and `mag_filter`.
+
+    Raises:
+        ArgumentTypeError: there is no such interpolation.
+    """
+    both = filters.get("interp_type", INTERP_LINEAR)
+    chosen: dict[str, Any] = {name: filters.get(name, both) for name in ("min_filter", "mag_filter")}
+    for name, value in chosen.items():
+        if not isinstance(value, DataNode) and value not in list(DALIInterpType):
+            raise ArgumentTypeError(
+                f"fn.{kind}: no such interpolation",
+                given=f"{name}={value!r}",
+                expected=", ".join(f"types.{known.name}" for known in DALIInterpType),
+            )
+    return {name: value if isinstance(value, DataNode) else int(value) for name, value in chosen.items()}
+
+
+def _given(size: Any) -> bool:
+    return isinstance(size, DataNode) or bool(np.any(size)) or np.ndim(size) > 0
+
+
+def _check_count(value: Any, axes: Sequence[str], what: str, *, single: bool) -> None:
+    count = (*value.spec.shape, 1)[0] if isinstance(value, DataNode) else np.size(value)
+    if count not in (len(axes), None) and not (single and count == 1):
+        raise DefinitionError(
+            f"{what} has a number for each axis",
+            given=f"{count} numbers",
+            expected=f"{len(axes)}, for {', '.join(axes)}",
+        )

@@ -1,0 +1,275 @@
+"""Crop windows: DALI's arguments for their size and place, and the cut itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, TypedDict
+
+import numpy as np
+
+from penstock.data.source import Array
+from penstock.data.spec import Spec
+from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean
+from penstock.graph.trace import DataNode
+from penstock.operators.axes import SPATIAL
+from penstock.operators.convert import convert
+from penstock.operators.image.lazy_image import LazyImage
+
+Number = float | DataNode
+Policy = Literal["error", "pad", "trim_to_shape"]
+
+POLICIES: Mapping[str, Policy] = {
+    "error": "error",
+    "pad": "pad",
+    "constant": "pad",
+    "trim_to_shape": "trim_to_shape",
+}
+
+
+class PlaceArguments(TypedDict, total=False):
+    """How DALI's cropping operators are told what to cut out.
+
+    crop: the size, (height, width) or (depth, height, width), in pixels; fractions are cut off. crop_h, crop_w, crop_d:
+    the same, one by one. crop_pos_x, crop_pos_y, crop_pos_z: where the window lies, 0 for the left, top or front edge,
+    1 for the other, 0.5 for the centre. rounding: "round" or "truncate" the first pixel.
+    """
+
+    crop: Sequence[Number] | DataNode | None
+    crop_h: Number
+    crop_w: Number
+    crop_d: Number
+    crop_pos_x: Number
+    crop_pos_y: Number
+    crop_pos_z: Number
+    rounding: str
+
+
+class WindowArguments(PlaceArguments, total=False):
+    """And what to do where the window is larger than the image.
+
+    out_of_bounds_policy: "error", "pad" with fill_values, or "trim_to_shape". fill_values: one number, or one per
+    channel.
+    """
+
+    out_of_bounds_policy: str
+    fill_values: float | Sequence[float]
+
+
+_PLACES = {"D": "crop_pos_z", "H": "crop_pos_y", "W": "crop_pos_x"}
+_SIZES = {"D": "crop_d", "H": "crop_h", "W": "crop_w"}
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window along the spatial axes of a layout. Its size and place are arguments of the operator that cuts it.
+
+    Args:
+        layout: of the values it is cut from.
+        sized: whether a size is given; else it is the whole image.
+        truncate: whether a fractional first pixel is cut off rather than rounded.
+        policy: what happens where it is larger than the image.
+        fill: the value of pixels outside the image, one or one per channel.
+    """
+
+    layout: str
+    sized: bool
+    truncate: bool
+    policy: Policy
+    fill: tuple[float, ...]
+
+    @cached_property
+    def axes(self) -> str:
+        """The axes along which it is cut, in the order of the layout."""
+        return "".join(axis for axis in self.layout if axis in SPATIAL) if self.sized else ""
+
+    def shape(self, images: Spec, arguments: Mapping[str, Any]) -> tuple[int | None, ...]:
+        """The shape of what is cut out.
+
+        Raises:
+            DefinitionError: it is known to be larger than the image, and policy is "error".
+        """
+        result = list(images.shape)
+        for axis in self.axes:
+            at, wanted = self.layout.index(axis), arguments[_SIZES[axis]]
+            given = result[at]
+            if isinstance(wanted, Spec):
+                result[at] = None
+            elif not _whole(wanted):
+                continue
+            elif self.policy == "trim_to_shape":
+                result[at] = None if given is None else min(given, int(wanted))
+            else:
+                if given is not None and self.policy == "error" and int(wanted) > given:
+                    raise DefinitionError(
+                        f"the crop is larger than the image along {axis}",
+                        given=f"{int(wanted)} of {given} pixels",
+                        fix='resize first, or out_of_bounds_policy="pad"',
+                    )
+                result[at] = int(wanted)
+        return tuple(result)
+
+    def cut(self, image: Array, arguments: Mapping[str, Any]) -> tuple[Array, Array | None]:
+        """One sample's window, a view where it lies inside; else a copy, and the mask of what lies outside.
+
+        Raises:
+            ValueError: it does not lie inside, and policy is "error".
+        """
+        spans = {at: self._span(np, axis, image.shape[at], arguments) for at, axis in self._places}
+        if _inside(spans, image.shape):
+            cuts = [slice(None)] * image.ndim
+            for at, (start, size) in spans.items():
+                cuts[at] = slice(start, start + size)
+            return image[tuple(cuts)], None
+        cut, outside = self._gather(np, image[None], spans)
+        return cut[0], None if outside is None else outside[0]
+
+    def cut_lazy(self, image: LazyImage, arguments: Mapping[str, Any]) -> LazyImage:
+        """The window of an image of layout HWC that is not computed yet; the policy is not "pad".
+
+        Raises:
+            ValueError: it does not lie inside, and policy is "error".
+        """
+        spans = {at: self._span(np, axis, image.shape[at], arguments) for at, axis in self._places}
+        for at, (start, size) in spans.items():
+            if not 0 <= start <= image.shape[at] - size:
+                raise self._leaves(at, size, image.shape[at])
+        return image.cut(spans)
+
+    def _leaves(self, at: int, size: int, extent: int) -> ValueError:
+        return ValueError(f"the crop of {size} pixels along {self.layout[at]} leaves the image, which has {extent}")
+
+    def cut_batch(self, xp: Any, images: Any, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
+        """A dense batch's windows, all of one size, and the mask of what lies outside, or None.
+
+        Raises:
+            ValueError: as `cut`; on the device, where nothing can be raised, the nearest pixels are taken.
+        """
+        spans = {at: self._span(xp, axis, images.shape[at + 1], arguments) for at, axis in self._places}
+        if _inside(spans, images.shape[1:]):
+            cuts = [slice(None)] * images.ndim
+            for at, (start, size) in spans.items():
+                cuts[at + 1] = slice(start, start + size)
+            return images[tuple(cuts)], None
+        return self._gather(xp, images, spans)
+
+    @cached_property
+    def _places(self) -> list[tuple[int, str]]:
+        return [(self.layout.index(axis), axis) for axis in self.axes]
+
+    def _span(self, xp: Any, axis: str, extent: int, arguments: Mapping[str, Any]) -> tuple[Any, int]:
+        """First pixel and size along an axis; the first pixel is an int where it is the same for all samples."""
+        size = int(np.ravel(arguments[_SIZES[axis]])[0]) or extent
+        if self.policy == "trim_to_shape" and size >= extent:
+            return 0, extent
+        place = arguments[_PLACES[axis]]
+        place = place[0] if np.shape(place) == (1,) else place  # of one sample, given as a list of one number
+        start = self._anchor(xp if np.ndim(place) else np, place, extent - size)
+        return (start if np.ndim(place) else int(start)), size
+
+    def _gather(self, xp: Any, images: Any, spans: Mapping[int, tuple[Any, int]]) -> tuple[Any, Any]:
+        """Pick the windows pixel by pixel: each row has its own place, or lies partly outside."""
+        outside = xp.zeros((1,) * images.ndim, bool)
+        for at, (start, size) in spans.items():
+            extent = images.shape[at + 1]
+            pixels = xp.asarray(start, np.int32).reshape(-1, 1) + xp.arange(size, dtype=np.int32)[None, :]
+            shape = (len(pixels), *(size if axis == at else 1 for axis in range(images.ndim - 1)))
+            beyond = ((pixels < 0) | (pixels >= extent)).reshape(shape)
+            if xp is np and self.policy == "error" and beyond.any():
+                raise self._leaves(at, size, extent)
+            outside = outside | beyond
+            images = xp.take_along_axis(images, xp.clip(pixels, 0, extent - 1).reshape(shape), axis=at + 1)
+        return images, None if self.policy == "error" else xp.broadcast_to(outside, images.shape)
+
+    def _anchor(self, xp: Any, place: Any, room: int) -> Any:
+        """``place * room``, rounded: exactly, in integers, so that NumPy and XLA agree on the last pixel.
+
+        `place` counts in multiples of 2**-30, and is multiplied in two halves of 15 bits.
+        """
+        parts = (xp.asarray(place, np.float32) * np.float32(1 << 30)).astype(np.uint32)
+        size, low = np.uint32(abs(room)), np.uint32((1 << 15) - 1)
+        product = (parts >> np.uint32(15)) * size + ((parts & low) * size >> np.uint32(15))
+        half = np.uint32(0 if self.truncate else 1 << 14)
+        pixels = (product + half >> np.uint32(15)).astype(np.int32)
+        return pixels if room >= 0 else -pixels
+
+
+def filled(xp: Any, images: Any, outside: Any, cut: Window) -> Any:
+    """A batch with the pixels that lie outside the image filled in.
+
+    Args:
+        xp: the array namespace.
+        images: the batch, with any values there.
+        outside: the mask of those pixels.
+        cut: the window that made them.
+    """
+    shape = [1] * images.ndim
+    shape[cut.layout.index("C") + 1 if "C" in cut.layout else -1] = len(cut.fill)
+    fill = xp.asarray(np.asarray(cut.fill, np.float32).reshape(shape))
+    return xp.where(outside, convert(xp, fill, np.dtype(images.dtype)), images)
+
+
+def _inside(spans: Mapping[int, tuple[Any, int]], shape: Sequence[int]) -> bool:
+    return all(isinstance(start, int) and 0 <= start <= shape[at] - size for at, (start, size) in spans.items())
+
+
+def _whole(size: Any) -> bool:
+    """Whether a size was given at all; DALI counts 0 as none."""
+    return int(size) > 0
+
+
+def window(arguments: PlaceArguments | WindowArguments, layout: str, kind: str) -> tuple[Window, dict[str, Any]]:
+    """The window that a user's arguments describe, and the operator arguments for its size and place.
+
+    Raises:
+        DefinitionError: a size is given twice, or in part; a rounding or policy that there is not.
+    """
+    given: dict[str, Any] = dict(arguments)
+    crop = given.pop("crop", None)
+    sizes: dict[str, Any] = {name: given.pop(name, 0) for name in _SIZES.values()}
+    axes = [axis for axis in SPATIAL if axis in layout]
+    if crop is not None:
+        named = [name for name, size in sizes.items() if isinstance(size, DataNode) or size]
+        if named:
+            raise DefinitionError(f"fn.{kind}: the size is given twice", given=f"crop and {', '.join(named)}")
+        sizes |= _split(crop, axes, kind)
+    wanted = {axis: isinstance(sizes[_SIZES[axis]], DataNode) or sizes[_SIZES[axis]] > 0 for axis in axes}
+    if wanted["H"] != wanted["W"] and crop is None:
+        raise DefinitionError(f"fn.{kind}: crop_h and crop_w are given together", given=sizes)
+    places = {name: given.pop(name, 0.5) for name in _PLACES.values()}
+    for name, place in places.items():
+        if not isinstance(place, DataNode) and not 0 <= place <= 1:
+            raise DefinitionError(f"fn.{kind}: {name} lies between 0 and 1", given=place)
+    rounding, policy = given.pop("rounding", "round"), given.pop("out_of_bounds_policy", "error")
+    one_of(rounding, ("round", "truncate"), f"fn.{kind}: rounding")
+    one_of(policy, POLICIES, f"fn.{kind}: out_of_bounds_policy")
+    fill = np.atleast_1d(np.asarray(given.pop("fill_values", 0.0), np.float64)).tolist()
+    cut = Window(layout, any(wanted.values()), rounding == "truncate", POLICIES[policy], tuple(fill))
+    used = {names[axis] for axis in cut.axes for names in (_SIZES, _PLACES)}
+    return cut, {name: value for name, value in (sizes | places).items() if name in used}
+
+
+def _split(crop: Any, axes: Sequence[str], kind: str) -> dict[str, Any]:
+    if isinstance(crop, DataNode):
+        return {_SIZES[axis]: crop[number] for number, axis in enumerate(axes)}
+    sizes: list[Any] = np.atleast_1d(np.asarray(crop)).tolist()
+    if len(sizes) == 2 and axes == ["D", "H", "W"]:
+        axes = axes[1:]
+    if len(sizes) != len(axes):
+        raise DefinitionError(
+            f"fn.{kind}: crop has a size for each axis",
+            given=f"{crop}",
+            expected=f"{len(axes)} numbers, for {axes}",
+        )
+    return {_SIZES[axis]: size for axis, size in zip(axes, sizes, strict=True)}
+
+
+def one_of(name: Any, known: Any, what: str) -> None:
+    """Check that a choice is one of those that there are.
+
+    Raises:
+        ArgumentTypeError: it is not.
+    """
+    if name not in known:
+        raise ArgumentTypeError(f"{what}: no such choice", given=repr(name), fix=did_you_mean(str(name), known))

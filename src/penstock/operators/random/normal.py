@@ -1,0 +1,81 @@
+"""random.normal: numbers from the normal distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import numpy as np
+
+from penstock.errors import DefinitionError
+from penstock.graph.operator import BatchContext, Common
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply
+from penstock.operators.convert import along_rows, convert
+from penstock.operators.random.draws import Drawn, drawn_shape, fractions
+from penstock.types import FLOAT, as_dtype
+
+
+@dataclass(frozen=True)
+class Normal(Drawn):
+    """Numbers by the transform of Box and Muller (1958): two uniform ones become two normal ones."""
+
+    @property
+    def words(self) -> int:
+        """One per element, in pairs."""
+        return super().words + super().words % 2
+
+    def batch(self, context: BatchContext, *_like: Any, mean: Any, stddev: Any) -> Any:
+        """The draws."""
+        xp, count = context.xp, math.prod(self.shape)
+        draws = fractions(context.words)
+        above_zero, turns = draws[:, ::2] + np.float32(2**-24), draws[:, 1::2] * np.float32(2 * math.pi)
+        length = xp.sqrt(np.float32(-2) * xp.log(above_zero))
+        normal = xp.concatenate([length * xp.cos(turns), length * xp.sin(turns)], axis=1)[:, :count]
+        centre, spread = (along_rows(xp, xp.asarray(term, np.float32), 2) for term in (mean, stddev))
+        return convert(xp, normal * spread + centre, self.dtype).reshape(context.rows, *self.shape)
+
+
+@operator("random.normal")
+def normal(
+    shape_like: DataNode | None = None,
+    *,
+    mean: float | DataNode = 0.0,
+    stddev: float | DataNode = 1.0,
+    dtype: Any = FLOAT,
+    shape: int | Sequence[int] | None = None,
+    seed: int = -1,
+    **common: Unpack[Common],
+) -> DataNode:
+    """Draw numbers from the normal distribution. Every sample has its own, in every epoch others.
+
+    Args:
+        shape_like: a node whose samples' shape is taken.
+        mean: of the distribution; a node gives each sample its own.
+        stddev: the standard deviation; a node gives each sample its own.
+        dtype: element type; integers are rounded and saturate.
+        shape: the shape of a sample; none gives one number.
+        seed: a seed for this operator alone; -1 derives it from the pipeline's.
+        **common: what every operator takes.
+
+    Returns:
+        A sample of `shape`, in `dtype`.
+
+    Raises:
+        DefinitionError: a negative deviation, a shape that is not known.
+
+    Example:
+        >>> import penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=100, seed=1)
+        >>> with pipeline:
+        ...     pipeline.set_outputs(fn.random.normal(mean=5.0, shape=100))
+        >>> bool(abs(pipeline.run()[0].as_array().mean() - 5) < 0.05)
+        True
+    """
+    if not isinstance(stddev, DataNode) and stddev < 0:
+        raise DefinitionError("fn.random.normal: stddev is not negative", given=stddev)
+    like, target = drawn_shape(shape_like, shape, "random.normal")
+    return apply(Normal(target, as_dtype(dtype)), *like, common=common, seed=seed, mean=mean, stddev=stddev)

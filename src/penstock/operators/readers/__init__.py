@@ -1,0 +1,1 @@
+"""Readers: samples of data sets."""

@@ -1,0 +1,102 @@
+"""readers.arrays: data that is in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack, cast, overload
+
+import numpy as np
+
+from penstock.data.arrays import ArraySource
+from penstock.data.source import Array, shared
+from penstock.data.spec import Spec
+from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode
+from penstock.operators.axes import check_layout
+from penstock.operators.readers.loader import LoaderArguments, load
+
+
+class _Memory:
+    """An array as a key: equal to any that shows the same memory in the same way. Keeps the memory alive."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+        self._shown = (array.ctypes.data, array.shape, array.strides, array.dtype.str)
+
+    def __hash__(self) -> int:
+        return hash(self._shown)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Memory) and other._shown == self._shown
+
+
+@overload
+def arrays(  # pyright: ignore[reportOverlappingOverload]  # the last one is for what is neither
+    data: Mapping[str, Any], *, layout: str | Mapping[str, str] = "", **loader: Unpack[LoaderArguments]
+) -> dict[str, DataNode]: ...
+
+
+@overload
+def arrays(
+    data: tuple[Any, ...], *, layout: str | Sequence[str] = "", **loader: Unpack[LoaderArguments]
+) -> tuple[DataNode, ...]: ...
+
+
+@overload
+def arrays(data: Any, *, layout: str = "", **loader: Unpack[LoaderArguments]) -> DataNode: ...
+
+
+@operator("readers.arrays")
+def arrays(data: Any, *, layout: Any = "", **loader: Unpack[LoaderArguments]) -> Any:
+    """Read rows of arrays that are in memory. Whole batches are read at once.
+
+    Args:
+        data: a dict or a tuple of arrays with one row per sample, all of the same length; or one array.
+        layout: the layout of a row, such as "HWC"; for a dict or tuple, one for all arrays or one for each.
+        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+
+    Returns:
+        A dict or tuple of nodes, as `data` is one; a node for one array. dtypes and shapes are those of the rows.
+
+    Raises:
+        DefinitionError: the arrays differ in length, or have no rows.
+        ArgumentTypeError: something that is no array of numbers.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     data = fn.readers.arrays({"x": np.eye(3), "y": np.arange(3)})
+        ...     pipeline.set_outputs(data["y"])
+        >>> pipeline.run()[0].as_array().tolist()
+        [0, 1]
+    """
+    if isinstance(data, Mapping):
+        named = dict(cast(Mapping[str, Any], data))
+        layouts: list[str] = [layout if isinstance(layout, str) else layout[name] for name in named]
+        return dict(zip(named, _load(list(named.values()), layouts, loader), strict=True))
+    if isinstance(data, tuple):
+        rows = list(cast(tuple[Any, ...], data))
+        return _load(rows, [layout] * len(rows) if isinstance(layout, str) else list(layout), loader)
+    return _load([data], [layout], loader)[0]
+
+
+def _load(data: list[Any], layouts: list[str], loader: LoaderArguments) -> tuple[DataNode, ...]:
+    if not data or len(layouts) != len(data):
+        raise DefinitionError(
+            "fn.readers.arrays: one layout per array", given=f"{len(data)} arrays, {len(layouts)} layouts"
+        )
+    source = shared(_open, tuple(_Memory(np.asarray(array)) for array in data), tuple(layouts))
+    for spec in source.specs:
+        check_layout(spec.layout, Spec(spec.dtype, spec.shape), len(spec.shape), "fn.readers.arrays")
+    return load(source, loader)
+
+
+def _open(data: tuple[_Memory, ...], layouts: tuple[str, ...]) -> ArraySource:
+    arrays = [each.array for each in data]
+    for array in arrays:
+        if array.dtype.kind not in "biufcV" or array.dtype.names:
+            raise ArgumentTypeError("fn.readers.arrays reads arrays of numbers", given=f"dtype {array.dtype}")
+    return ArraySource(arrays, layouts)

@@ -1,0 +1,78 @@
+"""readers.caffe2: records of an LMDB in Caffe2's format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike, fspath
+from typing import Unpack
+
+from penstock.data.caffe2 import Caffe2Source
+from penstock.data.source import shared
+from penstock.errors import DefinitionError
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode
+from penstock.operators.readers.loader import LoaderArguments, load
+from penstock.types import LabelType
+
+
+@operator("readers.caffe2")
+def caffe2(
+    *,
+    path: str | PathLike[str] | Sequence[str | PathLike[str]],
+    label_type: int = LabelType.SINGLE_LABEL,
+    num_labels: int = 1,
+    additional_inputs: int = 0,
+    bbox: bool = False,
+    image_available: bool = True,
+    **loader: Unpack[LoaderArguments],
+) -> tuple[DataNode, ...]:
+    """Read images and labels from an LMDB of Caffe2's TensorProtos.
+
+    Args:
+        path: the folder with ``data.mdb``, or several, read one after the other. Records come in the order of the keys.
+        label_type: how labels are stored, a `types.LabelType`: one number; all numbers of the proto; a list of classes
+            (given as zeros and ones); a list with weights; none.
+        num_labels: the number of classes, for the two kinds of lists.
+        additional_inputs: how many further tensors to read from each record.
+        bbox: whether to read a bounding box behind them.
+        image_available: whether records begin with an image.
+        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+
+    Returns:
+        The image, encoded bytes as uint8 of shape (?,) or raw pixels as uint8 HWC; the label, int32 or float32 of
+        shape (1,) for one number; then what else was asked for. Without labels the image alone.
+
+    Raises:
+        SourceNotFoundError: a path is not there.
+        SourceError: it is no LMDB, is cut short, or its first record is not what the arguments say.
+        MissingExtraError: the package lmdb is not installed.
+
+    Example:
+        >>> import penstock, tempfile
+        >>> from penstock import fn
+        >>> from penstock.data.caffe2 import write_caffe2
+        >>> path = tempfile.mkdtemp()
+        >>> write_caffe2(path, [(b"a jpeg", 3), (b"another", 5)])
+        2
+        >>> pipeline = penstock.Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     jpegs, labels = fn.readers.caffe2(path=path)
+        ...     pipeline.set_outputs(labels)
+        >>> pipeline.run()[0].as_array().tolist()
+        [[3], [5]]
+    """
+    paths = tuple(fspath(each) for each in ([path] if isinstance(path, str | PathLike) else path))
+    if not paths:
+        raise DefinitionError("fn.readers.caffe2: path is empty")
+    if label_type not in set(LabelType):
+        raise DefinitionError("fn.readers.caffe2: no such label_type", given=label_type, expected="0 to 4")
+    source = shared(
+        Caffe2Source,
+        paths,
+        LabelType(label_type),
+        num_labels,
+        additional_inputs,
+        bool(bbox),
+        bool(image_available),
+    )
+    return load(source, loader)

@@ -1,0 +1,49 @@
+"""readers.cifar10: the binary version of CIFAR-10."""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Unpack
+
+from penstock.data.cifar10 import open_cifar10
+from penstock.data.source import shared
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode
+from penstock.operators.readers.loader import LoaderArguments, load
+
+
+@operator("readers.cifar10")
+def cifar10(
+    *, file_root: str | PathLike[str], filename_prefix: str = "data_batch_", **loader: Unpack[LoaderArguments]
+) -> tuple[DataNode, DataNode]:
+    """Read CIFAR-10 in its binary version, the files of ``cifar-10-batches-bin``. Whole batches are read at once.
+
+    Args:
+        file_root: the folder with ``data_batch_1.bin`` and its sisters.
+        filename_prefix: the files that have it in their name are read, in the order of their names: ``data_batch_``
+            for the training set, ``test_batch`` for the test set.
+        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+
+    Returns:
+        Images, uint8 of shape (3, 32, 32), layout CHW, and class numbers, int32 of shape (1,).
+
+    Raises:
+        SourceNotFoundError: there is no such folder, or no such file in it.
+        SourceError: a file does not consist of whole records.
+
+    Example:
+        >>> import penstock, tempfile
+        >>> from pathlib import Path
+        >>> from penstock import fn
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / "test_batch.bin").write_bytes((bytes([7]) + bytes(3072)) + (bytes([9]) + bytes(3072)))
+        >>> pipeline = penstock.Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     pipeline.set_outputs(*fn.readers.cifar10(file_root=folder, filename_prefix="test_batch"))
+        >>> images, labels = pipeline.run()
+        >>> images.as_array().shape, labels.as_array().tolist()
+        ((2, 3, 32, 32), [[7], [9]])
+    """
+    images, labels = load(shared(open_cifar10, str(Path(fspath(file_root)).absolute()), filename_prefix), loader)
+    return images, labels

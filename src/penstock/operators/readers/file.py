@@ -1,0 +1,91 @@
+"""readers.file: encoded files with labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike, fspath
+from typing import Unpack
+
+from penstock.data.files import from_files, from_list, from_root
+from penstock.data.source import shared
+from penstock.errors import DefinitionError
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode
+from penstock.operators.readers.loader import LoaderArguments, load
+
+_EXTENSIONS = "jpg jpeg png bmp tif tiff pnm ppm pgm pbm jp2 webp flac ogg wav"
+Path = str | PathLike[str]
+
+
+@operator("readers.file")
+def file(
+    *,
+    file_root: Path | None = None,
+    files: Path | Sequence[Path] | None = None,
+    labels: int | Sequence[int] | None = None,
+    file_list: Path | None = None,
+    file_filters: str | Sequence[str] = tuple(f"*.{extension}" for extension in _EXTENSIONS.split()),
+    dir_filters: str | Sequence[str] = (),
+    case_sensitive_filter: bool = False,
+    **loader: Unpack[LoaderArguments],
+) -> tuple[DataNode, DataNode]:
+    """Read files as they are, each with a class number.
+
+    Give one of three: `file_root` alone, the folder above one folder per class (classes are numbered in the order of
+    the folders' names, byte by byte; hidden and empty folders count); `files`, a list of paths; or `file_list`, a text
+    file with a path and a number per line.
+
+    Args:
+        file_root: that folder; with `files` or `file_list`, what their paths are relative to.
+        files: paths, in the order of the data set.
+        labels: class numbers, one per entry of `files`; without them a file's number is its class.
+        file_list: the text file; its paths are relative to its own folder if there is no `file_root`.
+        file_filters: patterns such as "*.png"; a file below `file_root` counts if one of them matches its name.
+        dir_filters: patterns for the names of class folders; others are not numbered.
+        case_sensitive_filter: whether `file_filters` distinguish upper and lower case.
+        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+
+    Returns:
+        The files' bytes, uint8 of shape (?,), and the class numbers, int32 of shape (1,).
+
+    Raises:
+        SourceNotFoundError: a path is not there.
+        SourceError: no files are found, or a list cannot be read.
+        DefinitionError: none or two of the three ways are used.
+
+    Example:
+        >>> import penstock, tempfile
+        >>> from pathlib import Path
+        >>> from penstock import fn
+        >>> root = Path(tempfile.mkdtemp())
+        >>> for name in ("cat/1.jpg", "dog/1.jpg"):
+        ...     (root / name).parent.mkdir()
+        ...     _ = (root / name).write_bytes(b"...")
+        >>> pipeline = penstock.Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     data, labels = fn.readers.file(file_root=root)
+        ...     pipeline.set_outputs(labels)
+        >>> pipeline.run()[0].as_array().tolist()
+        [[0], [1]]
+    """
+    root = None if file_root is None else fspath(file_root)
+    if files is not None and file_list is not None:
+        raise DefinitionError("fn.readers.file: either files or file_list")
+    if labels is not None and files is None:
+        raise DefinitionError("fn.readers.file: labels go with files", fix="give files=, or leave labels out")
+    if files is not None:
+        paths = tuple(fspath(each) for each in ([files] if isinstance(files, str | PathLike) else files))
+        numbers = None if labels is None else tuple([labels] if isinstance(labels, int) else map(int, labels))
+        source = shared(from_files, root or "", paths, numbers)
+    elif file_list is not None:
+        source = shared(from_list, fspath(file_list), root)
+    elif root is not None:
+        source = shared(from_root, root, _patterns(file_filters), _patterns(dir_filters), case_sensitive_filter)
+    else:
+        raise DefinitionError("fn.readers.file: what shall it read?", fix="give file_root, files or file_list")
+    data, classes = load(source, loader)
+    return data, classes
+
+
+def _patterns(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given or ())

@@ -1,0 +1,71 @@
+"""readers.mnist: the four IDX files of MNIST and of the data sets that took over its format."""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Unpack
+
+import numpy as np
+
+from penstock.data.arrays import ArraySource
+from penstock.data.idx import find_idx, read_idx
+from penstock.data.source import shared
+from penstock.errors import DefinitionError, SourceError, did_you_mean
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode
+from penstock.operators.readers.loader import LoaderArguments, load
+
+_SPLITS = {"train": "train", "test": "t10k"}
+
+
+@operator("readers.mnist")
+def mnist(
+    *, path: str | PathLike[str], split: str = "train", **loader: Unpack[LoaderArguments]
+) -> tuple[DataNode, DataNode]:
+    """Read MNIST, Fashion-MNIST or another data set in their files. Whole batches are read at once.
+
+    Args:
+        path: the folder with ``train-images-idx3-ubyte`` and its three sisters, plain or with ``.gz``.
+        split: "train" or "test" (the ``t10k`` files).
+        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+
+    Returns:
+        Images, uint8 of shape (28, 28, 1), layout HWC, and class numbers, int32 of shape (1,).
+
+    Raises:
+        SourceNotFoundError: a file is not there.
+        SourceError: a file is no IDX file, is cut short, or images and labels do not match.
+        DefinitionError: there is no such split.
+
+    Example:
+        >>> import gzip, penstock, tempfile
+        >>> from pathlib import Path
+        >>> from penstock import fn
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> sizes = b"".join(n.to_bytes(4, "big") for n in (2, 28, 28))
+        >>> _ = (folder / "train-images-idx3-ubyte").write_bytes(bytes([0, 0, 8, 3]) + sizes + bytes(2 * 784))
+        >>> _ = (folder / "train-labels-idx1-ubyte.gz").write_bytes(
+        ...     gzip.compress(bytes([0, 0, 8, 1, 0, 0, 0, 2, 7, 9])))
+        >>> pipeline = penstock.Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     pipeline.set_outputs(*fn.readers.mnist(path=folder))
+        >>> images, labels = pipeline.run()
+        >>> images.as_array().shape, labels.as_array().tolist()
+        ((2, 28, 28, 1), [[7], [9]])
+    """
+    if split not in _SPLITS:
+        raise DefinitionError("fn.readers.mnist: no such split", given=repr(split), fix=did_you_mean(split, _SPLITS))
+    images, labels = load(shared(_open, str(Path(fspath(path)).absolute()), split), loader)
+    return images, labels
+
+
+def _open(folder: str, split: str) -> ArraySource:
+    images = read_idx(find_idx(Path(folder), f"{_SPLITS[split]}-images-idx3-ubyte"))
+    labels = read_idx(find_idx(Path(folder), f"{_SPLITS[split]}-labels-idx1-ubyte"))
+    if images.ndim != 3 or labels.shape != images.shape[:1]:
+        raise SourceError(
+            f"the images and labels in {folder} do not match",
+            given=f"shapes {images.shape} and {labels.shape}",
+        )
+    return ArraySource([images[..., None], labels.astype(np.int32)[:, None]], ["HWC", ""], f"{folder} ({split})")

@@ -1,0 +1,1 @@
+"""Tensors: arithmetic, shapes, types, indexing."""

@@ -1,0 +1,61 @@
+"""cast: another element type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Unpack
+
+import numpy as np
+
+from penstock.data.spec import Spec
+from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply
+from penstock.operators.convert import convert
+from penstock.types import as_dtype
+
+
+@dataclass(frozen=True)
+class Cast(Operator, BatchKernel):
+    """Conversion of every element."""
+
+    dtype: np.dtype[Any]
+
+    def infer(self, data: Spec) -> Spec:
+        """The input's, with the other dtype."""
+        return replace(data, dtype=self.dtype)
+
+    def batch(self, context: BatchContext, data: Any) -> Any:
+        """The converted batch."""
+        return convert(context.xp, data, self.dtype)
+
+
+@operator("cast")
+def cast(data: DataNode, *, dtype: Any, **common: Unpack[Common]) -> DataNode:
+    """Convert every element to another type.
+
+    Floats become integers by rounding, halves away from zero; values that do not fit become the nearest that do;
+    whatever is not 0 becomes True.
+
+    Args:
+        data: any shape, any dtype.
+        dtype: the element type to convert to, such as `types.FLOAT`.
+        **common: what every operator takes.
+
+    Returns:
+        Same shape and layout, element type `dtype`.
+
+    Raises:
+        ArgumentTypeError: `dtype` names no element type.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn, types
+        >>> pipeline = penstock.Pipeline(batch_size=3)
+        >>> with pipeline:
+        ...     numbers = fn.readers.arrays(np.float32([-1.5, 0.5, 300]))
+        ...     pipeline.set_outputs(fn.cast(numbers, dtype=types.UINT8))
+        >>> pipeline.run()[0].as_array().tolist()
+        [0, 1, 255]
+    """
+    return apply(Cast(as_dtype(dtype)), data, common=common)

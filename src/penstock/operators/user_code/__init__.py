@@ -1,0 +1,1 @@
+"""User code: operators that call a user's own functions."""

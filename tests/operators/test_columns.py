@@ -1,0 +1,42 @@
+"""Operators that need the whole batch: one piece of work, batch by batch, and no sharing of a batch."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from penstock import Pipeline, fn
+from penstock.errors import DefinitionError
+from penstock.operators.readers.loader import load
+from penstock.pipeline.planned import _check_whole_batches
+from penstock.testing import ListSource
+
+LISTS = [np.arange(1 + number % 5, dtype=np.int32) for number in range(24)]
+
+
+def padded(threads, rows=4):
+    pipeline = Pipeline(rows, threads, seed=1)
+    with pipeline:
+        (numbers,) = load(ListSource([LISTS]), {})
+        pipeline.set_outputs(fn.pad(numbers, fill_value=-1))
+    return pipeline
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_each_batch_is_padded_to_its_own_largest(threads):
+    pipeline = padded(threads)
+    for start in range(0, 24, 4):
+        largest = max(len(numbers) for numbers in LISTS[start : start + 4])
+        batch = list(pipeline.run()[0])
+        assert [len(sample) for sample in batch] == [largest] * 4
+        for sample, numbers in zip(batch, LISTS[start : start + 4], strict=True):
+            assert sample.tolist() == numbers.tolist() + [-1] * (largest - len(numbers))
+    pipeline.close()
+
+
+def test_a_part_of_a_batch_cannot_pass():
+    """Real processes try it in tests/multiprocess; here a layout says that it holds one block of two."""
+    graph = padded(2).graph
+    _check_whole_batches(graph, SimpleNamespace(shards=(0, 1), blocks=2))
+    with pytest.raises(DefinitionError, match=r"pad needs all samples of the batch(.|\n)*test_columns\.py"):
+        _check_whole_batches(graph, SimpleNamespace(shards=(0,), blocks=2))
