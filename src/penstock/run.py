@@ -15,7 +15,7 @@ from penstock.data.source import Array, Column
 from penstock.device.carried import Carried
 from penstock.device.program import DeviceProgram, State, stateful
 from penstock.graph.node import Node
-from penstock.host.feed import Feed
+from penstock.host.loader import HostLoader
 from penstock.host.pool import Pool
 from penstock.host.program import HostProgram
 from penstock.host.reading import Reading
@@ -66,9 +66,9 @@ class Run:
         self._crossing = [numbers[value] for value in plan.crossing]
         self._mask = None if plan.valid is None else numbers[plan.valid]
         dtypes = [value.spec.dtype for value in plan.results]
-        self._feed = Feed(
+        self._loader = HostLoader(
             HostProgram(plan, readings, lead, seed, meter),
-            layout.lanes,
+            layout.local_rows,
             [np.dtype(jax.dtypes.canonicalize_dtype(dtype)) if narrow else dtype for dtype in dtypes],
             pool,
             depth,
@@ -98,12 +98,12 @@ class Run:
         """Begin the host's part of a batch that will be asked for next. Neither waits nor dispatches anything.
 
         Returns:
-            The pieces of work that have to be done first.
+            The chunks of work that have to be done first.
 
         Raises:
             SampleError: a sample of the batch is bad.
         """
-        return self._feed.begin(step)
+        return self._loader.begin(step)
 
     def outputs(self, step: Step) -> list[Any]:
         """The outputs of a batch where they are: columns on the host, arrays on the device.
@@ -118,7 +118,7 @@ class Run:
 
     def _take(self, step: Step) -> Sequence[Column]:
         start = time.perf_counter()
-        columns = self._feed.take(step)
+        columns = self._loader.take(step)
         self._meter.add(HOST_WAIT, seconds=time.perf_counter() - start, samples=step.rows)
         return columns
 
@@ -152,7 +152,7 @@ class Run:
 
     def close(self) -> None:
         """End the threads and forget what was prepared. The run may be used again."""
-        self._feed.close()
+        self._loader.close()
 
 
 def _dense(column: Column) -> Array:

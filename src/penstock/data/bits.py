@@ -1,4 +1,4 @@
-"""Random words: 32 random bits as a pure function of seed, stream, epoch and position.
+"""Random bits, 32 at a time, as a pure function of seed, stream, epoch and position.
 
 The generator is Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror and Shaw, "Parallel Random Numbers: As Easy as
 1, 2, 3", 2011). It needs only additions, rotations and exclusive ors of 32-bit words, so the same function, written
@@ -41,20 +41,20 @@ def counters(epoch: int, positions: Indices) -> NDArray[np.uint32]:
     return result
 
 
-def words(xp: Any, seed: int, stream: int, rows: Any, count: int) -> Any:
-    """`count` random words for each row.
+def random_bits(xp: Any, seed: int, stream: int, rows: Any, count: int) -> Any:
+    """`count` times 32 random bits for each row.
 
     Args:
         xp: the array namespace, `numpy` or `jax.numpy`.
         seed: 64 bits that select one family of streams.
         stream: which stream of the family; every random operator of a definition has its own.
         rows: uint32 `(rows, 3)`, as `counters` makes them.
-        count: how many words a row needs.
+        count: how many times 32 bits a row needs.
 
     Returns:
         uint32 of shape `(rows, count)`. Row i depends on nothing but the arguments and `rows[i]`.
 
-    >>> words(np, 1, 0, counters(0, np.arange(2)), 3).shape
+    >>> random_bits(np, 1, 0, counters(0, np.arange(2)), 3).shape
     (2, 3)
     """
     low, high = xp.asarray([seed & 0xFFFFFFFF], dtype=np.uint32), xp.asarray([seed >> 32], dtype=np.uint32)

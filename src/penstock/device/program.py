@@ -8,7 +8,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from penstock.data.bits import words
 from penstock.errors import DefinitionError, InternalError, PenstockError
 from penstock.graph.node import Node, Value
 from penstock.graph.operator import BatchContext, BatchKernel, DeviceContext, DeviceKernel
@@ -71,8 +70,8 @@ class DeviceProgram:
         kernel, counters = node.operator, self._plan.counters
         assert isinstance(kernel, BatchKernel)
         random = None
-        if node.operator.words and counters is not None:
-            random = words(jnp, *node.key(self._seed), values[counters], node.operator.words)
+        if node.operator.random_bits and counters is not None:
+            random = random_bits(jnp, *node.key(self._seed), values[counters], node.operator.random_bits)
         with jax.numpy_dtype_promotion("strict"):  # kernels state every conversion, so that NumPy and XLA agree
             result = kernel.batch(BatchContext(jnp, rows, random), *inputs, **arguments)
         return result if isinstance(result, tuple) else (result,)

@@ -33,7 +33,7 @@ def _describe(node: Node, numbers: Mapping[Node, int]) -> str:
         skipped.add("num_shards")
     state = {name: value for name, value in parameters(node.operator).items() if name not in skipped}
     wiring = {"inputs": node.inputs, **node.arguments}
-    random = (node.stream, node.seed) if node.operator.words or isinstance(node.operator, Reader) else None
+    random = (node.stream, node.seed) if node.operator.random_bits or isinstance(node.operator, Reader) else None
     return f"{node.kind}{_canonical(state, numbers)}{_canonical(wiring, numbers)}{random}"
 
 

@@ -17,9 +17,9 @@ as the user gave it, or an array when a node was given, with one entry per sampl
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, TypedDict, TypeVar, cast, get_type_hints
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Protocol, TypedDict, TypeVar, cast, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,24 +27,7 @@ from numpy.typing import NDArray
 from penstock.data.order import Order
 from penstock.data.source import Array, Column, Source
 from penstock.data.spec import Spec
-
-
-class Scratch:
-    """Memory that one node uses again for every sample that it computes on one thread."""
-
-    _LIMIT = 1 << 26
-    """What is larger is not held on to: one huge sample would keep its memory taken for good."""
-
-    def __init__(self) -> None:
-        self._memory: Array = np.empty(0, np.uint8)
-
-    def take(self, size: int) -> NDArray[np.uint8]:
-        """At least `size` bytes, uninitialised, valid until the node's next sample on this thread."""
-        if size > self._LIMIT:
-            return np.empty(size, np.uint8)
-        if size > self._memory.size:
-            self._memory = np.empty(max(size, 2 * self._memory.size), np.uint8)
-        return self._memory
+from penstock.graph.schema import Argument
 
 
 @dataclass(slots=True)
@@ -52,15 +35,13 @@ class SampleContext:
     """What a sample kernel gets besides inputs and arguments.
 
     Args:
-        words: uint32 `(n,)`, where the operator declares `words` n; else None.
+        bits: uint32 `(n,)`, where the operator declares `random_bits` n; else None.
         out: where the first output may be written, an array of the shape and dtype that its spec promises; None where
             the kernel must make its own. A kernel may ignore it, and must where its result has another shape.
-        scratch: memory for what is not needed once the consumers of the output have computed the same sample.
     """
 
-    words: NDArray[np.uint32] | None = None
+    bits: NDArray[np.uint32] | None = None
     out: Array | None = None
-    scratch: Scratch = field(default_factory=Scratch)
 
 
 @dataclass(slots=True)
@@ -70,13 +51,13 @@ class BatchContext:
     Args:
         xp: the array namespace to compute with, `numpy` or `jax.numpy`.
         rows: the number of samples in the batch.
-        words: uint32 `(rows, n)`, where the operator declares `words` n; else None.
+        bits: uint32 `(rows, n)`, where the operator declares `random_bits` n; else None.
         out: under NumPy, where the first output may be written, as for a sample kernel; None under JAX.
     """
 
     xp: Any
     rows: int
-    words: Any = None
+    bits: Any = None
     out: Array | None = None
 
 
@@ -101,9 +82,12 @@ class Operator(ABC):
     reads_content: ClassVar[bool] = False
     """Whether shapes of outputs come from the content of the inputs (a decoder), not from their shapes."""
 
+    schema: ClassVar[Mapping[str, Argument]] = {}
+    """What its arguments must be. Kernels get those that stand here as arrays with an entry per row."""
+
     @property
-    def words(self) -> int:
-        """How many random words it needs per sample."""
+    def random_bits(self) -> int:
+        """How many times 32 random bits it needs per sample."""
         return 0
 
     @property
@@ -125,36 +109,11 @@ class Operator(ABC):
 
 
 class SampleKernel(ABC):
-    """An operator that can compute one sample at a time, on the host.
-
-    With `takes`, it can also finish what a lazy kernel before it has left undone, in one go with its own work.
-    """
-
-    @property
-    def takes(self) -> type | None:
-        """The type of unfinished samples that its first input may be, instead of an array."""
-        return None
+    """An operator that can compute one sample at a time, on the host."""
 
     @abstractmethod
     def sample(self, context: SampleContext, *inputs: Any, **arguments: Any) -> Any:
         """The output for one sample, or a tuple of outputs. Thread-safe; does not change its inputs."""
-
-
-class LazyKernel(SampleKernel):
-    """A sample kernel that can leave the work to its consumer.
-
-    The planner fuses the two where the value has one consumer, and that takes what this gives. A chain of lazy kernels
-    describes its work, step by step, and the last kernel does all of it at once; `sample` is the same chain of one.
-    """
-
-    @property
-    @abstractmethod
-    def gives(self) -> type | None:
-        """The type of its unfinished output; None where it has none."""
-
-    @abstractmethod
-    def defer(self, context: SampleContext, *inputs: Any, **arguments: Any) -> Any:
-        """The output for one sample, unfinished. It may live in `context.scratch`."""
 
 
 class BatchKernel(ABC):
@@ -163,6 +122,78 @@ class BatchKernel(ABC):
     @abstractmethod
     def batch(self, context: BatchContext, *inputs: Any, **arguments: Any) -> Any:
         """The output for a batch, axis 0 counting samples, or a tuple of outputs. Pure; row i depends on row i only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One operator of a chain.
+
+    Args:
+        operator: it.
+        given: the spec of its first input.
+        made: the spec of its output.
+    """
+
+    operator: Operator
+    given: Spec
+    made: Spec
+
+
+class Work(Protocol):
+    """What a chain is about to compute for some rows."""
+
+    @property
+    def shapes(self) -> NDArray[np.int64]:
+        """The shape of each row's result, (rows, axes)."""
+        ...
+
+    def compute(self, out: Array | None) -> Column:
+        """Do it.
+
+        Args:
+            out: where to write, (rows, ...), where all shapes are alike; None for a list of arrays.
+        """
+        ...
+
+
+class Chain(ABC):
+    """Operators of one family, each computing from the one before it, that are computed in one visit to the data.
+
+    They say first, in numbers, what they will do; then it is done.
+
+    Args:
+        links: the operators, in order.
+    """
+
+    @abstractmethod
+    def __init__(self, links: Sequence[Link]) -> None: ...
+
+    @abstractmethod
+    def describe(self, data: Column, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]) -> Work:
+        """What is to be done for some rows. Touches no more of the data than their sizes and headers.
+
+        Args:
+            data: the first operator's input.
+            arguments: per operator, its arguments; those of its schema with an entry per row.
+            bits: per operator, its random bits, or None.
+        """
+
+    @abstractmethod
+    def trace(self, rows: int, data: Any, arguments: Sequence[Mapping[str, Any]], numbers: Mapping[str, Any]) -> Any:
+        """The result for a dense batch, in the device program."""
+
+
+class ChainKernel(ABC):
+    """An operator that is computed together with those before and after it, where nobody else needs what lies between.
+
+    Its output follows from its first input and its arguments; it has one output.
+    """
+
+    chain: ClassVar[type[Chain]]
+    """What computes chains of its family. Operators of one family stand in one chain."""
+
+    heads: ClassVar[bool] = False
+    """Whether it only begins chains: its input is none of the family's values, as encoded bytes are no image."""
 
 
 class DeviceKernel(ABC):
@@ -192,7 +223,7 @@ class WholeBatchKernel(ABC):
     """
 
     @abstractmethod
-    def column(self, *inputs: Any, **arguments: Any) -> Column:
+    def whole_batch(self, *inputs: Any, **arguments: Any) -> Column:
         """The output for a batch: an array, or a list of arrays. Inputs and nodes' arguments are columns, too."""
 
 
@@ -246,7 +277,7 @@ def parameters(operator: Operator) -> dict[str, Any]:
 class Common(TypedDict, total=False):
     """What every operator takes besides its own arguments.
 
-    name: a name for the node. device: "cpu", "gpu" or "mixed", a wish that the planner may heed. preserve: whether it
+    name: a name for the node. device: "cpu", "gpu" or "mixed", a placement hint. preserve: whether it
     runs though nothing uses it, where running it can have an effect. bytes_per_sample_hint: a hint of DALI's.
     """
 

@@ -11,7 +11,7 @@ from typing import Any, SupportsIndex, cast
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, did_you_mean
 from penstock.graph.node import Graph, Node, Value, infer
-from penstock.graph.operator import BatchKernel, Common, DeviceKernel, Operator, Reader
+from penstock.graph.operator import BatchKernel, ChainKernel, Common, DeviceKernel, Operator, Reader
 from penstock.graph.registry import kind, lookup
 from penstock.graph.where import user_line
 from penstock.types import Constant
@@ -320,7 +320,10 @@ def apply_many(
     if name and name in trace.names:
         raise ArgumentTypeError(f"two nodes are named {name!r}", fix="give each its own name")
     trace.names.add(name)
-    random = isinstance(operator, Reader) or operator.words > 0
+    for argument, given in linked.items():
+        if argument in operator.schema:
+            operator.schema[argument].check(f"fn.{kind.get('')}: {argument}", as_given(given))
+    random = isinstance(operator, Reader) or operator.random_bits > 0
     node = Node(
         operator=operator,
         kind=kind.get("operator"),
@@ -342,9 +345,14 @@ def apply_many(
     return tuple(DataNode(value) for value in node.values)
 
 
+def as_given(argument: Any) -> Any:
+    """An argument as a schema checks it: a constant as it is, of a node's value its spec."""
+    return argument.spec if isinstance(argument, Value) else argument
+
+
 def _check_direction(node: Node) -> None:
     """Check that nothing flows back from the device program to the host."""
-    if not node.device_bound or isinstance(node.operator, BatchKernel | DeviceKernel):
+    if not node.device_bound or isinstance(node.operator, BatchKernel | ChainKernel | DeviceKernel):
         return
     made = next(value for value in node.sources if value.node.device_bound)
     raise DefinitionError(

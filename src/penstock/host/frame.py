@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,11 +10,13 @@ import numpy as np
 
 from penstock.data.order import Indices
 from penstock.data.schedule import Step
-from penstock.data.source import Array
+from penstock.data.source import Array, Column
+from penstock.data.spec import Extent
 from penstock.errors import InternalError, PenstockError, SampleError
-from penstock.graph.node import Node
+from penstock.graph.node import Node, Value
 from penstock.graph.operator import Reader
 from penstock.host.reading import Reading, Samples
+from penstock.plan.plan import dense_fix
 from penstock.plan.rows import Coordinates
 
 
@@ -23,7 +26,7 @@ class Frame:
 
     Args:
         step: the batch.
-        lanes: the numbers of the rows in the batch.
+        numbers: which rows of the batch these are.
         lead: the reading whose positions number the rows, or None where nothing is read.
         columns: per register the column that it holds, once it is computed.
         slots: per register the place in a batch buffer into which its column goes, if there is one.
@@ -31,23 +34,57 @@ class Frame:
     """
 
     step: Step
-    lanes: Indices
+    numbers: Indices
     lead: Reading | None
     columns: list[Any]
-    slots: list[Array | None]
+    slots: Sequence[Array | None]
     samples: dict[Node, Samples | list[tuple[Indices, Samples]]] = field(default_factory=dict[Node, Any])
 
     @property
     def coordinates(self) -> Coordinates:
         """Where the rows stand in the epoch."""
         if self.lead is not None:
-            return self.lead.coordinates(self.step, self.lanes)
-        return Coordinates(self.step.epoch, self.lanes + self.step.row, np.ones(len(self.lanes), np.bool_))
+            return self.lead.coordinates(self.step, self.numbers)
+        return Coordinates(self.step.epoch, self.numbers + self.step.row, np.ones(len(self.numbers), np.bool_))
 
     @property
     def rows(self) -> int:
         """How many rows there are."""
-        return len(self.lanes)
+        return len(self.numbers)
+
+    def allocate(self, value: Value, register: int) -> Array:
+        """Where a dense column goes: its place in the batch, or memory of its own."""
+        slot = self.slots[register]
+        return np.empty((self.rows, *value.spec.sizes), value.spec.dtype) if slot is None else slot
+
+    def keep(self, value: Value, register: int, column: Column) -> None:
+        """Hold a column in its register: in its place in the batch, as one array where the value is dense.
+
+        Raises:
+            PenstockError: it is not what the value's spec says.
+        """
+        slot = self.slots[register]
+        if value.spec.dense and isinstance(column, list):
+            samples, column = column, self.allocate(value, register)
+            for row, sample in enumerate(samples):
+                self.check(value, row, sample)
+                column[row] = sample
+        elif isinstance(column, np.ndarray) and (
+            column.shape[1:] != value.spec.sizes or column.dtype != value.spec.dtype or len(column) != self.rows
+        ):
+            raise broken_promise(value, column.dtype, column.shape[1:])
+        if slot is not None and column is not slot:
+            np.copyto(slot, column)
+        self.columns[register] = column if slot is None else slot
+
+    def check(self, value: Value, row: int, sample: Array) -> None:
+        """Check that a sample is what the spec of its value promises.
+
+        Raises:
+            PenstockError: it is not.
+        """
+        if not value.spec.accepts(sample):
+            raise self.failure(value.node, row, unfit(value, sample.dtype, sample.shape))
 
     def failure(self, node: Node, row: int, error: Exception) -> PenstockError:
         """The error for one row of one node: which samples went into it, and where the user wrote the node."""
@@ -60,9 +97,29 @@ class Frame:
                 places, part = next(part for part in samples if row in part[0])
                 source, index = part.source, int(part.indices[places == row][0])
             described.append(f"sample {index} ({source.describe(index)})")
-        what = f"{node} failed on {' with '.join(described) or f'row {row}'}: {error}"
+        what = f"{node} failed on {' with '.join(described) or f'row {row}'}: {str(error) or type(error).__name__}"
         kind = InternalError if isinstance(error, InternalError) else SampleError
         return kind(what, where=node.where)
+
+
+def unfit(value: Value, dtype: Any, shape: tuple[int, ...]) -> PenstockError:
+    """The error for a sample that is not what its spec says."""
+    spec = value.spec
+    if dtype != spec.dtype or len(shape) != len(spec.shape) or spec.extent is not Extent.SAME:
+        return broken_promise(value, dtype, shape)
+    return SampleError(
+        "its shape differs from that of sample 0, and what follows needs one shape",
+        given=shape,
+        expected=spec.shape,
+        fix=dense_fix(value),
+    )
+
+
+def broken_promise(value: Value, dtype: Any, shape: tuple[int, ...]) -> InternalError:
+    """The error for a kernel that does not give what its spec rule says."""
+    return InternalError(
+        f"a kernel of {value} does not give what its spec rule says", given=f"{dtype}{list(shape)}", expected=value.spec
+    )
 
 
 def _readers_of(node: Node) -> list[Node]:

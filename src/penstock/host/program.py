@@ -12,13 +12,22 @@ from penstock.data.schedule import Step
 from penstock.data.source import Array, Column
 from penstock.errors import SampleError
 from penstock.graph.node import Node, Value
-from penstock.graph.operator import View
+from penstock.graph.operator import ChainKernel, View
 from penstock.host.frame import Frame
 from penstock.host.reading import Reading
-from penstock.host.steps import BatchStep, HostStep, ReadStep, Registers, RowStep, SampleStep, WholeBatchStep
+from penstock.host.stages import (
+    BatchStage,
+    ChainStage,
+    HostStage,
+    ReadStage,
+    Registers,
+    RowStage,
+    SampleStage,
+    WholeBatchStage,
+)
 from penstock.meter import Meter
 from penstock.plan.plan import Plan
-from penstock.plan.stages import BatchStage, ReadStage, RowStage, SampleStage, Stage, WholeBatchStage
+from penstock.plan.stages import Stage, Way
 
 
 class HostProgram:
@@ -39,27 +48,34 @@ class HostProgram:
         self._lead = lead
         self._readings = tuple(readings.values())
         self._meter = meter
-        values = [value for stage in plan.stages for node in _nodes(stage) for value in node.values]
+        values = [value for stage in plan.stages for node in stage.nodes for value in node.values]
         registers = {value: number for number, value in enumerate(values)}
         targets = _targets(plan)
         kept = _kept(plan)
-        self._steps = [_compile(stage, readings, registers, targets, kept, seed) for stage in plan.stages]
+        self._stages = [_compile(stage, readings, registers, targets, kept, seed) for stage in plan.stages]
         self._registers = len(registers)
         self._results = [(value, registers[value]) for value in plan.results]
         self._targets = [
             (registers[value], number, value.spec.sizes, value.spec.dtype) for value, number in targets.items()
         ]
 
+    @property
+    def by_sample(self) -> bool:
+        """Whether Python runs for each sample."""
+        chains = [stage for stage in self.plan.stages if stage.way is Way.CHAIN]
+        decoded = any(isinstance(s.nodes[0].operator, ChainKernel) and s.nodes[0].operator.heads for s in chains)
+        return decoded or any(stage.way is Way.SAMPLE for stage in self.plan.stages)
+
     def consecutive(self, rows: int) -> bool:
         """Whether row number `rows` of a batch is the first row of the next one, in the order of every reader."""
         return all(reading.consecutive(rows) for reading in self._readings)
 
-    def run(self, step: Step, lanes: Indices, slots: Sequence[Array | None]) -> tuple[Column, ...]:
+    def compute(self, step: Step, numbers: Indices, slots: Sequence[Array | None]) -> tuple[Column, ...]:
         """Compute the results for some rows.
 
         Args:
             step: the batch.
-            lanes: the numbers of the rows in the batch, int64.
+            numbers: the numbers of the rows in the batch, int64.
             slots: per result the place for these rows in a batch buffer; None for a ragged result.
 
         Returns:
@@ -68,13 +84,13 @@ class HostProgram:
         Raises:
             SampleError: a sample cannot be read, decoded or brought to shape; it is named.
         """
-        frame = Frame(step, lanes, self._lead, [None] * self._registers, self._placed(slots))
+        frame = Frame(step, numbers, self._lead, [None] * self._registers, self._placed(slots))
         with np.errstate(all="ignore"):  # infinities are values, as they are for XLA
             before = time.perf_counter()
-            for part in self._steps:
-                part.run(frame)
+            for stage in self._stages:
+                stage.compute(frame)
                 after = time.perf_counter()
-                self._meter.add(part.label, seconds=after - before, samples=frame.rows)
+                self._meter.add(stage.label, seconds=after - before, samples=frame.rows)
                 before = after
         results = zip(self._results, slots, strict=True)
         return tuple(_deliver(value, register, frame, slot) for (value, register), slot in results)
@@ -96,24 +112,23 @@ def _compile(
     targets: Mapping[Value, int],
     kept: set[Value],
     seed: int,
-) -> HostStep:
-    match stage:
-        case ReadStage(node):
-            return ReadStep(node, readings[node], registers)
-        case RowStage(node, operator):
-            return RowStep(node, operator, registers)
-        case BatchStage(node):
+) -> HostStage:
+    node = stage.nodes[-1]
+    match stage.way:
+        case Way.READ:
+            return ReadStage(node, readings[node], registers)
+        case Way.ROWS:
+            return RowStage(node, registers)
+        case Way.BATCH:
             seen = [*node.values, *node.inputs]
             in_place = isinstance(node.operator, View) and len({targets.get(value, value) for value in seen}) == 1
-            return BatchStep(node, registers, seed, in_place=in_place)
-        case WholeBatchStage(node):
-            return WholeBatchStep(node, registers, seed)
-        case SampleStage(nodes, fused):
-            return SampleStep(nodes, registers, kept, seed, fused)
-
-
-def _nodes(stage: Stage) -> tuple[Node, ...]:
-    return stage.nodes if isinstance(stage, SampleStage) else (stage.node,)
+            return BatchStage(node, registers, seed, in_place=in_place)
+        case Way.CHAIN:
+            return ChainStage(stage.nodes, registers, seed)
+        case Way.SAMPLE:
+            return SampleStage(stage.nodes, registers, kept, seed)
+        case Way.WHOLE_BATCH:
+            return WholeBatchStage(node, registers, seed)
 
 
 def _targets(plan: Plan) -> dict[Value, int]:
@@ -138,7 +153,7 @@ def _targets(plan: Plan) -> dict[Value, int]:
 
 def _kept(plan: Plan) -> set[Value]:
     """The values of which a whole column is needed, not one row at a time."""
-    stage_of = {node: number for number, stage in enumerate(plan.stages) for node in _nodes(stage)}
+    stage_of = {node: number for number, stage in enumerate(plan.stages) for node in stage.nodes}
     crossing = {value for node, number in stage_of.items() for value in node.sources if stage_of[value.node] != number}
     return crossing | set(plan.results)
 

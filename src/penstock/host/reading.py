@@ -69,42 +69,44 @@ class Reading:
         """Whether a batch passes as many positions as it has rows, all in one order."""
         return self._num_shards == 1 and self.stride(rows) == rows
 
-    def offsets(self, rows: int, lanes: Indices) -> Indices:
+    def offsets(self, rows: int, numbers: Indices) -> Indices:
         """Where rows of a batch stand in its order, counted from the batch's first position."""
         if self._num_shards > 1:
-            return lanes % (rows // self._num_shards)
+            return numbers % (rows // self._num_shards)
         one = self.readers[0]
-        return lanes + one.shard_id * rows if one.shard_id and not one.contiguous else lanes
+        return numbers + one.shard_id * rows if one.shard_id and not one.contiguous else numbers
 
-    def positions(self, step: Step, lanes: Indices) -> Indices:
+    def positions(self, step: Step, numbers: Indices) -> Indices:
         """Positions in the order, for rows of the batch given by their numbers."""
-        return self.offsets(step.rows, lanes) + (step.row if self.leads else step.totals[self._number])
+        return self.offsets(step.rows, numbers) + (step.row if self.leads else step.totals[self._number])
 
-    def coordinates(self, step: Step, lanes: Indices) -> Coordinates:
+    def coordinates(self, step: Step, numbers: Indices) -> Coordinates:
         """What tells these rows from all others, when this reading leads.
 
         Its own positions, if all rows share one order; else the rows' numbers.
         """
         if self._num_shards > 1:
-            positions = step.row * self._num_shards + lanes
+            positions = step.row * self._num_shards + numbers
         else:
-            positions = step.row + self.offsets(step.rows, lanes)
-        real = self.positions(step, lanes) < self.length if self.leads else np.ones(len(lanes), np.bool_)
+            positions = step.row + self.offsets(step.rows, numbers)
+        real = self.positions(step, numbers) < self.length if self.leads else np.ones(len(numbers), np.bool_)
         return Coordinates(step.epoch, positions, real)
 
-    def samples(self, step: Step, lanes: Indices) -> Samples | list[tuple[Indices, Samples]]:
-        """Which samples stand in the rows: of one source, or per block the places in `lanes` and their samples."""
+    def samples(self, step: Step, numbers: Indices) -> Samples | list[tuple[Indices, Samples]]:
+        """Which samples stand in the rows: of one source, or per block the places in `numbers` and their samples."""
         if self._num_shards == 1:
-            return self._of_all(step, lanes)
-        positions = self.positions(step, lanes)
-        blocks = np.searchsorted(self._shards, lanes // (step.rows // self._num_shards))
+            return self._of_all(step, numbers)
+        positions = self.positions(step, numbers)
+        blocks = np.searchsorted(self._shards, numbers // (step.rows // self._num_shards))
         parts = ((block, np.flatnonzero(blocks == block)) for block in np.unique(blocks).tolist())
         return [(places, self._of(block, step, positions[places])) for block, places in parts]
 
-    def _of_all(self, step: Step, lanes: Indices) -> Samples:
-        first, count = int(lanes[0]), len(lanes)
-        if int(lanes[-1]) - first + 1 != count:  # lanes ascend; with gaps where other processes have rows between ours
-            return self._of(0, step, self.positions(step, lanes))
+    def _of_all(self, step: Step, numbers: Indices) -> Samples:
+        first, count = int(numbers[0]), len(numbers)
+        if (
+            int(numbers[-1]) - first + 1 != count
+        ):  # numbers ascend; with gaps where other processes have rows between ours
+            return self._of(0, step, self.positions(step, numbers))
         order, one = self.orders[0], self.readers[0]
         start = first + (0 if one.contiguous else one.shard_id * step.rows)
         if self.leads:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from penstock.data.spec import Extent
 from penstock.graph.node import Node, Value
 from penstock.graph.operator import Reader
 from penstock.plan.place import Place
 from penstock.plan.plan import Plan
-from penstock.plan.stages import SampleStage
+from penstock.plan.stages import Way
 
 
 def explain(
@@ -26,13 +27,13 @@ def explain(
     target = plan.target
     title = f"plan of {plan.graph.name}: {len(plan.graph.nodes)} nodes, {batch}, backend {target.platform}"
     lines = [f"{title}, placement {target.placement}"]
-    sampled = [stage for stage in plan.stages if isinstance(stage, SampleStage)]
-    by_sample = {node: "sample" for stage in sampled for node in stage.nodes}
-    by_sample |= {value.node: f"in {user}" for stage in sampled for value, user in stage.fused.items()}
+    hows = {node: stage.way.value for stage in plan.stages for node in stage.nodes}
+    chained = [nodes for nodes in (*(stage.nodes for stage in plan.stages if stage.way is Way.CHAIN), *plan.chains)]
+    hows |= {node: f"in {user}" for nodes in chained for node, user in pairwise(nodes)}
     rows = [("", "node", "where", "how", "gives", "why")]
     for number, node in enumerate(plan.graph.nodes):
         placement = plan.placements[node]
-        how = "read" if isinstance(node.operator, Reader) else by_sample.get(node, "batch")
+        how = hows.get(node, "chain" if any(node in nodes for nodes in plan.chains) else "batch")
         gives = ", ".join(_describe(value) for value in node.values)
         why = _reading(node, readers, local) if isinstance(node.operator, Reader) else placement.why
         rows.append((str(number), str(node), placement.place.value, how, gives, why))

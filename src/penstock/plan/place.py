@@ -111,7 +111,7 @@ def _auto(node: Node, target: Target) -> Placement:
         return Placement(Place.HOST, "on the CPU backend XLA would share these cores")
     if node.device == "cpu":
         return Placement(Place.HOST, "asked for: .cpu()")
-    if not node.sources and 0 < node.operator.words <= _SCALAR_WORDS:
+    if not node.sources and 0 < node.operator.random_bits <= _SCALAR_WORDS:
         return Placement(Place.HOST, "a few numbers per sample: as cheap to send as to make there")
     asked = "asked for" if node.device == "gpu" else "dense"
     return Placement(Place.DEVICE, f"{asked}; the {target.platform} takes dense work")

@@ -11,7 +11,7 @@ from penstock.errors import DefinitionError, InternalError
 from penstock.graph.node import Graph, Node, Value
 from penstock.plan.place import Place, Placement, Target, place
 from penstock.plan.rows import Counters, Valid, row_node
-from penstock.plan.stages import Stage, stages
+from penstock.plan.stages import Stage, chains, stages
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class Plan:
         stages: the host's work, in order.
         results: what the host hands over: outputs, values that cross to the device, row coordinates.
         device: the nodes of the device program, in order.
+        chains: those of them that are computed together, in one visit to the data.
         counters: the result that random numbers on the device come from, if any are drawn there.
         valid: the result that is the mask of the last batch, if one is asked for.
     """
@@ -35,6 +36,7 @@ class Plan:
     stages: tuple[Stage, ...]
     results: tuple[Value, ...]
     device: tuple[Node, ...]
+    chains: tuple[tuple[Node, ...], ...]
     counters: Value | None
     valid: Value | None
 
@@ -69,14 +71,15 @@ def make_plan(graph: Graph, target: Target, *, dense_outputs: bool, mask: bool =
     needed = dict.fromkeys(value for value in graph.outputs if value.node in host)
     needed |= dict.fromkeys(value for node in device for value in node.sources if value.node in host)
     crosses = any(value.node in host for node in device for value in node.sources)
-    draws = any(node.operator.words for node in device)
+    draws = any(node.operator.random_bits for node in device)
     counted = draws or (bool(device) and not crosses)  # a device program learns the number of rows from its inputs
     counters = row_node(Counters(), "counters").values[0] if counted else None
     valid = row_node(Valid(), "valid").values[0] if mask else None
     extra = [value for value in (counters, valid) if value is not None]
     results = (*needed, *extra)
     hosted = stages(graph, [*host, *(value.node for value in extra)], set(results))
-    plan = Plan(graph, target, placements, hosted, results, device, counters, valid)
+    chained = tuple(chains(graph, device, set(graph.outputs)))
+    plan = Plan(graph, target, placements, hosted, results, device, chained, counters, valid)
     verify(plan)
     return plan
 

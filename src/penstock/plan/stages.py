@@ -1,62 +1,50 @@
-"""The order of the host's work: runs of nodes that go batch by batch, or sample by sample, and what is fused."""
+"""The order of the host's work: which nodes are computed together, and how."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from enum import Enum
 
 from penstock.graph.node import Graph, Node, Value
-from penstock.graph.operator import BatchKernel, LazyKernel, Reader, SampleKernel, WholeBatchKernel
+from penstock.graph.operator import BatchKernel, ChainKernel, Link, Reader, WholeBatchKernel
 from penstock.plan.rows import RowOperator
 
-_LARGE = 1 << 14
-"""Bytes of a dense sample from which a pass over it costs more than a call; smaller ones are better off in batches."""
 
+class Way(Enum):
+    """How a stage is computed."""
 
-@dataclass(frozen=True)
-class ReadStage:
-    """A reader: whole batches by index."""
-
-    node: Node
-
-
-@dataclass(frozen=True)
-class RowStage:
-    """A value that comes from the coordinates of the rows."""
-
-    node: Node
-    operator: RowOperator
-
-
-@dataclass(frozen=True)
-class BatchStage:
+    READ = "read"
+    """A reader: many samples by index."""
+    ROWS = "rows"
+    """From nothing but the coordinates of the rows."""
+    BATCH = "batch"
     """One batch kernel on dense values."""
-
-    node: Node
-
-
-@dataclass(frozen=True)
-class WholeBatchStage:
+    CHAIN = "chain"
+    """Several operators of one family, in one visit to the data."""
+    SAMPLE = "sample"
+    """Several nodes, sample by sample: a sample passes all of them while it is in the cache."""
+    WHOLE_BATCH = "whole batch"
     """One kernel that needs all samples of the batch."""
 
-    node: Node
-
 
 @dataclass(frozen=True)
-class SampleStage:
-    """Several nodes, sample by sample: a sample passes all of them while it is in the cache.
+class Stage:
+    """Nodes that are computed together.
 
     Args:
         nodes: in topological order.
-        fused: the values that their producer only describes and their one consumer computes, with that consumer.
+        way: how.
     """
 
     nodes: tuple[Node, ...]
-    fused: Mapping[Value, Node]
+    way: Way
 
-
-Stage = ReadStage | RowStage | BatchStage | WholeBatchStage | SampleStage
+    @property
+    def sources(self) -> tuple[Value, ...]:
+        """What they compute from and do not make themselves."""
+        return tuple(value for node in self.nodes for value in node.sources if value.node not in self.nodes)
 
 
 def stages(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value]) -> tuple[Stage, ...]:
@@ -67,61 +55,78 @@ def stages(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value]) -> 
         nodes: those that run on the host, in topological order.
         results: the values that the host hands over.
     """
-    todo = list(nodes)
-    lazy = _lazy(graph, todo, results)
-    finishing = set(lazy.values())
-    by_sample = {node for node in todo if _by_sample(node) or node in finishing}
+    todo = _alone_or_chained(graph, nodes, results)
     done: set[Node] = set()
-    result: list[Stage] = []
+    ordered: list[Stage] = []
     while todo:
-        ready = [node for node in todo if all(value.node in done for value in node.sources)]
-        batched = [node for node in ready if node not in by_sample]
-        if batched:
-            result += [_stage(node) for node in batched]
-            done.update(batched)
+        ready = [stage for stage in todo if all(value.node in done for value in stage.sources)]
+        together = [stage for stage in ready if stage.way is not Way.SAMPLE]
+        if together:
+            ordered += together
+            done.update(node for stage in together for node in stage.nodes)
         else:
             run: list[Node] = []
-            for node in todo:  # in topological order: a node whose inputs are in the run joins it
-                if node in by_sample and all(v.node in done or v.node in run for v in node.sources):
-                    run.append(node)
-            fused = {value: user for value, user in lazy.items() if value.node in run and user in run}
-            result.append(SampleStage(tuple(run), fused))
+            for stage in todo:  # in topological order: a node whose inputs are in the run joins it
+                if stage.way is Way.SAMPLE and all(v.node in done or v.node in run for v in stage.sources):
+                    run += stage.nodes
+            ordered.append(Stage(tuple(run), Way.SAMPLE))
             done.update(run)
-        todo = [node for node in todo if node not in done]
-    return tuple(result)
+        todo = [stage for stage in todo if stage.nodes[-1] not in done]
+    return tuple(ordered)
 
 
-def _lazy(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value]) -> dict[Value, Node]:
-    """The values that could stay unfinished, with the consumer that can finish them: their only one."""
-    found: dict[Value, Node] = {}
-    by_sample: set[Node] = set()
+def chains(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value]) -> list[tuple[Node, ...]]:
+    """The nodes of chain kernels, in chains as long as nobody else needs what lies between.
+
+    Args:
+        graph: the definition.
+        nodes: those of one place, in topological order.
+        results: the values that are needed as they are.
+    """
+    ending: dict[Node, list[Node]] = {}
     for node in nodes:
-        if _by_sample(node):
-            by_sample.add(node)
-        value = node.inputs[0] if node.inputs else None
-        if value is None or value in results or value.node not in by_sample or graph.consumers[value] != (node,):
+        operator = node.operator
+        if not isinstance(operator, ChainKernel):
             continue
-        giver, taker = value.node.operator, node.operator
-        if node.sources.count(value) > 1 or not isinstance(giver, LazyKernel) or not isinstance(taker, SampleKernel):
+        value = node.inputs[0]
+        before = ending.get(value.node)
+        joins = before is not None and not operator.heads and value.node.operator.chain is operator.chain  # type: ignore[attr-defined]
+        if joins and value not in results and graph.consumers[value] == (node,) and node.sources.count(value) == 1:
+            del ending[value.node]
+            ending[node] = [*before, node]
+        else:
+            ending[node] = [node]
+    return [tuple(chain) for chain in ending.values()]
+
+
+def links(nodes: Iterable[Node]) -> list[Link]:
+    """A chain as its family takes it."""
+    return [Link(node.operator, node.inputs[0].spec, node.specs[0]) for node in nodes]
+
+
+def _alone_or_chained(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value]) -> list[Stage]:
+    """Each node as a stage of its own, or of its chain, in topological order of what they end with."""
+    todo = list(nodes)
+    chained = {node: chain for chain in chains(graph, todo, results) for node in chain}
+    found: list[Stage] = []
+    for node in todo:
+        chain = chained.get(node, (node,))
+        if node is not chain[-1]:
             continue
-        if not _by_sample(node) and value.spec.nbytes < _LARGE:
-            continue
-        if giver.gives is not None and giver.gives is taker.takes and len(value.node.specs) == 1:
-            found[value] = node
-            by_sample.add(node)
+        found.append(Stage(chain, Way.CHAIN) if len(chain) > 1 else Stage(chain, _way(node)))
     return found
 
 
-def _stage(node: Node) -> Stage:
-    if isinstance(node.operator, Reader):
-        return ReadStage(node)
-    if isinstance(node.operator, WholeBatchKernel):
-        return WholeBatchStage(node)
-    return RowStage(node, node.operator) if isinstance(node.operator, RowOperator) else BatchStage(node)
-
-
-def _by_sample(node: Node) -> bool:
-    if isinstance(node.operator, Reader | RowOperator | WholeBatchKernel):
-        return False
+def _way(node: Node) -> Way:
+    """How a node is computed that stands in no chain with others."""
+    operator = node.operator
     specs = [value.spec for value in node.sources] + list(node.specs)
-    return not (isinstance(node.operator, BatchKernel) and all(spec.dense for spec in specs))
+    if isinstance(operator, Reader):
+        return Way.READ
+    if isinstance(operator, RowOperator):
+        return Way.ROWS
+    if isinstance(operator, WholeBatchKernel):
+        return Way.WHOLE_BATCH
+    if isinstance(operator, BatchKernel) and all(spec.dense for spec in specs):
+        return Way.BATCH
+    return Way.CHAIN if isinstance(operator, ChainKernel) and node.inputs[0].spec.shape else Way.SAMPLE

@@ -58,9 +58,9 @@ class Layout(ABC):
         """JAX's name of the kind of device."""
         return self.devices[0].platform
 
-    def lanes(self, rows: int) -> Indices:
+    def local_rows(self, rows: int) -> Indices:
         """The numbers of the rows that this process computes, in the order in which its buffers hold them."""
-        return _lanes(rows, self.blocks, self.shards)
+        return _row_numbers(rows, self.blocks, self.shards)
 
     def check_rows(self, rows: int, what: str) -> None:
         """Check that a batch of `rows` rows can be cut evenly.
@@ -106,11 +106,11 @@ class Layout(ABC):
 
 
 @lru_cache(maxsize=64)
-def _lanes(rows: int, blocks: int, shards: tuple[int, ...]) -> Indices:
+def _row_numbers(rows: int, blocks: int, shards: tuple[int, ...]) -> Indices:
     size = rows // blocks
-    lanes = np.concatenate([np.arange(shard * size, (shard + 1) * size) for shard in shards])
-    lanes.flags.writeable = False
-    return lanes
+    numbers = np.concatenate([np.arange(shard * size, (shard + 1) * size) for shard in shards])
+    numbers.flags.writeable = False
+    return numbers
 
 
 class SingleDevice(Layout):
@@ -217,11 +217,11 @@ class Sharded(Layout):
         if len(self.shards) == self.blocks:  # all rows are ours
             return jax.make_array_from_callback(column.shape, sharding, column.__getitem__)
         rows = len(column) // len(self.shards) * self.blocks
-        lanes = self.lanes(rows)
+        numbers = self.local_rows(rows)
 
         def piece(index: Any) -> Array:
             start, stop, _ = index[0].indices(rows)
-            first = int(np.searchsorted(lanes, start))
+            first = int(np.searchsorted(numbers, start))
             return column[(slice(first, first + stop - start), *index[1:])]
 
         return jax.make_array_from_callback((rows, *column.shape[1:]), sharding, piece)

@@ -5,29 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Unpack, cast
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.operator import (
-    BatchContext,
-    BatchKernel,
-    Common,
-    Operator,
-    SampleContext,
-    SampleKernel,
-    pick,
-)
+from penstock.graph.operator import Common, pick
 from penstock.graph.registry import operator
+from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import image_layout
-from penstock.operators.convert import convert, normalize
-from penstock.operators.geometry.flip import mirrored
-from penstock.operators.image.lazy_image import LazyImage
-from penstock.operators.image.window import Window, WindowArguments, filled, window
+from penstock.operators.image.operator import ImageOperator
+from penstock.operators.image.steps import Arrange, Convert, Cut, Fill, Images, Mirror, Scale, Step
+from penstock.operators.image.window import WINDOW_SCHEMA, Window, WindowArguments, window
 from penstock.types import FLOAT, DALIImageType, as_dtype
 
 _DTYPES = ("float32", "float16", "uint8", "int8")
@@ -38,7 +29,7 @@ class CropArguments(WindowArguments, Common):
 
 
 @dataclass(frozen=True)
-class CropMirrorNormalize(Operator, SampleKernel, BatchKernel):
+class CropMirrorNormalize(ImageOperator):
     """The whole chain.
 
     Args:
@@ -58,6 +49,12 @@ class CropMirrorNormalize(Operator, SampleKernel, BatchKernel):
     scale: float
     shift: float
     pad_channels: bool
+    schema: ClassVar[Mapping[str, Argument]] = {
+        **WINDOW_SCHEMA,
+        "mirror": Argument(np.int32),
+        "mean": Argument(np.float32, (None,)),
+        "std": Argument(np.float32, (None,)),
+    }
 
     def infer(
         self, images: Spec, *, mirror: Any, mean: Spec | None = None, std: Spec | None = None, **place: Any
@@ -81,7 +78,7 @@ class CropMirrorNormalize(Operator, SampleKernel, BatchKernel):
                     expected=f"1 or {channels}",
                 )
         if self.pad_channels and channels is not None:
-            shape[self._channel_axis] = _padded(channels)
+            shape[self._channel_axis] = int(_padded(channels))
         return Spec(self.dtype, tuple(shape[axis] for axis in self._permutation), self.output_layout)
 
     @property
@@ -92,114 +89,35 @@ class CropMirrorNormalize(Operator, SampleKernel, BatchKernel):
     def _permutation(self) -> tuple[int, ...]:
         return tuple(self.window.layout.index(axis) for axis in self.output_layout)
 
-    @cached_property
-    def _inverse(self) -> tuple[int, ...]:
-        return tuple(self.output_layout.index(axis) for axis in self.window.layout)
-
-    @property
-    def takes(self) -> type | None:
-        """Images of layout HWC, which it resamples and normalises in one go."""
-        return LazyImage if self.window.layout == "HWC" and self.window.policy != "pad" else None
-
-    def _check_channels(self, channels: int, arguments: Mapping[str, Any]) -> None:
-        """Check what the spec could not tell: how many channels an image has."""
-        for name, constant in (("mean", self.mean), ("std", self.std)):
-            count = np.size(arguments[name]) if name in arguments else len(constant)
-            if count not in (1, channels):
-                raise ValueError(f"{name} has {count} numbers, and the image {channels} channels")
-
-    def sample(self, context: SampleContext, image: Array | LazyImage, *, mirror: Any, **arguments: Any) -> Array:
-        """One image; written straight into the batch where that is float32."""
-        self._check_channels(image.shape[self._channel_axis], arguments)
-        if isinstance(image, LazyImage):
-            if image.resampled and image.dtype.name in ("uint8", "float32"):
-                return self._resampled(context, image, mirror, arguments)
-            image = image.finish() if image.resampled else image.view()
-        cut, outside = self.window.cut(image, arguments)
-        if mirror:
-            across = self.window.layout.index("W")
-            cut = np.flip(cut, across)
-            outside = None if outside is None else np.flip(outside, across)
-        target = None
-        if context.out is not None and self._writes_through(outside):
-            target = context.out.transpose(self._inverse)
-            target = target if target.shape == cut.shape else None
-        result = normalize(np, cut, *self._terms(np, arguments, rows=False), self.shift, self.dtype, target)
-        if target is not None:
-            return cast(Array, context.out)
-        return self._finish(np, result[None], None if outside is None else outside[None])[0]
-
-    def _resampled(self, context: SampleContext, image: LazyImage, mirror: Any, arguments: Mapping[str, Any]) -> Array:
-        """An image that is still to be resampled: in one go with everything else."""
-        image = self.window.cut_lazy(image, arguments).mirror(horizontal=bool(mirror))
-        through = context.out is not None and self._writes_through(None)
-        target = cast(Array, context.out).transpose(self._inverse) if through else np.empty(image.shape, np.float32)
-        if target.shape != image.shape:
-            target, through = np.empty(image.shape, np.float32), False
-        image.normalize(*self._terms(np, arguments, rows=False), self.shift, target)
-        return cast(Array, context.out) if through else self._finish(np, convert(np, target, self.dtype)[None], None)[0]
-
-    def batch(self, context: BatchContext, images: Any, *, mirror: Any, **arguments: Any) -> Any:
-        """A dense batch."""
-        xp, layout = context.xp, self.window.layout
-        cut, outside = self.window.cut_batch(xp, images, arguments)
-        cut = mirrored(xp, cut, mirror, layout, "W")
-        outside = None if outside is None else mirrored(xp, outside, mirror, layout, "W")
-        target = None
-        if context.out is not None and self._writes_through(outside):
-            target = context.out.transpose(0, *(axis + 1 for axis in self._inverse))
-        result = normalize(xp, cut, *self._terms(xp, arguments, rows=True), self.shift, self.dtype, target)
-        return context.out if target is not None else self._finish(xp, result, outside)
-
-    def _writes_through(self, outside: Any) -> bool:
-        return outside is None and not self.pad_channels and self.dtype == np.float32
-
-    def _terms(self, xp: Any, arguments: Mapping[str, Any], *, rows: bool) -> tuple[Any, Any]:
-        """Mean and factor, shaped to broadcast; None for one that changes nothing."""
-        mean, factor = self._constants
-        if "mean" in arguments:
-            mean = self._along_channels(xp, arguments["mean"], rows=rows)
-        if "std" in arguments:
-            factor = xp.asarray(self.scale, np.float32) / self._along_channels(xp, arguments["std"], rows=rows)
-        if rows:  # constants are shaped for a sample
-            mean, factor = (
-                term[None] if term is not None and term.ndim == len(self.window.layout) else term
-                for term in (mean, factor)
-            )
-        return mean, factor
-
-    @cached_property
-    def _constants(self) -> tuple[Array | None, Array | None]:
-        mean, std = np.asarray(self.mean, np.float32), np.asarray(self.std, np.float32)
-        factor = np.float32(self.scale) / std
-        return (
-            self._along_channels(np, mean, rows=False) if mean.any() else None,
-            self._along_channels(np, factor, rows=False) if (factor != 1).any() else None,
-        )
-
-    def _along_channels(self, xp: Any, terms: Any, *, rows: bool) -> Any:
-        """Numbers, one for all channels or one per channel, shaped to broadcast against a sample or a batch."""
-        values = xp.asarray(terms, np.float32)
-        leading = values.shape[:1] if rows else ()
-        shape = [1] * len(self.window.layout)
-        shape[self._channel_axis] = values.shape[-1] if values.ndim > len(leading) else 1
-        return values.reshape(*leading, *shape)
-
-    def _finish(self, xp: Any, result: Any, outside: Any) -> Any:
-        """Fill in what lies outside the image, add channels, and put the axes in order."""
-        axis = self._channel_axis + 1
-        if outside is not None:
-            result = filled(xp, result, outside, self.window)
+    def describe(self, images: Images, bits: Any, *, mirror: Any, **arguments: Any) -> Sequence[Step]:
+        """The window, mirrored, normalised, filled in beyond the image's edge, with its axes in order."""
+        steps: list[Step] = [*self.window.steps(images, arguments), Mirror(self.window.layout.index("W"), mirror != 0)]
+        steps += self._normalization(images, arguments)
+        steps += [Convert(self.dtype), *self.window.fill_step(self.dtype)]
         if self.pad_channels:
-            more = [(0, 0)] * result.ndim
-            more[axis] = (0, _padded(result.shape[axis]) - result.shape[axis])
-            result = xp.pad(result, more)
-        return result.transpose(0, *(axis + 1 for axis in self._permutation))
+            channels = images.sizes[self._channel_axis]
+            steps += [Cut(self._channel_axis, 0 * channels, _padded(channels)), Fill(np.zeros((1, 1), self.dtype))]
+        return [*steps, Arrange(self._permutation)]
+
+    def _normalization(self, images: Images, arguments: Mapping[str, Any]) -> list[Step]:
+        """Nothing, where it would change nothing."""
+        xp, channels = images.xp, images.sizes[self._channel_axis]
+        mean = arguments.get("mean", np.asarray([self.mean], np.float32))
+        std = arguments.get("std", np.asarray([self.std], np.float32))
+        for name, terms in (("mean", mean), ("std", std)):
+            count = terms.shape[1]
+            wrong = np.flatnonzero(channels != count)[:1] if xp is np and count != 1 else ()
+            for row in wrong:
+                raise ValueError(f"{name} has {count} numbers, and the image {channels[row]} channels")
+        factor = np.float32(self.scale) / std
+        if not arguments.keys() & {"mean", "std"} and not mean.any() and (factor == 1).all() and not self.shift:
+            return []
+        return [Scale(mean, factor, self.shift)]
 
 
-def _padded(channels: int) -> int:
+def _padded(channels: Any) -> Any:
     """The next power of two."""
-    return 1 << (channels - 1).bit_length()
+    return 2 ** np.ceil(np.log2(channels)).astype(np.int64)
 
 
 @operator("crop_mirror_normalize")

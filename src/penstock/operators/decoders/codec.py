@@ -10,7 +10,6 @@ import simplejpeg
 from PIL import Image, UnidentifiedImageError
 
 from penstock.data.source import Array
-from penstock.graph.operator import Scratch
 from penstock.operators.axes import MAX_PIXELS
 from penstock.types import ANY_DATA, BGR, GRAY, RGB, DALIImageType, YCbCr
 
@@ -29,9 +28,7 @@ _UNDONE = {6: 8, 8: 6}
 """Per EXIF orientation the one that turns an image back; the others do that themselves."""
 
 
-def decode(
-    data: Array, output_type: DALIImageType, adjust: bool, fast: bool, out: Array | None, scratch: Scratch | None
-) -> Array:
+def decode(data: Array, output_type: DALIImageType, adjust: bool, fast: bool, memory: Array | None) -> Array:
     """An image as HWC: uint8, or uint16 where the file has 16 bits.
 
     Args:
@@ -39,8 +36,7 @@ def decode(
         output_type: which channels.
         adjust: whether to turn it as its EXIF data say.
         fast: whether to use libjpeg's faster, less accurate transform.
-        out: where it may be written, if it has that shape.
-        scratch: memory to decode into, if the image is needed for a short time only.
+        memory: uint8, where the pixels may be put; at least as large as they are.
 
     Raises:
         ValueError: the bytes are no image that can be decoded, or one of more than `MAX_PIXELS`, which its
@@ -57,8 +53,6 @@ def decode(
     wanted = "GRAY" if grey else "BGR" if output_type == BGR else "RGB"
     shape = height, width, 1 if grey else 3
     turn = _jpeg_orientation(data) if adjust else 1
-    fits = turn == 1 and output_type != YCbCr and out is not None and out.shape == shape
-    memory = out if fits else None if scratch is None else scratch.take(height * width * shape[2])
     try:
         pixels = simplejpeg.decode_jpeg(data, wanted, fastdct=fast, buffer=memory)
     except ValueError:  # a mere warning, perhaps, of bytes too many: Pillow knows which are worse

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.operator import Common, LazyKernel, Operator, SampleContext, Scratch, pick
+from penstock.graph.operator import Common, pick
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.convert import convert
-from penstock.operators.decoders.codec import CHANNELS, decode
-from penstock.operators.image.lazy_image import LazyImage, lazy_image
+from penstock.operators.decoders.codec import CHANNELS, decode, peek
+from penstock.operators.image.operator import ImageDecoder
 from penstock.types import RGB, UINT8, DALIImageType, as_dtype
 
 
@@ -45,21 +45,20 @@ DTYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float32")
 """What decoders give."""
 
 
+class _Size(NamedTuple):
+    height: int
+    width: int
+    channels: int
+
+
 @dataclass(frozen=True)
-class DecodeImage(Operator, LazyKernel):
+class DecodeImage(ImageDecoder):
     """Bytes to pixels."""
 
     output_type: DALIImageType
     dtype: np.dtype[Any]
     adjust_orientation: bool
     fast: bool
-
-    reads_content = True
-
-    @property
-    def gives(self) -> type | None:
-        """The image in borrowed memory."""
-        return LazyImage
 
     def infer(self, data: Spec) -> Spec:
         """An image of unknown size."""
@@ -72,21 +71,19 @@ class DecodeImage(Operator, LazyKernel):
             )
         return Spec(self.dtype, (None, None, CHANNELS[self.output_type]), "HWC")
 
-    def defer(self, context: SampleContext, data: Array) -> LazyImage:
-        """One image, decoded into memory that is used again for the next."""
-        return lazy_image(self._decode(data, None, context.scratch))
+    def header(self, data: Array) -> _Size:
+        """Height, width and channels."""
+        height, width, channels = peek(data, self.adjust_orientation)
+        return _Size(height, width, CHANNELS[self.output_type] or channels)
 
-    def sample(self, context: SampleContext, data: Array) -> Array:
-        """One image; decoded straight into the batch where it fits."""
-        return self._decode(data, context.out if self.dtype == np.uint8 else None, None)
-
-    def _decode(self, data: Array, out: Array | None, scratch: Scratch | None) -> Array:
-        pixels = decode(data, self.output_type, self.adjust_orientation, self.fast, out, scratch)
+    def decode(self, data: Array, header: Any, region: Any, memory: Any) -> tuple[Array, int, int]:
+        """The whole image."""
+        pixels = decode(data, self.output_type, self.adjust_orientation, self.fast, memory)
         if pixels.dtype == self.dtype:
-            return pixels
+            return pixels, 0, 0
         full = 1.0 if self.dtype.kind == "f" else float(np.iinfo(self.dtype).max)
         wide = np.float64 if self.dtype.itemsize == 4 and self.dtype.kind != "f" else np.float32
-        return convert(np, pixels.astype(wide) * wide(full / np.iinfo(pixels.dtype).max), self.dtype)
+        return convert(np, pixels.astype(wide) * wide(full / np.iinfo(pixels.dtype).max), self.dtype), 0, 0
 
 
 class DecoderOptions(TypedDict, total=False):

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Any, Unpack
 
-from penstock.data.source import Array
 from penstock.data.spec import Spec
-from penstock.graph.operator import Common, LazyKernel, Operator, SampleContext, pick
+from penstock.graph.operator import Common, pick
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.decoders.image import DecoderArguments, DecoderOptions, decoder
-from penstock.operators.image.lazy_image import LazyImage, lazy_image
+from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.random_window import RandomWindow, RandomWindowArguments, random_window
+from penstock.operators.image.steps import Cut, Images, Step
 
 
 class ImageRandomCropArguments(RandomWindowArguments, DecoderArguments, total=False):
@@ -20,41 +21,24 @@ class ImageRandomCropArguments(RandomWindowArguments, DecoderArguments, total=Fa
 
 
 @dataclass(frozen=True)
-class RandomCrop(Operator, LazyKernel):
+class RandomCrop(ImageOperator):
     """A random window of an image of layout HWC."""
 
     window: RandomWindow
 
     @property
-    def words(self) -> int:
+    def random_bits(self) -> int:
         """Those of the window."""
-        return self.window.words
-
-    @property
-    def takes(self) -> type | None:
-        """Images of layout HWC."""
-        return LazyImage
-
-    @property
-    def gives(self) -> type | None:
-        """A part of them."""
-        return LazyImage
+        return self.window.random_bits
 
     def infer(self, images: Spec) -> Spec:
         """An image of unknown size."""
         return Spec(images.dtype, (None, None, images.shape[2]), "HWC")
 
-    def defer(self, context: SampleContext, image: Array | LazyImage) -> LazyImage:
-        """The part of the image."""
-        if context.words is None:
-            raise TypeError("a random window needs random words")
-        lazy = lazy_image(image)
-        top, left, height, width = self.window(*lazy.shape[:2], context.words)
-        return lazy.cut({0: (top, height), 1: (left, width)})
-
-    def sample(self, context: SampleContext, image: Array | LazyImage) -> Array:
-        """One image."""
-        return self.defer(context, image).finish(context.out)
+    def describe(self, images: Images, bits: Any) -> Sequence[Step]:
+        """A window drawn for each row."""
+        top, left, height, width = self.window(images.sizes[0], images.sizes[1], bits)
+        return [Cut(0, top, height), Cut(1, left, width)]
 
 
 @operator("decoders.image_random_crop")

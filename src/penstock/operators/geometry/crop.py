@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from penstock.data.source import Array
 from penstock.data.spec import Spec
-from penstock.graph.operator import BatchContext, BatchKernel, Common, LazyKernel, Operator, SampleContext, pick
+from penstock.graph.operator import Common, pick
 from penstock.graph.registry import operator
+from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import image_layout
-from penstock.operators.convert import convert, result_dtype
-from penstock.operators.image.lazy_image import LazyImage, lazy_image
-from penstock.operators.image.window import Window, WindowArguments, filled, window
+from penstock.operators.convert import result_dtype
+from penstock.operators.image.operator import ImageOperator
+from penstock.operators.image.steps import Convert, Images, Step
+from penstock.operators.image.window import WINDOW_SCHEMA, Window, WindowArguments, window
 from penstock.types import DALIDataType, DALIImageType
 
 
@@ -24,7 +26,7 @@ class CropArguments(WindowArguments, Common):
 
 
 @dataclass(frozen=True)
-class Crop(Operator, LazyKernel, BatchKernel):
+class Crop(ImageOperator):
     """A window.
 
     Args:
@@ -34,42 +36,15 @@ class Crop(Operator, LazyKernel, BatchKernel):
 
     window: Window
     dtype: np.dtype[Any]
-
-    @property
-    def takes(self) -> type | None:
-        """Images of layout HWC, of which a part is picked."""
-        return LazyImage if self.window.layout == "HWC" and self.window.policy != "pad" else None
-
-    @property
-    def gives(self) -> type | None:
-        """The same, where nothing is converted."""
-        return self.takes
+    schema: ClassVar[Mapping[str, Argument]] = WINDOW_SCHEMA
 
     def infer(self, images: Spec, **place: Any) -> Spec:
         """The window's shape."""
         return Spec(self.dtype, self.window.shape(images, place), images.layout or self.window.layout)
 
-    def defer(self, context: SampleContext, image: Array | LazyImage, **place: Any) -> LazyImage:
-        """The part of the image."""
-        del context
-        lazy = lazy_image(image)
-        if lazy.dtype != self.dtype:
-            lazy = lazy_image(convert(np, lazy.finish(), self.dtype))
-        return self.window.cut_lazy(lazy, place)
-
-    def sample(self, context: SampleContext, image: Array | LazyImage, **place: Any) -> Array:
-        """One image."""
-        if isinstance(image, LazyImage):
-            return self.defer(context, image, **place).finish(context.out)
-        cut, outside = self.window.cut(image, place)
-        cut = cut if outside is None else filled(np, cut[None], outside[None], self.window)[0]
-        return convert(np, cut, self.dtype)
-
-    def batch(self, context: BatchContext, images: Any, **place: Any) -> Any:
-        """A dense batch."""
-        cut, outside = self.window.cut_batch(context.xp, images, place)
-        cut = cut if outside is None else filled(context.xp, cut, outside, self.window)
-        return convert(context.xp, cut, self.dtype)
+    def describe(self, images: Images, bits: Any, **place: Any) -> Sequence[Step]:
+        """The window, what is beyond the image's edge, the dtype."""
+        return [*self.window.steps(images, place), *self.window.fill_step(images.dtype), Convert(self.dtype)]
 
 
 @operator("crop")

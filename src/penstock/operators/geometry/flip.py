@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.operator import BatchContext, BatchKernel, Common, LazyKernel, Operator, SampleContext
+from penstock.graph.operator import Common
 from penstock.graph.registry import operator
+from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import image_layout
-from penstock.operators.convert import along_rows, convert
-from penstock.operators.image.lazy_image import LazyImage, lazy_image
+from penstock.operators.image.operator import ImageOperator
+from penstock.operators.image.steps import Images, Mirror, Step
 
 _FLAGS = (("W", "horizontal"), ("H", "vertical"), ("D", "depthwise"))
 
 
 @dataclass(frozen=True)
-class Flip(Operator, LazyKernel, BatchKernel):
+class Flip(ImageOperator):
     """Mirroring along axes of a layout."""
 
     layout: str
-
-    @property
-    def takes(self) -> type | None:
-        """Images of layout HWC."""
-        return LazyImage if self.layout == "HWC" else None
-
-    @property
-    def gives(self) -> type | None:
-        """The same, mirrored."""
-        return self.takes
+    schema: ClassVar[Mapping[str, Argument]] = {name: Argument(np.int32) for _, name in _FLAGS}
 
     def infer(self, images: Spec, *, depthwise: Any, **_flags: Any) -> Spec:
         """The input's."""
@@ -42,35 +34,10 @@ class Flip(Operator, LazyKernel, BatchKernel):
             raise DefinitionError("fn.flip: depthwise flips along D", given=f"layout {self.layout!r}", expected="DHWC")
         return images
 
-    def defer(self, context: SampleContext, image: Array | LazyImage, **flags: Any) -> LazyImage:
-        """The image with its axes turned."""
-        del context
-        return lazy_image(image).mirror(horizontal=bool(flags["horizontal"]), vertical=bool(flags["vertical"]))
-
-    def sample(self, context: SampleContext, image: Array | LazyImage, **flags: Any) -> Array:
-        """One image or volume."""
-        if isinstance(image, LazyImage):
-            return self.defer(context, image, **flags).finish(context.out)
-        across = tuple(self.layout.index(axis) for axis, name in _FLAGS if axis in self.layout and flags[name])
-        return np.flip(image, across)
-
-    def batch(self, context: BatchContext, images: Any, **flags: Any) -> Any:
-        """The batch, mirrored where the flags say so."""
-        for axis, name in _FLAGS:
-            images = mirrored(context.xp, images, flags[name], self.layout, axis)
-        return images
-
-
-def mirrored(xp: Any, images: Any, flag: Any, layout: str, axis: str) -> Any:
-    """A batch mirrored along an axis: every row, none, or those whose flag is not 0."""
-    if axis not in layout or (isinstance(flag, int) and not flag):
-        return images
-    flipped = xp.flip(images, axis=layout.index(axis) + 1)
-    return (
-        flipped
-        if isinstance(flag, int)
-        else xp.where(convert(xp, along_rows(xp, flag, images.ndim), np.dtype(bool)), flipped, images)
-    )
+    def describe(self, images: Images, bits: Any, **flags: Any) -> Sequence[Step]:
+        """Each axis with its flag."""
+        there = [(self.layout.index(axis), name) for axis, name in _FLAGS if axis in self.layout]
+        return [Mirror(axis, flags[name] != 0) for axis, name in there]
 
 
 @operator("flip")

@@ -2,43 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Unpack, cast
+from typing import Any, ClassVar, Unpack, cast
 
 import numpy as np
 
 from penstock.data.source import Array, Column
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel, WholeBatchKernel
+from penstock.graph.operator import Common, Operator, WholeBatchKernel
 from penstock.graph.registry import operator
+from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import axis_numbers
+from penstock.operators.image.operator import ImageOperator
+from penstock.operators.image.steps import Cut, Fill, Images, Step
 
 Extents = int | Sequence[int] | DataNode
 
 
 @dataclass(frozen=True)
-class _Pad(Operator):
-    """The axes that are padded. Shape, alignment and fill value are arguments."""
+class PadTo(ImageOperator):
+    """A shape that is given, so that each sample is padded on its own.
+
+    Args:
+        axes: those that are padded.
+        dtype: of the data.
+    """
 
     axes: tuple[int, ...]
-
-    def padded(self, data: Array, least: Sequence[int], align: Any, fill_value: Any) -> Array:
-        """One sample, whose padded axes get at least these extents, rounded up to multiples of `align`."""
-        shape = list(data.shape)
-        for axis, extent, step in zip(self.axes, least, _per_axis(align, len(self.axes)), strict=True):
-            shape[axis] = _aligned(max(extent, data.shape[axis]), step)
-        out = np.full(shape, np.asarray(fill_value).astype(data.dtype), data.dtype)
-        out[tuple(slice(extent) for extent in data.shape)] = data
-        return out
-
-
-@dataclass(frozen=True)
-class PadTo(_Pad, SampleKernel):
-    """A shape that is given, so that each sample is padded on its own."""
+    dtype: np.dtype[Any]
+    schema: ClassVar[Mapping[str, Argument]] = {
+        "shape": Argument(shape=(None,), low=0),
+        "align": Argument(shape=(None,), low=1),
+        "fill_value": Argument(),
+    }
 
     def infer(self, data: Spec, *, shape: Any, align: Any, fill_value: Any) -> Spec:
         """The shape that was given, where the samples are known to fit."""
@@ -53,21 +53,23 @@ class PadTo(_Pad, SampleKernel):
             extents[axis] = None if None in (own, least, step) else _aligned(max(own or 0, least or 0), step or 1)
         return Spec(data.dtype, tuple(extents), data.layout)
 
-    def sample(self, context: SampleContext, data: Array, *, shape: Any, align: Any, fill_value: Any) -> Array:
-        """One sample."""
-        del context
-        least = np.ravel(shape).tolist()
-        if min(least) < 0:
-            raise ValueError(
-                f"the shape {least} of a node leaves an extent open; the largest of a batch is for constants"
-            )
-        return self.padded(data, least, align, fill_value)
+    def describe(self, images: Images, bits: Any, *, shape: Any, align: Any, fill_value: Any) -> Sequence[Step]:
+        """A window that goes on behind the end of each axis."""
+        xp = images.xp
+        steps = xp.broadcast_to(align, (images.rows, len(self.axes))).astype(np.int32)
+        wanted = shape.astype(np.int32)
+        cuts = [
+            Cut(axis, 0 * images.sizes[axis], _aligned(xp.maximum(wanted[:, n], images.sizes[axis]), steps[:, n]))
+            for n, axis in enumerate(self.axes)
+        ]
+        return [*cuts, Fill(fill_value.reshape(-1, 1).astype(self.dtype))]
 
 
 @dataclass(frozen=True)
-class PadToLargest(_Pad, WholeBatchKernel):
-    """The largest extents in the batch, along the axes for which none is given."""
+class PadToLargest(Operator, WholeBatchKernel):
+    """The largest extents in the batch, along the axes for which none is given; -1 stands for these in `shape`."""
 
+    axes: tuple[int, ...]
     shape: tuple[int, ...]
 
     def infer(self, data: Spec, **_arguments: Any) -> Spec:
@@ -75,15 +77,24 @@ class PadToLargest(_Pad, WholeBatchKernel):
         extents = tuple(None if axis in self.axes else extent for axis, extent in enumerate(data.shape))
         return Spec(data.dtype, extents, data.layout)
 
-    def column(self, data: Column, *, align: Any, fill_value: Any) -> Column:
+    def whole_batch(self, data: Column, *, align: Any, fill_value: Any) -> Column:
         """All samples."""
         largest = [max(sample.shape[axis] for sample in data) for axis in self._free]
         found = dict(zip(self._free, largest, strict=True))
         least = [found.get(axis, extent) for axis, extent in zip(self.axes, self.shape, strict=True)]
         padded: list[Array] = []
         for row, sample in enumerate(data):
-            padded.append(self.padded(sample, least, _of_row(align, row), _of_row(fill_value, row)))
+            padded.append(self._padded(sample, least, _of_row(align, row), _of_row(fill_value, row)))
         return padded
+
+    def _padded(self, data: Array, least: Sequence[int], align: Any, fill_value: Any) -> Array:
+        """One sample, whose padded axes get at least these extents, rounded up to multiples of `align`."""
+        shape = list(data.shape)
+        for axis, extent, step in zip(self.axes, least, _per_axis(align, len(self.axes)), strict=True):
+            shape[axis] = _aligned(max(extent, data.shape[axis]), step)
+        out = np.full(shape, np.asarray(fill_value).astype(data.dtype), data.dtype)
+        out[tuple(slice(extent) for extent in data.shape)] = data
+        return out
 
     @cached_property
     def _free(self) -> list[int]:
@@ -99,7 +110,7 @@ def _per_axis(align: Any, axes: int) -> list[int]:
     return np.broadcast_to(np.ravel(align), (axes,)).tolist()
 
 
-def _aligned(extent: int, step: int) -> int:
+def _aligned(extent: Any, step: Any) -> Any:
     """The next multiple of `step`."""
     return -(-extent // step) * step
 
@@ -158,8 +169,12 @@ def pad(
         if min(align) < 1:
             raise DefinitionError("fn.pad: align is at least 1", given=align)
     if isinstance(shape, DataNode):
-        return apply(PadTo(numbers), data, common=common, shape=shape, align=align, fill_value=fill_value)
+        return apply(
+            PadTo(numbers, data.spec.dtype), data, common=common, shape=shape, align=align, fill_value=fill_value
+        )
     extents = tuple(int(extent) for extent in np.ravel(shape)) if shape is not None else (-1,) * len(numbers)
     if all(extent >= 0 for extent in extents):
-        return apply(PadTo(numbers), data, common=common, shape=extents, align=align, fill_value=fill_value)
+        return apply(
+            PadTo(numbers, data.spec.dtype), data, common=common, shape=extents, align=align, fill_value=fill_value
+        )
     return apply(PadToLargest(numbers, extents), data, common=common, align=align, fill_value=fill_value)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.operator import Common, SampleContext, pick
+from penstock.graph.operator import Common, pick
 from penstock.graph.registry import operator
+from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import image_layout
-from penstock.operators.geometry.resize import Resampler, resampled_dtype
-from penstock.operators.geometry.sizing import FilterArguments, interpolation
+from penstock.operators.geometry.resize import resampled_dtype, rounded
+from penstock.operators.geometry.sizing import SIZING_SCHEMA, FilterArguments, interpolation
+from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.random_window import RandomWindow, RandomWindowArguments, random_window
-from penstock.operators.image.resample import Axis, resampled
+from penstock.operators.image.steps import Images, Part, Resample, Step
 from penstock.types import DALIDataType
 
 
@@ -26,19 +28,28 @@ class RandomResizedCropArguments(RandomWindowArguments, FilterArguments, Common,
 
 
 @dataclass(frozen=True)
-class RandomResizedCrop(Resampler):
-    """A random window, resampled."""
+class RandomResizedCrop(ImageOperator):
+    """A random window, resampled. Pixels beside it take part in the resampling at its edges.
+
+    Args:
+        layout: of the images.
+        dtype: of the result.
+        window: the distribution of windows.
+        size: height and width of the result.
+        antialias: whether filters are stretched where a window shrinks.
+    """
 
     layout: str
     dtype: np.dtype[Any]
     window: RandomWindow
     size: tuple[int, int]
     antialias: bool
+    schema: ClassVar[Mapping[str, Argument]] = {name: SIZING_SCHEMA[name] for name in ("min_filter", "mag_filter")}
 
     @property
-    def words(self) -> int:
+    def random_bits(self) -> int:
         """Those of the window."""
-        return self.window.words
+        return self.window.random_bits
 
     def infer(self, images: Spec, **_filters: Any) -> Spec:
         """The size."""
@@ -47,17 +58,17 @@ class RandomResizedCrop(Resampler):
             shape[self.layout.index(axis)] = size
         return Spec(self.dtype, tuple(shape), images.layout or self.layout)
 
-    def axes(self, context: SampleContext, shape: Sequence[int], arguments: Mapping[str, Any]) -> Mapping[str, Axis]:
-        """Those of a window drawn for the sample."""
-        if context.words is None:
-            raise TypeError("a random window needs random words")
-        extents = [shape[self.layout.index(axis)] for axis in "HW"]
-        window = self.window(extents[0], extents[1], context.words)
-        sides = zip("HW", extents, window[:2], window[2:], self.size, strict=True)
-        return {
-            axis: resampled(extent, float(first), float(first + count), size, arguments, antialias=self.antialias)
-            for axis, extent, first, count, size in sides
-        }
+    def describe(self, images: Images, bits: Any, *, min_filter: Any, mag_filter: Any) -> Sequence[Step]:
+        """A window drawn for each row."""
+        places = [self.layout.index(axis) for axis in "HW"]
+        top, left, height, width = self.window(*(images.sizes[at] for at in places), bits)
+        parts: dict[int, Part] = {}
+        for at, first, length, size in zip(places, (top, left), (height, width), self.size, strict=True):
+            filters = np.where(size < length, min_filter, mag_filter)
+            parts[at] = Part(
+                first.astype(np.float64), (first + length).astype(np.float64), np.full(images.rows, size), filters
+            )
+        return [Resample(parts, self.antialias), rounded(self.dtype)]
 
 
 @operator("random_resized_crop")

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from dataclasses import dataclass
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.operator import Common, LazyKernel, Operator, SampleContext, SampleKernel, pick
+from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel, pick
 from penstock.graph.registry import operator
+from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import SPATIAL, image_layout
-from penstock.operators.convert import convert, result_dtype
-from penstock.operators.geometry.sizing import FilterArguments, SizeArguments, Sizing, sizing
-from penstock.operators.image.lazy_image import LazyImage, lazy_image
-from penstock.operators.image.resample import Axis, whole
+from penstock.operators.convert import result_dtype
+from penstock.operators.geometry.sizing import SIZING_SCHEMA, FilterArguments, SizeArguments, Sizing, sizing
+from penstock.operators.image.operator import ImageOperator
+from penstock.operators.image.steps import Convert, Images, Resample, Step
 from penstock.types import DALIDataType, DALIImageType
 
 DTYPES = ("uint8", "int16", "uint16", "float32")
@@ -32,64 +32,35 @@ class ResizeArguments(SizeArguments, FilterArguments, Common, total=False):
     image_type: DALIImageType
 
 
-class Resampler(Operator, LazyKernel):
-    """What resampling operators share: all but how they find what becomes of the axes.
-
-    Attributes:
-        layout: of the images.
-        dtype: of the result.
-    """
-
-    layout: str
-    dtype: np.dtype[Any]
-
-    @abstractmethod
-    def axes(self, context: SampleContext, shape: Sequence[int], arguments: Mapping[str, Any]) -> Mapping[str, Axis]:
-        """What becomes of D, H and W of a sample, in the order of the layout."""
-
-    @property
-    def takes(self) -> type | None:
-        """Images that are not yet resampled."""
-        return LazyImage if self.layout == "HWC" else None
-
-    @property
-    def gives(self) -> type | None:
-        """Images of layout HWC."""
-        return self.takes
-
-    def defer(self, context: SampleContext, image: Array | LazyImage, **arguments: Any) -> LazyImage:
-        """The image with its new axes."""
-        return resized(image, [*self.axes(context, image.shape, arguments).values()], self.dtype)
-
-    def sample(self, context: SampleContext, image: Array | LazyImage, **arguments: Any) -> Array:
-        """One image, volume or sequence."""
-        if isinstance(image, LazyImage) or self.layout == "HWC":
-            return self.defer(context, image, **arguments).finish(context.out)
-        return resample_layout(image, self.layout, self.axes(context, image.shape, arguments), self.dtype)
-
-
 @dataclass(frozen=True)
-class Resize(Resampler):
+class Resize(ImageOperator):
     """Resampling to a size.
 
     Args:
         layout: of the images.
         dtype: of the result.
-        sizing: from sizes to axes.
+        sizing: from sizes to what is resampled.
     """
 
     layout: str
     dtype: np.dtype[Any]
     sizing: Sizing
+    schema: ClassVar[Mapping[str, Argument]] = SIZING_SCHEMA
 
     def infer(self, images: Spec, **arguments: Any) -> Spec:
         """The new size."""
         return Spec(self.dtype, self.sizing.shape(images, arguments), images.layout or self.layout)
 
-    def axes(self, context: SampleContext, shape: Sequence[int], arguments: Mapping[str, Any]) -> Mapping[str, Axis]:
+    def describe(self, images: Images, bits: Any, **arguments: Any) -> Sequence[Step]:
         """As the sizing says."""
-        del context
-        return dict(zip(self.sizing.axes, self.sizing(shape, arguments), strict=True))
+        places = [self.layout.index(axis) for axis in self.sizing.axes]
+        parts = self.sizing.parts([images.sizes[at] for at in places], arguments)
+        return [Resample(dict(zip(places, parts, strict=True)), self.sizing.antialias), rounded(self.dtype)]
+
+
+def rounded(dtype: np.dtype[Any]) -> Convert:
+    """What follows a resampling: the dtype of the images."""
+    return Convert(dtype, halves_up=dtype == np.uint8)
 
 
 @dataclass(frozen=True)
@@ -107,64 +78,6 @@ class Extents(Operator, SampleKernel):
         """Read off the shape."""
         del context
         return np.array([image.shape[at] for at, axis in enumerate(self.layout) if axis in SPATIAL], np.int32)
-
-
-def resized(image: Array | LazyImage, axes: Sequence[Axis], dtype: np.dtype[Any]) -> LazyImage:
-    """An image of layout HWC with new axes. One that is resampled already, or cut, is finished first or cut in place.
-
-    Args:
-        image: the image.
-        axes: rows and columns, in pixels of `image`.
-        dtype: of the result.
-    """
-    lazy = lazy_image(image)
-    if lazy.resampled or lazy.dtype != lazy.pixels.dtype or lazy.rows.mirrored or lazy.columns.mirrored:
-        lazy = lazy_image(lazy.finish())
-    rows, columns = (_within(old, new) for old, new in zip((lazy.rows, lazy.columns), axes, strict=True))
-    return replace(lazy, rows=rows, columns=columns, dtype=dtype)
-
-
-def _within(window: Axis, axis: Axis) -> Axis:
-    """An axis of a window as an axis of the image that it was cut from."""
-    first = window.begin + window.start
-    return axis._replace(begin=first, end=first + window.length, low=axis.low + first, high=axis.high + first)
-
-
-def resample_layout(image: Array, layout: str, axes: Mapping[str, Axis], dtype: np.dtype[Any]) -> Array:
-    """Resample an array of any layout along its spatial axes; depth last, with floats in between.
-
-    Args:
-        image: an array.
-        layout: of the array; has H and W.
-        axes: what becomes of D, H and W.
-        dtype: of the result.
-    """
-    order = [axis for axis in layout if axis not in "DHWC"] + [axis for axis in "DHWC" if axis in layout]
-    there = [layout.index(axis) for axis in order]
-    moved = image.transpose(there)
-    if "C" not in layout:
-        moved = moved[..., None]
-    lead = moved.shape[: moved.ndim - 3]
-    planes = np.ascontiguousarray(moved).reshape(-1, *moved.shape[-3:])
-    between = np.dtype(np.float32) if "D" in layout else dtype
-    result = _each(planes, (axes["H"], axes["W"]), between)
-    result = result.reshape(*lead, *result.shape[1:])
-    if "D" in layout:
-        depth, (height, width, channels) = lead[-1], result.shape[-3:]
-        volumes = result.reshape(-1, depth, height * width, channels)
-        deep = _each(volumes, (axes["D"], whole(height * width)), between)
-        result = deep.reshape(*lead[:-1], axes["D"].length, height, width, channels)
-    result = result if "C" in layout else result[..., 0]
-    back = [order.index(axis) for axis in layout]
-    return np.ascontiguousarray(convert(np, result.transpose(back), dtype))
-
-
-def _each(images: Array, axes: Sequence[Axis], dtype: np.dtype[Any]) -> Array:
-    """Images of layout HWC, all with the same new axes."""
-    out = np.empty((len(images), axes[0].length, axes[1].length, images.shape[-1]), dtype)
-    for image, place in zip(images, out, strict=True):
-        place[:] = resized(image, axes, dtype).finish(place)
-    return out
 
 
 def resampled_dtype(images: DataNode, dtype: Any, kind: str) -> np.dtype[Any]:

@@ -9,12 +9,15 @@ from functools import cached_property
 from typing import Any, Literal, TypedDict, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.data.spec import Shape, Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean
+from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode
 from penstock.operators.axes import MAX_PIXELS, SPATIAL
-from penstock.operators.image.resample import Axis, resampled
+from penstock.operators.image.axis import Rows
+from penstock.operators.image.steps import Part
 from penstock.types import INTERP_LINEAR, DALIInterpType
 
 Number = float | DataNode
@@ -25,6 +28,17 @@ Way = Literal["size", "one by one"]
 
 MODES: tuple[Mode, ...] = ("default", "stretch", "not_larger", "not_smaller")
 _ONE_BY_ONE = {"D": "resize_z", "H": "resize_y", "W": "resize_x"}
+
+
+SIZING_SCHEMA = {
+    "size": Argument(shape=(None,)),
+    "resize_side": Argument(),
+    **{name: Argument() for name in _ONE_BY_ONE.values()},
+    "roi_start": Argument(shape=(None,)),
+    "roi_end": Argument(shape=(None,)),
+    "min_filter": Argument(np.int32, low=0, high=5),
+    "mag_filter": Argument(np.int32, low=0, high=5),
+}
 
 
 class FilterArguments(TypedDict, total=False):
@@ -102,7 +116,9 @@ class Sizing:
         places = [self.layout.index(axis) for axis in self.axes]
         known = {name: value for name, value in arguments.items() if not isinstance(value, Spec)}
         if known.keys() == arguments.keys() and all(images.shape[at] is not None for at in places):
-            sizes: Sequence[int | None] = [axis.size for axis in self(cast(Any, images.shape), known)]
+            extents = [np.array([images.shape[at]]) for at in places]
+            one = {name: SIZING_SCHEMA[name].rows(np, value, 1, varying=False) for name, value in known.items()}
+            sizes: Sequence[int | None] = [int(part.size[0]) for part in self.parts(extents, one)]
         elif any(name in arguments and name not in known for name in ("size", "resize_side", *_ONE_BY_ONE.values())):
             sizes = [None] * len(places)
         else:
@@ -113,82 +129,91 @@ class Sizing:
 
     def _whatever_the_image(self, arguments: Mapping[str, Any]) -> list[int | None]:
         """The extents that do not depend on the image."""
-        wanted = self._wanted(arguments)
+        one = {name: SIZING_SCHEMA[name].rows(np, value, 1, varying=False) for name, value in arguments.items()}
+        wanted: list[float] = self._wanted(one, 1)[0].tolist()
         if self.mode not in ("default", "stretch"):
             return [None] * len(wanted)
         limits = self.max_size or (math.inf,) * len(wanted)
-        return [_rounded(min(abs(w), limit)) if w else None for w, limit in zip(wanted, limits, strict=True)]
+        sizes = [
+            _rounded(np.float64(min(abs(w), limit))) if w else None for w, limit in zip(wanted, limits, strict=True)
+        ]
+        return [None if size is None else int(size) for size in sizes]
 
-    def __call__(self, shape: Sequence[int], arguments: Mapping[str, Any]) -> list[Axis]:
-        """What becomes of the spatial axes, in the order D, H, W, of an image of a shape.
+    def parts(self, extents: Sequence[Rows], arguments: Mapping[str, Any]) -> list[Part]:
+        """What becomes of the spatial axes, in the order D, H, W.
+
+        Args:
+            extents: of the images along these axes, one entry per row.
+            arguments: those of `SIZING_SCHEMA`, with an entry per row.
 
         Raises:
-            ValueError: the part to resize is empty, or a filter is none.
+            ValueError: the part to resize is empty, an image too, or a size that is not possible.
         """
-        extents = [shape[self.layout.index(axis)] for axis in self.axes]
-        if not all(extents):
-            raise ValueError(f"an image of shape {tuple(shape)} has no pixels to resize")
-        parts = self._parts(extents, arguments)
-        wanted = self._completed(self._wanted(arguments), [abs(high - low) for low, high in parts])
-        if not all(map(math.isfinite, wanted)) or math.prod(max(abs(size), 1.0) for size in wanted) > MAX_PIXELS:
-            raise ValueError(f"a size of {wanted} is not possible; an image has at most {MAX_PIXELS} pixels")
-        result: list[Axis] = []
-        for extent, (low, high), size in zip(extents, parts, wanted, strict=True):
-            rounded, part = _rounded(abs(size)), (low, high)
-            if self.subpixel and rounded != abs(size):
-                centre, half = (low + high) / 2, (high - low) / 2 * rounded / abs(size)
-                part = (centre - half, centre + half)
-            first, last = part if size > 0 else part[::-1]
-            result.append(resampled(extent, first, last, rounded, arguments, antialias=self.antialias))
-        return result
+        there = np.stack(extents, axis=1).astype(np.float64)
+        for row in np.flatnonzero((there == 0).any(axis=1))[:1]:
+            raise ValueError(f"an image of {' x '.join(f'{n:g}' for n in there[row])} has no pixels to resize")
+        low, high = self._ranges(there, arguments)
+        wanted = self._completed(self._wanted(arguments, len(there)), np.abs(high - low))
+        impossible = ~np.isfinite(wanted).all(axis=1) | (np.maximum(np.abs(wanted), 1.0).prod(axis=1) > MAX_PIXELS)
+        for row in np.flatnonzero(impossible)[:1]:
+            raise ValueError(
+                f"a size of {wanted[row].tolist()} is not possible; an image has at most {MAX_PIXELS} pixels"
+            )
+        sizes = _rounded(np.abs(wanted))
+        if self.subpixel:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                centre, half = (low + high) / 2, (high - low) / 2 * sizes / np.abs(wanted)
+            exact = sizes == np.abs(wanted)
+            low, high = np.where(exact, low, centre - half), np.where(exact, high, centre + half)
+        backwards = wanted < 0
+        low, high = np.where(backwards, high, low), np.where(backwards, low, high)
+        smaller = sizes < np.abs(high - low)
+        filters = np.where(smaller, arguments["min_filter"][:, None], arguments["mag_filter"][:, None])
+        return [Part(low[:, n], high[:, n], sizes[:, n], filters[:, n]) for n in range(len(extents))]
 
-    def _wanted(self, arguments: Mapping[str, Any]) -> list[float]:
-        """The extents that were asked for; 0 for those that were not."""
+    def _wanted(self, arguments: Mapping[str, Any], rows: int) -> NDArray[np.float64]:
+        """The extents that were asked for, (rows, axes); 0 for those that were not."""
         if "resize_side" in arguments:
-            return _numbers(arguments["resize_side"]) * len(self.axes)
+            return np.repeat(arguments["resize_side"][:, None], len(self.axes), axis=1)
         if "size" in arguments:
-            given = _numbers(arguments["size"])
-            return given * len(self.axes) if len(given) == 1 else given
-        return [_numbers(arguments.get(_ONE_BY_ONE[axis], 0.0))[0] for axis in self.axes]
+            return np.broadcast_to(arguments["size"], (rows, len(self.axes)))
+        none = np.zeros(rows)
+        return np.stack([arguments.get(_ONE_BY_ONE[axis], none) for axis in self.axes], axis=1)
 
-    def _parts(self, extents: Sequence[int], arguments: Mapping[str, Any]) -> list[tuple[float, float]]:
-        """The part of each axis that is resized."""
+    def _ranges(self, extents: NDArray[np.float64], arguments: Mapping[str, Any]) -> tuple[Any, Any]:
+        """From where to where each axis is resized, (rows, axes)."""
         if "roi_start" not in arguments:
-            return [(0.0, float(extent)) for extent in extents]
-        start, end = _numbers(arguments["roi_start"]), _numbers(arguments["roi_end"])
-        parts = [
-            (low * extent, high * extent) if self.relative else (low, high)
-            for low, high, extent in zip(start, end, extents, strict=True)
-        ]
-        if any(low == high for low, high in parts):
-            raise ValueError(f"the part to resize is empty: from {start} to {end}")
-        return parts
+            return np.zeros_like(extents), extents
+        low, high = arguments["roi_start"], arguments["roi_end"]
+        for row in np.flatnonzero((low == high).any(axis=1))[:1]:
+            raise ValueError(f"the part to resize is empty: from {low[row].tolist()} to {high[row].tolist()}")
+        return (low * extents, high * extents) if self.relative else (low, high)
 
-    def _completed(self, wanted: Sequence[float], extents: Sequence[float]) -> list[float]:
+    def _completed(self, wanted: NDArray[np.float64], extents: NDArray[np.float64]) -> NDArray[np.float64]:
         """All extents of the result, not yet rounded, from those that were asked for."""
-        scales = [abs(size) / extent for size, extent in zip(wanted, extents, strict=True) if size]
-        if not scales:
-            return list(extents)
+        given = wanted != 0
+        none = ~given.any(axis=1)
+        scales = np.abs(wanted) / extents
+        limits = np.array(self.max_size or (np.inf,) * len(self.axes))
         if self.mode in ("not_larger", "not_smaller"):
-            scale = min(scales) if self.mode == "not_larger" else max(scales)
-            for extent, limit in zip(extents, self.max_size, strict=False):
-                scale = min(scale, limit / extent)
-            return [math.copysign(extent * scale, size) for size, extent in zip(wanted, extents, strict=True)]
-        mean = math.prod(scales) ** (1 / len(scales)) if self.mode == "default" else 1.0
-        result = [size or extent * mean for size, extent in zip(wanted, extents, strict=True)]
-        limits = self.max_size or [math.inf] * len(result)
-        return [math.copysign(min(abs(size), limit), size) for size, limit in zip(result, limits, strict=True)]
+            fits = self.mode == "not_larger"
+            scale = np.where(given, scales, np.inf if fits else -np.inf)
+            scale = scale.min(axis=1) if fits else scale.max(axis=1)
+            scale = np.minimum(scale, (limits / extents).min(axis=1))
+            result = np.copysign(extents * scale[:, None], wanted)
+        else:
+            mean = np.ones(len(wanted))
+            if self.mode == "default" and not given.all():
+                count = np.maximum(given.sum(axis=1), 1)
+                mean = np.where(given, scales, 1.0).prod(axis=1)
+                mean = np.where(count > 1, mean ** (1 / count), mean)
+            result = np.where(given, wanted, extents * mean[:, None])
+            result = np.copysign(np.minimum(np.abs(result), limits), result)
+        return np.where(none[:, None], extents, result)
 
 
-def _numbers(value: Any) -> list[float]:
-    """What a user or a node gives for some numbers; constants cost no trip through NumPy."""
-    if isinstance(value, int | float):
-        return [float(value)]
-    return [*map(float, cast(Any, value))] if isinstance(value, list | tuple) else np.ravel(value).tolist()
-
-
-def _rounded(size: float) -> int:
-    return max(1, math.floor(size + 0.5))
+def _rounded(sizes: Any) -> Any:
+    return np.maximum(1, np.floor(sizes + 0.5)).astype(np.int64)
 
 
 def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: str) -> tuple[Sizing, dict[str, Any]]:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator, SampleContext, SampleKernel
+from penstock.graph.operator import Common
 from penstock.graph.registry import operator
+from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import axis_numbers
 from penstock.operators.convert import convert, result_dtype
+from penstock.operators.image.operator import ImageOperator
+from penstock.operators.image.steps import Convert, Cut, Fill, Images, Step
 from penstock.operators.image.window import POLICIES, Policy, one_of
 from penstock.types import DALIDataType, DALIImageType
 
@@ -26,104 +27,76 @@ _STARTS, _ENDS = ("start", "rel_start"), ("end", "rel_end", "shape", "rel_shape"
 
 
 @dataclass(frozen=True)
-class _Slice(Operator):
+class Slice(ImageOperator):
     """Bounds along some axes. Where they begin and end are arguments, one of `_STARTS` and one of `_ENDS`."""
 
     axes: tuple[int, ...]
-    channels: int
     policy: Policy
     fill: tuple[float, ...]
     dtype: np.dtype[Any]
+    schema: ClassVar[Mapping[str, Argument]] = {name: Argument(shape=(None,)) for name in (*_STARTS, *_ENDS)}
 
     def infer(self, data: Spec, **bounds: Any) -> Spec:
         """The extents, as far as they are known."""
         shape = list(data.shape)
         fixed = not any(isinstance(bound, Spec) for bound in bounds.values())
         absolute = all(not name.startswith("rel") for name in bounds) and len(bounds) == 2
+        given = {name: np.atleast_1d(np.asarray(bound, np.float64))[None] for name, bound in bounds.items() if fixed}
         for number, axis in enumerate(self.axes):
             extent = data.shape[axis]
             if not fixed:
                 shape[axis] = None
             elif extent is not None:
-                start, stop = self.bounds(number, extent, bounds)
-                shape[axis] = stop - start
+                first, length = self._window(np, number, np.array([extent]), given)
+                shape[axis] = int(length[0])
             elif absolute and self.policy != "trim_to_shape":
-                start, stop = self._resolve(number, 0, bounds)
-                shape[axis] = stop - start
+                start, stop = self._bounds(np, number, np.array([0]), given)
+                shape[axis] = int(stop[0] - start[0])
         return Spec(self.dtype, tuple(shape), data.layout)
 
-    def bounds(self, number: int, extent: int, bounds: Mapping[str, Any]) -> tuple[int, int]:
-        """First and last along one of the axes; they may lie outside where the policy allows it.
+    def describe(self, images: Images, bits: Any, **bounds: Any) -> Sequence[Step]:
+        """The dtype, the part, what is beyond the array's end."""
+        cuts = [Cut(axis, *self._window(images.xp, n, images.sizes[axis], bounds)) for n, axis in enumerate(self.axes)]
+        fill = convert(np, np.asarray([self.fill], np.float32), self.dtype)
+        return [Convert(self.dtype), *cuts, *([Fill(fill)] if self.policy == "pad" else [])]
+
+    def _window(self, xp: Any, number: int, extents: Any, bounds: Mapping[str, Any]) -> tuple[Any, Any]:
+        """First index and length along one of the axes; they may lie outside where the policy allows it.
 
         Raises:
             ValueError: they lie outside, or in the wrong order.
         """
-        start, stop = self._resolve(number, extent, bounds)
+        start, stop = self._bounds(xp, number, extents, bounds)
         if self.policy == "trim_to_shape":
-            start, stop = min(max(start, 0), extent), min(max(stop, 0), extent)
-        if stop < start:
-            raise ValueError(f"the slice along axis {self.axes[number]} ends at {stop}, before it begins at {start}")
-        if self.policy == "error" and not 0 <= start <= stop <= extent:
-            raise ValueError(
-                f"the slice from {start} to {stop} along axis {self.axes[number]} leaves the array, which has {extent}"
-            )
-        return start, stop
+            start, stop = xp.clip(start, 0, extents), xp.clip(stop, 0, extents)
+        if xp is np:
+            axis = self.axes[number]
+            for row in np.flatnonzero(stop < start)[:1].tolist():
+                raise ValueError(f"the slice along axis {axis} ends at {stop[row]}, before it begins at {start[row]}")
+            outside = (start < 0) | (stop > extents) if self.policy == "error" else np.zeros(0)
+            for row in np.flatnonzero(outside)[:1].tolist():
+                raise ValueError(
+                    f"the slice from {start[row]} to {stop[row]} along axis {axis} leaves the array, "
+                    f"which has {extents[row]}"
+                )
+        return start, stop - start
 
-    def _resolve(self, number: int, extent: int, bounds: Mapping[str, Any]) -> tuple[int, int]:
-        given = {name: float(np.ravel(bound)[number]) for name, bound in bounds.items()}
-        relative = given.get("rel_start")
-        start = given.get("start", 0.0) if relative is None else relative * extent
-        stop = given.get("end", float(extent))
+    def _bounds(self, xp: Any, number: int, extents: Any, bounds: Mapping[str, Any]) -> tuple[Any, Any]:
+        given = {name: bound[:, number] for name, bound in bounds.items()}
+        start = given["rel_start"] * extents if "rel_start" in given else given.get("start", 0 * extents)
+        stop = given.get("end", extents)
         if "rel_end" in given:
-            stop = given["rel_end"] * extent
+            stop = given["rel_end"] * extents
         elif "shape" in given:
             stop = start + given["shape"]
         elif "rel_shape" in given:
-            stop = start + given["rel_shape"] * extent
-        return _nearest(start), _nearest(stop)
-
-    def _cut(self, xp: Any, data: Any, spans: Sequence[tuple[int, int]], first: int) -> Any:
-        """Cut the axes, which count from `first`, and pad what lies outside."""
-        cuts = [builtins.slice(None)] * data.ndim
-        more = [(0, 0)] * data.ndim
-        for axis, (start, stop) in zip(self.axes, spans, strict=True):
-            extent = data.shape[axis + first]
-            cuts[axis + first] = builtins.slice(min(max(start, 0), extent), min(max(stop, 0), extent))
-            more[axis + first] = (max(0, min(0, stop) - start), max(0, stop - max(extent, start)))
-        part = convert(xp, data[tuple(cuts)], self.dtype)
-        if not any(map(any, more)):
-            return part
-        inside = xp.pad(xp.ones(part.shape, bool), more)
-        shape = [1] * data.ndim
-        shape[self.channels + first] = len(self.fill)
-        fill = xp.asarray(np.asarray(self.fill, np.float32).reshape(shape))
-        return xp.where(inside, xp.pad(part, more), convert(xp, fill, self.dtype))
+            stop = start + given["rel_shape"] * extents
+        return _nearest(xp, start), _nearest(xp, stop)
 
 
-@dataclass(frozen=True)
-class SliceAlike(_Slice, BatchKernel):
-    """The same bounds for all samples."""
-
-    def batch(self, context: BatchContext, data: Any, **bounds: Any) -> Any:
-        """A dense batch."""
-        spans = [self.bounds(number, data.shape[axis + 1], bounds) for number, axis in enumerate(self.axes)]
-        return self._cut(context.xp, data, spans, 1)
-
-
-@dataclass(frozen=True)
-class SliceEach(_Slice, SampleKernel):
-    """Each sample has bounds of its own."""
-
-    def sample(self, context: SampleContext, data: Array, **bounds: Any) -> Array:
-        """One sample."""
-        del context
-        spans = [self.bounds(number, data.shape[axis], bounds) for number, axis in enumerate(self.axes)]
-        return self._cut(np, data, spans, 0)
-
-
-def _nearest(place: float) -> int:
-    """The nearest whole number, halves away from zero."""
-    return int(np.trunc(place + np.copysign(0.5, place)))
+def _nearest(xp: Any, places: Any) -> Any:
+    """The nearest whole numbers, halves away from zero."""
+    return xp.trunc(places + xp.copysign(np.float32(0.5), places)).astype(np.int32)
 
 
 @operator("slice")
@@ -222,11 +195,8 @@ def slice(  # noqa: A001  # DALI's name
         if count not in (len(numbers), None):
             raise DefinitionError(f"fn.slice: {name} has a number per axis", given=count, expected=len(numbers))
     one_of(out_of_bounds_policy, POLICIES, "fn.slice: out_of_bounds_policy")
-    kind = SliceEach if any(isinstance(bound, DataNode) for bound in given.values()) else SliceAlike
-    layout = data.spec.layout
-    kernel = kind(
+    kernel = Slice(
         numbers,
-        layout.index("C") if "C" in layout else data.ndim - 1,
         POLICIES[out_of_bounds_policy],
         tuple(np.atleast_1d(np.asarray(fill_values, np.float64)).tolist()),
         result_dtype(data.spec.dtype, dtype, output_dtype),

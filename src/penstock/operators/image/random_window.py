@@ -15,7 +15,10 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.data.source import Array
 from penstock.errors import DefinitionError
+from penstock.operators.compiled import Compiled
+from penstock.operators.image.axis import Rows
 
 
 class RandomWindowArguments(TypedDict, total=False):
@@ -39,48 +42,67 @@ class RandomWindow:
     attempts: int
 
     @property
-    def words(self) -> int:
-        """Random words per window: two per attempt, two for the place."""
+    def random_bits(self) -> int:
+        """Random bits per window, in units of 32: two per attempt, two for the place."""
         return 2 * self.attempts + 2
 
-    def __call__(self, height: int, width: int, words: NDArray[np.uint32]) -> tuple[int, int, int, int]:
-        """A window in an image.
+    def __call__(self, heights: Rows, widths: Rows, bits: NDArray[np.uint32]) -> tuple[Rows, Rows, Rows, Rows]:
+        """A window in each image.
 
         Args:
-            height: of the image.
-            width: of the image.
-            words: random, as many as `words` says.
+            heights: of the images, integers (rows,).
+            widths: of the images.
+            bits: random, (rows, `random_bits`).
 
         Returns:
-            First row, first column, height and width.
+            First rows, first columns, heights and widths, int64.
         """
-        rows, columns = self._size(height, width, (words[:-2] * 2.0**-32).tolist())
-        top, left = (
-            int(word) * room >> 32
-            for word, room in zip(words[-2:].tolist(), (height - rows + 1, width - columns + 1), strict=True)
-        )
-        return top, left, rows, columns
+        sizes = np.stack([heights, widths], axis=1).astype(np.int64)
+        windows = np.empty((len(sizes), 4), np.int64)
+        draw(sizes, np.ascontiguousarray(bits), np.array([*self.area, *self.ratio]), windows)
+        return windows[:, 0], windows[:, 1], windows[:, 2], windows[:, 3]
 
-    def _size(self, height: int, width: int, draws: Sequence[float]) -> tuple[int, int]:
-        least, most = self.area
-        narrow, wide = self.ratio
-        widest, highest = int(height * wide), int(width / narrow)
+
+@Compiled
+def draw(sizes: Array, bits: Array, limits: Array, windows: Array) -> None:
+    """Windows from random bits.
+
+    Args:
+        sizes: int64 (rows, 2), heights and widths.
+        bits: uint32 (rows, 2 * attempts + 2).
+        limits: least and largest area, narrowest and widest ratio.
+        windows: int64 (rows, 4), receives first rows, first columns, heights and widths.
+    """
+    least, most, narrow, wide = limits[0], limits[1], limits[2], limits[3]
+    low, high = math.log(narrow), math.log(wide)
+    attempts = bits.shape[1] // 2 - 1
+    for n in range(sizes.shape[0]):
+        height, width = sizes[n, 0], sizes[n, 1]
         image = height * width
-        if height * widest < least * image:
-            return height, widest
-        if width * highest < least * image:
-            return highest, width
-        low, high = math.log(narrow), math.log(wide)
-        for attempt in range(self.attempts):
-            area = (least + (most - least) * draws[2 * attempt]) * image
-            ratio = math.exp(low + (high - low) * draws[2 * attempt + 1])
-            columns = max(1, math.floor(math.sqrt(area * ratio) + 0.5))
-            rows = max(1, math.floor(math.sqrt(area / ratio) + 0.5))
-            if columns <= width and rows <= height and narrow <= columns / rows <= wide:
-                return rows, columns
+        widest, highest = int(height * wide), int(width / narrow)
         rows, columns = min(height, highest), min(width, widest)
-        shrink = math.sqrt(min(1.0, most * image / (rows * columns)))
-        return max(1, int(rows * shrink)), max(1, int(columns * shrink))
+        if height * widest < least * image:
+            rows, columns = height, widest
+        elif width * highest < least * image:
+            rows, columns = highest, width
+        else:
+            fits = False
+            for attempt in range(attempts):
+                area = (least + (most - least) * (bits[n, 2 * attempt] * 2.0**-32)) * image
+                ratio = math.exp(low + (high - low) * (bits[n, 2 * attempt + 1] * 2.0**-32))
+                wanted_columns = max(1, int(math.floor(math.sqrt(area * ratio) + 0.5)))
+                wanted_rows = max(1, int(math.floor(math.sqrt(area / ratio) + 0.5)))
+                fits = wanted_columns <= width and wanted_rows <= height
+                fits = fits and narrow <= wanted_columns / wanted_rows <= wide
+                if fits:
+                    rows, columns = wanted_rows, wanted_columns
+                    break
+            if not fits:
+                shrink = math.sqrt(min(1.0, most * image / (rows * columns)))
+                rows, columns = max(1, int(rows * shrink)), max(1, int(columns * shrink))
+        windows[n, 0] = (np.uint64(bits[n, 2 * attempts]) * np.uint64(height - rows + 1)) >> np.uint64(32)
+        windows[n, 1] = (np.uint64(bits[n, 2 * attempts + 1]) * np.uint64(width - columns + 1)) >> np.uint64(32)
+        windows[n, 2], windows[n, 3] = rows, columns
 
 
 def random_window(arguments: RandomWindowArguments, kind: str) -> RandomWindow:

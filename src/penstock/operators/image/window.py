@@ -1,4 +1,4 @@
-"""Crop windows: DALI's arguments for their size and place, and the cut itself."""
+"""Crop windows: DALI's arguments for their size and place, and the steps that they become."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, Literal, TypedDict
 
 import numpy as np
 
-from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean
+from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode
 from penstock.operators.axes import SPATIAL
 from penstock.operators.convert import convert
-from penstock.operators.image.lazy_image import LazyImage
+from penstock.operators.image.steps import Cut, Fill, Images
 
 Number = float | DataNode
 Policy = Literal["error", "pad", "trim_to_shape"]
@@ -59,6 +59,12 @@ class WindowArguments(PlaceArguments, total=False):
 
 _PLACES = {"D": "crop_pos_z", "H": "crop_pos_y", "W": "crop_pos_x"}
 _SIZES = {"D": "crop_d", "H": "crop_h", "W": "crop_w"}
+
+
+WINDOW_SCHEMA = {
+    **{name: Argument(low=0.0) for name in _SIZES.values()},
+    **{name: Argument(low=0.0, high=1.0) for name in _PLACES.values()},
+}
 
 
 @dataclass(frozen=True)
@@ -110,108 +116,48 @@ class Window:
                 result[at] = int(wanted)
         return tuple(result)
 
-    def cut(self, image: Array, arguments: Mapping[str, Any]) -> tuple[Array, Array | None]:
-        """One sample's window, a view where it lies inside; else a copy, and the mask of what lies outside.
+    def steps(self, images: Images, arguments: Mapping[str, Any]) -> list[Cut]:
+        """The window as steps.
 
         Raises:
-            ValueError: it does not lie inside, and policy is "error".
+            ValueError: it does not lie inside, and policy is "error". On the device, where nothing can be raised, it
+                is moved inside.
         """
-        spans = {at: self._span(np, axis, image.shape[at], arguments) for at, axis in self._places}
-        if _inside(spans, image.shape):
-            cuts = [slice(None)] * image.ndim
-            for at, (start, size) in spans.items():
-                cuts[at] = slice(start, start + size)
-            return image[tuple(cuts)], None
-        cut, outside = self._gather(np, image[None], spans)
-        return cut[0], None if outside is None else outside[0]
+        xp, found = images.xp, list[Cut]()
+        for axis in self.axes:
+            at = self.layout.index(axis)
+            extent, wanted = images.sizes[at], arguments[_SIZES[axis]].astype(np.int32)
+            size = xp.where(wanted > 0, wanted, extent)
+            if self.policy == "trim_to_shape":
+                size = xp.minimum(size, extent)
+            first = self._anchor(xp, arguments[_PLACES[axis]], extent - size)
+            if self.policy == "error" and xp is np:
+                outside = np.flatnonzero((first < 0) | (first + size > extent))
+                if outside.size:
+                    row = outside[0]
+                    raise ValueError(
+                        f"the crop of {size[row]} pixels along {axis} leaves the image, which has {extent[row]}"
+                    )
+            found.append(Cut(at, first, size))
+        return found
 
-    def cut_lazy(self, image: LazyImage, arguments: Mapping[str, Any]) -> LazyImage:
-        """The window of an image of layout HWC that is not computed yet; the policy is not "pad".
+    def fill_step(self, dtype: np.dtype[Any]) -> list[Fill]:
+        """What gives the pixels outside of the image their value, in the dtype that they have now."""
+        if self.policy != "pad":
+            return []
+        return [Fill(convert(np, np.asarray([self.fill], np.float32), dtype))]
 
-        Raises:
-            ValueError: it does not lie inside, and policy is "error".
-        """
-        spans = {at: self._span(np, axis, image.shape[at], arguments) for at, axis in self._places}
-        for at, (start, size) in spans.items():
-            if not 0 <= start <= image.shape[at] - size:
-                raise self._leaves(at, size, image.shape[at])
-        return image.cut(spans)
-
-    def _leaves(self, at: int, size: int, extent: int) -> ValueError:
-        return ValueError(f"the crop of {size} pixels along {self.layout[at]} leaves the image, which has {extent}")
-
-    def cut_batch(self, xp: Any, images: Any, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
-        """A dense batch's windows, all of one size, and the mask of what lies outside, or None.
-
-        Raises:
-            ValueError: as `cut`; on the device, where nothing can be raised, the nearest pixels are taken.
-        """
-        spans = {at: self._span(xp, axis, images.shape[at + 1], arguments) for at, axis in self._places}
-        if _inside(spans, images.shape[1:]):
-            cuts = [slice(None)] * images.ndim
-            for at, (start, size) in spans.items():
-                cuts[at + 1] = slice(start, start + size)
-            return images[tuple(cuts)], None
-        return self._gather(xp, images, spans)
-
-    @cached_property
-    def _places(self) -> list[tuple[int, str]]:
-        return [(self.layout.index(axis), axis) for axis in self.axes]
-
-    def _span(self, xp: Any, axis: str, extent: int, arguments: Mapping[str, Any]) -> tuple[Any, int]:
-        """First pixel and size along an axis; the first pixel is an int where it is the same for all samples."""
-        size = int(np.ravel(arguments[_SIZES[axis]])[0]) or extent
-        if self.policy == "trim_to_shape" and size >= extent:
-            return 0, extent
-        place = arguments[_PLACES[axis]]
-        place = place[0] if np.shape(place) == (1,) else place  # of one sample, given as a list of one number
-        start = self._anchor(xp if np.ndim(place) else np, place, extent - size)
-        return (start if np.ndim(place) else int(start)), size
-
-    def _gather(self, xp: Any, images: Any, spans: Mapping[int, tuple[Any, int]]) -> tuple[Any, Any]:
-        """Pick the windows pixel by pixel: each row has its own place, or lies partly outside."""
-        outside = xp.zeros((1,) * images.ndim, bool)
-        for at, (start, size) in spans.items():
-            extent = images.shape[at + 1]
-            pixels = xp.asarray(start, np.int32).reshape(-1, 1) + xp.arange(size, dtype=np.int32)[None, :]
-            shape = (len(pixels), *(size if axis == at else 1 for axis in range(images.ndim - 1)))
-            beyond = ((pixels < 0) | (pixels >= extent)).reshape(shape)
-            if xp is np and self.policy == "error" and beyond.any():
-                raise self._leaves(at, size, extent)
-            outside = outside | beyond
-            images = xp.take_along_axis(images, xp.clip(pixels, 0, extent - 1).reshape(shape), axis=at + 1)
-        return images, None if self.policy == "error" else xp.broadcast_to(outside, images.shape)
-
-    def _anchor(self, xp: Any, place: Any, room: int) -> Any:
+    def _anchor(self, xp: Any, place: Any, room: Any) -> Any:
         """``place * room``, rounded: exactly, in integers, so that NumPy and XLA agree on the last pixel.
 
         `place` counts in multiples of 2**-30, and is multiplied in two halves of 15 bits.
         """
-        parts = (xp.asarray(place, np.float32) * np.float32(1 << 30)).astype(np.uint32)
-        size, low = np.uint32(abs(room)), np.uint32((1 << 15) - 1)
+        parts = (place.astype(np.float32) * np.float32(1 << 30)).astype(np.uint32)
+        size, low = xp.abs(room).astype(np.uint32), np.uint32((1 << 15) - 1)
         product = (parts >> np.uint32(15)) * size + ((parts & low) * size >> np.uint32(15))
         half = np.uint32(0 if self.truncate else 1 << 14)
         pixels = (product + half >> np.uint32(15)).astype(np.int32)
-        return pixels if room >= 0 else -pixels
-
-
-def filled(xp: Any, images: Any, outside: Any, cut: Window) -> Any:
-    """A batch with the pixels that lie outside the image filled in.
-
-    Args:
-        xp: the array namespace.
-        images: the batch, with any values there.
-        outside: the mask of those pixels.
-        cut: the window that made them.
-    """
-    shape = [1] * images.ndim
-    shape[cut.layout.index("C") + 1 if "C" in cut.layout else -1] = len(cut.fill)
-    fill = xp.asarray(np.asarray(cut.fill, np.float32).reshape(shape))
-    return xp.where(outside, convert(xp, fill, np.dtype(images.dtype)), images)
-
-
-def _inside(spans: Mapping[int, tuple[Any, int]], shape: Sequence[int]) -> bool:
-    return all(isinstance(start, int) and 0 <= start <= shape[at] - size for at, (start, size) in spans.items())
+        return xp.where(room >= 0, pixels, -pixels)
 
 
 def _whole(size: Any) -> bool:

@@ -25,7 +25,7 @@ class CoinFlip(Drawn):
         """The draws."""
         xp = context.xp
         limit = along_rows(xp, xp.asarray(probability, np.float32), 2)
-        return (fractions(context.words) < limit).astype(self.dtype).reshape(context.rows, *self.shape)
+        return (fractions(context.bits) < limit).astype(self.dtype).reshape(context.rows, *self.shape)
 
 
 @operator("random.coin_flip")

@@ -1,4 +1,4 @@
-"""From random words to numbers, and the shapes of what is drawn."""
+"""From random bits to numbers, and the shapes of what is drawn."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Drawn(Operator, BatchKernel):
     dtype: np.dtype[Any]
 
     @property
-    def words(self) -> int:
+    def random_bits(self) -> int:
         """One per element."""
         return math.prod(self.shape)
 
@@ -37,9 +37,9 @@ class Drawn(Operator, BatchKernel):
         return Spec(self.dtype, self.shape)
 
 
-def fractions(words: Any) -> Any:
-    """Random words as float32 in [0, 1), multiples of 2**-24: exact, so the same under NumPy and XLA."""
-    return (words >> np.uint32(8)).astype(np.float32) * np.float32(2**-24)
+def fractions(bits: Any) -> Any:
+    """Random bits as float32 in [0, 1), multiples of 2**-24: exact, so the same under NumPy and XLA."""
+    return (bits >> np.uint32(8)).astype(np.float32) * np.float32(2**-24)
 
 
 def drawn_shape(

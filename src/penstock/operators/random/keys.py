@@ -18,17 +18,17 @@ class Keys(Operator, BatchKernel):
     """The words themselves."""
 
     @property
-    def words(self) -> int:
+    def random_bits(self) -> int:
         """Two make a key."""
         return 2
 
     def infer(self) -> Spec:
-        """Two words."""
+        """Two times 32."""
         return Spec(np.dtype(np.uint32), (2,))
 
     def batch(self, context: BatchContext) -> Any:
         """The words."""
-        return context.words
+        return context.bits
 
 
 @operator("random.keys")

@@ -23,14 +23,14 @@ class Normal(Drawn):
     """Numbers by the transform of Box and Muller (1958): two uniform ones become two normal ones."""
 
     @property
-    def words(self) -> int:
+    def random_bits(self) -> int:
         """One per element, in pairs."""
-        return super().words + super().words % 2
+        return super().random_bits + super().random_bits % 2
 
     def batch(self, context: BatchContext, *_like: Any, mean: Any, stddev: Any) -> Any:
         """The draws."""
         xp, count = context.xp, math.prod(self.shape)
-        draws = fractions(context.words)
+        draws = fractions(context.bits)
         above_zero, turns = draws[:, ::2] + np.float32(2**-24), draws[:, 1::2] * np.float32(2 * math.pi)
         length = xp.sqrt(np.float32(-2) * xp.log(above_zero))
         normal = xp.concatenate([length * xp.cos(turns), length * xp.sin(turns)], axis=1)[:, :count]

@@ -24,7 +24,7 @@ class Uniform(Drawn):
     def batch(self, context: BatchContext, *_like: Any, range: Any = None, values: Any = None) -> Any:  # noqa: A002  # DALI's
         """The draws."""
         xp = context.xp
-        draws = fractions(context.words)
+        draws = fractions(context.bits)
         if values is not None:
             options = xp.asarray(values, np.float32)
             count = options.shape[-1]

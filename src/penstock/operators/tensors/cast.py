@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
 
 from penstock.data.spec import Spec
-from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.operator import BatchContext, BatchKernel, Common
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.convert import convert
+from penstock.operators.image.operator import ImageOperator
+from penstock.operators.image.steps import Convert, Images, Step
 from penstock.types import as_dtype
 
 
 @dataclass(frozen=True)
-class Cast(Operator, BatchKernel):
+class Cast(ImageOperator, BatchKernel):
     """Conversion of every element."""
 
     dtype: np.dtype[Any]
@@ -24,6 +27,10 @@ class Cast(Operator, BatchKernel):
     def infer(self, data: Spec) -> Spec:
         """The input's, with the other dtype."""
         return replace(data, dtype=self.dtype)
+
+    def describe(self, images: Images, bits: Any) -> Sequence[Step]:
+        """The conversion."""
+        return [Convert(self.dtype)]
 
     def batch(self, context: BatchContext, data: Any) -> Any:
         """The converted batch."""

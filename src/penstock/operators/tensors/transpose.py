@@ -8,14 +8,16 @@ from typing import Any, Unpack
 
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.operator import BatchContext, BatchKernel, Common
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import check_layout
+from penstock.operators.image.operator import ImageOperator
+from penstock.operators.image.steps import Arrange, Images, Step
 
 
 @dataclass(frozen=True)
-class Transpose(Operator, BatchKernel):
+class Transpose(ImageOperator, BatchKernel):
     """A permutation of the axes of a sample."""
 
     perm: tuple[int, ...]
@@ -24,6 +26,10 @@ class Transpose(Operator, BatchKernel):
     def infer(self, data: Spec) -> Spec:
         """The extents in their new order."""
         return Spec(data.dtype, tuple(data.shape[axis] for axis in self.perm), self.layout)
+
+    def describe(self, images: Images, bits: Any) -> Sequence[Step]:
+        """The order."""
+        return [Arrange(self.perm)]
 
     def batch(self, context: BatchContext, data: Any) -> Any:
         """The batch, whose first axis stays."""

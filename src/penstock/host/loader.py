@@ -2,23 +2,24 @@
 
 The contract, which the code below must keep:
 
-* **Who runs what.** The consumer's thread calls `begin`, `take` and `close`, one at a time. A batch is cut into pieces,
-  runs of rows; each is one function on the pool. Pieces share nothing that changes: they write disjoint rows of the
+* **Who runs what.** The consumer's thread calls `begin`, `take` and `close`, one at a time. A batch is cut into chunks,
+  runs of rows; each is one function on the pool. Chunks share nothing that changes: they write disjoint rows of the
   batch's buffers.
-* **Light batches.** What costs less than handing it to a thread is computed in `take`, several batches of an epoch in
-  one go, as if they were one larger batch: rows are independent, so it does not show.
+* **Light batches.** What takes less time than handing it to a thread is computed in `take`, several batches of an epoch
+  at once, as if they were one larger batch: rows are independent, so it does not show. Waiting counts as time: a slow
+  disk, or a function that sleeps, is work for a thread.
 * **The GIL.** Samples that take microseconds hand the interpreter's lock back and forth so often that two threads are
-  slower than one. Pieces of such work take turns: one of them runs, the others wait without working.
+  slower than one. Chunks of such work take turns: one of them runs, the others wait without working.
 * **Order.** `take` returns the batch of the step it is given. Batches of the steps that follow are begun ahead, at most
-  `depth` of them; nothing depends on which piece ends first.
+  `depth` of them; nothing depends on which chunk ends first.
 * **Memory.** At most depth + 1 batches exist here. A batch that was taken belongs to the consumer: its buffers are
   not written again while anything can reach them (`penstock.host.buffers`).
-* **Failure.** The first failing piece, in the order of rows, ends the run of the feed: what has not begun is dropped,
+* **Failure.** The first failing chunk, in the order of rows, ends the run of the loader: what has not begun is dropped,
   what runs is waited for, the threads end, and `take` raises the cause. Nothing is skipped: the same step, taken
   again, is computed again.
 * **A jump.** Taking another step than the one that was expected drops what was begun ahead.
-* **The end.** `close`, and dropping the last reference to the feed, end the threads in the same way. No piece holds
-  the feed, so a loop that is left by `break` or an exception leaves nothing running once the iterator is gone.
+* **The end.** `close`, and dropping the last reference to the loader, end the threads in the same way. No chunk holds
+  the loader, so a loop that is left by `break` or an exception leaves nothing running once the iterator is gone.
 """
 
 from __future__ import annotations
@@ -44,10 +45,7 @@ from penstock.data.source import Column
 from penstock.host.buffers import Buffers
 from penstock.host.pool import Pool
 from penstock.host.program import HostProgram
-from penstock.plan.stages import SampleStage, WholeBatchStage
-
-_PIECE_BYTES = 4 << 20
-"""A piece of a batch that needs no sample kernel is worth a thread of its own from this size on."""
+from penstock.plan.stages import Way
 
 _CHEAP_ROW = 60e-6
 """Seconds of a sample below which threads take turns (measured: 28x28 JPEGs, 20 us each, cost 40 on two threads)."""
@@ -55,81 +53,106 @@ _CHEAP_ROW = 60e-6
 _LIGHT_BATCH = 500e-6
 """Seconds of a batch below which it is not handed to a thread (measured: to hand over costs 300 us of CPU time)."""
 
+_CHUNK = 2e-3
+"""Seconds of work that are worth a thread of their own; what takes less is not cut."""
 
 _GROUP = 8
-"""At most so many light batches are computed in one go, so that Python's cost per batch is shared."""
+"""At most so many light batches are computed at once, so that Python's cost per batch is shared."""
 
 _AT_ONCE = nullcontext()
 
 
 class _Pace:
-    """What host work has cost so far, and how it is done best.
+    """How long host work has taken so far, and how it is done best.
 
     Args:
-        by_sample: whether the work goes sample by sample; batch kernels hold the interpreter's lock for long enough.
+        by_sample: whether Python runs for each sample, and competes for the interpreter's lock.
+        whole: whether a batch cannot be cut.
     """
 
-    def __init__(self, by_sample: bool) -> None:
-        self._by_sample = by_sample
+    def __init__(self, *, by_sample: bool, whole: bool) -> None:
+        self._by_sample, self._whole = by_sample, whole
         self._turn = threading.Lock()
-        self._seconds = self._rows = 0.0
+        self._recent: deque[float] = deque(maxlen=4)
 
     @property
     def _row_seconds(self) -> float:
-        return self._seconds / self._rows if self._rows else math.inf
+        """Of the quickest recent chunk: the others may have waited for a processor."""
+        return min(self._recent, default=math.inf)
 
     @property
     def cheap(self) -> bool:
         """Whether samples are so cheap that threads are slower than one."""
         return self._by_sample and self._row_seconds < _CHEAP_ROW
 
-    def batches_per_turn(self, rows: int) -> int:
+    def batches_at_once(self, rows: int) -> int:
         """How many batches of so many rows are computed at once in the consumer's thread; 0 if threads are better."""
         seconds = self._row_seconds * rows
-        return 0 if seconds > _LIGHT_BATCH else min(_GROUP, int(2 * _LIGHT_BATCH / max(seconds, 1e-9)))
+        if seconds > _LIGHT_BATCH:
+            return 0
+        return 1 if self._whole else min(_GROUP, int(2 * _LIGHT_BATCH / max(seconds, 1e-9)))
 
-    def run(self, piece: Callable[[], tuple[Column, ...]], rows: int) -> tuple[Column, ...]:
-        """Do a piece of work, in turn with others if it is cheap, and measure it."""
-        with self._turn if self.cheap else _AT_ONCE:
-            start = time.thread_time()
-            result = piece()
-            self._seconds = 0.8 * self._seconds + time.thread_time() - start
-            self._rows = 0.8 * self._rows + rows
-            return result
+    def chunks(self, rows: int, workers: int) -> int:
+        """Into how many chunks a batch of so many rows is cut."""
+        if self._whole or self.cheap:
+            return 1
+        return max(1, min(workers, rows, math.ceil(min(self._row_seconds * rows / _CHUNK, workers))))
+
+    def timed(self, rows: int) -> _Timed:
+        """A context in which so many rows are computed: in turn with others, if they are cheap."""
+        return _Timed(self, rows)
+
+    def record(self, seconds: float, rows: int) -> None:
+        """Take note of a chunk."""
+        self._recent.append(seconds / max(rows, 1))
+
+
+class _Timed:
+    def __init__(self, pace: _Pace, rows: int) -> None:
+        self._pace, self._rows = pace, rows
+        self._turn: Any = pace._turn if pace.cheap else _AT_ONCE  # noqa: SLF001  # of its own
+
+    def __enter__(self) -> None:
+        self._turn.__enter__()
+        self._start = time.perf_counter()
+
+    def __exit__(self, *error: object) -> None:
+        self._pace.record(time.perf_counter() - self._start, self._rows)
+        self._turn.__exit__(*error)
 
 
 @dataclass(frozen=True)
 class HostBatch:
-    """A batch in the making: a buffer per result, and the pieces of work that fill them."""
+    """A batch in the making: a buffer per result, and the chunks of work that fill them."""
 
     step: Step
     buffers: tuple[Any, ...]
-    pieces: tuple[Future[None], ...]
+    chunks: tuple[Future[None], ...]
 
     def wait(self) -> tuple[Column, ...]:
         """The finished columns.
 
         Raises:
-            PenstockError: what the first failing piece raised.
+            PenstockError: what the first failing chunk raised.
         """
-        for piece in self.pieces:
-            piece.result()
+        for chunk in self.chunks:
+            chunk.result()
         return self.buffers
 
     def drop(self) -> None:
-        """Give up the pieces that have not begun."""
-        for piece in self.pieces:
-            piece.cancel()
+        """Give up the chunks that have not begun."""
+        for chunk in self.chunks:
+            chunk.cancel()
 
 
-class Feed:
+class HostLoader:
     """Gives the host's results batch by batch, while the next ones are being prepared.
 
     Args:
         program: what is computed.
-        lanes: the numbers of the rows that this process computes, for a batch of so many rows.
+        local_rows: the numbers of the rows that this process computes, for a batch of so many rows.
         dtypes: per result, the dtype to deliver.
-        pool: where pieces run; the feed closes it.
+        pool: where chunks run; the loader closes it.
         depth: how many batches are begun ahead.
         after: the step that follows another.
     """
@@ -137,24 +160,22 @@ class Feed:
     def __init__(
         self,
         program: HostProgram,
-        lanes: Callable[[int], Indices],
+        local_rows: Callable[[int], Indices],
         dtypes: Sequence[np.dtype[Any]],
         pool: Pool,
         depth: int,
         after: Callable[[Step], Step],
     ) -> None:
         self._program = program
-        self._lanes = lanes
+        self._local_rows = local_rows
         self._dtypes = tuple(dtypes)
         self._pool = pool
         self._depth = depth
         self._after = after
         self._ahead: deque[HostBatch] = deque()
         self._specs = [value.spec for value in program.plan.results]
-        self._row_bytes = sum(spec.nbytes for spec in self._specs if spec.dense)
-        self._whole = any(isinstance(stage, WholeBatchStage) for stage in program.plan.stages)
-        self._by_sample = any(isinstance(stage, SampleStage) for stage in program.plan.stages)
-        self._pace = _Pace(self._by_sample)
+        ways = {stage.way for stage in program.plan.stages}
+        self._pace = _Pace(by_sample=program.by_sample, whole=Way.WHOLE_BATCH in ways)
         self._buffers = Buffers(keep=depth + 2)
         self._finalizer = weakref.finalize(self, pool.close)
 
@@ -162,19 +183,19 @@ class Feed:
         """Begin a batch that will be taken next, if that has not been done, and do not wait for it.
 
         Returns:
-            Its pieces of work; `take` raises what the first of them raises. A light batch is made now, and has none.
+            Its chunks of work; `take` raises what the first of them raises. A light batch is made now, and has none.
 
         Raises:
             SampleError: a sample of a light batch is bad.
         """
         if self._ahead and self._ahead[0].step != step:
             self._drop()
-        light = min(self._pace.batches_per_turn(step.rows), 1 if self._whole else _GROUP)
+        light = self._pace.batches_at_once(step.rows)
         if not self._ahead and light:
             self._compute(step, light)
         elif not self._ahead:
             self._ahead.append(self._begin(step))
-        return self._ahead[0].pieces
+        return self._ahead[0].chunks
 
     def take(self, step: Step) -> tuple[Column, ...]:
         """The columns of a batch, in the order of the plan's results.
@@ -183,7 +204,7 @@ class Feed:
             SampleError: a sample of this batch is bad.
         """
         self.begin(step)
-        while len(self._ahead) <= self._depth and not self._pace.batches_per_turn(step.rows):
+        while len(self._ahead) <= self._depth and not self._pace.batches_at_once(step.rows):
             self._ahead.append(self._begin(self._after(self._ahead[-1].step)))
         batch = self._ahead.popleft()
         try:
@@ -194,7 +215,7 @@ class Feed:
             raise
 
     def close(self) -> None:
-        """End the threads and forget what was begun. The feed may be used again."""
+        """End the threads and forget what was begun. The loader may be used again."""
         self._drop()
         self._pool.close()
 
@@ -211,11 +232,11 @@ class Feed:
             if (following.epoch, following.rows) != (step.epoch, step.rows):
                 break
             steps.append(following)
-        one = self._lanes(step.rows)
-        lanes = one if len(steps) == 1 else np.concatenate([one + n * step.rows for n in range(len(steps))])
-        buffers = self._empty(len(lanes))
+        one = self._local_rows(step.rows)
+        numbers = one if len(steps) == 1 else np.concatenate([one + n * step.rows for n in range(len(steps))])
+        buffers = self._empty(len(numbers))
         try:
-            _run(self._program, self._pace, step, lanes, buffers, 0, len(lanes))
+            _compute_chunk(self._program, self._pace, step, numbers, buffers, 0, len(numbers))
         except Exception:
             if len(steps) > 1:  # perhaps a sample of a later batch: this one may be good
                 return self._compute(step, 1)
@@ -228,12 +249,12 @@ class Feed:
 
     def _begin(self, step: Step) -> HostBatch:
         """A batch on the pool."""
-        lanes = self._lanes(step.rows)
-        rows = len(lanes)
+        numbers = self._local_rows(step.rows)
+        rows = len(numbers)
         buffers = self._empty(rows)
-        count = self._pieces(rows)
-        cuts = pairwise([rows * piece // count for piece in range(count + 1)])
-        work = partial(_run, self._program, self._pace, step, lanes, buffers)
+        count = self._pace.chunks(rows, self._pool.workers)
+        cuts = pairwise([rows * chunk // count for chunk in range(count + 1)])
+        work = partial(_compute_chunk, self._program, self._pace, step, numbers, buffers)
         return HostBatch(step, buffers, tuple([self._pool.submit(work, start, stop) for start, stop in cuts]))
 
     def _empty(self, rows: int) -> tuple[Column, ...]:
@@ -244,20 +265,14 @@ class Feed:
             ]
         )
 
-    def _pieces(self, rows: int) -> int:
-        if self._whole:
-            return 1
-        if self._by_sample:
-            return 1 if self._pace.cheap else max(1, min(self._pool.workers, rows))
-        return max(1, min(self._pool.workers, rows, rows * self._row_bytes // _PIECE_BYTES))
 
-
-def _run(
-    program: HostProgram, pace: _Pace, step: Step, lanes: Indices, buffers: tuple[Column, ...], start: int, stop: int
+def _compute_chunk(
+    program: HostProgram, pace: _Pace, step: Step, numbers: Indices, buffers: tuple[Column, ...], start: int, stop: int
 ) -> None:
-    whole = stop - start == len(lanes)
+    whole = stop - start == len(numbers)
     slots = [None if isinstance(buffer, list) else buffer if whole else buffer[start:stop] for buffer in buffers]
-    columns = pace.run(partial(program.run, step, lanes if whole else lanes[start:stop], slots), stop - start)
+    with pace.timed(stop - start):
+        columns = program.compute(step, numbers if whole else numbers[start:stop], slots)
     for buffer, column in zip(buffers, columns, strict=True):
         if isinstance(buffer, list):
             buffer[start:stop] = list(column)

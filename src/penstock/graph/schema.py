@@ -1,0 +1,121 @@
+"""What an argument of an operator must be, checked while a definition is traced; and its form while it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock.data.spec import Spec
+from penstock.errors import ArgumentTypeError, DefinitionError
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument that may differ from row to row.
+
+    Args:
+        dtype: of the array that kernels get.
+        shape: of one row's entry; None for an extent that the user chooses. One number stands for a vector of one.
+        low: the least value that it can have.
+        high: the greatest.
+        varies: whether it may differ from row to row; else it is a constant.
+    """
+
+    dtype: Any = np.float64
+    shape: tuple[int | None, ...] = ()
+    low: float = -np.inf
+    high: float = np.inf
+    varies: bool = True
+
+    def check(self, what: str, given: Any) -> None:
+        """Check a constant, or the spec of a node.
+
+        Args:
+            what: the operator and the argument, for messages.
+            given: a number, a nested sequence, an array, or a `Spec`.
+
+        Raises:
+            ArgumentTypeError: it holds no numbers, or is a node where only a constant can be.
+            DefinitionError: its shape is another, or a number is not in range.
+        """
+        if isinstance(given, Spec):
+            if not self.varies:
+                raise ArgumentTypeError(f"{what} is the same for all samples", given="a node", expected="a constant")
+            if given.dtype.kind not in "biuf":
+                raise ArgumentTypeError(f"{what} is a number", given=given, expected=self)
+            if len(given.shape) > max(1, len(self.shape)):
+                raise DefinitionError(f"{what} has another shape", given=given, expected=self)
+            return
+        try:
+            values = np.asarray(given)
+            numbers = values.dtype.kind in "biuf"
+        except ValueError:  # a ragged list
+            numbers, values = False, np.empty(0)
+        if not numbers:
+            raise ArgumentTypeError(
+                f"{what} is a number", given=f"{given!r} of type {type(given).__name__}", expected=self
+            )
+        if not self._fits(values.shape):
+            raise DefinitionError(f"{what} has another shape", given=f"{given!r}", expected=self)
+        if not np.isfinite(values).all() or (values < self.low).any() or (values > self.high).any():
+            raise DefinitionError(f"{what} is out of range", given=f"{given!r}", expected=self)
+
+    def _fits(self, shape: tuple[int, ...]) -> bool:
+        if len(self.shape) == 1 and not shape:
+            return self.shape[0] in (1, None)
+        if not self.shape and shape == (1,):
+            return True
+        return len(shape) == len(self.shape) and all(
+            n in (None, size) for n, size in zip(self.shape, shape, strict=True)
+        )
+
+    def rows(self, xp: Any, given: Any, rows: int, *, varying: bool) -> Any:
+        """The argument with an entry per row.
+
+        Args:
+            xp: the array namespace.
+            given: a constant, or a column with an entry per row, which may be a list.
+            rows: how many there are.
+            varying: whether it is a column.
+
+        Raises:
+            ValueError: a column has another shape, or a number that is not in range; also naming which.
+        """
+        if not varying:
+            value = np.asarray(given, self.dtype)
+            value = (
+                value.reshape((1,) * (len(self.shape) - value.ndim) + value.shape)
+                if value.ndim <= len(self.shape)
+                else value.reshape(())
+            )
+            return np.broadcast_to(value, (rows, *value.shape))
+        column = np.stack(given) if isinstance(given, list) else given
+        shape = tuple(column.shape[1:])
+        if not self._fits(shape):
+            raise ValueError(f"an argument has shape {shape}, not {self._shape()}")
+        if len(shape) != len(self.shape):
+            column = column.reshape(rows, *(1,) * len(self.shape))
+        if xp is np and (not np.isfinite(column).all() or (column < self.low).any() or (column > self.high).any()):
+            raise ValueError(f"an argument is {column.tolist()[0] if rows == 1 else 'out of range'}, not {self}")
+        return column.astype(_narrow(xp, self.dtype))
+
+    def _shape(self) -> str:
+        return (
+            "one number"
+            if not self.shape
+            else " x ".join("n" if n is None else str(n) for n in self.shape) + " numbers"
+        )
+
+    def __str__(self) -> str:
+        limits = f" from {self.low:g} to {self.high:g}" if np.isfinite([self.low, self.high]).all() else ""
+        if not limits and np.isfinite(self.low):
+            limits = f", at least {self.low:g}"
+        return self._shape() + limits
+
+
+def _narrow(xp: Any, dtype: Any) -> Any:
+    """The dtype as the namespace has it: JAX computes with 32 bits."""
+    wide = np.dtype(dtype)
+    return wide if xp is np or wide.itemsize < 8 else np.dtype(f"{wide.kind}4")

@@ -1,0 +1,228 @@
+"""A chain of image operators: described for some rows, then executed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.data.source import Array, Column
+from penstock.graph.operator import Chain, Link
+from penstock.operators.image.axis import footprint
+from penstock.operators.image.compose import Pass, Visit
+from penstock.operators.image.rows import Memory, execute, in_one_piece
+from penstock.operators.image.steps import Images
+
+if TYPE_CHECKING:
+    from penstock.operators.image.operator import ImageDecoder, ImageOperator
+
+_CACHE = 1 << 18
+"""Bytes that stay in a core's cache: several small images go through all passes together, a large one alone."""
+
+_KEPT = 1 << 26
+"""Scratch memory above this size is not held on to: one huge image would keep it taken for good."""
+
+
+class ImageChain(Chain):
+    """Image operators, perhaps behind a decoder."""
+
+    def __init__(self, links: Sequence[Link]) -> None:
+        operators: list[Any] = [link.operator for link in links]
+        self._decoder: ImageDecoder | None = operators.pop(0) if operators[0].heads else None
+        self._operators: list[ImageOperator] = operators
+        first = links[0].made if self._decoder else links[0].given
+        self._layout, self._ndim, self._dtype = first.layout, len(first.shape), first.dtype
+        self._scratch = _Scratch()
+
+    def describe(self, data: Column, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]) -> ImageWork:
+        """From the images' sizes, or the headers of files, to passes."""
+        headers: list[Any] = []
+        if self._decoder is not None:
+            headers = [self._decoder.header(each) for each in data]
+            sizes = np.array([(h.height, h.width, h.channels) for h in headers], np.int64)
+            arguments, bits = arguments[1:], bits[1:]
+        elif isinstance(data, np.ndarray):
+            sizes = np.broadcast_to(np.array(data.shape[1:], np.int64), (len(data), data.ndim - 1))
+        else:
+            sizes = np.array([each.shape for each in data], np.int64)
+        visit = Visit(sizes.reshape(len(data), self._ndim), self._layout, self._dtype)
+        for operator, given, random in zip(self._operators, arguments, bits, strict=True):
+            visit.add(operator.describe(Images(np, len(data), visit.sizes, visit.dtype), random, **given))
+        passes = visit.passes if len(visit.passes) == 1 or not visit.passes[-1].idle else visit.passes[:-1]
+        if self._decoder is None:
+            return ImageWork(data, passes, self._scratch)
+        return DecodingWork(data, passes, self._scratch, self._decoder, headers)
+
+    def trace(self, rows: int, data: Any, arguments: Sequence[Mapping[str, Any]], numbers: Mapping[str, Any]) -> Any:
+        """Not yet."""
+        raise NotImplementedError
+
+
+class ImageWork:
+    """What becomes of images in memory.
+
+    Args:
+        data: the images, a dense batch or a list.
+        passes: what to do.
+        scratch: memory that is used again.
+    """
+
+    def __init__(self, data: Column, passes: Sequence[Pass], scratch: _Scratch) -> None:
+        self._data, self._passes, self._scratch = data, passes, scratch
+
+    @property
+    def shapes(self) -> NDArray[np.int64]:
+        """The shape of each row's result."""
+        return self._passes[-1].shapes
+
+    def compute(self, out: Array | None) -> Column:
+        """Do all passes, over as many rows at once as stay in the cache."""
+        if out is not None:
+            self._compute(Memory.of_batch(out))
+            return out
+        shapes = self.shapes
+        made = np.empty(int(shapes.prod(axis=1).sum()), self._passes[-1].dtype)
+        target = Memory.packed(made, shapes)
+        self._compute(target)
+        ends = np.append(target.starts[1:], made.size).tolist()
+        pairs = zip(target.starts.tolist(), ends, shapes.tolist(), strict=True)
+        return [made[start:end].reshape(shape) for start, end, shape in pairs]
+
+    def _compute(self, target: Memory) -> None:
+        if isinstance(self._data, np.ndarray):
+            images = self._data if in_one_piece(self._data) else np.ascontiguousarray(self._data)
+            source, rows = Memory.of_batch(images), len(images)
+            step = rows if len(self._passes) == 1 else self._together(rows)
+            for start in range(0, rows, step):
+                self._visit(slice(start, min(start + step, rows)), source, target)
+        else:
+            for row, image in enumerate(self._data):
+                values = np.ascontiguousarray(image)
+                source = Memory.packed(values.reshape(-1), np.array([values.shape], np.int64))
+                self._visit(slice(row, row + 1), source, target, alone=True)
+
+    def _together(self, rows: int) -> int:
+        """How many rows go through several passes together."""
+        between = max(int(each.shapes.prod(axis=1).max()) * each.dtype.itemsize for each in self._passes[:-1])
+        return max(1, min(rows, _CACHE // max(between, 1)))
+
+    def _visit(self, rows: slice, source: Memory, target: Memory, *, alone: bool = False) -> None:
+        """All passes over some rows.
+
+        Args:
+            rows: which.
+            source: the images, of all rows, or of these alone.
+            target: where results go, for all rows.
+            alone: whether `source` holds these rows alone.
+        """
+        given = source if alone else source.of(rows)
+        last = len(self._passes) - 1
+        for number, each in enumerate(self._passes):
+            work = each.of(rows)
+            made = target.of(rows)
+            if number < last:
+                shapes = work.shapes
+                size = int(shapes.prod(axis=1).sum()) * work.dtype.itemsize
+                values = self._scratch.take(number % 2, size).view(work.dtype)
+                made = Memory.packed(values, shapes)
+            execute(work, given, made)
+            given = made
+
+
+class DecodingWork(ImageWork):
+    """What becomes of encoded images: decoded one by one into scratch memory, and executed from there.
+
+    Args:
+        data: the files.
+        passes: what to do.
+        scratch: memory that is used again.
+        decoder: from bytes to pixels.
+        headers: what the files' headers say.
+    """
+
+    def __init__(
+        self, data: Column, passes: Sequence[Pass], scratch: _Scratch, decoder: ImageDecoder, headers: Sequence[Any]
+    ) -> None:
+        super().__init__(data, passes, scratch)
+        self._decoder, self._headers = decoder, headers
+
+    def compute(self, out: Array | None) -> Column:
+        """Decode and execute; where nothing is left to do, decode straight into the batch."""
+        if len(self._passes) == 1 and self._passes[0].idle:
+            return self._decode_only(out)
+        return super().compute(out)
+
+    def _decode_only(self, out: Array | None) -> Column:
+        made: list[Array] = []
+        for row, (data, header) in enumerate(zip(self._data, self._headers, strict=True)):
+            whole = (0, 0, header.height, header.width)
+            memory = out[row].reshape(-1) if out is not None and out.dtype == np.uint8 else None
+            pixels, _, _ = self._decoder.decode(data, header, whole, memory)
+            if out is None:
+                made.append(pixels)
+            elif memory is None or not np.may_share_memory(pixels, memory):
+                out[row] = pixels
+        return made if out is None else out
+
+    def _compute(self, target: Memory) -> None:
+        tops, bottoms = footprint(self._part("H"))
+        lefts, rights = footprint(self._part("W"))
+        regions = np.stack([tops, lefts, bottoms, rights], axis=1).tolist()
+        sizes = [header.height * header.width * header.channels for header in self._headers]
+        row, rows = 0, len(sizes)
+        while row < rows:
+            end, total = row + 1, sizes[row]
+            while end < rows and total + sizes[end] <= _CACHE and self._passes[0].reads == np.uint8:
+                total += sizes[end]
+                end += 1
+            self._decode_group(row, end, total, regions, sizes, target)
+            row = end
+
+    def _part(self, letter: str) -> Any:
+        return next(axis.numbers for axis in self._passes[0].axes if axis.letter == letter)
+
+    def _decode_group(
+        self, begin: int, end: int, total: int, regions: Sequence[Any], sizes: Sequence[int], target: Memory
+    ) -> None:
+        """Decode some rows, and do all passes over them; they are one row where that is large."""
+        arena = self._scratch.take(2, total)
+        shapes: list[Any] = []
+        starts: list[int] = []
+        offset, values = 0, arena
+        for row in range(begin, end):
+            memory = arena[offset : offset + sizes[row]]
+            pixels, top, left = self._decoder.decode(self._data[row], self._headers[row], regions[row], memory)
+            inside = np.may_share_memory(pixels, memory) and pixels.flags.c_contiguous
+            if not inside and end - begin == 1:
+                values, at = np.ascontiguousarray(pixels).reshape(-1), 0
+            elif not inside:
+                part = arena[offset : offset + pixels.size]
+                part.reshape(pixels.shape)[:] = pixels
+                at = offset
+            else:
+                at = (pixels.ctypes.data - arena.ctypes.data) // 1
+            starts.append(at - (top * pixels.shape[1] + left) * pixels.shape[2])
+            shapes.append(pixels.shape)
+            offset += sizes[row]
+        source = Memory.packed(values, np.array(shapes, np.int64), np.array(starts, np.int64))
+        self._visit(slice(begin, end), source, target, alone=True)
+
+
+class _Scratch(threading.local):
+    """Memory of one chain on one thread, used again for one group of rows after the other."""
+
+    def __init__(self) -> None:
+        self._memory: dict[int, NDArray[np.uint8]] = {}
+
+    def take(self, number: int, size: int) -> NDArray[np.uint8]:
+        """`size` bytes, uninitialised, valid until the same number is taken again."""
+        size = -(-size // 8) * 8
+        if size > _KEPT:
+            return np.empty(size, np.uint8)
+        memory = self._memory.get(number)
+        if memory is None or memory.size < size:
+            memory = self._memory[number] = np.empty(max(size, 2 * (0 if memory is None else memory.size)), np.uint8)
+        return memory[:size]

@@ -1,0 +1,239 @@
+"""From the steps of a chain of operators to passes over pixels: as few as give the same result, bit by bit.
+
+A pass reads memory once and writes memory once: windows and mirroring, or one resampling; then operations on values, in
+float32; then the axes in their order. A step that does not fit into the present pass begins another:
+
+* a resampling, when pixels are computed, changed, mirrored or filled in already;
+* a window that leaves an image that is resampled, or filled in beyond its edge, already;
+* an operation on values that float32 does not hold: such a conversion is the last of its pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import singledispatchmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.operators.image import axis as axes_
+from penstock.operators.image.axis import Numbers, Rows
+from penstock.operators.image.kernels import END, LENGTH
+from penstock.operators.image.steps import Arrange, Convert, Cut, Fill, Mirror, Resample, Scale, Step
+
+_EXACT = ("uint8", "int8", "uint16", "int16", "float16", "float32")
+"""What float32 holds without loss."""
+
+
+@dataclass(slots=True)
+class Axis:
+    """One axis of a pass.
+
+    Args:
+        numbers: what becomes of it.
+        source: which axis of the memory that is read it is.
+        letter: its letter in the layout, or "".
+    """
+
+    numbers: Numbers
+    source: int
+    letter: str
+
+
+@dataclass(slots=True)
+class Pass:
+    """One visit to the pixels of some rows.
+
+    Args:
+        axes: in the order of the result.
+        reads: the dtype that is read.
+        dtype: the dtype that is written.
+        colours: operations on values, in order: Scale, Convert and Fill.
+        resampled: whether pixels are computed.
+        void: the axes beyond whose ends pixels may lie, by their number in the memory that is read.
+        channel: the axis that terms of operations have an entry for, likewise; None where there is none.
+    """
+
+    axes: list[Axis]
+    reads: np.dtype[Any]
+    dtype: np.dtype[Any]
+    channel: int | None
+    colours: list[Scale | Convert | Fill] = field(default_factory=list[Any])
+    resampled: bool = False
+    void: set[int] = field(default_factory=set[int])
+
+    @property
+    def rows(self) -> int:
+        """How many rows it is described for."""
+        return len(self.axes[0].numbers) if self.axes else 0
+
+    @property
+    def shapes(self) -> NDArray[np.int64]:
+        """The extents of each row's result, (rows, axes)."""
+        return np.stack([axis.numbers[:, LENGTH] for axis in self.axes], axis=1).astype(np.int64)
+
+    @property
+    def computes(self) -> bool:
+        """Whether values change; else they are moved as they are, whatever their dtype."""
+        return self.resampled or self.reads != self.dtype or any(not isinstance(c, Fill) for c in self.colours)
+
+    @property
+    def closed(self) -> bool:
+        """Whether values that float32 does not hold are converted: nothing can be computed after that."""
+        return any(isinstance(c, Convert) for c in self.colours) and not exact(self.reads, self.dtype)
+
+    @property
+    def idle(self) -> bool:
+        """Whether the result is what is read."""
+        if self.computes or self.colours or any(axis.source != at for at, axis in enumerate(self.axes)):
+            return False
+        return all(np.array_equal(axis.numbers, axes_.whole(axis.numbers[:, END])) for axis in self.axes)
+
+    def of(self, rows: slice | NDArray[np.int64]) -> Pass:
+        """The same for fewer rows."""
+        axes = [Axis(axis.numbers[rows], axis.source, axis.letter) for axis in self.axes]
+        colours: list[Any] = [_of(colour, rows) for colour in self.colours]
+        return Pass(axes, self.reads, self.dtype, self.channel, colours, self.resampled, self.void)
+
+
+def _of(colour: Scale | Convert | Fill, rows: slice | NDArray[np.int64]) -> Scale | Convert | Fill:
+    def part(term: Any) -> Any:
+        return term if len(term) == 1 else term[rows]
+
+    match colour:
+        case Scale(mean, factor, shift):
+            return Scale(part(mean), part(factor), shift)
+        case Fill(values):
+            return Fill(part(values))
+        case Convert():
+            return colour
+
+
+class Visit:
+    """The passes that a chain of operators needs for some rows, while their steps are added.
+
+    Args:
+        sizes: the extents of the images, integers (rows, axes).
+        layout: a letter per axis, or "".
+        dtype: of the images.
+    """
+
+    def __init__(self, sizes: NDArray[np.int64], layout: str, dtype: np.dtype[Any]) -> None:
+        letters = layout or " " * sizes.shape[1]
+        axes = [Axis(axes_.whole(sizes[:, at]), at, letter) for at, letter in enumerate(letters)]
+        self.passes = [Pass(axes, dtype, dtype, _channel(letters))]
+
+    @property
+    def sizes(self) -> tuple[Rows, ...]:
+        """The present extents, integers, one entry per row for each axis."""
+        return tuple(axis.numbers[:, LENGTH].astype(np.int64) for axis in self._last.axes)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The present dtype."""
+        return self._last.dtype
+
+    def add(self, steps: Sequence[Step]) -> None:
+        """Go on with the steps of the next operator."""
+        for step in steps:
+            self._add(step)
+
+    @property
+    def _last(self) -> Pass:
+        return self.passes[-1]
+
+    def _flush(self) -> Pass:
+        """Begin another pass, which reads what the present one writes."""
+        last = self._last
+        if last.idle:
+            return last
+        axes = [Axis(axes_.whole(a.numbers[:, LENGTH]), at, a.letter) for at, a in enumerate(last.axes)]
+        self.passes.append(Pass(axes, last.dtype, last.dtype, _channel("".join(axis.letter for axis in axes))))
+        return self._last
+
+    @singledispatchmethod
+    def _add(self, step: Any) -> None:
+        raise TypeError(f"no step of the image engine: {step!r}")
+
+    @_add.register
+    def _cut(self, step: Cut) -> None:
+        now = self._last
+        axis = now.axes[step.axis]
+        if axes_.leaves(axis.numbers, step.first, step.length).any():
+            beside = axis.letter not in "HW" and now.computes
+            filled = any(isinstance(colour, Fill) for colour in now.colours)
+            if now.resampled or filled or beside or now.closed:
+                now = self._flush()
+                axis = now.axes[step.axis]
+            now.void.add(axis.source)
+        axis.numbers = axes_.cut(axis.numbers, step.first, step.length)
+
+    @_add.register
+    def _mirror(self, step: Mirror) -> None:
+        axis = self._last.axes[step.axis]
+        axis.numbers = axes_.mirror(axis.numbers, step.flags)
+
+    @_add.register
+    def _resample(self, step: Resample) -> None:
+        now = self._last
+        mirrored = any(axis.numbers[:, axes_.MIRRORED].any() for axis in now.axes)
+        if now.resampled or now.colours or now.void or mirrored or now.reads != now.dtype:
+            now = self._flush()
+        parts = {at: part for at, part in step.parts.items() if now.axes[at].letter in "HW"}
+        self._resample_along(now, parts, step.antialias)
+        parts = {at: part for at, part in step.parts.items() if at not in parts}
+        if parts:  # depth last, with floats in between
+            self._resample_along(self._flush(), parts, step.antialias)
+
+    def _resample_along(self, now: Pass, parts: dict[int, Any], antialias: bool) -> None:
+        for at, part in parts.items():
+            axis = now.axes[at]
+            axis.numbers = axes_.resample(axis.numbers, part.low, part.high, part.size, part.filters, antialias)
+        now.resampled, now.dtype = True, np.dtype(np.float32)
+
+    @_add.register
+    def _scale(self, step: Scale) -> None:
+        if not exact(self._last.dtype):
+            self._convert(Convert(np.dtype(np.float32)))
+        now = self._values()
+        now.colours.append(step)
+        now.dtype = np.dtype(np.float32)
+
+    @_add.register
+    def _convert(self, step: Convert) -> None:
+        now = self._last
+        if now.dtype == step.dtype:
+            return
+        now = self._values()
+        if not exact(now.dtype, step.dtype) and (now.computes or now.void):
+            now = self._flush()
+        now.colours.append(step)
+        now.dtype = step.dtype
+
+    @_add.register
+    def _fill(self, step: Fill) -> None:
+        if self._last.void:
+            self._last.colours.append(step)
+
+    @_add.register
+    def _arrange(self, step: Arrange) -> None:
+        self._last.axes = [self._last.axes[at] for at in step.order]
+
+    def _values(self) -> Pass:
+        """The pass in which an operation on values can go on."""
+        now = self._last
+        beside = {axis.letter for axis in now.axes if axis.source in now.void} - {"H", "W"}
+        halved = now.dtype == np.float16 and now.computes  # rounded to that only when it is written
+        return self._flush() if beside or halved or now.closed else now
+
+
+def exact(*dtypes: np.dtype[Any]) -> bool:
+    """Whether float32 holds all values of these dtypes."""
+    return all(dtype.name in _EXACT for dtype in dtypes)
+
+
+def _channel(layout: str) -> int | None:
+    """The axis whose entries have terms of their own: channels, else the last."""
+    return layout.index("C") if "C" in layout else len(layout) - 1 if layout else None

@@ -1,0 +1,439 @@
+"""The compiled loops of the rows executor: pixels from memory to memory, for many images in one call.
+
+An image lies in flat memory. Its *place* says where: the number of its first element, and the distance, in elements,
+from one row to the next, one column to the next, one channel to the next. Distances may be negative: a mirrored image
+is the same memory, walked backwards.
+
+What becomes of an axis is a row of numbers (`penstock.operators.image.axis`). All loops are plain functions, too
+(`.plain`), to which the compiled ones are compared.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from penstock.data.source import Array
+from penstock.operators.compiled import Compiled
+from penstock.types import INTERP_CUBIC, INTERP_GAUSSIAN, INTERP_LANCZOS3, INTERP_NN
+
+_NN, _CUBIC, _LANCZOS, _GAUSSIAN = map(int, (INTERP_NN, INTERP_CUBIC, INTERP_LANCZOS3, INTERP_GAUSSIAN))
+
+BEGIN, END, LOW, HIGH, SIZE, START, LENGTH, MIRRORED, FILTER, ANTIALIAS = range(10)
+"""The numbers of an axis, by column; see `penstock.operators.image.axis`."""
+
+SCALE, HALVES_UP, HALVES_AWAY, FILL = range(4)
+"""What can be done to the value of a pixel; see `blend`."""
+
+
+@Compiled
+def support(kind: int) -> float:
+    """How far a filter reaches to each side, before it is stretched."""
+    if kind == _CUBIC:
+        return 2.0
+    return 3.0 if kind == _LANCZOS else 1.0
+
+
+@Compiled
+def weight(kind: int, x: float) -> float:
+    """The value of a filter at distance x: Keys' cubic with a = -1/2, Lanczos' with three lobes, a Gauss bell."""
+    x = abs(x)
+    if kind == _CUBIC:
+        if x < 1:
+            return (1.5 * x - 2.5) * x * x + 1
+        return ((-0.5 * x + 2.5) * x - 4) * x + 2 if x < 2 else 0.0
+    if kind == _LANCZOS:
+        if x < 1e-9:
+            return 1.0
+        y = math.pi * x
+        return 3 * math.sin(y) * math.sin(y / 3) / (y * y) if x < 3 else 0.0
+    if kind == _GAUSSIAN:
+        # where its table ends, DALI's bell does not drop to 0 at once: it goes down over one entry of 64
+        return math.exp(-4 * x * x) if x <= 1 else max(0.0, math.exp(-4) * (33 - 32 * x))
+    return max(0.0, 1 - x)
+
+
+@Compiled
+def taps(axis: Array, first: Array, counts: Array, weights: Array) -> None:
+    """Which pixels of an axis make each pixel that is wanted.
+
+    Args:
+        axis: its numbers.
+        first: int64, receives per pixel the first that has a weight.
+        counts: int64, receives how many have one.
+        weights: float32 (pixels, taps), receives the weights; zero from `counts` on.
+    """
+    begin, end, length, kind = int(axis[BEGIN]), int(axis[END]), int(axis[LENGTH]), int(axis[FILTER])
+    scale = (axis[HIGH] - axis[LOW]) / axis[SIZE]
+    stretch = max(abs(scale), 1.0) if axis[ANTIALIAS] else 1.0
+    radius = support(kind) * stretch
+    for number in range(length):
+        at = length - 1 - number if axis[MIRRORED] else number
+        centre = axis[LOW] + (axis[START] + number + 0.5) * scale
+        for k in range(weights.shape[1]):
+            weights[at, k] = 0
+        if kind == _NN:
+            first[at] = min(max(math.floor(centre), begin), end - 1)
+            counts[at] = 1
+            weights[at, 0] = 1
+            continue
+        left = math.ceil(centre - radius - 0.5)
+        right = left + math.ceil(2 * radius) - 1
+        total = 0.0
+        for pixel in range(left, right + 1):
+            total += weight(kind, (pixel + 0.5 - centre) / stretch)
+        first[at] = min(max(left, begin), end - 1)
+        counts[at] = min(max(right, begin), end - 1) - first[at] + 1
+        for pixel in range(left, right + 1):
+            there = min(max(pixel, begin), end - 1)
+            weights[at, there - first[at]] += weight(kind, (pixel + 0.5 - centre) / stretch) / total
+
+
+@Compiled
+def blend_rows(
+    pixels: Array, start: int, step: int, place: Array, count: int, weights: Array, channels: int, out: Array
+) -> None:
+    """One row of a result, not yet resampled in width: the weighed sum of `count` rows of pixels.
+
+    Args:
+        pixels: the memory.
+        start: the element in which the first row begins.
+        step: the distance from one row to the next.
+        place: of the image, for the distances of its columns and channels.
+        count: how many rows have a weight.
+        weights: float32, as many or more.
+        channels: how many there are.
+        out: float32, the channels of a pixel side by side.
+    """
+    size = out.shape[0]
+    if place[3] == 1 and place[2] == channels:  # in memory as in `out`: summed in one pass, which is faster
+        row = pixels[start : start + size]
+        a = weights[0]
+        if count == 1:
+            for i in range(size):
+                out[i] = np.float32(row[i]) * a
+            return
+        row_b, b = pixels[start + step : start + step + size], weights[1]
+        if count == 2:
+            for i in range(size):
+                out[i] = np.float32(row[i]) * a + np.float32(row_b[i]) * b
+            return
+        row_c, c = pixels[start + 2 * step : start + 2 * step + size], weights[2]
+        for i in range(size):
+            out[i] = np.float32(row[i]) * a + np.float32(row_b[i]) * b + np.float32(row_c[i]) * c
+        for k in range(3, count):
+            row = pixels[start + k * step : start + k * step + size]
+            a = weights[k]
+            for i in range(size):
+                out[i] += np.float32(row[i]) * a
+        return
+    for k in range(count):
+        a = weights[k]
+        for x in range(size // channels):
+            at = start + k * step + x * place[2]
+            for c in range(channels):
+                value = np.float32(pixels[at + c * place[3]]) * a
+                out[x * channels + c] = value if k == 0 else out[x * channels + c] + value
+
+
+@Compiled
+def blend_columns(
+    row: Array, channels: int, left: int, first: Array, counts: Array, weights: Array, line: Array
+) -> None:
+    """A row resampled in width, its channels apart.
+
+    The first taps of three channels, the usual case, are written out: a loop over them costs more than they do.
+
+    Args:
+        row: float32, the channels of a pixel side by side; three pixels longer than what has a weight, and zero there.
+        channels: how many there are.
+        left: the pixel with which `row` begins.
+        first: per pixel of the result the first pixel that has a weight.
+        counts: how many pixels have one.
+        weights: float32 (pixels of the result, taps), zero from `counts` on.
+        line: float32 (channels, pixels of the result).
+    """
+    size = line.shape[1]
+    most = 0
+    for x in range(size):
+        most = max(most, counts[x])
+    if channels == 3 and most <= 2:
+        for x in range(size):
+            i, a, b = 3 * (first[x] - left), weights[x, 0], weights[x, 1]
+            line[0, x] = row[i] * a + row[i + 3] * b
+            line[1, x] = row[i + 1] * a + row[i + 4] * b
+            line[2, x] = row[i + 2] * a + row[i + 5] * b
+    elif channels == 3 and weights.shape[1] >= 4:
+        for x in range(size):
+            i, a, b, c, d = 3 * (first[x] - left), weights[x, 0], weights[x, 1], weights[x, 2], weights[x, 3]
+            red = row[i] * a + row[i + 3] * b + row[i + 6] * c + row[i + 9] * d
+            green = row[i + 1] * a + row[i + 4] * b + row[i + 7] * c + row[i + 10] * d
+            blue = row[i + 2] * a + row[i + 5] * b + row[i + 8] * c + row[i + 11] * d
+            for k in range(4, counts[x]):
+                at = i + 3 * k
+                red += row[at] * weights[x, k]
+                green += row[at + 1] * weights[x, k]
+                blue += row[at + 2] * weights[x, k]
+            line[0, x], line[1, x], line[2, x] = red, green, blue
+    else:
+        for x in range(size):
+            i = channels * (first[x] - left)
+            for c in range(channels):
+                total = np.float32(0)
+                for k in range(counts[x]):
+                    total += row[i + k * channels + c] * weights[x, k]
+                line[c, x] = total
+
+
+@Compiled
+def pick_row(pixels: Array, start: int, step: int, channel: int, low: int, high: int, line: Array) -> None:
+    """A row of pixels as they are, as floats, its channels apart; zero outside of [low, high)."""
+    channels, size = line.shape
+    for c in range(channels):
+        at = start + c * channel
+        for x in range(low):
+            line[c, x] = 0
+        for x in range(low, high):
+            line[c, x] = np.float32(pixels[at + x * step])
+        for x in range(high, size):
+            line[c, x] = 0
+
+
+@Compiled
+def colour(line: Array, codes: Array, terms: Array, low: int, high: int) -> None:
+    """What becomes of the values of a row of pixels: a few operations, one after the other.
+
+    Args:
+        line: float32 (channels, pixels), changed in place.
+        codes: int64, one per operation: SCALE, HALVES_UP, HALVES_AWAY or FILL.
+        terms: float32 (operations, 3, channels). SCALE: ``(value - terms[0]) * terms[1] + terms[2]``. HALVES_UP,
+            HALVES_AWAY: the nearest whole number from terms[0] to terms[1], halves up, or away from zero. FILL: the
+            value outside of the image.
+        low: the first pixel inside the image.
+        high: the first one after it.
+    """
+    channels, size = line.shape
+    for k in range(codes.shape[0]):
+        code = codes[k]
+        for c in range(channels):
+            a, b, shift = terms[k, 0, c], terms[k, 1, c], terms[k, 2, c]
+            values = line[c]
+            if code == SCALE:
+                for x in range(size):
+                    values[x] = (values[x] - a) * b + shift
+            elif code == HALVES_UP:
+                for x in range(size):
+                    values[x] = np.float32(np.int32(min(max(values[x] + np.float32(0.5), a), b)))
+            elif code == HALVES_AWAY:
+                for x in range(size):
+                    value = values[x]
+                    magnitude = abs(value)
+                    whole = np.float32(math.floor(magnitude))
+                    whole = whole + np.float32(1) if magnitude - whole >= np.float32(0.5) else whole
+                    value = (-whole if value < 0 else whole) if value == value else np.float32(0)
+                    values[x] = min(max(value, a), b)
+            else:
+                for x in range(low):
+                    values[x] = a
+                for x in range(high, size):
+                    values[x] = a
+
+
+@Compiled
+def same_numbers(a: Array, b: Array) -> bool:
+    """Whether two axes have the same numbers."""
+    for k in range(a.shape[0]):
+        if a[k] != b[k]:
+            return False
+    return True
+
+
+@Compiled
+def inside(axis: Array) -> tuple[int, int]:
+    """Which of the wanted pixels of an axis that is not resampled lie in the image: from, to."""
+    length = int(axis[LENGTH])
+    low = min(max(int(-axis[START]), 0), length)
+    high = min(max(int(axis[END] - axis[BEGIN] - axis[START]), low), length)
+    if axis[MIRRORED]:
+        return length - high, length - low
+    return low, high
+
+
+def scratch_sizes(rows: Array, columns: Array, most_taps: int, channels: int) -> tuple[int, int]:
+    """How much scratch memory `blend` needs: floats, and integers."""
+    height, width = int(rows[:, LENGTH].max(initial=0)), int(columns[:, LENGTH].max(initial=0))
+    extent = int((columns[:, END] - columns[:, BEGIN]).max(initial=0))
+    return (height + width) * most_taps + (width + extent + 3) * channels, 2 * (height + width)
+
+
+@Compiled
+def blend(
+    bytes_in: Array,
+    floats_in: Array,
+    from_bytes: bool,
+    place_in: Array,
+    rows: Array,
+    columns: Array,
+    resampled: Array,
+    most_taps: int,
+    codes: Array,
+    terms: Array,
+    bytes_out: Array,
+    floats_out: Array,
+    to_bytes: bool,
+    place_out: Array,
+    scratch: Array,
+    firsts: Array,
+) -> None:
+    """Images resampled, or picked, and changed in colour, from memory to memory.
+
+    One compiled form serves bytes and floats on both sides: the memory that is not used is empty.
+
+    Args:
+        bytes_in: uint8.
+        floats_in: float32.
+        from_bytes: whether images are read from `bytes_in`.
+        place_in: int64 (images, 4).
+        rows: float64 (images, 10): what becomes of the height.
+        columns: the same for the width.
+        resampled: bool (images,): whether pixels are computed, not only picked.
+        most_taps: how many pixels at most make one.
+        codes: what becomes of the values, as `colour` has it.
+        terms: float32 (images or 1, operations, 3, channels).
+        bytes_out: uint8; values are whole numbers from 0 to 255.
+        floats_out: float32.
+        to_bytes: whether images are written to `bytes_out`.
+        place_out: int64 (images, 4).
+        scratch: float32, as long as `scratch_sizes` says.
+        firsts: int64, likewise.
+    """
+    channels = terms.shape[3]
+    height, width, extent = 0, 0, 0
+    for n in range(place_in.shape[0]):
+        height, width = max(height, int(rows[n, LENGTH])), max(width, int(columns[n, LENGTH]))
+        extent = max(extent, int(columns[n, END] - columns[n, BEGIN]))
+    first_y, counts_y = firsts[:height], firsts[height : 2 * height]
+    first_x, counts_x = firsts[2 * height : 2 * height + width], firsts[2 * height + width : 2 * (height + width)]
+    weights_y = scratch[: height * most_taps].reshape(height, most_taps)
+    at = height * most_taps
+    weights_x = scratch[at : at + width * most_taps].reshape(width, most_taps)
+    at += width * most_taps
+    memory = scratch[at : at + width * channels]
+    row = scratch[at + width * channels :]
+    known_y, known_x = -1, -1
+    left, needed = 0, 0
+    for n in range(place_in.shape[0]):
+        height, width = int(rows[n, LENGTH]), int(columns[n, LENGTH])
+        start, down, right, channel = place_in[n, 0], place_in[n, 1], place_in[n, 2], place_in[n, 3]
+        line = memory[: channels * width].reshape(channels, width)
+        low_y, high_y, low_x, high_x = 0, height, 0, width
+        if resampled[n]:
+            if known_y < 0 or not same_numbers(rows[n], rows[known_y]):
+                taps(rows[n], first_y, counts_y, weights_y)
+                known_y = n
+            if known_x < 0 or not same_numbers(columns[n], columns[known_x]):
+                taps(columns[n], first_x, counts_x, weights_x)
+                known_x = n
+                left = first_x[0]
+                needed = 0
+                for x in range(width):
+                    left = min(left, first_x[x])
+                for x in range(width):
+                    needed = max(needed, first_x[x] + counts_x[x] - left)
+                needed *= channels
+                for i in range(needed, needed + 3 * channels):
+                    row[i] = 0
+        else:
+            low_y, high_y = inside(rows[n])
+            low_x, high_x = inside(columns[n])
+        first_row, first_column = int(rows[n, BEGIN] + rows[n, START]), int(columns[n, BEGIN] + columns[n, START])
+        step_x = right
+        if columns[n, MIRRORED]:
+            first_column += width - 1
+            step_x = -right
+        for y in range(height):
+            if resampled[n]:
+                at = start + first_y[y] * down + left * right
+                if from_bytes:
+                    blend_rows(bytes_in, at, down, place_in[n], counts_y[y], weights_y[y], channels, row[:needed])
+                else:
+                    blend_rows(floats_in, at, down, place_in[n], counts_y[y], weights_y[y], channels, row[:needed])
+                blend_columns(row, channels, left, first_x, counts_x, weights_x, line)
+                colour(line, codes, terms[n % terms.shape[0]], 0, width)
+            else:
+                low, high = (low_x, high_x) if low_y <= y < high_y else (width, width)
+                at = start + (first_row + (height - 1 - y if rows[n, MIRRORED] else y)) * down + first_column * right
+                if from_bytes:
+                    pick_row(bytes_in, at, step_x, channel, low, high, line)
+                else:
+                    pick_row(floats_in, at, step_x, channel, low, high, line)
+                colour(line, codes, terms[n % terms.shape[0]], low, high)
+            to = place_out[n, 0] + y * place_out[n, 1]
+            for c in range(channels):
+                if to_bytes:
+                    for x in range(width):
+                        bytes_out[to + x * place_out[n, 2]] = np.uint8(line[c, x])
+                elif place_out[n, 2] == 1:
+                    out = floats_out[to : to + width]
+                    for x in range(width):
+                        out[x] = line[c, x]
+                else:
+                    for x in range(width):
+                        floats_out[to + x * place_out[n, 2]] = line[c, x]
+                to += place_out[n, 3]
+
+
+@Compiled
+def copy(
+    values: Array,
+    place_in: Array,
+    spans: Array,
+    fill: Array,
+    out: Array,
+    place_out: Array,
+    shape: Array,
+    channel: int,
+    index: Array,
+) -> None:
+    """Windows of arrays of any number of axes, at least five, element by element.
+
+    Args:
+        values: the memory to read.
+        place_in: int64 (arrays, 1 + axes): the element that index (0, 0, ...) of the result comes from, which may lie
+            outside, and the distances along the axes of the result.
+        spans: int64 (arrays, axes, 2): which indices of the result come from the array; the others are filled.
+        fill: (arrays or 1, n): what with, one value or one per index of the axis `channel`.
+        out: the memory to write.
+        place_out: int64 (arrays, 1 + axes): where.
+        shape: int64 (arrays, axes): of the result.
+        channel: the axis that has its own fill values.
+        index: int64 (axes,), for the loop.
+    """
+    last = shape.shape[1] - 1
+    for n in range(shape.shape[0]):
+        size, low, high = shape[n, last], spans[n, last, 0], spans[n, last, 1]
+        step_in, step_out = place_in[n, 1 + last], place_out[n, 1 + last]
+        lines = 1 if size else 0
+        for axis in range(last):
+            lines *= shape[n, axis]
+            index[axis] = 0
+        fills = fill[n % fill.shape[0]]
+        for _ in range(lines):
+            source, target, covered = place_in[n, 0], place_out[n, 0], True
+            for axis in range(last):
+                source += index[axis] * place_in[n, 1 + axis]
+                target += index[axis] * place_out[n, 1 + axis]
+                covered = covered and spans[n, axis, 0] <= index[axis] < spans[n, axis, 1]
+            begin, end = (low, high) if covered else (size, size)
+            for i in range(begin):
+                out[target + i * step_out] = fills[(i if channel == last else index[channel]) % fills.shape[0]]
+            for i in range(begin, end):
+                out[target + i * step_out] = values[source + i * step_in]
+            for i in range(end, size):
+                out[target + i * step_out] = fills[(i if channel == last else index[channel]) % fills.shape[0]]
+            for axis in range(last - 1, -1, -1):
+                index[axis] += 1
+                if index[axis] < shape[n, axis]:
+                    break
+                index[axis] = 0

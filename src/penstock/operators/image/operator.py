@@ -1,0 +1,71 @@
+"""What an image operator is: it describes its work, and an executor does it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.graph.operator import ChainKernel, Operator
+from penstock.operators.image.chain import ImageChain
+from penstock.operators.image.steps import Images, Step
+
+
+class ImageOperator(Operator, ChainKernel):
+    """An operator on images, volumes, sequences of them, or any arrays of which it moves or changes elements.
+
+    A subclass is a frozen dataclass with a spec rule, a schema of its arguments, and `describe`. It is never asked for
+    pixels: the same description is executed on the host, for dense and for ragged images, alone and together with the
+    operators around it, and on the device.
+    """
+
+    chain = ImageChain
+
+    @abstractmethod
+    def describe(self, images: Images, bits: Any, **arguments: Any) -> Sequence[Step]:
+        """What becomes of the images, as steps.
+
+        Args:
+            images: what is known of them.
+            bits: uint32 (rows, n), where the operator declares `random_bits` n; else None.
+            arguments: those of its schema, arrays with an entry per row.
+
+        Raises:
+            ValueError: it cannot be done, such as a window that leaves an image; in the words of one image.
+        """
+
+
+class ImageDecoder(Operator, ChainKernel):
+    """An operator that makes images of encoded bytes: the head of a chain."""
+
+    chain = ImageChain
+    heads = True
+    reads_content = True
+
+    @abstractmethod
+    def header(self, data: Any) -> Any:
+        """What the header of a file says.
+
+        Returns:
+            An object with `height`, `width`, `channels`.
+
+        Raises:
+            ValueError: the bytes are no image.
+        """
+
+    @abstractmethod
+    def decode(self, data: Any, header: Any, region: tuple[int, int, int, int], memory: Any) -> tuple[Any, int, int]:
+        """The pixels of an image, or of a part of it that covers a region.
+
+        Args:
+            data: the bytes.
+            header: what `header` gave.
+            region: top, left, bottom, right: what will be read.
+            memory: uint8, where pixels may be put; at least as large as the whole image.
+
+        Returns:
+            Pixels of layout HWC, and the row and column of the image at which they begin.
+
+        Raises:
+            ValueError: damaged bytes.
+        """

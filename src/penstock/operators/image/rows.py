@@ -1,0 +1,269 @@
+"""The rows executor: passes over images in memory, many rows in one call of a compiled loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.data.source import Array
+from penstock.operators.convert import convert
+from penstock.operators.image.axis import is_resampled, most_taps, whole
+from penstock.operators.image.compose import Axis, Pass
+from penstock.operators.image.kernels import (
+    BEGIN,
+    END,
+    FILL,
+    HALVES_AWAY,
+    HALVES_UP,
+    LENGTH,
+    MIRRORED,
+    SCALE,
+    START,
+    blend,
+    copy,
+    scratch_sizes,
+)
+from penstock.operators.image.steps import Convert, Fill, Scale
+
+_NO_BYTES, _NO_FLOATS = np.empty(0, np.uint8), np.empty(0, np.float32)
+_BYTE, _FLOAT = np.dtype(np.uint8), np.dtype(np.float32)
+
+
+@dataclass(slots=True)
+class Memory:
+    """Images in flat memory.
+
+    Args:
+        values: the memory, one-dimensional.
+        starts: per row the element in which its image begins, int64.
+        strides: per row the distance between neighbours along each axis, in elements, int64 (rows, axes).
+    """
+
+    values: Array
+    starts: NDArray[np.int64]
+    strides: NDArray[np.int64]
+
+    @staticmethod
+    def of_batch(images: Array) -> Memory:
+        """A dense batch where it is. It must be one piece of memory, in any order of its axes."""
+        step = images.dtype.itemsize
+        starts = np.arange(len(images)) * (images.strides[0] // step)
+        strides = np.broadcast_to(np.array(images.strides[1:]) // step, (len(images), images.ndim - 1))
+        return Memory(_flat(images), starts, strides.astype(np.int64))
+
+    @staticmethod
+    def packed(values: Array, shapes: NDArray[np.int64], starts: NDArray[np.int64] | None = None) -> Memory:
+        """Images one after the other, or from `starts` on, each without gaps."""
+        sizes = np.cumprod(np.concatenate([np.ones((len(shapes), 1), np.int64), shapes[:, ::-1]], axis=1), axis=1)
+        if starts is None:
+            starts = np.cumsum(sizes[:, -1]) - sizes[:, -1]
+        return Memory(values, starts, np.ascontiguousarray(sizes[:, -2::-1]))
+
+    def of(self, rows: slice | NDArray[np.int64]) -> Memory:
+        """Some of the rows."""
+        return Memory(self.values, self.starts[rows], self.strides[rows])
+
+
+def _flat(images: Array) -> Array:
+    """The memory of an array, in the order in which it lies, without a copy."""
+    order = sorted(range(images.ndim), key=lambda axis: -images.strides[axis])
+    return images.transpose(order).reshape(-1)
+
+
+def in_one_piece(images: Array) -> bool:
+    """Whether an array is all of one piece of memory, in some order of its axes."""
+    order = sorted(range(images.ndim), key=lambda axis: -images.strides[axis])
+    return images.transpose(order).flags.c_contiguous
+
+
+def execute(work: Pass, source: Memory, target: Memory) -> None:
+    """Do a pass.
+
+    Args:
+        work: what to do.
+        source: the images, of dtype `work.reads`.
+        target: where the results go, of dtype `work.dtype`.
+    """
+    if not work.computes:
+        return _copy(work, source, target)
+    channels = _channels(work)
+    if (channels != channels[:1]).any():  # one call has one number of channels
+        for count in np.unique(channels):
+            some = np.flatnonzero(channels == count)
+            execute(work.of(some), source.of(some), target.of(some))
+        return None
+    if not work.closed and work.dtype in (_BYTE, _FLOAT):
+        return _blend(work, source, target)
+    shapes = work.shapes
+    values: Array = np.empty(int(shapes.prod(axis=1).sum()), work.reads if work.closed else _FLOAT)
+    between = Memory.packed(values, shapes)
+    if work.closed:
+        _copy(Pass(work.axes, work.reads, work.reads, work.channel), source, between)
+    else:
+        _blend(work, source, between)
+    as_is = [Axis(whole(axis.numbers[:, LENGTH]), at, axis.letter) for at, axis in enumerate(work.axes)]
+    converted = Memory(convert(np, values, work.dtype), between.starts, between.strides)
+    return _copy(Pass(as_is, work.dtype, work.dtype, work.channel), converted, target)
+
+
+def _offsets(axis: Axis) -> NDArray[np.int64]:
+    """The first index along an axis, in the order of the result."""
+    numbers = axis.numbers
+    first = numbers[:, BEGIN] + numbers[:, START]
+    return np.where(numbers[:, MIRRORED] != 0, first + numbers[:, LENGTH] - 1, first).astype(np.int64)
+
+
+def _directions(axis: Axis) -> NDArray[np.int64]:
+    return np.where(axis.numbers[:, MIRRORED] != 0, -1, 1)
+
+
+def _copy(work: Pass, source: Memory, target: Memory) -> None:
+    """Move elements as they are."""
+    axes, rows = work.axes, work.rows
+    lead = max(0, 5 - len(axes))
+    places = [np.zeros((rows, 1 + lead + len(axes)), np.int64) for _ in range(2)]
+    spans = np.zeros((rows, lead + len(axes), 2), np.int64)
+    shape = np.ones((rows, lead + len(axes)), np.int64)
+    spans[:, :lead, 1] = 1
+    places[0][:, 0], places[1][:, 0] = source.starts, target.starts
+    for at, axis in enumerate(axes, start=lead):
+        strides = source.strides[:, axis.source]
+        places[0][:, 0] += _offsets(axis) * strides
+        places[0][:, 1 + at] = _directions(axis) * strides
+        places[1][:, 1 + at] = target.strides[:, at - lead]
+        shape[:, at] = axis.numbers[:, LENGTH]
+        low, high = inside(axis)
+        spans[:, at, 0], spans[:, at, 1] = low, high
+    fill = next((colour.values for colour in work.colours if isinstance(colour, Fill)), np.zeros((1, 1)))
+    channel = next((at for at, axis in enumerate(axes) if axis.source == work.channel), len(axes) - 1)
+    values, out = (_as_unsigned(memory.values) for memory in (source, target))
+    fill = _as_unsigned(np.ascontiguousarray(np.asarray(fill).astype(work.dtype)))
+    copy(values, places[0], spans, fill, out, places[1], shape, channel + lead, np.empty(shape.shape[1], np.int64))
+
+
+def inside(axis: Axis) -> tuple[Any, Any]:
+    """Which of the wanted pixels of an axis lie in the image, in the order of the result: from, to; per row."""
+    numbers = axis.numbers
+    length = numbers[:, LENGTH]
+    low = np.clip(-numbers[:, START], 0, length)
+    high = np.clip(numbers[:, END] - numbers[:, BEGIN] - numbers[:, START], low, length)
+    turned = numbers[:, MIRRORED] != 0
+    return np.where(turned, length - high, low), np.where(turned, length - low, high)
+
+
+def _as_unsigned(values: Array) -> Array:
+    """The memory as unsigned integers of the same width, so that copying knows four types only."""
+    return values.view(f"u{values.dtype.itemsize}") if values.dtype.itemsize <= 8 else values
+
+
+def _blend(work: Pass, source: Memory, target: Memory) -> None:
+    """Compute values, and write bytes or floats."""
+    roles = _roles(work)
+    read, write = np.zeros((work.rows, 4), np.int64), np.zeros((work.rows, 4), np.int64)
+    read[:, 0], write[:, 0] = source.starts, target.starts
+    numbers = [whole(np.ones(work.rows)), whole(np.ones(work.rows))]
+    planes: list[int] = []
+    for at, axis in enumerate(work.axes):
+        strides, role = source.strides[:, axis.source], roles.get(at)
+        if role in (_ROWS, _COLUMNS):
+            numbers[role] = axis.numbers
+        else:  # windows and mirroring are steps in memory
+            read[:, 0] += _offsets(axis) * strides
+            strides = strides * _directions(axis)
+        if role is None:
+            planes.append(at)
+        else:
+            read[:, 1 + role], write[:, 1 + role] = strides, target.strides[:, at]
+    codes, terms = _program(work, int(_channels(work)[0]))
+    for at in planes:  # each plane is an image of its own
+        axis = work.axes[at]
+        counts = axis.numbers[:, LENGTH].astype(np.int64)
+        if (counts == 1).all():
+            continue
+        row = np.repeat(np.arange(work.rows), counts)
+        plane = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+        read_more = plane * (source.strides[:, axis.source] * _directions(axis))[row]
+        write_more = plane * target.strides[row, at]
+        work, source, target = work.of(row), source.of(row), target.of(row)
+        read, write, numbers = read[row], write[row], [each[row] for each in numbers]
+        read[:, 0] += read_more
+        write[:, 0] += write_more
+        terms = terms if len(terms) == 1 else terms[row]
+    computed, taps = np.zeros(len(read), np.bool_), 1
+    if work.resampled:
+        computed = is_resampled(numbers[0]) | is_resampled(numbers[1])
+        taps = max(map(most_taps, numbers))
+    floats, integers = scratch_sizes(*numbers, taps, terms.shape[3])
+    given, made = source.values, target.values
+    if given.dtype not in (_BYTE, _FLOAT):
+        given = given.astype(_FLOAT)
+    blend(
+        given if given.dtype == _BYTE else _NO_BYTES,
+        given if given.dtype == _FLOAT else _NO_FLOATS,
+        given.dtype == _BYTE,
+        read,
+        *map(np.ascontiguousarray, numbers),
+        computed,
+        taps,
+        codes,
+        terms,
+        made if made.dtype == _BYTE else _NO_BYTES,
+        made if made.dtype == _FLOAT else _NO_FLOATS,
+        made.dtype == _BYTE,
+        write,
+        np.empty(floats, np.float32),
+        np.empty(integers, np.int64),
+    )
+
+
+_ROWS, _COLUMNS, _CHANNELS = range(3)
+
+
+def _roles(work: Pass) -> dict[int, int]:
+    """Which axes of the result are rows, columns and channels of images; all others count planes.
+
+    Where depth is resampled, it takes the place of the height.
+    """
+    letters = {axis.letter: at for at, axis in enumerate(work.axes)}
+    if "H" not in letters:
+        last = len(work.axes) - 1
+        return {at: role for at, role in ((last, _COLUMNS), (last - 1, _ROWS)) if at >= 0}
+    deep = "D" in letters and work.resampled and bool(is_resampled(work.axes[letters["D"]].numbers).any())
+    roles = {letters["D" if deep else "H"]: _ROWS, letters["W"]: _COLUMNS}
+    return roles | ({letters["C"]: _CHANNELS} if "C" in letters else {})
+
+
+def _channels(work: Pass) -> NDArray[np.int64]:
+    """How many channels each row's image has."""
+    channels = next((at for at, role in _roles(work).items() if role == _CHANNELS), None)
+    if channels is None:
+        return np.ones(max(work.rows, 1), np.int64)
+    return work.axes[channels].numbers[:, LENGTH].astype(np.int64)
+
+
+def _program(work: Pass, channels: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The operations on values, as `kernels.colour` takes them."""
+    found: list[tuple[int, tuple[Any, Any, Any]]] = []
+    dtype = _FLOAT if work.resampled else work.reads
+    for operation in work.colours:
+        match operation:
+            case Scale(mean, factor, shift):
+                found.append((SCALE, (mean, factor, [[shift]])))
+                dtype = _FLOAT
+            case Fill(values):
+                found.append((FILL, (values, [[0]], [[0]])))
+            case Convert(wanted, halves_up):
+                if wanted.kind in "iu" and not np.can_cast(dtype, wanted):
+                    limits = np.iinfo(wanted)
+                    code = HALVES_UP if halves_up else HALVES_AWAY
+                    found.append((code, ([[limits.min]], [[limits.max]], [[0]])))
+                dtype = wanted
+    rows = max((len(term) for _, terms in found for term in terms), default=1)
+    terms = np.zeros((rows, len(found), 3, channels), np.float32)
+    for number, (_, values) in enumerate(found):
+        for place, value in enumerate(values):
+            terms[:, number, place] = value
+    return np.array([code for code, _ in found], np.int64), terms
