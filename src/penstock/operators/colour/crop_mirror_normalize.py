@@ -56,6 +56,11 @@ class CropMirrorNormalize(ImageOperator):
         "std": Argument(np.float32, (None,)),
     }
 
+    @property
+    def assumed_layout(self) -> str:
+        """That of the window."""
+        return self.window.layout
+
     def infer(
         self, images: Spec, *, mirror: Any, mean: Spec | None = None, std: Spec | None = None, **place: Any
     ) -> Spec:
@@ -96,7 +101,10 @@ class CropMirrorNormalize(ImageOperator):
         steps += [Convert(self.dtype), *self.window.fill_step(self.dtype)]
         if self.pad_channels:
             channels = images.sizes[self._channel_axis]
-            steps += [Cut(self._channel_axis, 0 * channels, _padded(channels)), Fill(np.zeros((1, 1), self.dtype))]
+            steps += [
+                Cut(self._channel_axis, 0 * channels, _padded(channels), leaves=True),
+                Fill(np.zeros((1, 1), self.dtype)),
+            ]
         return [*steps, Arrange(self._permutation)]
 
     def _normalization(self, images: Images, arguments: Mapping[str, Any]) -> list[Step]:

@@ -38,6 +38,11 @@ class Crop(ImageOperator):
     dtype: np.dtype[Any]
     schema: ClassVar[Mapping[str, Argument]] = WINDOW_SCHEMA
 
+    @property
+    def assumed_layout(self) -> str:
+        """That of the window."""
+        return self.window.layout
+
     def infer(self, images: Spec, **place: Any) -> Spec:
         """The window's shape."""
         return Spec(self.dtype, self.window.shape(images, place), images.layout or self.window.layout)

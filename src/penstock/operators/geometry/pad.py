@@ -59,7 +59,12 @@ class PadTo(ImageOperator):
         steps = xp.broadcast_to(align, (images.rows, len(self.axes))).astype(np.int32)
         wanted = shape.astype(np.int32)
         cuts = [
-            Cut(axis, 0 * images.sizes[axis], _aligned(xp.maximum(wanted[:, n], images.sizes[axis]), steps[:, n]))
+            Cut(
+                axis,
+                0 * images.sizes[axis],
+                _aligned(xp.maximum(wanted[:, n], images.sizes[axis]), steps[:, n]),
+                leaves=True,
+            )
             for n, axis in enumerate(self.axes)
         ]
         return [*cuts, Fill(fill_value.reshape(-1, 1).astype(self.dtype))]

@@ -47,6 +47,11 @@ class RandomResizedCrop(ImageOperator):
     schema: ClassVar[Mapping[str, Argument]] = {name: SIZING_SCHEMA[name] for name in ("min_filter", "mag_filter")}
 
     @property
+    def assumed_layout(self) -> str:
+        """That of the operator."""
+        return self.layout
+
+    @property
     def random_bits(self) -> int:
         """Those of the window."""
         return self.window.random_bits

@@ -47,6 +47,11 @@ class Resize(ImageOperator):
     sizing: Sizing
     schema: ClassVar[Mapping[str, Argument]] = SIZING_SCHEMA
 
+    @property
+    def assumed_layout(self) -> str:
+        """That of the operator."""
+        return self.layout
+
     def infer(self, images: Spec, **arguments: Any) -> Spec:
         """The new size."""
         return Spec(self.dtype, self.sizing.shape(images, arguments), images.layout or self.layout)

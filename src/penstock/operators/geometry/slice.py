@@ -47,7 +47,7 @@ class Slice(ImageOperator):
             if not fixed:
                 shape[axis] = None
             elif extent is not None:
-                first, length = self._window(np, number, np.array([extent]), given)
+                _, length = self._window(np, number, np.array([extent]), given)
                 shape[axis] = int(length[0])
             elif absolute and self.policy != "trim_to_shape":
                 start, stop = self._bounds(np, number, np.array([0]), given)
@@ -56,9 +56,11 @@ class Slice(ImageOperator):
 
     def describe(self, images: Images, bits: Any, **bounds: Any) -> Sequence[Step]:
         """The dtype, the part, what is beyond the array's end."""
-        cuts = [Cut(axis, *self._window(images.xp, n, images.sizes[axis], bounds)) for n, axis in enumerate(self.axes)]
+        pads = self.policy == "pad"
+        windows = [self._window(images.xp, n, images.sizes[axis], bounds) for n, axis in enumerate(self.axes)]
+        cuts = [Cut(axis, *window, leaves=pads) for axis, window in zip(self.axes, windows, strict=True)]
         fill = convert(np, np.asarray([self.fill], np.float32), self.dtype)
-        return [Convert(self.dtype), *cuts, *([Fill(fill)] if self.policy == "pad" else [])]
+        return [Convert(self.dtype), *cuts, *([Fill(fill)] if pads else [])]
 
     def _window(self, xp: Any, number: int, extents: Any, bounds: Mapping[str, Any]) -> tuple[Any, Any]:
         """First index and length along one of the axes; they may lie outside where the policy allows it.

@@ -34,7 +34,8 @@ class ImageChain(Chain):
         self._decoder: ImageDecoder | None = operators.pop(0) if operators[0].heads else None
         self._operators: list[ImageOperator] = operators
         first = links[0].made if self._decoder else links[0].given
-        self._layout, self._ndim, self._dtype = first.layout, len(first.shape), first.dtype
+        self._layout = first.layout or next((each.assumed_layout for each in operators), "")
+        self._ndim, self._dtype = len(first.shape), first.dtype
         self._scratch = _Scratch()
 
     def describe(self, data: Column, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]) -> ImageWork:

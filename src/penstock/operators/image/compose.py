@@ -11,7 +11,7 @@ float32; then the axes in their order. A step that does not fit into the present
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
 from typing import Any
 
@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from penstock.operators.image import axis as axes_
 from penstock.operators.image.axis import Numbers, Rows
-from penstock.operators.image.kernels import END, LENGTH
 from penstock.operators.image.steps import Arrange, Convert, Cut, Fill, Mirror, Resample, Scale, Step
 
 _EXACT = ("uint8", "int8", "uint16", "int16", "float16", "float32")
@@ -53,6 +52,8 @@ class Pass:
         colours: operations on values, in order: Scale, Convert and Fill.
         resampled: whether pixels are computed.
         void: the axes beyond whose ends pixels may lie, by their number in the memory that is read.
+        moved: whether a window, a mirror or another order of the axes was asked for.
+        mirrored: whether a mirror was.
         channel: the axis that terms of operations have an entry for, likewise; None where there is none.
     """
 
@@ -63,16 +64,18 @@ class Pass:
     colours: list[Scale | Convert | Fill] = field(default_factory=list[Any])
     resampled: bool = False
     void: set[int] = field(default_factory=set[int])
+    moved: bool = False
+    mirrored: bool = False
 
     @property
     def rows(self) -> int:
         """How many rows it is described for."""
-        return len(self.axes[0].numbers) if self.axes else 0
+        return len(self.axes[0].numbers.begin) if self.axes else 0
 
     @property
     def shapes(self) -> NDArray[np.int64]:
         """The extents of each row's result, (rows, axes)."""
-        return np.stack([axis.numbers[:, LENGTH] for axis in self.axes], axis=1).astype(np.int64)
+        return np.stack([axis.numbers.length for axis in self.axes], axis=1).astype(np.int64)
 
     @property
     def computes(self) -> bool:
@@ -87,15 +90,13 @@ class Pass:
     @property
     def idle(self) -> bool:
         """Whether the result is what is read."""
-        if self.computes or self.colours or any(axis.source != at for at, axis in enumerate(self.axes)):
-            return False
-        return all(np.array_equal(axis.numbers, axes_.whole(axis.numbers[:, END])) for axis in self.axes)
+        return not (self.moved or self.computes or self.colours)
 
     def of(self, rows: slice | NDArray[np.int64]) -> Pass:
         """The same for fewer rows."""
-        axes = [Axis(axis.numbers[rows], axis.source, axis.letter) for axis in self.axes]
+        axes = [Axis(axis.numbers.of(rows), axis.source, axis.letter) for axis in self.axes]
         colours: list[Any] = [_of(colour, rows) for colour in self.colours]
-        return Pass(axes, self.reads, self.dtype, self.channel, colours, self.resampled, self.void)
+        return replace(self, axes=axes, colours=colours)
 
 
 def _of(colour: Scale | Convert | Fill, rows: slice | NDArray[np.int64]) -> Scale | Convert | Fill:
@@ -118,9 +119,11 @@ class Visit:
         sizes: the extents of the images, integers (rows, axes).
         layout: a letter per axis, or "".
         dtype: of the images.
+        xp: the array namespace in which numbers are computed.
     """
 
-    def __init__(self, sizes: NDArray[np.int64], layout: str, dtype: np.dtype[Any]) -> None:
+    def __init__(self, sizes: NDArray[np.integer[Any]], layout: str, dtype: np.dtype[Any], xp: Any = np) -> None:
+        self._xp = xp
         letters = layout or " " * sizes.shape[1]
         axes = [Axis(axes_.whole(sizes[:, at]), at, letter) for at, letter in enumerate(letters)]
         self.passes = [Pass(axes, dtype, dtype, _channel(letters))]
@@ -128,7 +131,7 @@ class Visit:
     @property
     def sizes(self) -> tuple[Rows, ...]:
         """The present extents, integers, one entry per row for each axis."""
-        return tuple(axis.numbers[:, LENGTH].astype(np.int64) for axis in self._last.axes)
+        return tuple(axis.numbers.length for axis in self._last.axes)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -149,7 +152,7 @@ class Visit:
         last = self._last
         if last.idle:
             return last
-        axes = [Axis(axes_.whole(a.numbers[:, LENGTH]), at, a.letter) for at, a in enumerate(last.axes)]
+        axes = [Axis(axes_.whole(a.numbers.length), at, a.letter) for at, a in enumerate(last.axes)]
         self.passes.append(Pass(axes, last.dtype, last.dtype, _channel("".join(axis.letter for axis in axes))))
         return self._last
 
@@ -161,25 +164,27 @@ class Visit:
     def _cut(self, step: Cut) -> None:
         now = self._last
         axis = now.axes[step.axis]
-        if axes_.leaves(axis.numbers, step.first, step.length).any():
+        now.moved = True
+        if step.leaves:
             beside = axis.letter not in "HW" and now.computes
             filled = any(isinstance(colour, Fill) for colour in now.colours)
             if now.resampled or filled or beside or now.closed:
                 now = self._flush()
                 axis = now.axes[step.axis]
             now.void.add(axis.source)
-        axis.numbers = axes_.cut(axis.numbers, step.first, step.length)
+            now.moved = True
+        axis.numbers = axes_.cut(self._xp, axis.numbers, step.first, step.length)
 
     @_add.register
     def _mirror(self, step: Mirror) -> None:
         axis = self._last.axes[step.axis]
         axis.numbers = axes_.mirror(axis.numbers, step.flags)
+        self._last.moved = self._last.mirrored = True
 
     @_add.register
     def _resample(self, step: Resample) -> None:
         now = self._last
-        mirrored = any(axis.numbers[:, axes_.MIRRORED].any() for axis in now.axes)
-        if now.resampled or now.colours or now.void or mirrored or now.reads != now.dtype:
+        if now.resampled or now.colours or now.void or now.mirrored or now.reads != now.dtype:
             now = self._flush()
         parts = {at: part for at, part in step.parts.items() if now.axes[at].letter in "HW"}
         self._resample_along(now, parts, step.antialias)
@@ -220,6 +225,7 @@ class Visit:
     @_add.register
     def _arrange(self, step: Arrange) -> None:
         self._last.axes = [self._last.axes[at] for at in step.order]
+        self._last.moved = True
 
     def _values(self) -> Pass:
         """The pass in which an operation on values can go on."""

@@ -4,7 +4,7 @@ An image lies in flat memory. Its *place* says where: the number of its first el
 from one row to the next, one column to the next, one channel to the next. Distances may be negative: a mirrored image
 is the same memory, walked backwards.
 
-What becomes of an axis is a row of numbers (`penstock.operators.image.axis`). All loops are plain functions, too
+What becomes of an axis is a row of numbers (`penstock.operators.image.axis.Numbers`). All loops are plain functions, too
 (`.plain`), to which the compiled ones are compared.
 """
 
@@ -21,7 +21,7 @@ from penstock.types import INTERP_CUBIC, INTERP_GAUSSIAN, INTERP_LANCZOS3, INTER
 _NN, _CUBIC, _LANCZOS, _GAUSSIAN = map(int, (INTERP_NN, INTERP_CUBIC, INTERP_LANCZOS3, INTERP_GAUSSIAN))
 
 BEGIN, END, LOW, HIGH, SIZE, START, LENGTH, MIRRORED, FILTER, ANTIALIAS = range(10)
-"""The numbers of an axis, by column; see `penstock.operators.image.axis`."""
+"""The numbers of an axis, by column: the fields of `penstock.operators.image.axis.Numbers`."""
 
 SCALE, HALVES_UP, HALVES_AWAY, FILL = range(4)
 """What can be done to the value of a pixel; see `blend`."""

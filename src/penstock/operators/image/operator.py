@@ -21,6 +21,11 @@ class ImageOperator(Operator, ChainKernel):
 
     chain = ImageChain
 
+    @property
+    def assumed_layout(self) -> str:
+        """The layout that images are taken to have where they have none; "" where it does not matter."""
+        return ""
+
     @abstractmethod
     def describe(self, images: Images, bits: Any, **arguments: Any) -> Sequence[Step]:
         """What becomes of the images, as steps.

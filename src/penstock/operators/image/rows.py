@@ -12,20 +12,7 @@ from penstock.data.source import Array
 from penstock.operators.convert import convert
 from penstock.operators.image.axis import is_resampled, most_taps, whole
 from penstock.operators.image.compose import Axis, Pass
-from penstock.operators.image.kernels import (
-    BEGIN,
-    END,
-    FILL,
-    HALVES_AWAY,
-    HALVES_UP,
-    LENGTH,
-    MIRRORED,
-    SCALE,
-    START,
-    blend,
-    copy,
-    scratch_sizes,
-)
+from penstock.operators.image.kernels import FILL, HALVES_AWAY, HALVES_UP, SCALE, blend, copy, scratch_sizes
 from penstock.operators.image.steps import Convert, Fill, Scale
 
 _NO_BYTES, _NO_FLOATS = np.empty(0, np.uint8), np.empty(0, np.float32)
@@ -104,7 +91,7 @@ def execute(work: Pass, source: Memory, target: Memory) -> None:
         _copy(Pass(work.axes, work.reads, work.reads, work.channel), source, between)
     else:
         _blend(work, source, between)
-    as_is = [Axis(whole(axis.numbers[:, LENGTH]), at, axis.letter) for at, axis in enumerate(work.axes)]
+    as_is = [Axis(whole(axis.numbers.length), at, axis.letter) for at, axis in enumerate(work.axes)]
     converted = Memory(convert(np, values, work.dtype), between.starts, between.strides)
     return _copy(Pass(as_is, work.dtype, work.dtype, work.channel), converted, target)
 
@@ -112,12 +99,12 @@ def execute(work: Pass, source: Memory, target: Memory) -> None:
 def _offsets(axis: Axis) -> NDArray[np.int64]:
     """The first index along an axis, in the order of the result."""
     numbers = axis.numbers
-    first = numbers[:, BEGIN] + numbers[:, START]
-    return np.where(numbers[:, MIRRORED] != 0, first + numbers[:, LENGTH] - 1, first).astype(np.int64)
+    first = numbers.begin + numbers.start
+    return np.where(numbers.mirrored, first + numbers.length - 1, first).astype(np.int64)
 
 
 def _directions(axis: Axis) -> NDArray[np.int64]:
-    return np.where(axis.numbers[:, MIRRORED] != 0, -1, 1)
+    return np.where(axis.numbers.mirrored, -1, 1)
 
 
 def _copy(work: Pass, source: Memory, target: Memory) -> None:
@@ -134,7 +121,7 @@ def _copy(work: Pass, source: Memory, target: Memory) -> None:
         places[0][:, 0] += _offsets(axis) * strides
         places[0][:, 1 + at] = _directions(axis) * strides
         places[1][:, 1 + at] = target.strides[:, at - lead]
-        shape[:, at] = axis.numbers[:, LENGTH]
+        shape[:, at] = axis.numbers.length
         low, high = inside(axis)
         spans[:, at, 0], spans[:, at, 1] = low, high
     fill = next((colour.values for colour in work.colours if isinstance(colour, Fill)), np.zeros((1, 1)))
@@ -147,11 +134,10 @@ def _copy(work: Pass, source: Memory, target: Memory) -> None:
 def inside(axis: Axis) -> tuple[Any, Any]:
     """Which of the wanted pixels of an axis lie in the image, in the order of the result: from, to; per row."""
     numbers = axis.numbers
-    length = numbers[:, LENGTH]
-    low = np.clip(-numbers[:, START], 0, length)
-    high = np.clip(numbers[:, END] - numbers[:, BEGIN] - numbers[:, START], low, length)
-    turned = numbers[:, MIRRORED] != 0
-    return np.where(turned, length - high, low), np.where(turned, length - low, high)
+    low = np.clip(-numbers.start, 0, numbers.length)
+    high = np.clip(numbers.end - numbers.begin - numbers.start, low, numbers.length)
+    turned = numbers.mirrored
+    return np.where(turned, numbers.length - high, low), np.where(turned, numbers.length - low, high)
 
 
 def _as_unsigned(values: Array) -> Array:
@@ -164,7 +150,7 @@ def _blend(work: Pass, source: Memory, target: Memory) -> None:
     roles = _roles(work)
     read, write = np.zeros((work.rows, 4), np.int64), np.zeros((work.rows, 4), np.int64)
     read[:, 0], write[:, 0] = source.starts, target.starts
-    numbers = [whole(np.ones(work.rows)), whole(np.ones(work.rows))]
+    numbers = [whole(np.ones(work.rows, np.int32))] * 2
     planes: list[int] = []
     for at, axis in enumerate(work.axes):
         strides, role = source.strides[:, axis.source], roles.get(at)
@@ -180,7 +166,7 @@ def _blend(work: Pass, source: Memory, target: Memory) -> None:
     codes, terms = _program(work, int(_channels(work)[0]))
     for at in planes:  # each plane is an image of its own
         axis = work.axes[at]
-        counts = axis.numbers[:, LENGTH].astype(np.int64)
+        counts = axis.numbers.length.astype(np.int64)
         if (counts == 1).all():
             continue
         row = np.repeat(np.arange(work.rows), counts)
@@ -188,7 +174,7 @@ def _blend(work: Pass, source: Memory, target: Memory) -> None:
         read_more = plane * (source.strides[:, axis.source] * _directions(axis))[row]
         write_more = plane * target.strides[row, at]
         work, source, target = work.of(row), source.of(row), target.of(row)
-        read, write, numbers = read[row], write[row], [each[row] for each in numbers]
+        read, write, numbers = read[row], write[row], [each.of(row) for each in numbers]
         read[:, 0] += read_more
         write[:, 0] += write_more
         terms = terms if len(terms) == 1 else terms[row]
@@ -196,7 +182,8 @@ def _blend(work: Pass, source: Memory, target: Memory) -> None:
     if work.resampled:
         computed = is_resampled(numbers[0]) | is_resampled(numbers[1])
         taps = max(map(most_taps, numbers))
-    floats, integers = scratch_sizes(*numbers, taps, terms.shape[3])
+    matrices = [each.matrix() for each in numbers]
+    floats, integers = scratch_sizes(*matrices, taps, terms.shape[3])
     given, made = source.values, target.values
     if given.dtype not in (_BYTE, _FLOAT):
         given = given.astype(_FLOAT)
@@ -205,7 +192,7 @@ def _blend(work: Pass, source: Memory, target: Memory) -> None:
         given if given.dtype == _FLOAT else _NO_FLOATS,
         given.dtype == _BYTE,
         read,
-        *map(np.ascontiguousarray, numbers),
+        *matrices,
         computed,
         taps,
         codes,
@@ -241,7 +228,7 @@ def _channels(work: Pass) -> NDArray[np.int64]:
     channels = next((at for at, role in _roles(work).items() if role == _CHANNELS), None)
     if channels is None:
         return np.ones(max(work.rows, 1), np.int64)
-    return work.axes[channels].numbers[:, LENGTH].astype(np.int64)
+    return work.axes[channels].numbers.length.astype(np.int64)
 
 
 def _program(work: Pass, channels: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:

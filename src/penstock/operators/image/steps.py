@@ -35,17 +35,19 @@ class Images:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A window: `length` pixels from `first` on. What lies outside of the image has no value until `Fill` gives it one.
+    """A window: `length` pixels from `first` on.
 
     Args:
         axis: along which.
-        first: integers, one per row; may be negative.
+        first: integers, one per row.
         length: integers, one per row, at least 0.
+        leaves: whether it may leave the image; what lies outside has no value until `Fill` gives it one.
     """
 
     axis: int
     first: Rows
     length: Rows
+    leaves: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,7 @@ class Window:
                     raise ValueError(
                         f"the crop of {size[row]} pixels along {axis} leaves the image, which has {extent[row]}"
                     )
-            found.append(Cut(at, first, size))
+            found.append(Cut(at, first, size, leaves=self.policy == "pad"))
         return found
 
     def fill_step(self, dtype: np.dtype[Any]) -> list[Fill]:
