@@ -18,7 +18,7 @@ from penstock.graph.fingerprint import fingerprint
 from penstock.graph.node import infer
 from penstock.graph.operator import Operator
 from penstock.graph.registry import operator
-from penstock.operators import arithmetic
+from penstock.operators.tensors import arithmetic
 
 IMAGES = np.zeros((2, 6, 5, 3), np.uint8)
 HERE = __file__

@@ -13,7 +13,7 @@ from penstock.data.spec import Spec
 from penstock.errors import InternalError, SampleError
 from penstock.graph.operator import Operator, SampleKernel
 from penstock.graph.trace import apply
-from penstock.host import feed
+from penstock.host import loader
 from penstock.host.pool import Serial, Threads
 from penstock.operators.readers.loader import load
 from penstock.testing import ListSource
@@ -65,7 +65,7 @@ def test_threads_give_what_the_serial_twin_gives(threads, depth):
 @pytest.fixture
 def always_threads(monkeypatch):
     """No batch is so light that it is computed by the consumer."""
-    monkeypatch.setattr(feed, "_LIGHT_BATCH", -1.0)
+    monkeypatch.setattr(loader, "_LIGHT_BATCH", -1.0)
 
 
 def test_batches_are_begun_ahead_but_not_more_than_the_depth(always_threads):
@@ -80,8 +80,8 @@ def test_batches_are_begun_ahead_but_not_more_than_the_depth(always_threads):
     pipe = pipeline(work, samples=1000, prefetch_queue_depth=2)
     assert values(pipe) == [0, 1, 2, 3]
     assert enough.wait(10)
-    for piece in pipe._start().run._feed._ahead:
-        piece.wait()
+    for chunk in pipe._start().run._loader._ahead:
+        chunk.wait()
     assert seen == set(range(12))
     pipe.close()
 
@@ -99,7 +99,7 @@ def test_light_batches_are_computed_several_at_once_and_by_the_consumer():
     callers.clear()
     assert [values(pipe) for _ in range(20)] == expected[20:]
     assert callers == {"MainThread"}
-    assert pipe._start().run._feed._pace.batches_per_turn(4) > 1
+    assert pipe._start().run._loader._pace.batches_at_once(4) > 1
     pipe.close()
 
 
@@ -318,8 +318,8 @@ def test_cheap_samples_take_turns(always_threads):
     pipe = pipeline(work, samples=4000, batch_size=400, threads=4)
     for _ in range(3):
         pipe.run()
-    assert pipe._start().run._feed._pace.cheap
-    for batch in list(pipe._start().run._feed._ahead):
+    assert pipe._start().run._loader._pace.cheap
+    for batch in list(pipe._start().run._loader._ahead):
         batch.wait()
     most[0] = 0
     for _ in range(10):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from penstock.data.bits import random_bits
 from penstock.errors import DefinitionError, InternalError, PenstockError
 from penstock.graph.node import Node, Value
-from penstock.graph.operator import BatchContext, BatchKernel, DeviceContext, DeviceKernel
+from penstock.graph.operator import BatchContext, BatchKernel, ChainKernel, DeviceContext, DeviceKernel
 from penstock.plan.plan import Plan
+from penstock.plan.stages import links
 from penstock.transfer.layout import Layout
 
 State = tuple[tuple[jax.Array, ...], ...]
@@ -33,6 +36,9 @@ class DeviceProgram:
         self._layout = layout
         self._context = DeviceContext(layout.mesh, layout.axes, layout.all_devices)
         self._stateful = stateful(plan)
+        chained = {node: nodes for nodes in plan.chains for node in nodes}
+        self._parts = [chained.get(node, (node,)) for node in plan.device]
+        self._parts = [nodes for nodes, node in zip(self._parts, plan.device, strict=True) if node is nodes[-1]]
         self.numbers = tuple(n for n, value in enumerate(plan.graph.outputs) if plan.on_device(value))
         self._run = layout.compile(self._compute, self.numbers)
 
@@ -48,15 +54,43 @@ class DeviceProgram:
         values: dict[Value, Any] = dict(zip(self._plan.crossing, arrays, strict=True))
         states = dict(zip(self._stateful, state, strict=True))
         rows = arrays[0].shape[0]
-        for node in self._plan.device:
+        for nodes in self._parts:
+            node = nodes[-1]
             with jax.named_scope(node.kind):
-                columns = self._compute_node(node, rows, values, states)
+                if isinstance(node.operator, ChainKernel) and not isinstance(node.operator, BatchKernel):
+                    columns = [self._compute_chain(nodes, rows, values)]
+                else:
+                    columns = self._compute_node(node, rows, values, states)
             for value, column in zip(node.values, columns, strict=True):
                 if column.shape != (rows, *value.spec.sizes) or column.dtype != value.spec.dtype:
                     raise _other_shape(value, column, rows)
                 values[value] = column
         outputs = tuple(values[self._plan.graph.outputs[number]] for number in self.numbers)
         return tuple(states.values()), outputs
+
+    def _compute_chain(self, nodes: Sequence[Node], rows: int, values: dict[Value, Any]) -> Any:
+        """The output of a chain of operators."""
+        arguments: list[dict[str, Any]] = []
+        for node in nodes:
+            given: dict[str, Any] = {}
+            for name, value in node.arguments.items():
+                schema = node.operator.schema[name]
+                if isinstance(value, Value):
+                    given[name] = schema.rows(jnp, values[value], rows, varying=True)
+                else:
+                    given[name] = schema.rows(np, value, 1, varying=False)
+            arguments.append(given)
+        bits = [self._bits(node, values) for node in nodes]
+        chain = cast(ChainKernel, nodes[0].operator).chain(links(nodes))
+        with jax.numpy_dtype_promotion("standard"):
+            return chain.trace(values[nodes[0].inputs[0]], arguments, bits)
+
+    def _bits(self, node: Node, values: dict[Value, Any]) -> Any:
+        """The random bits of a node, for all rows; None where it draws none."""
+        counters, count = self._plan.counters, node.operator.random_bits
+        if not count or counters is None:
+            return None
+        return random_bits(jnp, *node.key(self._seed), values[counters], count)
 
     def _compute_node(self, node: Node, rows: int, values: dict[Value, Any], states: dict[Node, Any]) -> Sequence[Any]:
         """The outputs of a node; its new state replaces the one in `states`."""
@@ -67,11 +101,8 @@ class DeviceProgram:
             if node in states:
                 states[node] = state
             return outputs
-        kernel, counters = node.operator, self._plan.counters
+        kernel, random = node.operator, self._bits(node, values)
         assert isinstance(kernel, BatchKernel)
-        random = None
-        if node.operator.random_bits and counters is not None:
-            random = random_bits(jnp, *node.key(self._seed), values[counters], node.operator.random_bits)
         with jax.numpy_dtype_promotion("strict"):  # kernels state every conversion, so that NumPy and XLA agree
             result = kernel.batch(BatchContext(jnp, rows, random), *inputs, **arguments)
         return result if isinstance(result, tuple) else (result,)

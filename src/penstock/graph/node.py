@@ -157,16 +157,31 @@ class Graph:
         return Graph(tuple(map(moved, self.outputs)), self.name, preserved)
 
 
-def infer(operator: Operator, inputs: tuple[Value, ...], arguments: Mapping[str, Any]) -> tuple[Spec, ...]:
+def infer(
+    operator: Operator,
+    inputs: tuple[Value, ...],
+    arguments: Mapping[str, Any],
+    instead: Mapping[Value, Spec] | None = None,
+) -> tuple[Spec, ...]:
     """The specs of an operator's outputs on these inputs. What follows from a probed shape is not probed itself.
+
+    Args:
+        operator: it.
+        inputs: what it computes from.
+        arguments: values and constants.
+        instead: specs that stand for those of some values.
 
     Raises:
         DefinitionError: also for a ValueError, with which a spec rule says what a kernel would say of such a sample.
     """
+    known = instead or {}
+
+    def spec(value: Value) -> Spec:
+        return known.get(value, value.spec)
+
     try:
         specs = operator.infer(
-            *(value.spec for value in inputs),
-            **{name: value.spec if isinstance(value, Value) else value for name, value in arguments.items()},
+            *map(spec, inputs), **{n: spec(v) if isinstance(v, Value) else v for n, v in arguments.items()}
         )
     except PenstockError:
         raise

@@ -179,8 +179,15 @@ class Chain(ABC):
         """
 
     @abstractmethod
-    def trace(self, rows: int, data: Any, arguments: Sequence[Mapping[str, Any]], numbers: Mapping[str, Any]) -> Any:
-        """The result for a dense batch, in the device program."""
+    def trace(self, data: Any, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]) -> Any:
+        """The result for a dense batch. Called while JAX traces the device program.
+
+        Args:
+            data: the first operator's input, (rows, ...).
+            arguments: per operator, its arguments: constants as NumPy arrays with one entry, what varies as arrays of
+                the program with an entry per row.
+            bits: per operator, its random bits, or None.
+        """
 
 
 class ChainKernel(ABC):
@@ -194,6 +201,11 @@ class ChainKernel(ABC):
 
     heads: ClassVar[bool] = False
     """Whether it only begins chains: its input is none of the family's values, as encoded bytes are no image."""
+
+    @property
+    def traceable(self) -> bool:
+        """Whether the device program can compute it where its arguments, or random bits, vary from row to row."""
+        return True
 
 
 class DeviceKernel(ABC):

@@ -1,4 +1,4 @@
-"""Sample 0, computed before the run begins, to see the shapes that a definition cannot tell."""
+"""Sample 0, computed before anything is planned, to see the shapes that a definition cannot tell."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ import numpy as np
 
 from penstock.data.schedule import Step
 from penstock.data.source import Array
-from penstock.errors import InternalError
 from penstock.graph.node import Graph, Node, Value
 from penstock.host.program import HostProgram
 from penstock.host.reading import Reading
 from penstock.meter import Meter
-from penstock.plan.demand import demanded, resolve
+from penstock.plan.demand import demanded, one_shape, ragged_sources, resolve
 from penstock.plan.merge import Program
 from penstock.plan.place import Target
-from penstock.plan.plan import Plan, make_plan
+from penstock.plan.plan import make_plan
 
 
 def resolved(program: Program, *, dense_outputs: bool) -> Program:
@@ -34,21 +33,21 @@ def resolved(program: Program, *, dense_outputs: bool) -> Program:
     values = demanded(program.graph, dense_outputs=dense_outputs)
     if not values:
         return program
-    return replace(program, graph=resolve(program.graph, _shapes(program, values)))
+    shapes = one_shape(values, _shapes(program, ragged_sources(values)))
+    return replace(program, graph=resolve(program.graph, shapes))
 
 
 def _shapes(program: Program, values: tuple[Value, ...]) -> Mapping[Value, tuple[int, ...]]:
+    """What sample 0 shows of some values."""
     graph = Graph(values, program.graph.name)
-    plan: Plan = make_plan(graph, Target(placement="host"), dense_outputs=False)
+    plan = make_plan(graph, Target(placement="host"), dense_outputs=False)
     readings: dict[Node, Reading] = {}
     for number, node in enumerate(graph.readers):
         first = program.readers[node.serial][0]
-        readings[node] = Reading([type(first)(first.source)], [0], 1, seed=0, number=number, leads=True)
+        alone = replace(first, shuffle=False, shard_id=0, num_shards=1, pad_last=False, contiguous=False, stick=False)
+        readings[node] = Reading([alone], [0], 1, seed=0, number=number, leads=True)
     host = HostProgram(plan, readings, next(iter(readings.values()), None), 0, Meter())
     step = Step(epoch=0, row=0, totals=(0,) * len(readings), rows=1)
     slots: list[Array | None] = [None] * len(plan.results)
-    columns = host.run(step, np.zeros(1, np.int64), slots)
-    shapes = {value: np.asarray(column[0]).shape for value, column in zip(plan.results, columns, strict=True)}
-    if shapes.keys() < set(values):
-        raise InternalError("the probe did not reach every value")
-    return shapes
+    columns = host.compute(step, np.zeros(1, np.int64), slots)
+    return {value: np.asarray(column[0]).shape for value, column in zip(plan.results, columns, strict=True)}

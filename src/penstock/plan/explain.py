@@ -28,7 +28,7 @@ def explain(
     title = f"plan of {plan.graph.name}: {len(plan.graph.nodes)} nodes, {batch}, backend {target.platform}"
     lines = [f"{title}, placement {target.placement}"]
     hows = {node: stage.way.value for stage in plan.stages for node in stage.nodes}
-    chained = [nodes for nodes in (*(stage.nodes for stage in plan.stages if stage.way is Way.CHAIN), *plan.chains)]
+    chained = [*(stage.nodes for stage in plan.stages if stage.way is Way.CHAIN), *plan.chains]
     hows |= {node: f"in {user}" for nodes in chained for node, user in pairwise(nodes)}
     rows = [("", "node", "where", "how", "gives", "why")]
     for number, node in enumerate(plan.graph.nodes):

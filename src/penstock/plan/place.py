@@ -11,8 +11,8 @@ import numpy as np
 
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.node import Graph, Node
-from penstock.graph.operator import BatchKernel, DeviceKernel, Reader, WholeBatchKernel
+from penstock.graph.node import Graph, Node, Value
+from penstock.graph.operator import BatchKernel, ChainKernel, DeviceKernel, Reader, WholeBatchKernel
 
 PlacementHint = Literal["auto", "host", "device"]
 
@@ -94,7 +94,13 @@ def _cannot(node: Node, target: Target) -> str | None:
         return f"ragged: {ragged}"
     if isinstance(node.operator, DeviceKernel):
         return None  # it takes what JAX makes of its inputs, 64-bit values included
-    if not isinstance(node.operator, BatchKernel):
+    if isinstance(node.operator, ChainKernel):
+        varies = node.operator.random_bits or any(isinstance(given, Value) for given in node.arguments.values())
+        if node.operator.heads:
+            return "decodes"
+        if varies and not node.operator.traceable:
+            return "its numbers differ from row to row and need 64 bits"
+    elif not isinstance(node.operator, BatchKernel):
         return "works sample by sample"
     wide = next((spec for spec in specs if _needs_64_bits(spec)), None)
     if wide is not None and not target.wide:

@@ -47,6 +47,11 @@ class RandomResizedCrop(ImageOperator):
     schema: ClassVar[Mapping[str, Argument]] = {name: SIZING_SCHEMA[name] for name in ("min_filter", "mag_filter")}
 
     @property
+    def traceable(self) -> bool:
+        """Only where its numbers are constants: they need 64 bits."""
+        return False
+
+    @property
     def assumed_layout(self) -> str:
         """That of the operator."""
         return self.layout

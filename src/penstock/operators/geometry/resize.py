@@ -48,6 +48,11 @@ class Resize(ImageOperator):
     schema: ClassVar[Mapping[str, Argument]] = SIZING_SCHEMA
 
     @property
+    def traceable(self) -> bool:
+        """Only where its numbers are constants: they need 64 bits."""
+        return False
+
+    @property
     def assumed_layout(self) -> str:
         """That of the operator."""
         return self.layout

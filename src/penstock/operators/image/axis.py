@@ -66,6 +66,7 @@ def whole(extents: Rows) -> Numbers:
 def cut(xp: Any, numbers: Numbers, first: Rows, length: Rows) -> Numbers:
     """Axes of which fewer pixels are wanted: `length` of them from number `first` on, as they now lie."""
     behind = numbers.length - first - length
+    xp = np if isinstance(behind, np.ndarray) and isinstance(numbers.mirrored, np.ndarray) else xp
     return numbers._replace(start=numbers.start + xp.where(numbers.mirrored, behind, first), length=length)
 
 

@@ -30,6 +30,7 @@ class ImageChain(Chain):
     """Image operators, perhaps behind a decoder."""
 
     def __init__(self, links: Sequence[Link]) -> None:
+        self._links = links
         operators: list[Any] = [link.operator for link in links]
         self._decoder: ImageDecoder | None = operators.pop(0) if operators[0].heads else None
         self._operators: list[ImageOperator] = operators
@@ -57,9 +58,21 @@ class ImageChain(Chain):
             return ImageWork(data, passes, self._scratch)
         return DecodingWork(data, passes, self._scratch, self._decoder, headers)
 
-    def trace(self, rows: int, data: Any, arguments: Sequence[Mapping[str, Any]], numbers: Mapping[str, Any]) -> Any:
-        """Not yet."""
-        raise NotImplementedError
+    def trace(self, data: Any, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]) -> Any:
+        """Described with NumPy where nothing varies from row to row, else with JAX; executed by XLA."""
+        import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
+
+        from penstock.operators.image.canvas import execute as execute_canvas  # noqa: PLC0415  # likewise
+
+        sizes = np.array([self._links[0].given.sizes], np.int32)
+        visit = Visit(sizes, self._layout, self._dtype, jnp)
+        for link, operator, given, random in zip(self._links, self._operators, arguments, bits, strict=True):
+            varies = random is not None or not all(isinstance(value, np.ndarray) for value in given.values())
+            sizes = [np.array([size], np.int32) for size in link.given.sizes]
+            images = Images(jnp if varies else np, data.shape[0] if varies else 1, sizes, visit.dtype)
+            visit.add(operator.describe(images, random, **given))
+            visit.settle(link.made.sizes)
+        return execute_canvas(visit.passes, data)
 
 
 class ImageWork:

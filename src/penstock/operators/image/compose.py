@@ -143,6 +143,11 @@ class Visit:
         for step in steps:
             self._add(step)
 
+    def settle(self, sizes: Sequence[int]) -> None:
+        """Say that all rows have these extents now, where that is known beforehand."""
+        for axis, size in zip(self._last.axes, sizes, strict=True):
+            axis.numbers = axis.numbers._replace(length=np.array([size], np.int32))
+
     @property
     def _last(self) -> Pass:
         return self.passes[-1]

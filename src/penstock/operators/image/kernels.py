@@ -4,8 +4,8 @@ An image lies in flat memory. Its *place* says where: the number of its first el
 from one row to the next, one column to the next, one channel to the next. Distances may be negative: a mirrored image
 is the same memory, walked backwards.
 
-What becomes of an axis is a row of numbers (`penstock.operators.image.axis.Numbers`). All loops are plain functions, too
-(`.plain`), to which the compiled ones are compared.
+What becomes of an axis is a row of numbers (`penstock.operators.image.axis.Numbers`). All loops are plain functions,
+too (`.plain`), to which the compiled ones are compared.
 """
 
 from __future__ import annotations

@@ -90,8 +90,8 @@ def draw(sizes: Array, bits: Array, limits: Array, windows: Array) -> None:
             for attempt in range(attempts):
                 area = (least + (most - least) * (bits[n, 2 * attempt] * 2.0**-32)) * image
                 ratio = math.exp(low + (high - low) * (bits[n, 2 * attempt + 1] * 2.0**-32))
-                wanted_columns = max(1, int(math.floor(math.sqrt(area * ratio) + 0.5)))
-                wanted_rows = max(1, int(math.floor(math.sqrt(area / ratio) + 0.5)))
+                wanted_columns = max(1, math.floor(math.sqrt(area * ratio) + 0.5))
+                wanted_rows = max(1, math.floor(math.sqrt(area / ratio) + 0.5))
                 fits = wanted_columns <= width and wanted_rows <= height
                 fits = fits and narrow <= wanted_columns / wanted_rows <= wide
                 if fits:

@@ -1,8 +1,8 @@
 """The vocabulary in which an image operator describes its work. An executor does the work.
 
 A step holds numbers, with one entry per row of the batch, and touches no pixel. Axes are numbers of axes of a sample,
-in the layout that the images have when the step is reached. The vocabulary is closed: whatever operators compose of these
-steps is executed in one visit to the pixels where that gives the same result, bit by bit, as one after the other.
+in the layout that the images have when the step is reached. The vocabulary is closed: whatever operators compose of
+these steps is executed in one visit to the pixels where that gives the same result, bit by bit, as one after the other.
 """
 
 from __future__ import annotations
