@@ -48,7 +48,7 @@ def test_the_facade_has_the_same_objects():
     assert DALIsPolicy is penstock.LastBatchPolicy is types.LastBatchPolicy
 
 
-@pytest.mark.parametrize("module", ["penstock", "penstock.data.source", "penstock.graph.trace", "penstock.host.feed"])
+@pytest.mark.parametrize("module", ["penstock", "penstock.data.source", "penstock.graph.trace", "penstock.host.loader"])
 def test_the_first_stages_do_not_import_jax(module):
     done = run(
         f"import sys, {module}; sys.exit(any(name.split('.')[0] in ('jax', 'jaxlib', 'numba') for name in sys.modules))"

@@ -1,4 +1,4 @@
-"""The concurrency contract of `penstock.host.feed`. Threads are ordered by events, never by sleeping."""
+"""The concurrency contract of `penstock.host.loader`. Threads are ordered by events, never by sleeping."""
 
 import threading
 import weakref

@@ -14,7 +14,7 @@ from penstock.graph.operator import Operator, SampleKernel
 from penstock.graph.trace import apply
 from penstock.host.probe import resolved
 from penstock.operators.readers.loader import load
-from penstock.plan.demand import demanded
+from penstock.plan.demand import demanded, one_shape, ragged_sources
 from penstock.plan.explain import explain
 from penstock.plan.merge import merge
 from penstock.plan.place import Place, Target
@@ -134,14 +134,30 @@ def ragged_reader():
     return load(ListSource([RAGGED], ["HWC"], [(None, None, 3)]), {})[0]
 
 
-def test_a_demand_passes_to_where_the_shape_is_made():
+def assumed(build, shape=(6, 5, 3)):
+    """The values of which one shape is assumed when their samples have this one, and what is shown by the others."""
+    graph = graph_of(build)
+    values = demanded(graph, dense_outputs=True)
+    shapes = {value: tuple(n or m for n, m in zip(value.spec.shape, shape, strict=True)) for value in ragged_sources(values)}
+    return [str(value) for value in one_shape(values, shapes)]
+
+
+def test_a_demand_passes_to_what_the_shape_pins_down():
+    assert assumed(lambda: fn.flip(ragged_reader())) == ["flip", "operator"]
+    assert assumed(lambda: fn.crop_mirror_normalize(ragged_reader())) == ["crop_mirror_normalize", "operator"]
+    assert assumed(lambda: fn.pad(ragged_reader(), axes=[0, 1], shape=[9, 9])) == ["pad"]
+    assert assumed(lambda: ragged_reader()[1:3, 1:3]) == ["getitem"]
+    assert assumed(lambda: fn.resize(ragged_reader(), resize_x=4, mode="stretch")) == ["resize"]
+
+
+def test_a_demand_is_of_what_needs_one_shape():
     graph = graph_of(lambda: fn.reshape(fn.crop_mirror_normalize(ragged_reader()), shape=[36]))
-    assert {str(value) for value in demanded(graph, dense_outputs=True)} == {"operator", "crop_mirror_normalize"}
+    assert {str(value) for value in demanded(graph, dense_outputs=True)} == {"crop_mirror_normalize"}
     graph = graph_of(lambda: fn.crop_mirror_normalize(ragged_reader(), crop=(2, 2)))
     assert demanded(graph, dense_outputs=True) == ()
     graph = graph_of(lambda: fn.flip(ragged_reader()))
     assert demanded(graph, dense_outputs=False) == ()
-    assert len(demanded(graph, dense_outputs=True)) == 2
+    assert len(demanded(graph, dense_outputs=True)) == 1
 
 
 def test_sample_zero_shows_the_shape():

@@ -171,7 +171,7 @@ def test_blocks_are_numbered_in_the_order_of_the_rows():
     assert (Sharded([SHARDINGS["reversed"]]).blocks, Sharded([SHARDINGS["reversed"]]).shards) == (8, tuple(range(8)))
     assert Sharded([SHARDINGS["replicated over the second axis"]]).blocks == 4
     assert Sharded([SHARDINGS["replicated"]]).blocks == 1
-    assert SingleDevice().lanes(3).tolist() == [0, 1, 2]
+    assert SingleDevice().local_rows(3).tolist() == [0, 1, 2]
     with pytest.raises(UsageError, match="distinct"):
         Stacked([DEVICES[0], DEVICES[0]], 2)
 
@@ -212,7 +212,7 @@ def test_hand_over_copies_nothing_on_the_cpu():
     with pipeline:
         pipeline.set_outputs(fn.readers.arrays(np.zeros((64, 32), np.float32), name="r"))
     iterator = DataIterator(pipeline, ["x"], reader_name="r", sharding=SHARDINGS["one axis"])
-    (buffer,) = iterator._run._feed.take(iterator._next)
+    (buffer,) = iterator._run._loader.take(iterator._next)
     array = iterator._run._layout.put_output(0, buffer)
     pointers = {shard.data.unsafe_buffer_pointer() for shard in array.addressable_shards}
     assert pointers == {buffer.ctypes.data + k * buffer.nbytes // 8 for k in range(8)}

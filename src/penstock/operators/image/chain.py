@@ -209,6 +209,7 @@ class DecodingWork(ImageWork):
         for row in range(begin, end):
             memory = arena[offset : offset + sizes[row]]
             pixels, top, left = self._decoder.decode(self._data[row], self._headers[row], regions[row], memory)
+            _check_covers(pixels, top, left, regions[row], self._headers[row].channels)
             inside = np.may_share_memory(pixels, memory) and pixels.flags.c_contiguous
             if not inside and end - begin == 1:
                 values, at = np.ascontiguousarray(pixels).reshape(-1), 0
@@ -223,6 +224,15 @@ class DecodingWork(ImageWork):
             offset += sizes[row]
         source = Memory.packed(values, np.array(shapes, np.int64), np.array(starts, np.int64))
         self._visit(slice(begin, end), source, target, alone=True)
+
+
+def _check_covers(pixels: Array, top: int, left: int, region: Sequence[int], channels: int) -> None:
+    """Check that the decoder gives what the header announced: what is beyond would be read from foreign memory."""
+    first_row, first_column, end_row, end_column = region
+    height, width, count = pixels.shape
+    rows, columns = top <= first_row and end_row <= top + height, left <= first_column and end_column <= left + width
+    if not rows or not columns or count != channels:
+        raise ValueError(f"damaged: the pixels are {height} x {width} x {count}, the header says otherwise")
 
 
 class _Scratch(threading.local):

@@ -1,0 +1,143 @@
+"""The image engine: chains of steps in as few passes as possible equal the same steps one by one, bit by bit."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.operators.image import rows as executor
+from penstock.operators.image.compose import Visit
+from penstock.operators.image.kernels import LENGTH, scratch_sizes, taps
+from penstock.operators.image.rows import Memory, execute
+from penstock.operators.image.steps import Arrange, Convert, Cut, Fill, Mirror, Part, Resample, Scale
+from penstock.types import DALIInterpType
+
+IMAGES = np.random.default_rng(1).integers(0, 256, (3, 11, 13, 3), np.uint8)
+DTYPES = [np.dtype(name) for name in ("uint8", "int8", "int16", "float32", "float16", "int32", "bool")]
+
+
+def passes(images, layout, steps):
+    visit = Visit(np.broadcast_to(np.array(images.shape[1:]), (len(images), images.ndim - 1)), layout, images.dtype)
+    visit.add(steps)
+    return visit.passes
+
+
+def run(images, work):
+    for each in work:
+        out = np.empty((len(images), *each.shapes[0]), each.dtype)
+        execute(each, Memory.of_batch(images), Memory.of_batch(out))
+        images = out
+    return images
+
+
+def one_by_one(images, layout, steps):
+    """Each step as a visit of its own, but for what belongs together: what leaves the image, and what fills it in."""
+    group = []
+    for step in steps:
+        group.append(step)
+        if (isinstance(step, Cut) and step.leaves) or (isinstance(step, Resample) and images.dtype != np.float32):
+            continue
+        work = passes(images, layout, group)
+        images, layout = run(images, work), "".join(axis.letter for axis in work[-1].axes)
+        group = []
+    return images
+
+
+@st.composite
+def chains(draw):
+    """A chain of steps that can follow each other, for `IMAGES`."""
+    sizes, letters, dtype, steps = [11, 13, 3], list("HWC"), np.dtype(np.uint8), []
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
+    for kind in draw(
+        st.lists(st.sampled_from(["cut", "pad", "mirror", "resize", "scale", "cast", "turn"]), max_size=6)
+    ):
+        places = [letters.index("H"), letters.index("W")]
+        if kind == "cut":
+            for at in places:
+                length = int(rng.integers(1, sizes[at] + 1))
+                steps.append(Cut(at, rng.integers(0, sizes[at] - length + 1, 3), np.full(3, length)))
+                sizes[at] = length
+        elif kind == "pad":
+            for at in places:
+                length = int(rng.integers(1, 15))
+                steps.append(Cut(at, rng.integers(-4, 5, 3), np.full(3, length), leaves=True))
+                sizes[at] = length
+            steps.append(Fill(rng.integers(0, 2, (3, 3)).astype(dtype)))
+        elif kind == "mirror":
+            steps.append(Mirror(int(rng.integers(0, 3)), rng.random(3) < 0.5))
+        elif kind == "resize" and dtype.name in ("uint8", "int16", "float32"):
+            parts = {}
+            for at in places:
+                size = int(rng.integers(1, 15))
+                low, high = rng.uniform(-1, 3, 3), rng.uniform(4, 9, 3)
+                parts[at] = Part(low, high, np.full(3, size), rng.choice([int(f) for f in DALIInterpType], 3))
+                sizes[at] = size
+            steps += [Resample(parts, bool(rng.random() < 0.5)), Convert(dtype, halves_up=dtype == np.uint8)]
+        elif kind == "scale" and dtype.kind in "iuf":
+            steps.append(
+                Scale(rng.normal(size=(3, 3)).astype(np.float32), rng.normal(size=(1, 1)).astype(np.float32), 0.5)
+            )
+            dtype = np.dtype(np.float32)
+        elif kind == "cast":
+            dtype = DTYPES[int(rng.integers(0, len(DTYPES)))]
+            steps.append(Convert(dtype))
+        elif kind == "turn":
+            order = tuple(rng.permutation(3).tolist())
+            letters, sizes = [letters[at] for at in order], [sizes[at] for at in order]
+            steps.append(Arrange(order))
+    return steps
+
+
+@given(chains())
+def test_a_chain_equals_its_steps_one_by_one(steps):
+    fused = run(IMAGES, passes(IMAGES, "HWC", steps))
+    plain = one_by_one(IMAGES, "HWC", steps)
+    assert fused.dtype == plain.dtype
+    assert np.array_equal(fused, plain, equal_nan=fused.dtype.kind == "f")
+
+
+@given(chains())
+def test_the_compiled_loops_equal_their_twins(steps):
+    work = passes(IMAGES, "HWC", steps)
+    compiled = run(IMAGES, work)
+    with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
+        patch.setattr(executor, "blend", executor.blend.plain)
+        patch.setattr(executor, "copy", executor.copy.plain)
+        plain = run(IMAGES, work)
+    if compiled.dtype.kind == "f":
+        np.testing.assert_allclose(compiled, plain, rtol=1e-2, atol=1e-2 * max(1.0, np.nanmax(abs(plain), initial=0)))
+    else:
+        assert (abs(compiled.astype(int) - plain.astype(int)) > 1).mean() < 0.02  # libm and LLVM differ in a last place
+
+
+def test_rows_do_not_depend_on_each_other():
+    steps = [Cut(0, np.array([0, 2, 5]), np.array([6, 6, 6])), Mirror(1, np.array([True, False, True]))]
+    alone = [
+        run(IMAGES[n : n + 1], [each.of(slice(n, n + 1)) for each in passes(IMAGES, "HWC", steps)]) for n in range(3)
+    ]
+    assert np.array_equal(run(IMAGES, passes(IMAGES, "HWC", steps)), np.concatenate(alone))
+
+
+def test_a_window_a_mirror_and_a_normalisation_are_one_pass():
+    rows = np.zeros(3, int)
+    crop = [Cut(0, rows - 2, rows + 9, leaves=True), Fill(np.zeros((1, 1))), Mirror(1, rows > 0)]
+    colour = [Scale(np.ones((1, 3)), np.ones((1, 3))), Convert(np.dtype(np.int8)), Arrange((2, 0, 1))]
+    assert len(passes(IMAGES, "HWC", [*crop, *colour])) == 1
+
+
+@given(st.data())
+def test_taps_sum_to_one_and_lie_in_the_image(data):
+    extent, size = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 12))
+    low, kind = data.draw(st.floats(-2, 11)), int(data.draw(st.sampled_from(list(DALIInterpType))))
+    part = Part(np.array([low]), np.array([low + data.draw(st.floats(0.5, 9))]), np.array([size]), np.array([kind]))
+    images = np.zeros((1, extent, 1, 1), np.uint8)
+    (work,) = passes(images, "HWC", [Resample({0: part}, data.draw(st.booleans()))])
+    numbers = work.axes[0].numbers.matrix()
+    most = executor.most_taps(work.axes[0].numbers)
+    first, counts, weights = np.empty(size, np.int64), np.empty(size, np.int64), np.empty((size, most), np.float32)
+    taps(numbers[0], first, counts, weights)
+    np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-5)
+    assert (first >= 0).all()
+    assert (first + counts <= extent).all()
+    assert counts.max() <= most
+    assert scratch_sizes(numbers, numbers, most, 1)[1] == 4 * int(numbers[0, LENGTH])
