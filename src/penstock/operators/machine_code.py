@@ -200,10 +200,10 @@ def compiled(function: Any, kinds: Sequence[Kind]) -> MachineCode:
 def loaded(code: MachineCode, kinds: Sequence[Kind]) -> Native | None:
     """Machine code ready to run; None where this process lacks something that it needs."""
     binding = _llvm()
-    if any(binding.address_of_symbol(name) is None for name in code.needs):
-        return None
     machine = binding.Target.from_triple(binding.get_process_triple()).create_target_machine(jit=True)
     engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+    if any(binding.address_of_symbol(name) is None for name in code.needs):
+        return None  # LLVM would end the process
     engine.add_object_file(binding.ObjectFileRef.from_data(code.binary))
     engine.finalize_object()
     address = engine.get_function_address(code.symbol)
