@@ -6,11 +6,15 @@ import contextlib
 import hashlib
 import logging
 import os
+import sys
 import tempfile
 from pathlib import Path
 
 LIMIT = 512
 """How many files a folder keeps. A file has a few kilobytes; those that were not used for longest go first."""
+
+AHEAD = Path(__file__).parent / "ahead" / sys.implementation.cache_tag
+"""What was compiled when the package was built, for this version of Python. Never written to afterwards."""
 
 _SUFFIX = ".code"
 _DIGEST = hashlib.sha256().digest_size
@@ -35,26 +39,33 @@ def folders() -> list[Path]:
 
 
 def read(name: str) -> bytes | None:
-    """What was written under a name; None where nothing was, or what is there is damaged."""
+    """What was kept under a name; None where nothing was, or what is there is damaged."""
     for folder in folders():
-        path = folder / (name + _SUFFIX)
-        with contextlib.suppress(OSError):
-            content = path.read_bytes()
-            digest, data = content[:_DIGEST], content[_DIGEST:]
-            if hashlib.sha256(data).digest() == digest:
-                with contextlib.suppress(OSError):
-                    os.utime(path)  # it is in use
-                return data
+        data = load(folder, name)
+        if data is not None:
+            with contextlib.suppress(OSError):
+                os.utime(folder / (name + _SUFFIX))  # it is in use
+            return data
     return None
 
 
+def load(folder: Path, name: str) -> bytes | None:
+    """What a folder has under a name, if that is what was written."""
+    try:
+        content = (folder / (name + _SUFFIX)).read_bytes()
+    except OSError:
+        return None
+    digest, data = content[:_DIGEST], content[_DIGEST:]
+    return data if hashlib.sha256(data).digest() == digest else None
+
+
 def write(name: str, data: bytes) -> None:
-    """Keep data under a name, whole or not at all. Where no folder can be written, a warning says so, once."""
+    """Keep data under a name. Where no folder can be written, a warning says so, once."""
     reasons: list[str] = []
     for folder in folders():
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _replace(folder / (name + _SUFFIX), hashlib.sha256(data).digest() + data)
+            store(folder, name, data)
         except OSError as error:
             reasons.append(f"{folder} ({error.strerror or error})")
         else:
@@ -70,13 +81,13 @@ def write(name: str, data: bytes) -> None:
         )
 
 
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file under another name first, so that nobody sees half of it."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+def store(folder: Path, name: str, data: bytes) -> Path:
+    """Write data into a file of a folder, whole or not at all, whoever else writes the same."""
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=name)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(temporary).replace(path)
+            file.write(hashlib.sha256(data).digest() + data)
+        return Path(temporary).replace(folder / (name + _SUFFIX))
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise

@@ -39,6 +39,8 @@ class Compiled(Generic[P, R]):
         self._function = cast(types.FunctionType, function)
         self._native: dict[tuple[Kind, ...], Native] = {}
         self._name = self._function.__qualname__
+        self.ahead: tuple[tuple[Kind, ...], ...] = ()
+        """For which arguments it is compiled ahead."""
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -79,12 +81,21 @@ class Compiled(Generic[P, R]):
                 self._native[kinds] = self._kept(kinds) or self._compile(kinds)
             return self._native[kinds]
 
-    def _key(self, kinds: Sequence[Kind]) -> str:
-        facts = repr((self.digest, kinds, machine_code.environment()))
-        return f"{self._function.__name__}-{hashlib.sha256(facts.encode()).hexdigest()[:32]}"
+    def compile_ahead(self, environment: str) -> dict[str, bytes]:
+        """The machine code that is compiled ahead, packed, by the name that it is kept under."""
+        codes = {kinds: machine_code.compiled(self._numba, kinds) for kinds in self.ahead}
+        return {self._key(kinds, environment): code.pack() for kinds, code in codes.items()}
+
+    def _key(self, kinds: Sequence[Kind], environment: str) -> str:
+        digest = hashlib.sha256(repr((self.digest, kinds, environment)).encode()).hexdigest()
+        return f"{self._function.__name__}-{digest[:32]}"
 
     def _kept(self, kinds: tuple[Kind, ...]) -> Native | None:
-        data = code_cache.read(self._key(kinds))
+        ahead, data = machine_code.environment_ahead(), None
+        if kinds in self.ahead and ahead is not None:
+            data = code_cache.load(code_cache.AHEAD, self._key(kinds, ahead))
+        if data is None:
+            data = code_cache.read(self._key(kinds, machine_code.environment()))
         return None if data is None else machine_code.loaded(MachineCode.unpack(data), kinds)
 
     def _compile(self, kinds: tuple[Kind, ...]) -> Native:
@@ -92,7 +103,7 @@ class Compiled(Generic[P, R]):
         native = machine_code.loaded(code, kinds)
         if native is None:
             raise InternalError(f"{self._name} calls what is not there", given=", ".join(code.needs))
-        code_cache.write(self._key(kinds), code.pack())
+        code_cache.write(self._key(kinds, machine_code.environment()), code.pack())
         return native
 
     def _with(self, form: Callable[[Compiled[..., Any]], Callable[..., Any]]) -> Callable[P, R]:
@@ -133,6 +144,21 @@ def _fact(value: Any, function: types.FunctionType) -> str:
             raise TypeError(f"a compiled loop has numbers as constants: {function.__qualname__} uses {value!r}")
 
 
+def ahead(*kinds: str) -> Callable[[Compiled[P, R]], Compiled[P, R]]:
+    """Have a compiled function compiled when the package is built, so that its first call need not do it.
+
+    Args:
+        kinds: of the arguments of its most frequent calls, as `machine_code.parsed` takes them.
+    """
+
+    def marked(function: Compiled[P, R]) -> Compiled[P, R]:
+        function.ahead = tuple(map(machine_code.parsed, kinds))
+        return function
+
+    return marked
+
+
+@ahead("u1[1] f4 f4 f4 f4[1]", "f4[1] f4 f4 f4 f4[1]")
 @Compiled
 def scale_and_shift(values: Array, mean: np.float32, factor: np.float32, shift: np.float32, out: Array) -> None:
     """``out[i] = (values[i] - mean) * factor + shift`` in float32; both one-dimensional."""

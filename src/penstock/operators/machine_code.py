@@ -32,6 +32,18 @@ Native = Callable[..., int]
 _OPTIONS = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
 """How numba compiles: without wrappers for Python, and without the runtime that allocates."""
 
+BASELINE = "x86-64-v3", "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sse3,+sse4.1,+sse4.2,+ssse3,+xsave"
+"""The processor that loops are compiled ahead for: its name, and what it can do that not all of its kind can."""
+
+_SETTINGS = tuple(
+    f"NUMBA_{name}"
+    for name in (
+        "BOUNDSCHECK", "CPU_FEATURES", "CPU_NAME", "DEBUGINFO", "DISABLE_INTEL_SVML", "ENABLE_AVX", "LOOP_VECTORIZE",
+        "OPT", "SLP_VECTORIZE",
+    )
+)  # fmt: skip
+"""The variables of the environment by which users change what numba makes."""
+
 _NUMBERS: dict[str, tuple[Any, str]] = {
     "b1": (ctypes.c_bool, "i8"),
     "i1": (ctypes.c_int8, "i8"),
@@ -111,6 +123,19 @@ def flat(arguments: Sequence[Any]) -> tuple[tuple[Kind, ...], list[Any]]:
     return tuple(kinds), values
 
 
+def parsed(kinds: str) -> tuple[Kind, ...]:
+    """Kinds as they are written: dtypes, those of arrays with their rank, which are C-contiguous.
+
+    >>> parsed("u1[2] f4")
+    ((dtype('uint8'), 2, 'C'), dtype('float32'))
+    """
+    result: list[Kind] = []
+    for kind in kinds.split():
+        name, array, rank = kind.partition("[")
+        result.append((np.dtype(name), int(rank[:-1]), "C") if array else np.dtype(name))
+    return tuple(result)
+
+
 def _address(array: Array) -> int:
     """Where the data of an array begin."""
     # the first field of its C structure, which every extension reads; `array.ctypes.data` takes ten times longer
@@ -134,9 +159,23 @@ def environment() -> str:
     binding = _llvm()
     facts = [metadata.version("numba"), metadata.version("llvmlite"), sys.implementation.cache_tag, _OPTIONS]
     facts += [binding.get_process_triple(), binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()]
-    settings = {name: value for name, value in os.environ.items() if name.startswith("NUMBA_")}
-    settings.pop("NUMBA_CACHE_DIR", None)
-    return repr((facts, sorted(settings.items())))
+    return repr((facts, _settings()))
+
+
+@functools.cache
+def environment_ahead() -> str | None:
+    """What machine code compiled ahead depends on besides its loop; None where this process cannot run any."""
+    binding = _llvm()
+    if not binding.get_process_triple().startswith("x86_64"):
+        return None
+    able = binding.get_host_cpu_features()
+    if _settings() or not all(able.get(feature[1:]) for feature in BASELINE[1].split(",")):
+        return None
+    return repr((sys.implementation.cache_tag, _OPTIONS, binding.get_process_triple(), BASELINE))
+
+
+def _settings() -> list[tuple[str, str]]:
+    return [(name, os.environ[name]) for name in _SETTINGS if name in os.environ]
 
 
 @functools.cache

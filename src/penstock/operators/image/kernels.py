@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from penstock.data.source import Array
-from penstock.operators.compiled import Compiled
+from penstock.operators.compiled import Compiled, ahead
 from penstock.types import INTERP_CUBIC, INTERP_GAUSSIAN, INTERP_LANCZOS3, INTERP_NN
 
 _NN, _CUBIC, _LANCZOS, _GAUSSIAN = map(int, (INTERP_NN, INTERP_CUBIC, INTERP_LANCZOS3, INTERP_GAUSSIAN))
@@ -275,6 +275,7 @@ def scratch(rows: Array, columns: Array, most_taps: int, channels: int) -> tuple
     )
 
 
+@ahead("u1[1] f4[1] b1 i8[2] f8[2] f8[2] b1[1] i8[1] f4[4] u1[1] f4[1] b1 i8[2] f4[2] f4[1] i8[1]")
 @Compiled
 def blend(
     bytes_in: Array,
@@ -388,6 +389,7 @@ def blend(
                 to += place_out[n, 3]
 
 
+@ahead(*(f"u{size}[1] i8[2] i8[3] u{size}[2] u{size}[1] i8[2] i8[2] i8 i8[1]" for size in (1, 4)))
 @Compiled
 def copy(
     values: Array,
