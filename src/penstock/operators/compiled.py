@@ -1,28 +1,35 @@
-"""Loops that NumPy has no word for, compiled by numba when they are first needed."""
+"""Loops that NumPy has no word for, as machine code: compiled by numba once, then kept on disk."""
 
 from __future__ import annotations
 
 import functools
+import hashlib
+import os
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
 
 from penstock.data.source import Array
+from penstock.errors import InternalError
+from penstock.operators import code_cache, machine_code
+from penstock.operators.machine_code import Kind, MachineCode, Native
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _lock = threading.RLock()
+_AS_PYTHON = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 
 class Compiled(Generic[P, R]):
-    """A function that numba compiles when it is first called. It releases the interpreter's lock while it runs.
+    """A loop that runs as machine code, without the interpreter's lock. Its first call compiles it, or loads it.
 
-    It may call other compiled functions of its own module; of other modules it may not, since numba's cache on disk
-    does not notice when those change.
+    It takes arrays and numbers, writes into its arrays, and neither allocates nor returns anything. It may call other
+    such functions, and these may return numbers. It is compiled for each combination of dtypes, ranks and layouts
+    (C-contiguous or not) with which it is called.
 
     Args:
         function: written in the part of Python and NumPy that numba knows.
@@ -30,11 +37,28 @@ class Compiled(Generic[P, R]):
 
     def __init__(self, function: Callable[P, R]) -> None:
         self._function = cast(types.FunctionType, function)
+        self._native: dict[tuple[Kind, ...], Native] = {}
+        self._name = self._function.__qualname__
+        self.ahead: tuple[tuple[Kind, ...], ...] = ()
+        """For which arguments it is compiled ahead."""
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call it; the first call compiles it, or loads what an earlier process compiled."""
-        return self._compiled(*args, **kwargs)
+        """Run it.
+
+        Raises:
+            InternalError: it cannot be compiled, or raises an exception.
+            TypeError: an argument that it cannot take, or that is given by name.
+        """
+        if _AS_PYTHON:
+            return self.plain(*args, **kwargs)
+        if kwargs:
+            raise TypeError(f"{self._name} takes its arguments by position")
+        kinds, values = machine_code.flat(args)
+        native = self._native.get(kinds) or self._load(kinds)
+        if native(*values):
+            raise InternalError(f"{self._name} raised an exception")
+        return cast(Any, None)
 
     @functools.cached_property
     def plain(self) -> Callable[P, R]:
@@ -42,15 +66,48 @@ class Compiled(Generic[P, R]):
         return self._with(lambda other: other.plain)
 
     @functools.cached_property
-    def _compiled(self) -> Callable[P, R]:
-        with _lock:  # two threads may be first
-            import numba  # noqa: PLC0415  # 0.7 s, which programs without such a loop need not wait for
+    def digest(self) -> str:
+        """What the function does, and all that it calls, as a short text."""
+        return hashlib.sha256("\n".join(_facts(self._function.__code__, self._function)).encode()).hexdigest()
 
-            function = self._with(lambda other: other._compiled)  # noqa: SLF001  # of its own class
-            return cast(Any, numba).njit(function, nogil=True, cache=True, error_model="numpy")
+    @functools.cached_property
+    def _numba(self) -> Any:
+        """The function as numba has it."""
+        return machine_code.compilable(self._with(lambda other: other._numba))  # noqa: SLF001  # of its own class
+
+    def _load(self, kinds: tuple[Kind, ...]) -> Native:
+        with _lock:  # several threads may be first
+            if kinds not in self._native:
+                self._native[kinds] = self._kept(kinds) or self._compile(kinds)
+            return self._native[kinds]
+
+    def compile_ahead(self, environment: str) -> dict[str, bytes]:
+        """The machine code that is compiled ahead, packed, by the name that it is kept under."""
+        codes = {kinds: machine_code.compiled(self._numba, kinds) for kinds in self.ahead}
+        return {self._key(kinds, environment): code.pack() for kinds, code in codes.items()}
+
+    def _key(self, kinds: Sequence[Kind], environment: str) -> str:
+        digest = hashlib.sha256(repr((self.digest, kinds, environment)).encode()).hexdigest()
+        return f"{self._function.__name__}-{digest[:32]}"
+
+    def _kept(self, kinds: tuple[Kind, ...]) -> Native | None:
+        ahead, data = machine_code.environment_ahead(), None
+        if kinds in self.ahead and ahead is not None:
+            data = code_cache.load(code_cache.AHEAD, self._key(kinds, ahead))
+        if data is None:
+            data = code_cache.read(self._key(kinds, machine_code.environment()))
+        return None if data is None else machine_code.loaded(MachineCode.unpack(data), kinds)
+
+    def _compile(self, kinds: tuple[Kind, ...]) -> Native:
+        code = machine_code.compiled(self._numba, kinds)
+        native = machine_code.loaded(code, kinds)
+        if native is None:
+            raise InternalError(f"{self._name} calls what is not there", given=", ".join(code.needs))
+        code_cache.write(self._key(kinds, machine_code.environment()), code.pack())
+        return native
 
     def _with(self, form: Callable[[Compiled[..., Any]], Callable[..., Any]]) -> Callable[P, R]:
-        """The function, calling other compiled functions in one of their two forms."""
+        """The function, calling other compiled functions in one of their forms."""
         names = self._function.__globals__
         called = {name: names[name] for name in self._function.__code__.co_names if name in names}
         changed = {name: form(cast(Any, value)) for name, value in called.items() if isinstance(value, Compiled)}
@@ -60,6 +117,48 @@ class Compiled(Generic[P, R]):
         return cast(Any, functools.update_wrapper(function, self._function))
 
 
+def _facts(code: types.CodeType, function: types.FunctionType) -> list[str]:
+    """All that a function's machine code depends on: its instructions, its constants, and the values of its globals."""
+    facts = [code.co_code.hex(), repr((code.co_varnames, code.co_names, code.co_argcount))]
+    if code.co_freevars:
+        raise TypeError(f"a compiled loop has no variables of an outer function: {function.__qualname__}")
+    for constant in code.co_consts:
+        facts += _facts(constant, function) if isinstance(constant, types.CodeType) else [repr(constant)]
+    names = function.__globals__
+    return facts + [f"{name} = {_fact(names[name], function)}" for name in code.co_names if name in names]
+
+
+def _fact(value: Any, function: types.FunctionType) -> str:
+    match value:
+        case Compiled():
+            return value.digest
+        case None | bool() | int() | float() | str():
+            return repr(value)
+        case np.generic():
+            return repr(cast(Any, value))
+        case tuple():
+            return repr([_fact(item, function) for item in cast(tuple[Any, ...], value)])
+        case types.ModuleType() | type():
+            return value.__name__
+        case _:
+            raise TypeError(f"a compiled loop has numbers as constants: {function.__qualname__} uses {value!r}")
+
+
+def ahead(*kinds: str) -> Callable[[Compiled[P, R]], Compiled[P, R]]:
+    """Have a compiled function compiled when the package is built, so that its first call need not do it.
+
+    Args:
+        kinds: of the arguments of its most frequent calls, as `machine_code.parsed` takes them.
+    """
+
+    def marked(function: Compiled[P, R]) -> Compiled[P, R]:
+        function.ahead = tuple(map(machine_code.parsed, kinds))
+        return function
+
+    return marked
+
+
+@ahead("u1[1] f4 f4 f4 f4[1]", "f4[1] f4 f4 f4 f4[1]")
 @Compiled
 def scale_and_shift(values: Array, mean: np.float32, factor: np.float32, shift: np.float32, out: Array) -> None:
     """``out[i] = (values[i] - mean) * factor + shift`` in float32; both one-dimensional."""

@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from penstock.data.source import Array
-from penstock.operators.compiled import Compiled
+from penstock.operators.compiled import Compiled, ahead
 from penstock.types import INTERP_CUBIC, INTERP_GAUSSIAN, INTERP_LANCZOS3, INTERP_NN
 
 _NN, _CUBIC, _LANCZOS, _GAUSSIAN = map(int, (INTERP_NN, INTERP_CUBIC, INTERP_LANCZOS3, INTERP_GAUSSIAN))
@@ -152,18 +152,18 @@ def blend_columns(
         first: per pixel of the result the first pixel that has a weight.
         counts: how many pixels have one.
         weights: float32 (pixels of the result, taps), zero from `counts` on.
-        line: float32 (channels, pixels of the result).
+        line: float32 (channels * pixels of the result,).
     """
-    size = line.shape[1]
+    size = line.shape[0] // channels
     most = 0
     for x in range(size):
         most = max(most, counts[x])
     if channels == 3 and most <= 2:
         for x in range(size):
             i, a, b = 3 * (first[x] - left), weights[x, 0], weights[x, 1]
-            line[0, x] = row[i] * a + row[i + 3] * b
-            line[1, x] = row[i + 1] * a + row[i + 4] * b
-            line[2, x] = row[i + 2] * a + row[i + 5] * b
+            line[x] = row[i] * a + row[i + 3] * b
+            line[size + x] = row[i + 1] * a + row[i + 4] * b
+            line[2 * size + x] = row[i + 2] * a + row[i + 5] * b
     elif channels == 3 and weights.shape[1] >= 4:
         for x in range(size):
             i, a, b, c, d = 3 * (first[x] - left), weights[x, 0], weights[x, 1], weights[x, 2], weights[x, 3]
@@ -175,7 +175,7 @@ def blend_columns(
                 red += row[at] * weights[x, k]
                 green += row[at + 1] * weights[x, k]
                 blue += row[at + 2] * weights[x, k]
-            line[0, x], line[1, x], line[2, x] = red, green, blue
+            line[x], line[size + x], line[2 * size + x] = red, green, blue
     else:
         for x in range(size):
             i = channels * (first[x] - left)
@@ -183,21 +183,24 @@ def blend_columns(
                 total = np.float32(0)
                 for k in range(counts[x]):
                     total += row[i + k * channels + c] * weights[x, k]
-                line[c, x] = total
+                line[c * size + x] = total
 
 
 @Compiled
-def pick_row(pixels: Array, start: int, step: int, channel: int, low: int, high: int, line: Array) -> None:
+def pick_row(
+    pixels: Array, start: int, step: int, channel: int, channels: int, low: int, high: int, line: Array
+) -> None:
     """A row of pixels as they are, as floats, its channels apart; zero outside of [low, high)."""
-    channels, size = line.shape
+    size = line.shape[0] // channels
     for c in range(channels):
         at = start + c * channel
+        values = line[c * size : (c + 1) * size]
         for x in range(low):
-            line[c, x] = 0
+            values[x] = 0
         for x in range(low, high):
-            line[c, x] = np.float32(pixels[at + x * step])
+            values[x] = np.float32(pixels[at + x * step])
         for x in range(high, size):
-            line[c, x] = 0
+            values[x] = 0
 
 
 @Compiled
@@ -205,7 +208,7 @@ def colour(line: Array, codes: Array, terms: Array, low: int, high: int) -> None
     """What becomes of the values of a row of pixels: a few operations, one after the other.
 
     Args:
-        line: float32 (channels, pixels), changed in place.
+        line: float32 (channels * pixels,), changed in place.
         codes: int64, one per operation: SCALE, HALVES_UP, HALVES_AWAY or FILL.
         terms: float32 (operations, 3, channels). SCALE: ``(value - terms[0]) * terms[1] + terms[2]``. HALVES_UP,
             HALVES_AWAY: the nearest whole number from terms[0] to terms[1], halves up, or away from zero. FILL: the
@@ -213,12 +216,13 @@ def colour(line: Array, codes: Array, terms: Array, low: int, high: int) -> None
         low: the first pixel inside the image.
         high: the first one after it.
     """
-    channels, size = line.shape
+    channels = terms.shape[2]
+    size = line.shape[0] // channels
     for k in range(codes.shape[0]):
         code = codes[k]
         for c in range(channels):
             a, b, shift = terms[k, 0, c], terms[k, 1, c], terms[k, 2, c]
-            values = line[c]
+            values = line[c * size : (c + 1) * size]
             if code == SCALE:
                 for x in range(size):
                     values[x] = (values[x] - a) * b + shift
@@ -260,13 +264,18 @@ def inside(axis: Array) -> tuple[int, int]:
     return low, high
 
 
-def scratch_sizes(rows: Array, columns: Array, most_taps: int, channels: int) -> tuple[int, int]:
-    """How much scratch memory `blend` needs: floats, and integers."""
+def scratch(rows: Array, columns: Array, most_taps: int, channels: int) -> tuple[Array, Array, Array]:
+    """The memory that `blend` needs: its last three arguments."""
     height, width = int(rows[:, LENGTH].max(initial=0)), int(columns[:, LENGTH].max(initial=0))
     extent = int((columns[:, END] - columns[:, BEGIN]).max(initial=0))
-    return (height + width) * most_taps + (width + extent + 3) * channels, 2 * (height + width)
+    return (
+        np.empty((height + width, most_taps), np.float32),
+        np.empty((width + extent + 3) * channels, np.float32),
+        np.empty(2 * (height + width), np.int64),
+    )
 
 
+@ahead("u1[1] f4[1] b1 i8[2] f8[2] f8[2] b1[1] i8[1] f4[4] u1[1] f4[1] b1 i8[2] f4[2] f4[1] i8[1]")
 @Compiled
 def blend(
     bytes_in: Array,
@@ -276,14 +285,14 @@ def blend(
     rows: Array,
     columns: Array,
     resampled: Array,
-    most_taps: int,
     codes: Array,
     terms: Array,
     bytes_out: Array,
     floats_out: Array,
     to_bytes: bool,
     place_out: Array,
-    scratch: Array,
+    weights: Array,
+    memory: Array,
     firsts: Array,
 ) -> None:
     """Images resampled, or picked, and changed in colour, from memory to memory.
@@ -298,15 +307,15 @@ def blend(
         rows: float64 (images, 10): what becomes of the height.
         columns: the same for the width.
         resampled: bool (images,): whether pixels are computed, not only picked.
-        most_taps: how many pixels at most make one.
         codes: what becomes of the values, as `colour` has it.
         terms: float32 (images or 1, operations, 3, channels).
         bytes_out: uint8; values are whole numbers from 0 to 255.
         floats_out: float32.
         to_bytes: whether images are written to `bytes_out`.
         place_out: int64 (images, 4).
-        scratch: float32, as long as `scratch_sizes` says.
-        firsts: int64, likewise.
+        weights: float32 (height + width, taps), for the largest result; overwritten.
+        memory: float32, for lines; overwritten.
+        firsts: int64, for indices; overwritten.
     """
     channels = terms.shape[3]
     height, width, extent = 0, 0, 0
@@ -315,18 +324,13 @@ def blend(
         extent = max(extent, int(columns[n, END] - columns[n, BEGIN]))
     first_y, counts_y = firsts[:height], firsts[height : 2 * height]
     first_x, counts_x = firsts[2 * height : 2 * height + width], firsts[2 * height + width : 2 * (height + width)]
-    weights_y = scratch[: height * most_taps].reshape(height, most_taps)
-    at = height * most_taps
-    weights_x = scratch[at : at + width * most_taps].reshape(width, most_taps)
-    at += width * most_taps
-    memory = scratch[at : at + width * channels]
-    row = scratch[at + width * channels :]
+    weights_y, weights_x, row = weights[:height], weights[height:], memory[width * channels :]
     known_y, known_x = -1, -1
     left, needed = 0, 0
     for n in range(place_in.shape[0]):
         height, width = int(rows[n, LENGTH]), int(columns[n, LENGTH])
         start, down, right, channel = place_in[n, 0], place_in[n, 1], place_in[n, 2], place_in[n, 3]
-        line = memory[: channels * width].reshape(channels, width)
+        line = memory[: channels * width]
         low_y, high_y, low_x, high_x = 0, height, 0, width
         if resampled[n]:
             if known_y < 0 or not same_numbers(rows[n], rows[known_y]):
@@ -365,25 +369,27 @@ def blend(
                 low, high = (low_x, high_x) if low_y <= y < high_y else (width, width)
                 at = start + (first_row + (height - 1 - y if rows[n, MIRRORED] else y)) * down + first_column * right
                 if from_bytes:
-                    pick_row(bytes_in, at, step_x, channel, low, high, line)
+                    pick_row(bytes_in, at, step_x, channel, channels, low, high, line)
                 else:
-                    pick_row(floats_in, at, step_x, channel, low, high, line)
+                    pick_row(floats_in, at, step_x, channel, channels, low, high, line)
                 colour(line, codes, terms[n % terms.shape[0]], low, high)
             to = place_out[n, 0] + y * place_out[n, 1]
             for c in range(channels):
+                values = line[c * width : (c + 1) * width]
                 if to_bytes:
                     for x in range(width):
-                        bytes_out[to + x * place_out[n, 2]] = np.uint8(line[c, x])
+                        bytes_out[to + x * place_out[n, 2]] = np.uint8(values[x])
                 elif place_out[n, 2] == 1:
                     out = floats_out[to : to + width]
                     for x in range(width):
-                        out[x] = line[c, x]
+                        out[x] = values[x]
                 else:
                     for x in range(width):
-                        floats_out[to + x * place_out[n, 2]] = line[c, x]
+                        floats_out[to + x * place_out[n, 2]] = values[x]
                 to += place_out[n, 3]
 
 
+@ahead(*(f"u{size}[1] i8[2] i8[3] u{size}[2] u{size}[1] i8[2] i8[2] i8 i8[1]" for size in (1, 4)))
 @Compiled
 def copy(
     values: Array,

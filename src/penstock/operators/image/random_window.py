@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from penstock.data.source import Array
 from penstock.errors import DefinitionError
-from penstock.operators.compiled import Compiled
+from penstock.operators.compiled import Compiled, ahead
 from penstock.operators.image.axis import Rows
 
 
@@ -63,6 +63,7 @@ class RandomWindow:
         return windows[:, 0], windows[:, 1], windows[:, 2], windows[:, 3]
 
 
+@ahead("i8[2] u4[2] f8[1] i8[2]")
 @Compiled
 def draw(sizes: Array, bits: Array, limits: Array, windows: Array) -> None:
     """Windows from random bits.

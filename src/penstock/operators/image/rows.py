@@ -12,7 +12,7 @@ from penstock.data.source import Array
 from penstock.operators.convert import convert
 from penstock.operators.image.axis import is_resampled, most_taps, whole
 from penstock.operators.image.compose import Axis, Pass
-from penstock.operators.image.kernels import FILL, HALVES_AWAY, HALVES_UP, SCALE, blend, copy, scratch_sizes
+from penstock.operators.image.kernels import FILL, HALVES_AWAY, HALVES_UP, SCALE, blend, copy, scratch
 from penstock.operators.image.steps import Convert, Fill, Scale
 
 _NO_BYTES, _NO_FLOATS = np.empty(0, np.uint8), np.empty(0, np.float32)
@@ -183,7 +183,6 @@ def _blend(work: Pass, source: Memory, target: Memory) -> None:
         computed = is_resampled(numbers[0]) | is_resampled(numbers[1])
         taps = max(map(most_taps, numbers))
     matrices = [each.matrix() for each in numbers]
-    floats, integers = scratch_sizes(*matrices, taps, terms.shape[3])
     given, made = source.values, target.values
     if given.dtype not in (_BYTE, _FLOAT):
         given = given.astype(_FLOAT)
@@ -194,15 +193,13 @@ def _blend(work: Pass, source: Memory, target: Memory) -> None:
         read,
         *matrices,
         computed,
-        taps,
         codes,
         terms,
         made if made.dtype == _BYTE else _NO_BYTES,
         made if made.dtype == _FLOAT else _NO_FLOATS,
         made.dtype == _BYTE,
         write,
-        np.empty(floats, np.float32),
-        np.empty(integers, np.int64),
+        *scratch(*matrices, taps, terms.shape[3]),
     )
 
 

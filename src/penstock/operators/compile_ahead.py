@@ -1,0 +1,35 @@
+"""Compiles loops when the package is built: ``python -m penstock.operators.compile_ahead``, run by hatch_build.py."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+
+from penstock.operators import code_cache, machine_code
+from penstock.operators.compiled import Compiled
+
+MODULES = ("compiled", "image.kernels", "image.random_window")
+"""Where loops are that are compiled ahead. These modules can be imported while only NumPy and numba are installed."""
+
+
+def main() -> None:
+    """Compile what is marked with `ahead`, in place of what an earlier build left."""
+    environment = machine_code.environment_ahead()
+    if environment is None:
+        return
+    os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"] = machine_code.BASELINE
+    code: dict[str, bytes] = {}
+    for name in MODULES:
+        for value in vars(import_module(f"penstock.operators.{name}")).values():
+            if isinstance(value, Compiled):
+                code |= value.compile_ahead(environment)
+    folder = code_cache.AHEAD
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.iterdir():
+        old.unlink()
+    for name, data in code.items():
+        code_cache.store(folder, name, data).chmod(0o644)
+
+
+if __name__ == "__main__":
+    main()
