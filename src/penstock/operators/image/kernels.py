@@ -389,6 +389,83 @@ def blend(
                 to += place_out[n, 3]
 
 
+@ahead("u1[1] i8[2] f8[2] f8[2] i8[1] f4[4] f4[1] u1[1] u1[1] f4[1] b1 i8[2]")
+@Compiled
+def look_up(
+    bytes_in: Array,
+    place_in: Array,
+    rows: Array,
+    columns: Array,
+    codes: Array,
+    terms: Array,
+    table: Array,
+    byte_table: Array,
+    bytes_out: Array,
+    floats_out: Array,
+    to_bytes: bool,
+    place_out: Array,
+) -> None:
+    """Images of bytes, picked and changed in colour: a byte has 256 values, so what becomes of them is computed once.
+
+    Args:
+        bytes_in: uint8.
+        place_in: int64 (images, 4).
+        rows: float64 (images, 10): what becomes of the height.
+        columns: the same for the width.
+        codes: what becomes of the values, as `colour` has it.
+        terms: float32 (images or 1, operations, 3, channels).
+        table: float32 (channels * 257,): per channel what becomes of each byte, and of what lies outside; overwritten.
+        byte_table: uint8, likewise.
+        bytes_out: uint8; values are whole numbers from 0 to 255.
+        floats_out: float32.
+        to_bytes: whether images are written to `bytes_out`.
+        place_out: int64 (images, 4).
+    """
+    channels = terms.shape[3]
+    for n in range(place_in.shape[0]):
+        if n == 0 or terms.shape[0] > 1:
+            for i in range(table.shape[0]):
+                table[i] = np.float32(i % 257)
+            colour(table, codes, terms[n % terms.shape[0]], 0, 256)
+            if to_bytes:
+                for i in range(table.shape[0]):
+                    byte_table[i] = np.uint8(table[i])
+        height, width = int(rows[n, LENGTH]), int(columns[n, LENGTH])
+        low_y, high_y = inside(rows[n])
+        low_x, high_x = inside(columns[n])
+        first_y, step_y = int(rows[n, BEGIN] + rows[n, START]), place_in[n, 1]
+        first_x, step_x = int(columns[n, BEGIN] + columns[n, START]), place_in[n, 2]
+        start = place_in[n, 0] + first_y * step_y + first_x * step_x
+        if rows[n, MIRRORED]:
+            start += (height - 1) * step_y
+            step_y = -step_y
+        if columns[n, MIRRORED]:
+            start += (width - 1) * step_x
+            step_x = -step_x
+        for y in range(height):
+            low, high = (low_x, high_x) if low_y <= y < high_y else (width, width)
+            for c in range(channels):
+                at = start + y * step_y + c * place_in[n, 3]
+                to = place_out[n, 0] + y * place_out[n, 1] + c * place_out[n, 3]
+                step = place_out[n, 2]
+                if to_bytes:
+                    values = byte_table[c * 257 : c * 257 + 257]
+                    for x in range(low):
+                        bytes_out[to + x * step] = values[256]
+                    for x in range(low, high):
+                        bytes_out[to + x * step] = values[bytes_in[at + x * step_x]]
+                    for x in range(high, width):
+                        bytes_out[to + x * step] = values[256]
+                else:
+                    entries = table[c * 257 : c * 257 + 257]
+                    for x in range(low):
+                        floats_out[to + x * step] = entries[256]
+                    for x in range(low, high):
+                        floats_out[to + x * step] = entries[bytes_in[at + x * step_x]]
+                    for x in range(high, width):
+                        floats_out[to + x * step] = entries[256]
+
+
 @ahead(*(f"u{size}[1] i8[2] i8[3] u{size}[2] u{size}[1] i8[2] i8[2] i8 i8[1]" for size in (1, 4)))
 @Compiled
 def copy(

@@ -12,7 +12,7 @@ from penstock.data.source import Array
 from penstock.operators.convert import convert
 from penstock.operators.image.axis import is_resampled, most_taps, whole
 from penstock.operators.image.compose import Axis, Pass
-from penstock.operators.image.kernels import FILL, HALVES_AWAY, HALVES_UP, SCALE, blend, copy, scratch
+from penstock.operators.image.kernels import FILL, HALVES_AWAY, HALVES_UP, SCALE, blend, copy, look_up, scratch
 from penstock.operators.image.steps import Convert, Fill, Scale
 
 _NO_BYTES, _NO_FLOATS = np.empty(0, np.uint8), np.empty(0, np.float32)
@@ -178,28 +178,25 @@ def _blend(work: Pass, source: Memory, target: Memory) -> None:
         read[:, 0] += read_more
         write[:, 0] += write_more
         terms = terms if len(terms) == 1 else terms[row]
+    given, made = source.values, target.values
+    matrices = [each.matrix() for each in numbers]
+    bytes_out = made if made.dtype == _BYTE else _NO_BYTES
+    written = bytes_out, made if made.dtype == _FLOAT else _NO_FLOATS, made.dtype == _BYTE, write
+    if given.dtype == _BYTE and not work.resampled:
+        size = 257 * terms.shape[3]
+        tables = np.empty(size, np.float32), np.empty(size, np.uint8)
+        return look_up(given, read, *matrices, codes, terms, *tables, *written)
     computed, taps = np.zeros(len(read), np.bool_), 1
     if work.resampled:
         computed = is_resampled(numbers[0]) | is_resampled(numbers[1])
         taps = max(map(most_taps, numbers))
-    matrices = [each.matrix() for each in numbers]
-    given, made = source.values, target.values
     if given.dtype not in (_BYTE, _FLOAT):
         given = given.astype(_FLOAT)
-    blend(
-        given if given.dtype == _BYTE else _NO_BYTES,
-        given if given.dtype == _FLOAT else _NO_FLOATS,
-        given.dtype == _BYTE,
-        read,
-        *matrices,
-        computed,
-        codes,
-        terms,
-        made if made.dtype == _BYTE else _NO_BYTES,
-        made if made.dtype == _FLOAT else _NO_FLOATS,
-        made.dtype == _BYTE,
-        write,
-        *scratch(*matrices, taps, terms.shape[3]),
+    bytes_in = given if given.dtype == _BYTE else _NO_BYTES
+    floats_in = given if given.dtype == _FLOAT else _NO_FLOATS
+    memory = scratch(*matrices, taps, terms.shape[3])
+    return blend(
+        bytes_in, floats_in, given.dtype == _BYTE, read, *matrices, computed, codes, terms, *written, *memory
     )
 
 
