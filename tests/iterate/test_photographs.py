@@ -16,7 +16,7 @@ from PIL import Image
 from penstock import Pipeline, data_iterator, fn, types
 from penstock.errors import DefinitionError, SampleError
 from penstock.operators.axes import MAX_PIXELS
-from penstock.operators.decoders.codec import decode
+from penstock.operators.decoders.codecs.decoding import Decoding
 from penstock.testing import check_iterator
 from penstock.testing.iterators import same_batches
 
@@ -285,12 +285,12 @@ def test_2000_damaged_files_are_refused_or_decoded(generated):
     if SAMPLE.is_dir():
         files += [path.read_bytes() for path in sorted(SAMPLE.glob("*.JPEG"))[::40]]
         files += [_as_png(path) for path in sorted(SAMPLE.glob("*.JPEG"))[::200]]
-    rng = np.random.default_rng(5)
+    decoder, rng = Decoding(), np.random.default_rng(5)
     refused = decoded = 0
     for number in range(2000):
         data = mutated(files[number % len(files)], rng)
         try:
-            pixels = decode(data, types.RGB, True, False, None, None)
+            pixels, _, _ = decoder.decode(data, decoder.header(data))
         except ValueError as error:
             refused += bool(str(error))
         else:

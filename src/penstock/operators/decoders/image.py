@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -14,7 +14,9 @@ from penstock.graph.operator import Common, pick
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.convert import convert
-from penstock.operators.decoders.codec import CHANNELS, decode, peek
+from penstock.operators.decoders.codecs.channels import CHANNELS
+from penstock.operators.decoders.codecs.decoding import Decoding
+from penstock.operators.decoders.codecs.header import Header, Region
 from penstock.operators.image.operator import ImageDecoder
 from penstock.types import RGB, UINT8, DALIImageType, as_dtype
 
@@ -45,20 +47,12 @@ DTYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float32")
 """What decoders give."""
 
 
-class _Size(NamedTuple):
-    height: int
-    width: int
-    channels: int
-
-
 @dataclass(frozen=True)
 class DecodeImage(ImageDecoder):
     """Bytes to pixels."""
 
-    output_type: DALIImageType
+    decoding: Decoding
     dtype: np.dtype[Any]
-    adjust_orientation: bool
-    fast: bool
 
     def infer(self, data: Spec) -> Spec:
         """An image of unknown size."""
@@ -69,21 +63,23 @@ class DecodeImage(ImageDecoder):
                 expected="uint8[?]",
                 fix="give it the first output of a reader",
             )
-        return Spec(self.dtype, (None, None, CHANNELS[self.output_type]), "HWC")
+        return Spec(self.dtype, (None, None, CHANNELS[self.decoding.output_type]), "HWC")
 
-    def header(self, data: Array) -> _Size:
+    def header(self, data: Array) -> Header:
         """Height, width and channels."""
-        height, width, channels = peek(data, self.adjust_orientation)
-        return _Size(height, width, CHANNELS[self.output_type] or channels)
+        return self.decoding.header(data)
 
-    def decode(self, data: Array, header: Any, region: Any, memory: Any) -> tuple[Array, int, int]:
-        """The whole image."""
-        pixels = decode(data, self.output_type, self.adjust_orientation, self.fast, memory)
+    def decode(
+        self, data: Array, header: Header, region: tuple[int, int, int, int], memory: Array | None
+    ) -> tuple[Array, int, int]:
+        """The image, or a part of it that covers the region."""
+        top, left, bottom, right = region
+        pixels, row, column = self.decoding.decode(data, header, memory, Region(top, bottom, left, right))
         if pixels.dtype == self.dtype:
-            return pixels, 0, 0
+            return pixels, row, column
         full = 1.0 if self.dtype.kind == "f" else float(np.iinfo(self.dtype).max)
         wide = np.float64 if self.dtype.itemsize == 4 and self.dtype.kind != "f" else np.float32
-        return convert(np, pixels.astype(wide) * wide(full / np.iinfo(pixels.dtype).max), self.dtype), 0, 0
+        return convert(np, pixels.astype(wide) * wide(full / np.iinfo(pixels.dtype).max), self.dtype), row, column
 
 
 class DecoderOptions(TypedDict, total=False):
@@ -123,7 +119,7 @@ def decoder(options: DecoderOptions, kind: str) -> DecodeImage:
             fix="fn.cast what it gives",
         )
     adjust, fast = options.get("adjust_orientation", True), options.get("use_fast_idct", False)
-    return DecodeImage(DALIImageType(output_type), dtype, bool(adjust), bool(fast))
+    return DecodeImage(Decoding(DALIImageType(output_type), bool(adjust), bool(fast)), dtype)
 
 
 class DecoderArguments(DecoderOptions, DecoderHints, Common, total=False):
@@ -132,13 +128,14 @@ class DecoderArguments(DecoderOptions, DecoderHints, Common, total=False):
 
 @operator("decoders.image")
 def image(data: DataNode, **arguments: Unpack[DecoderArguments]) -> DataNode:
-    """Decode images: JPEG, PNG, BMP, TIFF, WebP, PNM, JPEG 2000 and whatever else Pillow reads.
+    """Decode images: JPEG, PNG, BMP, TIFF, WebP, PNM and JPEG 2000.
 
     JPEGs are decoded by libjpeg-turbo with its exact transform and smooth upsampling, bit by bit what DALI's CPU
     decoder gives; GRAY is the luma channel that is stored. Other formats, and CMYK, are decoded by Pillow; their GRAY
-    is .299 R + .587 G + .114 B. ANY_DATA gives one, three or four channels, what holds all that the file has; otherwise
-    alpha is dropped. Files with 16 bits per pixel and one channel keep them until `dtype`; those with colours are read
-    with 8 bits. Pixels that are floats are refused.
+    is .299 R + .587 G + .114 B. ANY_DATA gives as many channels as are stored: one for grey, three for colours and
+    palettes, one more with alpha, and four for CMYK, as RGB and an opaque alpha; otherwise alpha is dropped. Files with
+    16 bits per pixel and one channel keep them until `dtype`; those with colours are read with 8 bits. Pixels that are
+    floats are refused.
 
     Args:
         data: the bytes of an image file, uint8 of shape (?,).

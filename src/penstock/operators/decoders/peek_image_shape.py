@@ -13,7 +13,8 @@ from penstock.errors import DefinitionError
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
-from penstock.operators.decoders.codec import CHANNELS, peek
+from penstock.operators.decoders.codecs.channels import CHANNELS
+from penstock.operators.decoders.codecs.decoding import Decoding
 from penstock.types import INT64, RGB, DALIImageType, as_dtype
 
 
@@ -21,8 +22,7 @@ from penstock.types import INT64, RGB, DALIImageType, as_dtype
 class PeekImageShape(Operator, SampleKernel):
     """The shape that a decoder would give."""
 
-    output_type: DALIImageType
-    adjust_orientation: bool
+    decoding: Decoding
     dtype: np.dtype[Any]
 
     def infer(self, data: Spec) -> Spec:
@@ -39,8 +39,8 @@ class PeekImageShape(Operator, SampleKernel):
     def sample(self, context: SampleContext, data: Array) -> Array:
         """From the header."""
         del context
-        height, width, channels = peek(data, self.adjust_orientation)
-        return np.array([height, width, CHANNELS[self.output_type] or channels], self.dtype)
+        header = self.decoding.header(data)
+        return np.array([header.height, header.width, header.channels], self.dtype)
 
 
 @operator("peek_image_shape")
@@ -83,6 +83,5 @@ def peek_image_shape(
     """
     if image_type not in CHANNELS:
         raise DefinitionError("fn.peek_image_shape: no such image_type", given=repr(image_type))
-    return apply(
-        PeekImageShape(DALIImageType(image_type), bool(adjust_orientation), as_dtype(dtype)), data, common=common
-    )
+    decoding = Decoding(DALIImageType(image_type), bool(adjust_orientation))
+    return apply(PeekImageShape(decoding, as_dtype(dtype)), data, common=common)

@@ -1,0 +1,115 @@
+"""Decoding: one interface to all libraries that decode images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from penstock.data.source import Array
+from penstock.operators.decoders.codecs import jpeg, nvimgcodec, pillow
+from penstock.operators.decoders.codecs.header import Header, Region
+from penstock.operators.decoders.codecs.orientation import delivered_origin, stored_region, swaps_axes, turned
+from penstock.types import RGB, DALIImageType
+
+Backend = Literal["simplejpeg", "nvimgcodec"]
+
+_LARGEST_PART = 0.6
+"""The largest part of what simplejpeg would decode for which nvImageCodec, with memory of its own, costs less."""
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """The options of a decoder, and decoding with them. Threads may share one.
+
+    Args:
+        output_type: which channels.
+        adjust_orientation: whether to turn images as their EXIF data say.
+        fast_idct: whether to use libjpeg's faster, less accurate transform.
+        backend: what decodes regions of JPEGs. "simplejpeg" spares the rows below a region, "nvimgcodec" all that is
+            around it; the pixels are the same.
+
+    Raises:
+        MissingExtraError: the package of the backend is not installed.
+    """
+
+    output_type: DALIImageType = RGB
+    adjust_orientation: bool = True
+    fast_idct: bool = False
+    backend: Backend = "simplejpeg"
+
+    def __post_init__(self) -> None:
+        if self.backend == "nvimgcodec":
+            nvimgcodec.check_installed()
+
+    def header(self, data: Array) -> Header:
+        """What the decoded image will be. No pixel is decoded for it.
+
+        Args:
+            data: the bytes of the file, uint8 of shape (n,).
+
+        Raises:
+            ValueError: the bytes are no image that can be decoded, or one of more than `MAX_PIXELS`.
+        """
+        if not data.size:
+            raise ValueError("the file is empty")
+        header = jpeg.read_header(data, self.output_type, self.adjust_orientation)
+        return header or pillow.read_header(data, self.output_type, self.adjust_orientation)
+
+    def decode(
+        self,
+        data: Array,
+        header: Header,
+        memory: Array | None = None,
+        region: Region | None = None,
+        reduce: int = 1,
+    ) -> tuple[Array, int, int]:
+        """The pixels of an image, or of a part of it that holds a region.
+
+        Args:
+            data: the bytes of the file, uint8 of shape (n,).
+            header: what `header` says of them.
+            memory: where the pixels may be written: C-contiguous uint8, large enough for the whole image. The result
+                may lie there, or elsewhere.
+            region: the rows and columns that are needed, not empty, counted in the delivered (and reduced) image. They
+                are the same, bit by bit, as those of the whole image.
+            reduce: 2, 4 or 8 for a half, a quarter or an eighth of height and width, rounded up; only where the header
+                is reducible.
+
+        Returns:
+            Pixels of layout HWC, with any strides, and the row and the column of the first of them.
+
+        Raises:
+            ValueError: the data are damaged.
+        """
+        turn = header.orientation
+        if region is None or not header.frame:
+            return turned(self._stored(data, header, memory, None, reduce), turn), 0, 0
+        height, width = -(-header.height // reduce), -(-header.width // reduce)
+        part = stored_region(region, height, width, turn)
+        pixels = None
+        if self.backend == "nvimgcodec" and reduce == 1 and _part_above(part, header) <= _LARGEST_PART:
+            pixels, part = nvimgcodec.decode(data, header, self.output_type, self.fast_idct, part)
+        if pixels is None:
+            pixels = self._stored(data, header, memory, part.bottom, reduce)
+            part = Region(0, pixels.shape[0], 0, pixels.shape[1])
+        return turned(pixels, turn), *delivered_origin(part, height, width, turn)
+
+    def _stored(self, data: Array, header: Header, memory: Array | None, bottom: int | None, reduce: int) -> Array:
+        """The pixels before they are turned, all or those above a row."""
+        if not header.frame:
+            if reduce > 1:
+                raise ValueError(f"only plain JPEGs are decoded at 1/{reduce} of their size")
+            return pillow.decode(data, header, self.output_type)
+        try:
+            return jpeg.decode(data, header, self.output_type, self.fast_idct, memory, bottom, reduce)
+        except ValueError:  # a mere warning, perhaps, of bytes too many: Pillow knows which are worse
+            pixels = pillow.decode(data, header, self.output_type)
+        if reduce == 1:
+            return pixels
+        return jpeg.decode(data, header, self.output_type, self.fast_idct, memory, None, reduce, strict=False)
+
+
+def _part_above(region: Region, header: Header) -> float:
+    """How much of the stored pixels above its last row a region is."""
+    width = header.height if swaps_axes(header.orientation) else header.width
+    return (region.bottom - region.top) * (region.right - region.left) / (region.bottom * width)

@@ -1,0 +1,133 @@
+"""JPEGs by libjpeg-turbo, through simplejpeg: their headers, and their pixels down to a given row.
+
+libjpeg stops after as many rows as the frame header states. Stating fewer saves the work below a region.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import simplejpeg
+
+from penstock.data.source import Array
+from penstock.operators.decoders.codecs.channels import ycbcr
+from penstock.operators.decoders.codecs.header import Header, check_size
+from penstock.operators.decoders.codecs.orientation import PREFIX, UPRIGHT, read_orientation, swaps_axes
+from penstock.types import ANY_DATA, BGR, GRAY, DALIImageType, YCbCr
+
+_START, _END = b"\xff\xd8\xff", b"\xff\xd9"
+_FILL, _SCAN, _EXIF = 0xFF, 0xDA, 0xE1
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+"""The markers of frame headers, one per way of coding."""
+
+_segment = struct.Struct(">BBH").unpack_from
+"""A segment begins with 0xFF, its marker, and its length without these two bytes."""
+
+_size = struct.Struct(">HHB").unpack_from
+"""Height, width and number of components, from the sixth byte of a frame header on."""
+
+_UINT8 = np.dtype(np.uint8)
+
+_ROWS_BELOW = 2
+"""The smooth upsampling of colours looks at the rows below."""
+
+_LEAST_ROWS = 16
+"""Fewer rows are never decoded: simplejpeg is told a size, and must find the reduction that gives it."""
+
+_WORTH = 1 << 12
+"""How many pixels must be saved to be worth a copy of the file."""
+
+
+def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> Header | None:
+    """The header of a JPEG with one or three components; None if the bytes are anything else.
+
+    Raises:
+        ValueError: it announces too many pixels.
+    """
+    view = data.data
+    if view[:3].tobytes() != _START:
+        return None
+    frame, orientation, place = 0, 0, 2
+    try:
+        while True:
+            prefix, marker, length = _segment(view, place)
+            if prefix != _FILL:
+                return None
+            if marker == _FILL:  # any number of these may precede a marker
+                place += 1
+                continue
+            if marker == _SCAN:
+                break
+            if marker in _FRAMES:
+                frame = place
+            elif marker == _EXIF and adjust and not orientation:
+                segment = bytes(view[place + 4 : place + 2 + length])
+                orientation = read_orientation(segment) if segment.startswith(PREFIX) else 0
+            place += 2 + length
+        height, width, components = _size(view, frame + 5)
+    except struct.error:  # the data end before the pixels begin
+        return None
+    if not frame or not height or not width or components not in (1, 3):
+        return None
+    check_size(height, width)
+    channels = 1 if output_type is GRAY or (output_type is ANY_DATA and components == 1) else 3
+    if swaps_axes(orientation):
+        height, width = width, height
+    return Header(height, width, channels, _UINT8, orientation or UPRIGHT, frame)
+
+
+def decode(
+    data: Array,
+    header: Header,
+    output_type: DALIImageType,
+    fast_idct: bool,
+    memory: Array | None,
+    bottom: int | None = None,
+    reduce: int = 1,
+    strict: bool = True,
+) -> Array:
+    """The pixels as they are stored, with the channels of the output type.
+
+    Args:
+        data: the bytes of the file.
+        header: its header.
+        output_type: the output type.
+        fast_idct: whether to use libjpeg's faster, less accurate transform.
+        memory: where the pixels may be written.
+        bottom: the row, counted in the reduced image, at which to stop; there may be some more.
+        reduce: 2, 4 or 8 for a half, a quarter or an eighth of the height and width, rounded up.
+        strict: whether to refuse what libjpeg only warns of.
+
+    Raises:
+        ValueError: the data are damaged, which can mean as little as a superfluous byte.
+    """
+    space = "GRAY" if header.channels == 1 else "BGR" if output_type is BGR else "RGB"
+    height, width = header.height, header.width
+    if swaps_axes(header.orientation):
+        height, width = width, height
+    if bottom is not None:
+        rows = max(bottom + _ROWS_BELOW, _LEAST_ROWS) * reduce
+        if (height - rows) * width >= _WORTH and data[-2:].tobytes() == _END:
+            data = _with_height(data, header.frame, rows)
+            height, strict = rows, False  # what is left over would be a reason to complain
+    try:
+        if reduce == 1:
+            pixels = simplejpeg.decode_jpeg(data, space, fast_idct, buffer=memory, strict=strict)
+        else:
+            height, width = -(-height // reduce), -(-width // reduce)
+            pixels = simplejpeg.decode_jpeg(
+                data, space, fast_idct, min_height=height, min_width=width, buffer=memory, strict=strict
+            )
+    except KeyError as error:  # simplejpeg knows no name for the subsampling
+        raise ValueError(f"unusual subsampling: {error}") from error
+    if pixels.shape != (height, width, header.channels):
+        raise ValueError(f"damaged: the header announces {(height, width)} pixels, and there are {pixels.shape[:2]}")
+    return ycbcr(pixels) if output_type is YCbCr else pixels
+
+
+def _with_height(data: Array, frame: int, height: int) -> Array:
+    """A copy of a JPEG whose frame header states another height."""
+    copy = data.copy()
+    copy[frame + 5], copy[frame + 6] = height >> 8, height & 0xFF
+    return copy

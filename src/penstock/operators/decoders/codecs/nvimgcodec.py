@@ -1,0 +1,108 @@
+"""Parts of JPEGs by nvImageCodec, on the CPU: it computes no pixels outside of a region."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import threading
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from penstock.data.source import Array
+from penstock.errors import MissingExtraError
+from penstock.operators.decoders.codecs.channels import ycbcr
+from penstock.operators.decoders.codecs.header import Header, Region
+from penstock.operators.decoders.codecs.orientation import swaps_axes
+from penstock.types import BGR, DALIImageType, YCbCr
+
+_PACKAGE = "nvidia.nvimgcodec"
+
+_LEAST_COLUMNS = 16
+"""Narrower regions are widened: nvImageCodec 0.9 gives one column of an image with 4:2:0 other colours."""
+
+_PER_THREAD = threading.local()
+"""Decoders. One serves one thread; several at once break it."""
+
+
+def installed() -> bool:
+    """Whether the package is there."""
+    try:
+        return importlib.util.find_spec(_PACKAGE) is not None
+    except ModuleNotFoundError:  # not even the package around it
+        return False
+
+
+def check_installed() -> None:
+    """Refuse the backend where its package is missing.
+
+    Raises:
+        MissingExtraError: it is.
+    """
+    if not installed():
+        raise MissingExtraError(_PACKAGE, "nvimgcodec", 'a decoder with backend="nvimgcodec"')
+
+
+def decode(
+    data: Array, header: Header, output_type: DALIImageType, fast_idct: bool, region: Region
+) -> tuple[Array | None, Region]:
+    """The stored pixels of a region that holds the one asked for, and which one; None if the data are damaged.
+
+    Args:
+        data: the bytes of a JPEG.
+        header: its header.
+        output_type: the output type.
+        fast_idct: whether to use libjpeg's faster, less accurate transform.
+        region: where the pixels are stored.
+    """
+    library = _library()
+    top, bottom, left, right = region
+    if right - left < _LEAST_COLUMNS:
+        width = header.height if swaps_axes(header.orientation) else header.width
+        right = min(left + _LEAST_COLUMNS, width)
+        left = max(right - _LEAST_COLUMNS, 0)
+    try:
+        stream = library.CodeStream(data).get_sub_code_stream(region=library.Region(top, left, bottom, right))
+        image = _decoder(fast_idct).decode(stream, params=_parameters(header.channels == 1))
+    except (RuntimeError, ValueError):
+        return None, region
+    pixels = None if image is None else np.asarray(image)
+    if pixels is None or pixels.shape != (bottom - top, right - left, header.channels):
+        return None, region
+    if output_type is YCbCr:
+        pixels = ycbcr(pixels)
+    elif output_type is BGR:
+        pixels = pixels[..., ::-1]
+    return pixels, Region(top, bottom, left, right)
+
+
+@cache
+def _library() -> Any:
+    """The library, silent about damaged files: they are reported by other means."""
+    os.environ.setdefault("PYNVIMGCODEC_VERBOSITY", "0")
+    return importlib.import_module(_PACKAGE)
+
+
+@cache
+def _parameters(grey: bool) -> Any:
+    library = _library()
+    return library.DecodeParams(
+        apply_exif_orientation=False, color_spec=library.ColorSpec.GRAY if grey else library.ColorSpec.SRGB
+    )
+
+
+def _decoder(fast_idct: bool) -> Any:
+    """This thread's decoder, which computes on this thread, as simplejpeg does."""
+    name = "fast" if fast_idct else "exact"
+    decoder = getattr(_PER_THREAD, name, None)
+    if decoder is None:
+        library = _library()
+        decoder = library.Decoder(
+            device_id=library.NVIMGCODEC_DEVICE_CPU_ONLY,
+            max_num_cpu_threads=1,
+            backends=[library.Backend(library.BackendKind.CPU_ONLY)],
+            options=f":fancy_upsampling=1 :fast_idct={int(fast_idct)}",
+        )
+        setattr(_PER_THREAD, name, decoder)
+    return decoder

@@ -1,0 +1,48 @@
+"""nvImageCodec: asked for by its extra, and one decoder per thread. Its pixels are compared in `test_decoding.py`."""
+
+import io
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from penstock.errors import MissingExtraError
+from penstock.operators.decoders.codecs import nvimgcodec
+from penstock.operators.decoders.codecs.decoding import Decoding
+from penstock.operators.decoders.codecs.header import Region
+
+
+@pytest.mark.parametrize("package", ["penstock_has_no_such.package", "penstock.has_no_such_module"])
+def test_the_extra_is_named_where_it_is_missing(monkeypatch, package):
+    monkeypatch.setattr(nvimgcodec, "_PACKAGE", package)
+    with pytest.raises(MissingExtraError, match=r'pip install "penstock\[nvimgcodec\]"'):
+        Decoding(backend="nvimgcodec")
+    assert Decoding().backend == "simplejpeg"
+
+
+@pytest.mark.skipif(not nvimgcodec.installed(), reason="the extra nvimgcodec is not there")
+def test_threads_do_not_disturb_each_other(capfd):
+    coarse = np.random.default_rng(0).integers(0, 256, (30, 40, 3), np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(coarse).resize((400, 300)).save(file, "JPEG")
+    data, decoder, region = (
+        np.frombuffer(file.getvalue(), np.uint8),
+        Decoding(backend="nvimgcodec"),
+        Region(9, 90, 7, 99),
+    )
+    header = decoder.header(data)
+
+    def decode(_):
+        return decoder.decode(data, header, region=region)
+
+    expected, top, left = decode(None)
+    assert (top, left, expected.shape) == (9, 7, (81, 92, 3))
+    with ThreadPoolExecutor(4) as pool:
+        for pixels, *place in pool.map(decode, range(200)):
+            assert place == [9, 7]
+            assert np.array_equal(pixels, expected)
+    assert (
+        nvimgcodec.decode(data[: data.size // 2], header, decoder.output_type, False, Region(0, 300, 0, 200))[0] is None
+    )
+    assert capfd.readouterr().err == ""
