@@ -196,6 +196,15 @@ def test_regions_of_reduced_images(name, choice, reduce):
     assert np.array_equal(found, expected[region.top : region.bottom, region.left : region.right])
 
 
+@pytest.mark.parametrize("reduce", [2, 4, 8])
+def test_a_region_of_a_strip_is_reduced_like_the_strip(monkeypatch, reduce):
+    """simplejpeg takes the strongest reduction that gives a size; a few rows and columns have several of one size."""
+    monkeypatch.setattr(jpeg, "_WORTH", 1)
+    data, decoder = encode(picture(400, 4), "JPEG"), Decoding()
+    expected = whole(data, decoder, reduce)
+    assert np.array_equal(part(data, decoder, Region(0, 1, 0, 1), reduce), expected[:1, :1])
+
+
 def test_a_reduced_image_looks_like_the_image():
     pixels, reduced = whole(JPEGS["444"]), whole(JPEGS["444"], reduce=2)
     means = pixels[:92, :130].reshape(46, 2, 65, 2, 3).mean((1, 3))
