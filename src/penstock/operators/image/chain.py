@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from penstock.data.source import Array, Column
 from penstock.graph.operator import Chain, Link
-from penstock.operators.image.axis import footprint
-from penstock.operators.image.compose import Pass, Visit
+from penstock.operators.image.axis import footprint, reduced
+from penstock.operators.image.compose import Axis, Pass, Visit
 from penstock.operators.image.rows import Memory, execute, in_one_piece
 from penstock.operators.image.steps import Images
 
@@ -162,6 +162,7 @@ class DecodingWork(ImageWork):
     ) -> None:
         super().__init__(data, passes, scratch)
         self._decoder, self._headers = decoder, headers
+        self._reductions = np.ones(len(headers), np.int64)
 
     def compute(self, out: Array | None) -> Column:
         """Decode and execute; where nothing is left to do, decode straight into the batch."""
@@ -174,7 +175,7 @@ class DecodingWork(ImageWork):
         for row, (data, header) in enumerate(zip(self._data, self._headers, strict=True)):
             whole = (0, 0, header.height, header.width)
             memory = out[row].reshape(-1) if out is not None and out.dtype == np.uint8 else None
-            pixels, _, _ = self._decoder.decode(data, header, whole, memory)
+            pixels, _, _ = self._decoder.decode(data, header, whole, memory, 1)
             if out is None:
                 made.append(pixels)
             elif memory is None or not np.may_share_memory(pixels, memory):
@@ -182,8 +183,10 @@ class DecodingWork(ImageWork):
         return made if out is None else out
 
     def _compute(self, target: Memory) -> None:
-        tops, bottoms = footprint(self._part("H"))
-        lefts, rights = footprint(self._part("W"))
+        if self._decoder.reduced and self._passes[0].resampled:
+            self._reduce()
+        tops, bottoms = footprint(self._axis("H").numbers)
+        lefts, rights = footprint(self._axis("W").numbers)
         regions = np.stack([tops, lefts, bottoms, rights], axis=1).tolist()
         sizes = [header.height * header.width * header.channels for header in self._headers]
         row, rows = 0, len(sizes)
@@ -195,8 +198,17 @@ class DecodingWork(ImageWork):
             self._decode_group(row, end, total, regions, sizes, target)
             row = end
 
-    def _part(self, letter: str) -> Any:
-        return next(axis.numbers for axis in self._passes[0].axes if axis.letter == letter)
+    def _axis(self, letter: str) -> Axis:
+        return next(axis for axis in self._passes[0].axes if axis.letter == letter)
+
+    def _reduce(self) -> None:
+        """Choose at which part of its size each image is decoded: one that is not smaller than what is made of it."""
+        axes = [self._axis(letter) for letter in "HW"]
+        shrink = np.min([np.abs(a.numbers.high - a.numbers.low) / a.numbers.size for a in axes], axis=0)
+        possible = np.array([header.reducible for header in self._headers])
+        self._reductions = np.where(possible, 2 ** np.clip(np.floor(np.log2(shrink)), 0, 3), 1).astype(np.int64)
+        for axis in axes:
+            axis.numbers = reduced(axis.numbers, self._reductions)
 
     def _decode_group(
         self, begin: int, end: int, total: int, regions: Sequence[Any], sizes: Sequence[int], target: Memory
@@ -208,7 +220,8 @@ class DecodingWork(ImageWork):
         offset, values = 0, arena
         for row in range(begin, end):
             memory = arena[offset : offset + sizes[row]]
-            pixels, top, left = self._decoder.decode(self._data[row], self._headers[row], regions[row], memory)
+            reduce = int(self._reductions[row])
+            pixels, top, left = self._decoder.decode(self._data[row], self._headers[row], regions[row], memory, reduce)
             _check_covers(pixels, top, left, regions[row], self._headers[row].channels)
             inside = np.may_share_memory(pixels, memory) and pixels.flags.c_contiguous
             if not inside and end - begin == 1:

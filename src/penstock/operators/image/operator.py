@@ -46,27 +46,32 @@ class ImageDecoder(Operator, ChainKernel):
     chain = ImageChain
     heads = True
     reads_content = True
+    reduced: bool
+    """Whether images may be decoded at a part of their size, where they are made smaller anyhow."""
 
     @abstractmethod
     def header(self, data: Any) -> Any:
         """What the header of a file says.
 
         Returns:
-            An object with `height`, `width`, `channels`.
+            An object with `height`, `width`, `channels`, and whether it is `reducible`.
 
         Raises:
             ValueError: the bytes are no image.
         """
 
     @abstractmethod
-    def decode(self, data: Any, header: Any, region: tuple[int, int, int, int], memory: Any) -> tuple[Any, int, int]:
+    def decode(
+        self, data: Any, header: Any, region: tuple[int, int, int, int], memory: Any, reduce: int
+    ) -> tuple[Any, int, int]:
         """The pixels of an image, or of a part of it that covers a region.
 
         Args:
             data: the bytes.
             header: what `header` gave.
-            region: top, left, bottom, right: what will be read.
+            region: top, left, bottom, right: what will be read, in pixels of the reduced image.
             memory: uint8, where pixels may be put; at least as large as the whole image.
+            reduce: 2, 4 or 8 for a half, a quarter or an eighth of the size; 1 for all of it.
 
         Returns:
             Pixels of layout HWC, and the row and column of the image at which they begin.

@@ -195,9 +195,7 @@ def _blend(work: Pass, source: Memory, target: Memory) -> None:
     bytes_in = given if given.dtype == _BYTE else _NO_BYTES
     floats_in = given if given.dtype == _FLOAT else _NO_FLOATS
     memory = scratch(*matrices, taps, terms.shape[3])
-    return blend(
-        bytes_in, floats_in, given.dtype == _BYTE, read, *matrices, computed, codes, terms, *written, *memory
-    )
+    return blend(bytes_in, floats_in, given.dtype == _BYTE, read, *matrices, computed, codes, terms, *written, *memory)
 
 
 _ROWS, _COLUMNS, _CHANNELS = range(3)
