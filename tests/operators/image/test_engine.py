@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from penstock.operators.image import rows as executor
 from penstock.operators.image.compose import Visit
-from penstock.operators.image.kernels import LENGTH, scratch_sizes, taps
+from penstock.operators.image.kernels import scratch
+from penstock.operators.image.taps import LENGTH, taps
 from penstock.operators.image.rows import Memory, execute
 from penstock.operators.image.steps import Arrange, Convert, Cut, Fill, Mirror, Part, Resample, Scale
 from penstock.types import DALIInterpType
@@ -140,4 +141,4 @@ def test_taps_sum_to_one_and_lie_in_the_image(data):
     assert (first >= 0).all()
     assert (first + counts <= extent).all()
     assert counts.max() <= most
-    assert scratch_sizes(numbers, numbers, most, 1)[1] == 4 * int(numbers[0, LENGTH])
+    assert scratch(numbers, numbers, most, 1)[2].size == 4 * int(numbers[0, LENGTH])
