@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from penstock.operators.image import rows as executor
 from penstock.operators.image.compose import Visit
-from penstock.operators.image.kernels import taps
+from penstock.operators.image.kernels import scratch
 from penstock.operators.image.rows import Memory, execute
 from penstock.operators.image.steps import Arrange, Convert, Cut, Fill, Mirror, Part, Resample, Scale
+from penstock.operators.image.taps import LENGTH, taps
 from penstock.types import DALIInterpType
 
 IMAGES = np.random.default_rng(1).integers(0, 256, (3, 11, 13, 3), np.uint8)
@@ -141,3 +142,4 @@ def test_taps_sum_to_one_and_lie_in_the_image(data):
     assert (first >= 0).all()
     assert (first + counts <= extent).all()
     assert counts.max() <= most
+    assert scratch(numbers, numbers, most, 1)[2].size == 4 * int(numbers[0, LENGTH])

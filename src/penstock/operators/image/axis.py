@@ -7,7 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.types import INTERP_CUBIC, INTERP_GAUSSIAN, INTERP_LANCZOS3, INTERP_LINEAR
+from penstock.types import INTERP_CUBIC, INTERP_GAUSSIAN, INTERP_LANCZOS3, INTERP_LINEAR, INTERP_NN
+
+NEAREST_BY_STEPS = -1
+"""INTERP_NN with centres that are reckoned each from the one before, as DALI does along all axes but the width."""
 
 Rows = Any
 """One number per row: an array of NumPy's, or of JAX's while the device program is traced."""
@@ -25,7 +28,7 @@ class Numbers(NamedTuple):
         start: the first of these that is wanted; outside of [0, size) where a window leaves the image.
         length: how many are wanted.
         mirrored: whether these are exchanged end for end.
-        filters: an interpolation of `penstock.types`.
+        filters: an interpolation of `penstock.types`, or `NEAREST_BY_STEPS`.
         antialias: whether the filter is stretched where the image shrinks.
     """
 
@@ -75,7 +78,9 @@ def mirror(numbers: Numbers, flags: Rows) -> Numbers:
     return numbers._replace(mirrored=numbers.mirrored != flags)
 
 
-def resample(numbers: Numbers, low: Rows, high: Rows, size: Rows, filters: Rows, antialias: bool) -> Numbers:
+def resample(
+    numbers: Numbers, low: Rows, high: Rows, size: Rows, filters: Rows, antialias: bool, *, by_steps: bool
+) -> Numbers:
     """Windows that are resampled: from `low` to `high`, in pixels of the window, to `size` pixels.
 
     Args:
@@ -85,7 +90,10 @@ def resample(numbers: Numbers, low: Rows, high: Rows, size: Rows, filters: Rows,
         size: to how many pixels.
         filters: which interpolation.
         antialias: whether filters are stretched where the axis shrinks.
+        by_steps: whether INTERP_NN means `NEAREST_BY_STEPS`.
     """
+    if by_steps:
+        filters = filters + (NEAREST_BY_STEPS - INTERP_NN) * (filters == INTERP_NN)
     first, nothing = numbers.begin + numbers.start, np.zeros(len(size), np.int32)
     shrinks = (size < abs(high - low)) & antialias
     end = first + numbers.length
@@ -121,6 +129,9 @@ def footprint(numbers: Numbers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     other = one + numbers.length * scale
     stretch = np.where(numbers.antialias, np.maximum(np.abs(scale), 1.0), 1.0)
     margin = np.where(is_resampled(numbers), 3 * stretch + 1, 0)
+    furthest = np.maximum(np.abs(numbers.low), np.abs(numbers.high)).astype(np.float32)
+    drift = numbers.size * np.spacing(furthest)  # of centres that are reckoned each from the one before, in float32
+    margin = margin + np.where(numbers.filters == NEAREST_BY_STEPS, drift, 0)
     first = np.clip(np.floor(np.minimum(one, other) - margin), begin, end - 1)
     last = np.clip(np.ceil(np.maximum(one, other) + margin), begin + 1, end)
     return first.astype(np.int64), last.astype(np.int64)

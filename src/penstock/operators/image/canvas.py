@@ -19,8 +19,8 @@ import numpy as np
 from penstock.operators.convert import convert
 from penstock.operators.image.axis import Numbers, is_resampled, most_taps
 from penstock.operators.image.compose import Axis, Pass
-from penstock.operators.image.kernels import taps
 from penstock.operators.image.steps import Convert, Fill, Scale
+from penstock.operators.image.taps import taps
 
 _UNROLLED = 16
 """Filters with at most so many taps are written out; the others loop."""

@@ -200,7 +200,9 @@ class Visit:
     def _resample_along(self, now: Pass, parts: dict[int, Any], antialias: bool) -> None:
         for at, part in parts.items():
             axis = now.axes[at]
-            axis.numbers = axes_.resample(axis.numbers, part.low, part.high, part.size, part.filters, antialias)
+            axis.numbers = axes_.resample(
+                axis.numbers, part.low, part.high, part.size, part.filters, antialias, by_steps=axis.letter != "W"
+            )
         now.resampled, now.dtype = True, np.dtype(np.float32)
 
     @_add.register

@@ -16,78 +16,10 @@ import numpy as np
 
 from penstock.data.source import Array
 from penstock.operators.compiled import Compiled, ahead
-from penstock.types import INTERP_CUBIC, INTERP_GAUSSIAN, INTERP_LANCZOS3, INTERP_NN
-
-_NN, _CUBIC, _LANCZOS, _GAUSSIAN = map(int, (INTERP_NN, INTERP_CUBIC, INTERP_LANCZOS3, INTERP_GAUSSIAN))
-
-BEGIN, END, LOW, HIGH, SIZE, START, LENGTH, MIRRORED, FILTER, ANTIALIAS = range(10)
-"""The numbers of an axis, by column: the fields of `penstock.operators.image.axis.Numbers`."""
+from penstock.operators.image.taps import BEGIN, END, LENGTH, MIRRORED, START, taps
 
 SCALE, HALVES_UP, HALVES_AWAY, FILL = range(4)
 """What can be done to the value of a pixel; see `blend`."""
-
-
-@Compiled
-def support(kind: int) -> float:
-    """How far a filter reaches to each side, before it is stretched."""
-    if kind == _CUBIC:
-        return 2.0
-    return 3.0 if kind == _LANCZOS else 1.0
-
-
-@Compiled
-def weight(kind: int, x: float) -> float:
-    """The value of a filter at distance x: Keys' cubic with a = -1/2, Lanczos' with three lobes, a Gauss bell."""
-    x = abs(x)
-    if kind == _CUBIC:
-        if x < 1:
-            return (1.5 * x - 2.5) * x * x + 1
-        return ((-0.5 * x + 2.5) * x - 4) * x + 2 if x < 2 else 0.0
-    if kind == _LANCZOS:
-        if x < 1e-9:
-            return 1.0
-        y = math.pi * x
-        return 3 * math.sin(y) * math.sin(y / 3) / (y * y) if x < 3 else 0.0
-    if kind == _GAUSSIAN:
-        # where its table ends, DALI's bell does not drop to 0 at once: it goes down over one entry of 64
-        return math.exp(-4 * x * x) if x <= 1 else max(0.0, math.exp(-4) * (33 - 32 * x))
-    return max(0.0, 1 - x)
-
-
-@Compiled
-def taps(axis: Array, first: Array, counts: Array, weights: Array) -> None:
-    """Which pixels of an axis make each pixel that is wanted.
-
-    Args:
-        axis: its numbers.
-        first: int64, receives per pixel the first that has a weight.
-        counts: int64, receives how many have one.
-        weights: float32 (pixels, taps), receives the weights; zero from `counts` on.
-    """
-    begin, end, length, kind = int(axis[BEGIN]), int(axis[END]), int(axis[LENGTH]), int(axis[FILTER])
-    scale = (axis[HIGH] - axis[LOW]) / axis[SIZE]
-    stretch = max(abs(scale), 1.0) if axis[ANTIALIAS] else 1.0
-    radius = support(kind) * stretch
-    for number in range(length):
-        at = length - 1 - number if axis[MIRRORED] else number
-        centre = axis[LOW] + (axis[START] + number + 0.5) * scale
-        for k in range(weights.shape[1]):
-            weights[at, k] = 0
-        if kind == _NN:
-            first[at] = min(max(math.floor(centre), begin), end - 1)
-            counts[at] = 1
-            weights[at, 0] = 1
-            continue
-        left = math.ceil(centre - radius - 0.5)
-        right = left + math.ceil(2 * radius) - 1
-        total = 0.0
-        for pixel in range(left, right + 1):
-            total += weight(kind, (pixel + 0.5 - centre) / stretch)
-        first[at] = min(max(left, begin), end - 1)
-        counts[at] = min(max(right, begin), end - 1) - first[at] + 1
-        for pixel in range(left, right + 1):
-            there = min(max(pixel, begin), end - 1)
-            weights[at, there - first[at]] += weight(kind, (pixel + 0.5 - centre) / stretch) / total
 
 
 @Compiled
