@@ -19,6 +19,7 @@ from penstock.train import saves
 from penstock.train.saves import Saves, on_first
 
 ONE = train.batch_sharding(train.data_mesh(jax.devices()[:1]))
+ZERO = np.float32(0)
 STEP = train.data_parallel(lambda total, batch: (total + batch["x"].sum(), {"sum": batch["x"].sum()}), ONE)
 
 
@@ -31,7 +32,7 @@ class StopAt(train.Callback):
             loop.stop("enough")
 
 
-def run(folder, *callbacks, steps=6, state=np.float32(0), size=32, step=STEP, **options):
+def run(folder, *callbacks, steps=6, state=ZERO, size=32, step=STEP, **options):
     data = train.batches(np.arange(float(size), dtype=np.float32), 8, shuffle=True, seed=3, sharding=ONE)
     return train.fit(step, state, data, steps=steps, callbacks=[*callbacks, train.Checkpoint(folder, **options)])
 
@@ -127,10 +128,10 @@ def test_a_full_disk_ends_the_training_and_leaves_the_last_save(where, tmp_path,
 
             patch.setattr(ocp.Checkpointer, "save", full)
         elif where == "history":
-            patch.setattr("penstock.train.journal.os.fsync", full)
+            patch.setattr("penstock.train.journal.Journal.append", full)
         elif where == "rename":
             patch.setattr(Path, "rename", rename)
-        with pytest.raises(CheckpointError, match=r"No space left on device\n  given:    the last save is that of step 2"):
+        with pytest.raises(CheckpointError, match=r"No space left on device\n  given: .* step 2"):
             run(folder)
     assert names(folder) == ["2", "history.jsonl"]
     again = run(folder)
@@ -154,16 +155,14 @@ try:
     run(2)
 except CheckpointError as error:
     print("REFUSED", error)
-resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2) if False else None
 """
 
 
 @pytest.mark.slow
 def test_a_write_that_really_fails(tmp_path):
     variables = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, timeout=120, env=variables
-    )
+    command = [sys.executable, "-c", LIMITED, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=variables)
     assert done.stdout.startswith("REFUSED the checkpoint cannot be written"), done.stderr
     assert names(tmp_path) == ["1", "history.jsonl"]
 
@@ -251,10 +250,8 @@ def test_what_is_recorded_after_a_save_is_saved_with_the_next(tmp_path):
                 loop.history.epochs[-1]["late"] = float(loop.step)
 
     whole = run(tmp_path, Late(), steps=9)
-    assert run(tmp_path, steps=9).history.epochs == whole.history.epochs == [{"sum": 124.0, "late": 8.0}] * 0 + [
-        {"sum": 124.0, "late": 7.0},
-        {"sum": 124.0, "late": 9.0},
-    ]
+    assert [epoch["late"] for epoch in whole.history.epochs] == [8, 9]
+    assert run(tmp_path, steps=9).history.epochs == whole.history.epochs
 
 
 def test_a_damaged_history_does_not_end_a_training(tmp_path, caplog):
@@ -289,7 +286,7 @@ def test_an_error_of_the_first_process_is_that_of_all():
         raise CheckpointError("no room")
 
     posted = []
-    with pytest.raises(CheckpointError, match="^no room"):
+    with pytest.raises(CheckpointError, match=r"^no room"):
         on_first(act, True, lambda message: posted.append(message) or posted)
     with pytest.raises(CheckpointError, match="in process 0: no room"):
         on_first(act, False, lambda _: posted)

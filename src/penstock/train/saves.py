@@ -51,8 +51,10 @@ class Saves:
                 if not _in_use(path):
                     shutil.rmtree(path, ignore_errors=True)
             trial = self.begin("trial")
-            _write(trial / "trial", "written")
-            self.abandon(trial)
+            try:
+                _write(trial / "trial", "written")
+            finally:
+                self.abandon(trial)
         except OSError as error:
             raise self._unwritable(error) from error
 
