@@ -42,8 +42,8 @@ class Checkpoint(Callback):
     Raises:
         MissingExtraError: Orbax is not installed.
         CheckpointError: the folder cannot be written to, when a training starts or later.
-        StateError: when a training is taken up, the save is of another state, definition or data set; or no save is
-            whole.
+        StateError: when a training is taken up, the save is of another state, definition, data set or batch size; or no
+            save is whole.
         UsageError: when a training starts, its iterator has no state to save; or wrong arguments.
 
     Example:
@@ -115,6 +115,13 @@ class Checkpoint(Callback):
             return False
         iterator = _stateful(loop.iterator)
         about = self._saves.about(step)
+        if about["batch_size"] != iterator.batch_size:
+            raise StateError(
+                "the checkpoint is of a training with another batch size: its steps count other numbers of samples",
+                given=f"batches of {about['batch_size']} rows in the checkpoint",
+                expected=f"{iterator.batch_size} rows, as here",
+                fix=f"batch_size={about['batch_size']}, on any number of devices; or a folder for another training",
+            )
         leaves, structure = jax.tree.flatten(loop.state)
         numbers = _places(loop.state, about["leaves"])
         like = [_like(leaves[place], about["leaves"][name]) for name, place in numbers.items()]

@@ -77,7 +77,7 @@ class Loop:
     def epoch_ended(self) -> bool:
         """Whether the iterator stands at the end of an epoch; False where it cannot tell."""
         iterator = self.iterator
-        return isinstance(iterator, DataIterator) and iterator.size > 0 and iterator.delivered == len(iterator)
+        return isinstance(iterator, DataIterator) and iterator.at_end
 
 
 def fit(
