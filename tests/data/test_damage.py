@@ -100,7 +100,7 @@ def test_a_bad_record_is_named(record, tmp_path):
         transaction.put(b"2", record)
     environment.close()
     source = caffe2(tmp_path / "db")
-    with pytest.raises(SampleError, match="sample 1 .* at key 2") as caught:
+    with pytest.raises(SampleError, match=r"sample 1 .* at key 2") as caught:
         source.read(np.array([0, 1]), [None, None])
     assert caught.value.index == 1
     assert caught.value.path == str(tmp_path / "db" / "data.mdb")
@@ -116,7 +116,7 @@ def database(tmp_path_factory):
     with environment.begin(write=True) as transaction:
         for number in range(400):
             size = rng.choice((0, 1, 30, 400, 5000))
-            transaction.put(b"%08d" % number + b"k" * (number % 200), rng.randbytes(size))
+            transaction.put(b"%08d" % number + b"k" * (number % 440), rng.randbytes(size))
     environment.close()
     return path
 
@@ -248,6 +248,7 @@ def test_a_database_that_is_written_to_while_it_is_read(tmp_path):
     with pytest.raises(SourceError, match="has been written to since it was opened"):
         source.read(np.array([0, 1]), [None, None])
     assert source.describe(0).endswith("at key 00000000")
+    del source
     assert bytes(caffe2(tmp_path).read(np.array([0]), [None, None])[0][0]) == b"three"
 
 

@@ -229,9 +229,10 @@ class Caffe2Source(Source):
     def _records(self, indices: Indices) -> list[Record]:
         if len(self._parts) == 1:
             return self._parts[0].get(indices.tolist())
-        parts: Indices = np.searchsorted(self._starts, indices, side="right") - 1
+        parts = np.searchsorted(self._starts, indices, side="right") - 1
+        numbers: list[int] = parts.tolist()
         records: list[Record] = [b""] * len(indices)
-        for part in sorted(set(parts.tolist())):
+        for part in sorted(set(numbers)):
             places = np.flatnonzero(parts == part)
             first = int(self._starts[part])
             try:
