@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class PenstockError(Exception):
@@ -79,11 +80,33 @@ class SourceNotFoundError(SourceError, FileNotFoundError):
 
 
 class SampleError(PenstockError, RuntimeError):
-    """One bad sample: it cannot be read, decoded, or brought to the shape that is needed."""
+    """One bad sample: it cannot be read, decoded, or brought to the shape that is needed.
+
+    Args:
+        what: one sentence that states the problem.
+        index: the number of the sample in its data set, where it is known.
+        source: what the data set calls the sample: its path, or its database and key.
+        path: the file that holds it, where it is one.
+        **more: as `PenstockError` takes it.
+    """
+
+    def __init__(
+        self, what: str, *, index: int | None = None, source: str | None = None, path: str | None = None, **more: Any
+    ) -> None:
+        super().__init__(what, **more)
+        self.index, self.source, self.path = index, source, path
 
 
 class StateError(PenstockError, ValueError):
     """A saved state that belongs to another definition or data set."""
+
+
+class CheckpointError(PenstockError, OSError):
+    """A checkpoint that cannot be written: no right, no room, no folder."""
+
+
+class NotFiniteError(PenstockError, FloatingPointError):
+    """A metric that is not a number, or infinite."""
 
 
 class MissingExtraError(PenstockError, ImportError):

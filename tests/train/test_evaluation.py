@@ -147,3 +147,82 @@ def test_wrong_arrays_are_refused():
         train.batches((np.ones(4), np.ones(4), np.ones(4)), 4)
     with pytest.raises(UsageError, match="8 equal parts"):
         train.batches(np.ones(40), 4)
+
+
+def sharded(reader, devices=4, policy=LastBatchPolicy.PAD, **options):
+    """An iterator over a definition that is traced for each block of rows."""
+    return data_iterator(reader, ["x"], last_batch_policy=policy, sharding=sharding(devices), **options)(batch_size=8)
+
+
+def mean(iterator):
+    return train.evaluate(lambda _, batch: batch["x"], None, iterator)
+
+
+@pytest.mark.parametrize("rows", [40, 41, 42, 43, 61])
+@pytest.mark.parametrize("stick", [False, True])
+def test_exact_over_contiguous_parts(rows, stick):
+    data = np.arange(rows, dtype=np.float32)
+
+    def parts(shard_id, num_shards):
+        shard = {"shard_id": shard_id, "num_shards": num_shards, "stick_to_shard": stick}
+        return fn.readers.arrays(data, name="r", shard_mode="contiguous", random_shuffle=True, **shard)
+
+    iterator = sharded(parts, reader_name="r")
+    assert iterator.exact
+    assert iterator.size == rows
+    for _ in range(3):
+        assert mean(iterator) == data.mean(dtype=np.float64)
+    unmasked = sharded(parts, policy=LastBatchPolicy.FILL, reader_name="r")
+    assert unmasked.exact == (rows % 8 == 0)
+    if rows % 8:
+        with pytest.raises(UsageError, match="leaves out or repeats"):
+            mean(unmasked)
+
+
+@pytest.mark.parametrize("mode", ["contiguous", "global"])
+def test_a_reader_of_one_shard_is_not_the_data(mode):
+    def half():
+        return fn.readers.arrays(np.arange(32.0), name="r", shard_id=1, num_shards=2, shard_mode=mode)
+
+    iterator = sharded(half, reader_name="r")
+    assert not iterator.exact
+    with pytest.raises(UsageError, match="some of the shards"):
+        mean(iterator)
+
+
+def test_data_sets_of_the_shards_count_if_they_are_equally_long():
+    def own(lengths):
+        def reader(shard_id):
+            return fn.readers.arrays(np.full(lengths[shard_id], shard_id, np.float32), name="r")
+
+        return reader
+
+    assert mean(sharded(own([9, 9, 9, 9]), reader_name="r")) == 1.5
+    iterator = sharded(own([9, 8, 9, 9]), reader_name="r")
+    assert not iterator.exact
+    with pytest.raises(UsageError, match="leaves out or repeats"):
+        mean(iterator)
+
+
+def test_a_size_does_not_say_where_the_data_end():
+    def reader():
+        return fn.readers.arrays(np.arange(61.0), name="r")
+
+    with pytest.raises(UsageError, match="fix:      reader_name in place of size"):
+        sharded(reader, size=61)
+    for policy, size in ((LastBatchPolicy.FILL, 64), (LastBatchPolicy.PARTIAL, 60)):
+        iterator = sharded(reader, 4, policy, size=size)
+        assert not iterator.exact
+        with pytest.raises(UsageError, match="size is not the data's own end"):
+            mean(iterator)
+
+
+def test_the_middle_of_an_epoch_under_another_batch_size():
+    first = train.batches({"x": np.arange(64.0)}, 8)
+    next(first)
+    other = train.batches({"x": np.arange(64.0)}, 24)
+    other.restore(first.state())
+    assert other.delivered == 0
+    assert not other.at_start
+    with pytest.raises(UsageError, match="middle of an epoch"):
+        mean(other)

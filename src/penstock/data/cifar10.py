@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from penstock.data.arrays import ArraySource
+from penstock.data.source import Array
 from penstock.errors import SourceError, SourceNotFoundError
 
 _PIXELS = (3, 32, 32)
@@ -24,7 +25,7 @@ def open_cifar10(folder: str, prefix: str) -> ArraySource:
 
     Raises:
         SourceNotFoundError: there is no such folder, or no such file in it.
-        SourceError: a file does not consist of whole records, or there are none.
+        SourceError: a file does not consist of whole records, or cannot be read, or there are none.
     """
     root = Path(folder)
     if not root.is_dir():
@@ -38,14 +39,14 @@ def open_cifar10(folder: str, prefix: str) -> ArraySource:
             given=", ".join(sorted(path.name for path in root.iterdir())[:8]) or "an empty folder",
             fix='filename_prefix="data_batch_" for training, "test_batch" for tests',
         )
-    counts = [_count(path) for path in paths]
+    counts = [_count(path) for path in paths]  # before memory is taken
     if not sum(counts):
         raise SourceError(f"the files in {folder!r} with {prefix!r} in their names are empty")
     images = np.empty((sum(counts), *_PIXELS), np.uint8)
     labels = np.empty((sum(counts), 1), np.int32)
     start = 0
     for path, count in zip(paths, counts, strict=True):
-        records = np.fromfile(path, np.uint8, count * _RECORD).reshape(count, _RECORD)
+        records = _records(path, count)
         labels[start : start + count] = records[:, :1]
         images[start : start + count].reshape(count, -1)[:] = records[:, 1:]
         start += count
@@ -53,7 +54,22 @@ def open_cifar10(folder: str, prefix: str) -> ArraySource:
 
 
 def _matching(folder: Path, prefix: str) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if prefix in path.name and path.is_file())
+    try:
+        return sorted(path for path in folder.iterdir() if prefix in path.name and path.is_file())
+    except OSError as error:
+        raise SourceError(f"{folder} cannot be read: {error.strerror}") from error
+
+
+def _records(path: Path, count: int) -> Array:
+    try:
+        data = np.fromfile(path, np.uint8, count * _RECORD)
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror}") from error
+    if len(data) != count * _RECORD:
+        raise SourceError(
+            f"{path} became shorter while it was read", given=f"{len(data)} bytes", expected=f"{count * _RECORD}"
+        )
+    return data.reshape(count, _RECORD)
 
 
 def _count(path: Path) -> int:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
-from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
+import re
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from fnmatch import translate
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +18,9 @@ from penstock.data.order import Indices
 from penstock.data.source import Array, Column, Source
 from penstock.data.spec import Spec
 from penstock.errors import SampleError, SourceError, SourceNotFoundError
+
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_log = logging.getLogger("penstock")
 
 
 class FileSource(Source):
@@ -43,11 +49,14 @@ class FileSource(Source):
         )
 
     def _read(self, index: int) -> Array:
+        path = self._path(index)
         try:
-            with open(self._path(index), "rb", buffering=0) as file:  # noqa: PTH123  # a Path costs as much as the read
-                return np.frombuffer(file.readall() or bytearray(), np.uint8)
-        except OSError as error:
-            raise SampleError(f"sample {index} cannot be read: {error}") from error
+            return _content(path)
+        except (OSError, ValueError) as error:
+            name = os.fsdecode(path)
+            reason = (error.strerror if isinstance(error, OSError) else None) or error
+            what = f"sample {index} ({name}) cannot be read: {reason}"
+            raise SampleError(what, index=index, source=name, path=name) from error
 
     def _path(self, index: int) -> bytes:
         return os.path.join(self._root, self._names[index])  # noqa: PTH118  # bytes: names need not be valid text
@@ -70,22 +79,38 @@ def from_root(
 ) -> FileSource:
     """The files of the folders directly below `root`, labelled with the number of their folder.
 
-    Folders and files are sorted by the bytes of their names. Every folder has a number, an empty one too.
+    Folders and files are sorted by the bytes of their names. Every folder has a number, an empty one too. Pipes,
+    sockets and devices are left out, with a warning.
 
     Raises:
         SourceNotFoundError: `root` is no folder.
-        SourceError: no file in it matches.
+        SourceError: no file in it matches, or a folder cannot be read.
     """
     if not Path(root).is_dir():
         raise SourceNotFoundError(f"file_root is no folder: {root!r}")
-    folders = _matching(os.scandir(os.fsencode(root)), dir_filters, case_sensitive=True, folders=True)
+    top = os.fsencode(root)
+    wanted = _matcher(dir_filters, case_sensitive=True)
+    folders = sorted(entry.name for entry in _entries(top) if wanted(entry.name) and _kind(entry) == stat.S_IFDIR)
+    wanted = _matcher(file_filters, case_sensitive=case_sensitive)
     names: list[bytes] = []
     labels: list[int] = []
+    others: list[bytes] = []
     for label, folder in enumerate(folders):
-        inside = os.scandir(os.path.join(os.fsencode(root), folder))  # noqa: PTH118  # bytes
-        files = _matching(inside, file_filters, case_sensitive=case_sensitive, folders=False)
-        names += [folder + b"/" + name for name in files]
+        files: list[bytes] = []
+        for entry in _entries(os.path.join(top, folder)):  # noqa: PTH118  # bytes
+            if wanted(entry.name):
+                kind = _kind(entry)
+                if kind in (stat.S_IFREG, None):
+                    files.append(folder + b"/" + entry.name)
+                elif kind != stat.S_IFDIR:
+                    others.append(entry.path)
+        names += sorted(files)
         labels += [label] * len(files)
+    if others:
+        _log.warning(
+            "%d entries below %s are no files (pipes, sockets, devices) and are left out, such as %s",
+            len(others), root, os.fsdecode(min(others)),
+        )  # fmt: skip
     if not names:
         raise SourceError(
             f"no files found in {root!r}",
@@ -96,16 +121,61 @@ def from_root(
     return FileSource(root, names, labels)
 
 
-def _matching(
-    entries: Iterable[os.DirEntry[bytes]], patterns: tuple[str, ...], *, case_sensitive: bool, folders: bool
-) -> list[bytes]:
-    def matches(name: bytes) -> bool:
-        text = os.fsdecode(name) if case_sensitive else os.fsdecode(name).lower()
-        return any(fnmatchcase(text, pattern if case_sensitive else pattern.lower()) for pattern in patterns)
+def _entries(folder: bytes) -> Iterator[os.DirEntry[bytes]]:
+    try:
+        with os.scandir(folder) as entries:
+            yield from entries
+    except OSError as error:
+        raise SourceError(
+            f"the folder {os.fsdecode(folder)!r} cannot be read: {error.strerror}",
+            fix="the right to read it, or dir_filters that leave it out",
+        ) from error
 
-    return sorted(
-        entry.name for entry in entries if entry.is_dir() == folders and (not patterns or matches(entry.name))
-    )
+
+def _matcher(patterns: tuple[str, ...], *, case_sensitive: bool) -> Callable[[bytes], bool]:
+    """Whether one of the patterns, or none that there is, matches a name."""
+    if not patterns:
+        return lambda _: True
+    found = re.compile("|".join(translate(each if case_sensitive else each.lower()) for each in patterns))
+    if case_sensitive:
+        return lambda name: found.match(os.fsdecode(name)) is not None
+    return lambda name: found.match(os.fsdecode(name).lower()) is not None
+
+
+def _kind(entry: os.DirEntry[bytes]) -> int | None:
+    """What an entry is, or the link leads to; None for a link that leads nowhere, to itself, or where nobody may look.
+
+    Such a link stays in the data set: it is a sample that cannot be read, and says so.
+    """
+    if entry.is_file(follow_symlinks=False):
+        return stat.S_IFREG
+    try:
+        return stat.S_IFMT(entry.stat().st_mode)
+    except OSError:
+        return None
+
+
+def _content(path: bytes) -> Array:
+    """The bytes of a file.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no regular file, became shorter while it was read, or its path is none.
+    """
+    descriptor = os.open(path, _READ)  # without waiting: nobody may ever write to a pipe
+    try:
+        info = os.fstat(descriptor)
+        if not stat.S_ISREG(info.st_mode):
+            raise ValueError("it is no file, but a folder, a pipe, a socket or a device")
+        data = os.read(descriptor, info.st_size)
+        while len(data) < info.st_size:
+            part = os.read(descriptor, info.st_size - len(data))
+            if not part:
+                raise ValueError(f"it became shorter while it was read: {len(data)} bytes of {info.st_size}")
+            data += part
+    finally:
+        os.close(descriptor)
+    return np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
 
 
 def from_files(root: str, files: tuple[str, ...], labels: tuple[int, ...] | None) -> FileSource:
@@ -119,7 +189,11 @@ def from_files(root: str, files: tuple[str, ...], labels: tuple[int, ...] | None
         raise SourceError("files is empty", expected="at least one path")
     if labels is not None and len(labels) != len(files):
         raise SourceError(f"{len(labels)} labels for {len(files)} files", fix="give one label per file")
-    return _checked(FileSource(root, [os.fsencode(file) for file in files], labels or range(len(files))))
+    numbers = range(len(files)) if labels is None else labels
+    wrong = next((number for number in numbers if not -(2**31) <= number < 2**31), None)
+    if wrong is not None:
+        raise SourceError("a label is a number of 32 bits", given=wrong)
+    return _checked(FileSource(root, [os.fsencode(file) for file in files], numbers))
 
 
 def from_list(list_path: str, root: str | None) -> FileSource:
@@ -136,15 +210,19 @@ def from_list(list_path: str, root: str | None) -> FileSource:
         raise SourceNotFoundError(f"file_list is no file: {list_path!r}")
     names: list[bytes] = []
     labels: list[int] = []
-    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise SourceError(f"file_list {list_path!r} cannot be read: {error.strerror}") from error
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         name, _, label = line.rstrip().rpartition(b" ")
-        if not name.strip() or not label.isdigit():
+        if not name.strip() or not label.isdigit() or int(label) >= 2**31:
             raise SourceError(
                 f"{list_path}:{number} is not a path, a space and a label",
                 given=os.fsdecode(line),
-                expected="cat/1.jpg 3",
+                expected="cat/1.jpg 3, the label below 2**31",
             )
         names.append(name.strip())
         labels.append(int(label))
@@ -154,6 +232,6 @@ def from_list(list_path: str, root: str | None) -> FileSource:
 
 
 def _checked(source: FileSource) -> FileSource:
-    if not Path(source.describe(0)).is_file():
+    if not os.path.lexists(source.describe(0)):
         raise SourceNotFoundError(f"there is no file {source.describe(0)!r}", fix="paths are relative to file_root")
     return source

@@ -6,46 +6,59 @@ import gzip
 import math
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
 from penstock.errors import SourceError, SourceNotFoundError
 
+_DENSEST = 1032  # what a byte of a gzip file can hold at most
 _DTYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 
 def read_idx(path: Path) -> np.ndarray[Any, Any]:
-    """The array in an IDX file, in the machine's byte order. A plain file is mapped, a ``.gz`` one unpacked to memory.
+    """The array in an IDX file, plain or ``.gz``, in the machine's byte order. It is held in memory.
+
+    No more memory is taken than the header announces, and that only if the file can hold it.
 
     Raises:
-        SourceError: the file is no IDX file, or shorter than its header says.
+        SourceError: the file is no IDX file, is not as long as its header says, or cannot be read.
     """
-    if path.suffix == ".gz":
-        try:
-            data = np.frombuffer(gzip.decompress(path.read_bytes()), np.uint8)
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise SourceError(f"{path} is no gzip file, or is cut short: {error}") from error
-    elif path.stat().st_size:
-        data = np.memmap(path, np.uint8, mode="r").view(np.ndarray)
-    else:
-        data = np.empty(0, np.uint8)
-    head = bytes(data[:4])
+    try:
+        if path.suffix == ".gz":
+            with gzip.open(path, "rb") as file:
+                return _read(path, cast(BinaryIO, file), path.stat().st_size * _DENSEST)
+        with path.open("rb") as file:
+            return _read(path, file, path.stat().st_size)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise SourceError(f"{path} is no gzip file, or is cut short: {error}") from error
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _read(path: Path, file: BinaryIO, most: int) -> np.ndarray[Any, Any]:
+    head = file.read(4)
     if len(head) < 4 or head[:2] != b"\0\0" or head[2] not in _DTYPES:
         raise SourceError(
             f"{path} is no IDX file", given=f"first bytes {head.hex(' ')}", expected="00 00, a type, a rank"
         )
-    start = 4 + 4 * head[3]
-    sizes = np.frombuffer(bytes(data[4:start]).ljust(4 * head[3], b"\0"), ">u4").tolist()
+    announced = file.read(4 * head[3])
+    sizes = np.frombuffer(announced.ljust(4 * head[3], b"\xff"), ">u4").tolist()
     dtype = np.dtype(_DTYPES[head[2]])
-    stop = start + math.prod(sizes) * dtype.itemsize
-    if len(data) < stop:
+    start = 4 + 4 * head[3]
+    size = math.prod(sizes) * dtype.itemsize
+    data = bytearray()
+    if start + size <= most:
+        while len(data) < size and (part := file.read(min(size - len(data), 1 << 24))):
+            data += part
+    more = len(data) == size and file.read(1) != b""  # at its end a gzip file is compared with its checksum
+    if len(data) < size or len(announced) < 4 * head[3] or more:
         raise SourceError(
-            f"{path} is cut short",
-            given=f"{len(data)} bytes",
-            expected=f"{stop} bytes for shape {tuple(sizes)}",
+            f"{path} is {'longer than its header says' if more else 'cut short'}",
+            given="more" if more else f"{4 + len(announced) + len(data)} bytes" if data else f"at most {most} bytes",
+            expected=f"{start + size} bytes for shape {tuple(sizes)}",
         )
-    values = data[start:stop].view(dtype).reshape(sizes)
+    values = np.frombuffer(data, dtype).reshape(sizes)
     return values if dtype.itemsize == 1 else values.astype(dtype.newbyteorder("="))
 
 

@@ -2,91 +2,114 @@
 
 from __future__ import annotations
 
-from array import array
+import os
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.data.lmdb_pages import HEAD, DamagedError, check_long, read_index, read_root
+from penstock.data.protobuf import Record
 from penstock.errors import MissingExtraError, SampleError, SourceError, SourceNotFoundError
-
-try:
-    import lmdb
-except ImportError:  # the extra is asked for when a database is opened, not when the package is imported
-    lmdb = None
-
 
 if TYPE_CHECKING:
     from lmdb import Transaction
 
+_COPY = "copy it again, from where it is whole"
+
 
 class LmdbRecords:
-    """The values of one LMDB, read-only. Open one through `penstock.data.source.shared`: LMDB refuses a second time.
+    """The values of one LMDB, read-only, as they are when it is opened.
+
+    The file is read, not mapped: whatever becomes of it, the worst is an error. Once a transaction has been committed
+    to it, nothing is read any more, since the records may have moved.
 
     Args:
         path: the folder with ``data.mdb``; no lock file is needed or made.
 
     Raises:
-        MissingExtraError: the package lmdb is not installed.
         SourceNotFoundError: there is no such folder, or no ``data.mdb`` in it.
-        SourceError: the file is no LMDB, is cut short, or holds nothing.
+        SourceError: the file is no LMDB, is cut short or damaged, is being written to, or holds nothing.
+
+    Attributes:
+        path: the folder.
+        file: the file in it.
     """
 
     def __init__(self, path: str) -> None:
-        if lmdb is None:
-            raise MissingExtraError("lmdb", "lmdb", "reading an LMDB")
-        file = Path(path) / "data.mdb"
-        if not file.is_file():
+        self.file = str(Path(path) / "data.mdb")
+        if not Path(self.file).is_file():
             raise SourceNotFoundError(f"no LMDB at {path!r}", expected="a folder that holds data.mdb")
         try:
-            self._env = lmdb.open(path, readonly=True, lock=False, readahead=False)
-        except lmdb.Error as error:
-            raise SourceError(f"{str(file)!r} is no LMDB: {error}") from error
-        # LMDB maps the file: a page behind its end is a bus error, which nobody can catch
-        needed = (self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"]
-        if file.stat().st_size < needed:
-            self._env.close()
-            raise SourceError(
-                f"{str(file)!r} is cut short",
-                given=f"{file.stat().st_size} bytes",
-                expected=f"{needed} bytes",
-            )
-        with self._env.begin() as transaction:
-            keys = list(transaction.cursor().iternext(keys=True, values=False))
-        if not keys:
+            self._descriptor = os.open(self.file, os.O_RDONLY)
+            self._root = read_root(self._descriptor)
+            self._index = read_index(self._descriptor, self._root)
+            self._check_unchanged()
+        except OSError as error:
+            raise SourceError(f"{self.file!r} cannot be read: {error.strerror}", fix=_COPY) from error
+        except DamagedError as error:
+            raise SourceError(f"{self.file!r} is no LMDB, or is damaged: {error}", fix=_COPY) from error
+        if not len(self):
             raise SourceError(f"the LMDB at {path!r} holds no records")
         self.path = path
-        self._keys = b"".join(keys)  # one text and offsets: a list of a million small objects is 60 MB
-        self._ends = array("q", accumulate(map(len, keys), initial=0))
 
     def __len__(self) -> int:
-        return len(self._ends) - 1
+        return len(self._index)
 
     def __del__(self) -> None:
-        if hasattr(self, "_env"):
-            self._env.close()
+        if hasattr(self, "_descriptor"):
+            os.close(self._descriptor)
 
     def key(self, index: int) -> bytes:
         """The key of record `index`."""
-        return self._keys[self._ends[index] : self._ends[index + 1]]
+        return self._index.key(index)
 
-    def get(self, indices: Iterable[int]) -> list[bytes]:
+    def get(self, indices: Iterable[int]) -> list[Record]:
         """The values of records, by number.
 
         Raises:
-            SampleError: a record is gone since the database was opened.
+            SampleError: the file has been cut or damaged since the database was opened; what is missing is named.
+            SourceError: it has been written to.
         """
-        records: list[bytes] = []
-        keys, ends = self._keys, self._ends
-        with self._env.begin() as transaction:
-            get = transaction.get
-            for index in indices:
-                record = get(keys[ends[index] : ends[index + 1]])
-                if record is None:
-                    raise SampleError(f"sample {index}: key {self.key(index)!r} is gone from {self.path!r}")
-                records.append(record)
+        file, page, starts, sizes = self._descriptor, self._root.page, self._index.starts, self._index.sizes
+        records: list[Record] = []
+        for index in indices:
+            start, size = starts[index], sizes[index]
+            try:
+                if start % page == HEAD:
+                    data = os.pread(file, HEAD + size, start - HEAD)
+                    check_long(data[:HEAD].ljust(HEAD, b"\0"), page, start // page, size)
+                    record = memoryview(data)[HEAD:]
+                else:
+                    record = os.pread(file, size, start)
+                if len(record) != size:
+                    raise DamagedError(f"{len(record)} bytes of {size} are left")
+            except (OSError, DamagedError) as error:
+                self._check_unchanged()
+                source = f"{self.path} at key {self.key(index).decode('ascii', 'replace')}"
+                what = f"sample {index} ({source}) cannot be read: {error}"
+                raise SampleError(what, index=index, source=source, path=self.file) from error
+            records.append(record)
+        self._check_unchanged()
         return records
+
+    def _check_unchanged(self) -> None:
+        """Check that no transaction has come since the database was opened: the next one may overwrite what it freed.
+
+        Raises:
+            SourceError: one has.
+        """
+        try:
+            now = read_root(self._descriptor)
+        except (OSError, DamagedError) as error:
+            raise SourceError(f"{self.file!r} has been damaged since it was opened: {error}", fix=_COPY) from error
+        if now != self._root:
+            raise SourceError(
+                f"{self.file!r} has been written to since it was opened",
+                given=f"transaction {now.transaction}",
+                expected=f"transaction {self._root.transaction}",
+                fix="read a copy, or begin when it is complete",
+            )
 
 
 @contextmanager
@@ -96,8 +119,10 @@ def writing(path: str | Path) -> Generator[Transaction]:
     Raises:
         MissingExtraError: the package lmdb is not installed.
     """
-    if lmdb is None:
-        raise MissingExtraError("lmdb", "lmdb", "writing an LMDB")
+    try:
+        import lmdb  # noqa: PLC0415 - an optional dependency; reading needs none
+    except ImportError:
+        raise MissingExtraError("lmdb", "lmdb", "writing an LMDB") from None
     Path(path).mkdir(parents=True, exist_ok=True)
     environment = lmdb.open(str(path), map_size=1 << 40)  # an upper bound; the file grows as it is filled
     try:

@@ -10,8 +10,11 @@ from collections.abc import Iterator
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
+Record = bytes | memoryview
+"""The bytes of a message, alone or as a part of more."""
 
-def fields(data: bytes, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, int, int, int]]:
+
+def fields(data: Record, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, int, int, int]]:
     r"""The fields of the message in data[start:stop].
 
     Yields:
@@ -54,8 +57,13 @@ def fields(data: bytes, start: int = 0, stop: int | None = None) -> Iterator[tup
         raise ValueError("a message that is cut short") from None
 
 
-def varint(data: bytes, at: int) -> tuple[int, int]:
-    """The variable-length integer at an offset, and the offset behind it."""
+def varint(data: Record, at: int) -> tuple[int, int]:
+    """The variable-length integer at an offset, and the offset behind it.
+
+    Raises:
+        ValueError: it has more than ten bytes.
+        IndexError: the data end within it.
+    """
     value = shift = 0
     while True:
         byte = data[at]
@@ -66,6 +74,27 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
         shift += 7
         if shift > 63:
             raise ValueError(f"an integer of more than ten bytes, at byte {at}")
+
+
+def packed(data: Record, start: int, stop: int, bits: int) -> list[int]:
+    """The signed integers of `bits` bits that lie one behind the other in data[start:stop].
+
+    Raises:
+        ValueError: something else lies there.
+
+    >>> packed(bytes([1, 2, 0x96, 1]), 1, 4, 32)
+    [2, 150]
+    """
+    values: list[int] = []
+    try:
+        while start < stop:
+            value, start = varint(data, start)
+            values.append(signed(value, bits))
+    except IndexError:
+        start = stop + 1
+    if start > stop:
+        raise ValueError("integers that end past their field")
+    return values
 
 
 def encode_varint(value: int) -> bytes:

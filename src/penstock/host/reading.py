@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from penstock.data.schedule import Step
 from penstock.data.source import Array, Column, Source
 from penstock.errors import DefinitionError
 from penstock.graph.operator import Reader
+from penstock.plan.merge import Facts
 from penstock.plan.rows import Coordinates
 
 
@@ -33,7 +34,7 @@ class Reading:
         seed: what selects the permutations.
         number: which of a pipeline's readers it is; its place in `Step.totals`.
         leads: whether it defines the epoch. Other readers go on over the end of an epoch.
-        length: how many positions an epoch has, where that is not for these readers alone to say.
+        facts: of the readers of all blocks, where other processes have some of them.
     """
 
     def __init__(
@@ -45,20 +46,56 @@ class Reading:
         seed: int,
         number: int,
         leads: bool,
-        length: int | None = None,
+        facts: Sequence[Facts] | None = None,
     ) -> None:
         self.readers = tuple(readers)
         self.orders = tuple(reader.order(seed) for reader in readers)
         self.leads = leads
         self._shards = np.asarray(shards)
         self._num_shards = num_shards
-        self._length = length
+        self._facts = facts
         self._number = number
 
     @property
     def length(self) -> int:
         """How many positions an epoch has; the shortest block's, where each has its own data."""
-        return self._length or min(order.epoch_length for order in self.orders)
+        if self._facts is not None:
+            return min(facts.length for facts in self._facts)
+        return min(order.epoch_length for order in self.orders)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the positions of an epoch, but for those that are not `real`, are every sample once."""
+        one = self.readers[0]
+        if self._num_shards == 1:
+            return one.num_shards == 1
+        if self._facts is not None:
+            parts = [(facts.shard_id, facts.num_shards, facts.length) for facts in self._facts]
+            alike = len({(facts.order, facts.dataset) for facts in self._facts}) == 1
+        else:
+            lengths = [order.epoch_length for order in self.orders]
+            parts = [(r.shard_id, r.num_shards, length) for r, length in zip(self.readers, lengths, strict=True)]
+            alike = all(reader.like(one) for reader in self.readers)
+        if one.contiguous:
+            return alike and sorted(parts) == [(k, self._num_shards, parts[0][2]) for k in range(self._num_shards)]
+        return all(part[1:] == (1, parts[0][2]) for part in parts)
+
+    @property
+    def even(self) -> bool:
+        """Whether all blocks have equally many samples."""
+        return self.orders[0].length % self.orders[0].shards == 0
+
+    def _ends(self, step: Step, numbers: Indices) -> int | Indices:
+        """Where the samples of the rows' order end in this epoch; contiguous parts may differ by one."""
+        one = self.orders[0]
+        if one.shards == 1:
+            return self.length
+        if self._num_shards == 1:
+            return one.part(step.epoch)[1]
+        shards = {block: order.shard for block, order in zip(self._shards.tolist(), self.orders, strict=True)}
+        blocks = range(self._num_shards)
+        ends = [replace(one, shard=shards.get(block, block)).part(step.epoch)[1] for block in blocks]
+        return np.minimum(self.length, np.array(ends))[numbers // (step.rows // self._num_shards)]
 
     def stride(self, rows: int) -> int:
         """How many positions a batch of `rows` rows passes."""
@@ -89,7 +126,7 @@ class Reading:
             positions = step.row * self._num_shards + numbers
         else:
             positions = step.row + self.offsets(step.rows, numbers)
-        real = self.positions(step, numbers) < self.length if self.leads else np.ones(len(numbers), np.bool_)
+        real = self.positions(step, numbers) < self._ends(step, numbers) if self.leads else np.ones(len(numbers), np.bool_)
         return Coordinates(step.epoch, positions, real)
 
     def samples(self, step: Step, numbers: Indices) -> Samples | list[tuple[Indices, Samples]]:

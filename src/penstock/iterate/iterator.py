@@ -222,9 +222,29 @@ class DataIterator:
 
     @property
     def exact(self) -> bool:
-        """Whether an epoch has every sample once, not counting rows that ``valid`` masks."""
-        schedule, masked = self._schedule, (LastBatchPolicy.PAD, LastBatchPolicy.PARTIAL)
-        return schedule.length is not None and (schedule.policy in masked or schedule.length % schedule.stride == 0)
+        """Whether an epoch has every sample of the reader named by `reader_name` once.
+
+        Rows that ``valid`` masks do not count. False also where `size` says how long an epoch is, since nothing ties
+        that to the data; where only some of the shards are read; and where shards have data sets of their own that
+        differ in length, since the shortest ends the epoch.
+        """
+        schedule = self._schedule
+        lead = leading(self._planned.readings(self._seed, self._lead_name))
+        if lead is None or not lead.leads or not lead.whole or schedule.length is None:
+            return False
+        if schedule.policy is LastBatchPolicy.PAD:
+            return True
+        return lead.even and (schedule.policy is LastBatchPolicy.PARTIAL or schedule.length % schedule.stride == 0)
+
+    @property
+    def at_start(self) -> bool:
+        """Whether the iterator stands at the beginning of an epoch."""
+        return not self._next.row
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the iterator stands at the end of an epoch, where the next one has not begun."""
+        return self._schedule.ended(self._next)
 
     def reset(self) -> None:
         """Begin the next epoch, when this one has ended. In the middle of an epoch it does nothing but say so."""
@@ -348,6 +368,12 @@ def _check_epoch(size: int, reader: str | None, policy: LastBatchPolicy, padded:
         raise UsageError(
             "last_batch_padded says that readers pad, and they do not",
             fix="pad_last_batch=True on the reader",
+        )
+    if size != -1 and policy is LastBatchPolicy.PAD:
+        raise UsageError(
+            "PAD masks what is past the end of the data, and size does not say where that is",
+            given=f"size={size} and LastBatchPolicy.PAD",
+            fix="reader_name in place of size",
         )
     if size == -1 and policy is not LastBatchPolicy.FILL:
         raise UsageError(

@@ -77,16 +77,16 @@ class Planned:
                 seed=mix(*node.key(seed)),
                 number=number,
                 leads=lead is not None and node.name == lead,
-                length=self._length(node, number),
+                facts=self._facts_of(node, number),
             )
             for number, node in enumerate(self.plan.graph.readers)
         }
 
-    def _length(self, node: Node, number: int) -> int | None:
-        """How many positions an epoch of a local reader has, where other processes have parts of it."""
+    def _facts_of(self, node: Node, number: int) -> list[Facts] | None:
+        """Of the readers of all blocks, where a reader is local and other processes have parts of it."""
         if self.facts is None or node.serial not in self.program.local:
             return None
-        return min(of_block[number].length for of_block in self.facts)
+        return [of_block[number] for of_block in self.facts]
 
     @cached_property
     def dataset(self) -> str:

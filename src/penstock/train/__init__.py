@@ -7,6 +7,7 @@
 
 from penstock.train.callbacks import Evaluate as Evaluate
 from penstock.train.callbacks import Progress as Progress
+from penstock.train.callbacks import StopOnNaN as StopOnNaN
 from penstock.train.callbacks import StopOnSignal as StopOnSignal
 from penstock.train.checkpoint import Checkpoint as Checkpoint
 from penstock.train.evaluation import evaluate as evaluate

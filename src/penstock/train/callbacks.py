@@ -11,10 +11,10 @@ from typing import Any
 import jax
 from jax.experimental import multihost_utils
 
-from penstock.errors import MissingExtraError, UsageError
+from penstock.errors import MissingExtraError, NotFiniteError, UsageError
 from penstock.iterate import DataIterator
 from penstock.train.evaluation import Metric, evaluate
-from penstock.train.history import flat
+from penstock.train.history import NotFinite, flat
 from penstock.train.loop import Callback, Loop
 
 
@@ -117,6 +117,52 @@ class Progress(Callback):
         if self._bar is not None:
             self._bar.close()
             self._bar = None
+
+
+class StopOnNaN(Callback):
+    """Ends the training with an error when a metric is NaN or infinite, before a save of it is written.
+
+    No step is waited for: metrics are looked at when their step is done, so that a few more steps may have been made,
+    and before each save. A loss tells of the weights before its step; return the norm of the gradient as a metric, and
+    a save never has weights that it spoiled.
+
+    Args:
+        names: the metrics that count, such as "loss"; None for all.
+
+    Raises:
+        NotFiniteError: while training; it names step, metric and value.
+
+    Example:
+        >>> import numpy as np
+        >>> from penstock import train
+        >>> step = train.data_parallel(lambda scale, batch: (scale * 2e19, scale))
+        >>> train.fit(step, np.float32(1), train.batches(np.ones(64), 8), epochs=1, callbacks=[StopOnNaN()])
+        Traceback (most recent call last):
+        penstock.errors.NotFiniteError: loss is inf at step 3
+        ...
+    """
+
+    def __init__(self, names: str | Sequence[str] | None = None) -> None:
+        self._names = (names,) if isinstance(names, str) else names
+
+    def on_start(self, loop: Loop) -> None:
+        """Be told of what is read."""
+        loop.history.guard(self._end, self._names)
+
+    def on_step(self, loop: Loop) -> None:
+        """Read the metrics of the steps that are done."""
+        loop.history.read_done()
+
+    def on_end(self, loop: Loop) -> None:
+        """Read the rest."""
+        _ = loop.history.steps
+
+    def _end(self, found: NotFinite) -> None:
+        raise NotFiniteError(
+            f"{found.name} is {found.value} at step {found.step}",
+            fix="a smaller learning rate, gradients that are clipped, or jax.config.update('jax_debug_nans', True) to "
+            "find the operation; the last save is from before",
+        )
 
 
 class StopOnSignal(Callback):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,29 +15,36 @@ from jax.sharding import NamedSharding
 
 from penstock.errors import MissingExtraError, StateError, UsageError
 from penstock.iterate import DataIterator
+from penstock.train.arguments import count
+from penstock.train.journal import Journal
 from penstock.train.loop import Callback, Loop
 from penstock.train.placement import place, replicated_sharding, unreplicate
+from penstock.train.saves import Saves, on_first
 from penstock.train.trees import NUMBERS, is_array
+from penstock.transfer.exchange import exchange
 
 
 class Checkpoint(Callback):
     """Saves the training after each epoch, every so many steps, and when it stops; and takes it up from the last save.
 
-    What is saved, with Orbax: the arrays of the state (model and optimiser), the iterator's state, and the history.
+    What is saved: the arrays of the state (model and optimiser), with Orbax, the iterator's state, and the history.
     `fit` with a folder that holds a save goes on from it, so the same program, started again, ends as if it had not
     been interrupted: bit-equal, on the same devices. On other devices sums are rounded differently.
 
-    Saving waits until the files are there.
+    Saving waits until the files are on the disk. A save that was killed does not count, and is removed at the next
+    start. Files have checksums: of a damaged save it is said what is wrong, and the one before is taken.
 
     Args:
-        folder: where to; one folder per training.
+        folder: where to; one folder per training, that all processes of a job see.
         every: steps between saves within an epoch; None saves after epochs and at the end only.
-        keep: how many saves to keep.
+        keep: how many saves to keep; None for all.
 
     Raises:
         MissingExtraError: Orbax is not installed.
-        StateError: when a training is taken up, the save is of another state, definition or data set.
-        UsageError: when a training starts, its iterator has no state to save.
+        CheckpointError: the folder cannot be written to, when a training starts or later.
+        StateError: when a training is taken up, the save is of another state, definition, data set or batch size; or no
+            save is whole.
+        UsageError: when a training starts, its iterator has no state to save; or wrong arguments.
 
     Example:
         >>> import tempfile
@@ -50,74 +58,90 @@ class Checkpoint(Callback):
         (32.0, 64.0)
     """
 
-    def __init__(self, folder: str | PathLike[str], *, every: int | None = None, keep: int = 2) -> None:
+    def __init__(self, folder: str | PathLike[str], *, every: int | None = None, keep: int | None = 2) -> None:
         try:
             import orbax.checkpoint as ocp  # noqa: PLC0415 - an optional dependency, and slow to import
         except ImportError:
             raise MissingExtraError("orbax.checkpoint", "train", "Checkpoint") from None
-        if every is not None and every < 1:
-            raise UsageError("every is a number of steps", given=every, expected="at least 1, or None")
-        self._ocp, self._folder, self._every, self._keep = ocp, Path(folder).absolute(), every, keep
-        self._manager: Any = None
+        self._every = count("every", every, least=1)
+        self._ocp = ocp
+        self._saves = Saves(Path(folder).absolute(), count("keep", keep, least=1))
+        self._journal = Journal(self._saves.folder / "history.jsonl")
+        self._orbax: Any = None
+        self._last: int | None = None
 
-    def _open(self) -> Any:
-        if self._manager is None:
-            options = self._ocp.CheckpointManagerOptions(
-                max_to_keep=self._keep, create=True, enable_async_checkpointing=False
-            )
-            self._manager = self._ocp.CheckpointManager(self._folder, options=options)
-        return self._manager
+    def _arrays(self) -> Any:
+        if self._orbax is None:
+            self._orbax = self._ocp.Checkpointer(self._ocp.StandardCheckpointHandler())
+        return self._orbax
 
     def save(self, loop: Loop) -> None:
         """Save the training as it is, unless that was done already."""
-        manager, iterator = self._open(), loop.iterator
-        if manager.latest_step() == loop.step:
+        if self._last == loop.step:
             return
-        assert isinstance(iterator, DataIterator)
+        iterator = _stateful(loop.iterator)
         saved = _leaves(loop.state)
         about = {
             "leaves": {name: [list(leaf.shape), str(leaf.dtype)] for name, leaf in saved.items()},
             "iterator": iterator.checkpoints()[0],
+            "batch_size": iterator.batch_size,
             "step": loop.step,
             "epoch": loop.epoch,
-            "history": loop.history.state(),
         }
-        arrays = {str(number): _plain(leaf) for number, leaf in enumerate(saved.values())}
-        save = self._ocp.args
-        manager.save(
-            loop.step, args=save.Composite(state=save.StandardSave(arrays), training=save.JsonSave(about)), force=True
-        )
+        _ = loop.history.steps  # waits for the steps, and ends the training here where StopOnNaN does
+        arrays = jax.block_until_ready({str(number): _plain(leaf) for number, leaf in enumerate(saved.values())})
+        folder = self._saves.folder / _first(lambda: self._saves.begin(loop.step).name)
+        try:
+            self._arrays().save(folder / "state", args=self._ocp.args.StandardSave(arrays))
+        except Exception as error:
+            raise self._saves.failed(folder, error) from error
+        except BaseException:
+            self._saves.abandon(folder)
+            raise
+        _first(lambda: self._finish(folder, about, loop))
+        self._last = loop.step
+
+    def _finish(self, folder: Path, about: dict[str, Any], loop: Loop) -> None:
+        try:
+            about["history"] = self._journal.append(loop.history)
+            self._saves.commit(folder, loop.step, about)
+        except OSError as error:
+            raise self._saves.failed(folder, error) from error
 
     def restore(self, loop: Loop) -> bool:
-        """Take up the training from the last save; returns whether there is one."""
-        manager, iterator = self._open(), loop.iterator
-        step = manager.latest_step()
+        """Take up the training from the newest save that is whole; returns whether there is one."""
+        step = _first(self._saves.newest)
         if step is None:
             return False
-        assert isinstance(iterator, DataIterator)
-        read = self._ocp.args
-        about = manager.restore(step, args=read.Composite(training=read.JsonRestore()))["training"]
+        iterator = _stateful(loop.iterator)
+        about = self._saves.about(step)
+        if about["batch_size"] != iterator.batch_size:
+            raise StateError(
+                "the checkpoint is of a training with another batch size: its steps count other numbers of samples",
+                given=f"batches of {about['batch_size']} rows in the checkpoint",
+                expected=f"{iterator.batch_size} rows, as here",
+                fix=f"batch_size={about['batch_size']}, on any number of devices; or a folder for another training",
+            )
         leaves, structure = jax.tree.flatten(loop.state)
         numbers = _places(loop.state, about["leaves"])
         like = [_like(leaves[place], about["leaves"][name]) for name, place in numbers.items()]
         targets = {str(number): struct for number, struct in enumerate(like)}
-        arrays = manager.restore(step, args=read.Composite(state=read.StandardRestore(targets)))["state"]
+        where, read = self._saves.folder / str(step) / "state", self._ocp.args.StandardRestore(targets)
+        arrays = self._arrays().restore(where, args=read)
         for number, place_ in enumerate(numbers.values()):
             leaves[place_] = _as_was(arrays[str(number)], leaves[place_])
         iterator.restore(json.loads(about["iterator"]))
         loop.state = jax.tree.unflatten(structure, leaves)
         loop.step, loop.epoch = about["step"], about["epoch"]
-        loop.history.restore(about["history"])
+        self._journal.restore(loop.history, about["history"])
+        self._last = step
         return True
 
     def on_start(self, loop: Loop) -> None:
-        """Take up the training if there is a save."""
-        if not isinstance(loop.iterator, DataIterator):
-            raise UsageError(
-                "a checkpoint needs an iterator with a state",
-                given=type(loop.iterator).__name__,
-                fix="train.batches or data_iterator",
-            )
+        """See that saves can be written, and take up the training if there is one."""
+        _stateful(loop.iterator)
+        _first(self._saves.prepare)
+        self._last = None
         self.restore(loop)
 
     def on_step(self, loop: Loop) -> None:
@@ -135,10 +159,25 @@ class Checkpoint(Callback):
             self.save(loop)
 
     def close(self) -> None:
-        """Close the folder."""
-        if self._manager is not None:
-            self._manager.close()
-            self._manager = None
+        """Close what reads and writes arrays."""
+        if self._orbax is not None:
+            self._orbax.close()
+            self._orbax = None
+
+
+def _first(act: Callable[[], Any]) -> Any:
+    """What the first process does, and all get to know."""
+    return on_first(act, jax.process_index() == 0, lambda message: exchange(jax.devices(), message))
+
+
+def _stateful(iterator: Any) -> DataIterator:
+    if not isinstance(iterator, DataIterator):
+        raise UsageError(
+            "a checkpoint needs an iterator with a state",
+            given=type(iterator).__name__,
+            fix="train.batches or data_iterator",
+        )
+    return iterator
 
 
 def _leaves(state: Any) -> dict[str, Any]:

@@ -118,14 +118,18 @@ def _check(iterator: DataIterator) -> None:
     fix = "an iterator of its own, with reader_name and last_batch_policy=LastBatchPolicy.PAD"
     if iterator.size < 0:
         raise UsageError("an endless iterator cannot be evaluated on", fix=fix)
-    if 0 < iterator.delivered < len(iterator):
+    if not (iterator.at_start or iterator.at_end):
         raise UsageError(
             "the iterator is in the middle of an epoch",
             given=f"{iterator.delivered} of {len(iterator)} batches were taken",
             fix=fix,
         )
     if not iterator.exact:
-        raise UsageError("the iterator leaves out or repeats samples to fill the last batch", fix=fix)
+        raise UsageError(
+            "the iterator leaves out or repeats samples: to fill the last batch, because it reads some of the shards, "
+            "or because size is not the data's own end",
+            fix=fix,
+        )
 
 
 def _beside(parts: Split, batch: Any) -> Split:

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
 
 from penstock.errors import MissingExtraError
 
+_log = logging.getLogger("penstock")
+
 _UNREAD = 256
 """Steps whose metrics may stay on the devices. When there are more, the older half is read: those steps are done."""
+
+
+class NotFinite(NamedTuple):
+    """A value that is NaN or infinite: of which step, counted from 1, and which metric."""
+
+    step: int
+    name: str
+    value: float
+
+
+def _warn_of(found: NotFinite) -> None:
+    _log.warning("%s is %s at step %d; train.StopOnNaN ends a training there", found.name, found.value, found.step)
 
 
 class History:
@@ -36,33 +53,46 @@ class History:
 
     def __init__(self) -> None:
         self.epochs: list[dict[str, float]] = []
+        self._guard: Callable[[NotFinite], None] = _warn_of
+        self._guarded: Sequence[str] | None = None
         self._read: dict[str, list[float]] = {}
-        self._unread: deque[dict[str, Any]] = deque()
-        self._begun = 0
+        self._unread: deque[tuple[int, dict[str, Any]]] = deque()
+        self._count = 0
+        self._begun: dict[str, int] = {}
+        self._told = False
+
+    def guard(self, tell: Callable[[NotFinite], None], names: Sequence[str] | None = None) -> None:
+        """Call a function with the first value that is read and not finite, in place of a warning.
+
+        Args:
+            tell: the function; what it raises comes out of the method that read the value.
+            names: the metrics that count; None for all.
+        """
+        self._guard, self._guarded = tell, names
 
     def add(self, metrics: Any) -> None:
         """Record the metrics of a step: a scalar, called "loss", or a tree of scalars, called as their paths.
 
         Of a metric with several values, as `jax.pmap` gives one per device, it is the mean that is recorded.
         """
+        self._count += 1
         named = flat(metrics)
         if named:
-            self._unread.append(named)
+            self._unread.append((self._count, named))
         if len(self._unread) > _UNREAD:
             self._fetch(_UNREAD // 2)
 
     def end_epoch(self, more: Mapping[str, float] | None = None) -> None:
         """Close an epoch. Reads what is unread, and so waits for its steps."""
-        steps = self.steps
-        means = {name: float(np.mean(values[self._begun :])) for name, values in steps.items() if values[self._begun :]}
-        self._begun = max(map(len, steps.values()), default=0)
+        recent = {name: values[self._begun.get(name, 0) :] for name, values in self.steps.items()}
+        means = {name: float(np.mean(values)) for name, values in recent.items() if values}
+        self._begun = {name: len(values) for name, values in self._read.items()}
         self.epochs.append({**means, **(more or {})})
 
     def latest(self) -> dict[str, float]:
         """The metrics of the last step that is done; waits for none."""
-        for named in reversed(self._unread):
-            values: list[Any] = list(named.values())
-            if all(not isinstance(value, jax.Array) or cast(Any, value).is_ready() for value in values):
+        for _, named in reversed(self._unread):
+            if _done(named):
                 return {name: float(np.mean(value)) for name, value in named.items()}
         return {name: values[-1] for name, values in self._read.items() if values}
 
@@ -72,21 +102,53 @@ class History:
         self._fetch(len(self._unread))
         return self._read
 
+    def read_done(self) -> None:
+        """Read the metrics of the steps that are done; waits for none."""
+        self._fetch(sum(1 for _ in takewhile(_done, (named for _, named in self._unread))))
+
     def _fetch(self, count: int) -> None:
-        for named in jax.device_get([self._unread.popleft() for _ in range(count)]):
-            for name, value in named.items():
-                self._read.setdefault(name, []).append(float(np.mean(value)))
+        if not count:
+            return
+        numbers, metrics = zip(*(self._unread.popleft() for _ in range(count)), strict=True)
+        found: NotFinite | None = None
+        for number, named in zip(numbers, jax.device_get(list(metrics)), strict=True):
+            for name, each in named.items():
+                value = float(np.mean(each))
+                self._read.setdefault(name, []).append(value)
+                if found is None and not math.isfinite(value) and (self._guarded is None or name in self._guarded):
+                    found = NotFinite(number, name, value)
+        if found is not None and not self._told:
+            self._told = True  # what follows a NaN is NaN
+            self._guard(found)
 
-    def state(self) -> dict[str, Any]:
-        """All of it as plain JSON."""
-        return {"steps": self.steps, "epochs": self.epochs, "begun": self._begun}
+    def mark(self) -> dict[str, Any]:
+        """How far it goes, for `state`. The last epoch may still be added to, so it does not count."""
+        return {
+            "steps": {name: len(values) for name, values in self.steps.items()},
+            "epochs": max(len(self.epochs) - 1, 0),
+        }
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go back to what `state` returned."""
+    def state(self, since: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """All of it as plain JSON, or what came after a `mark`."""
+        since = since or {"steps": {}, "epochs": 0}
+        first = {name: since["steps"].get(name, 0) for name in self.steps}
+        return {
+            "steps": {name: values[first[name] :] for name, values in self._read.items() if values[first[name] :]},
+            "epochs": [since["epochs"], self.epochs[since["epochs"] :]],
+            "begun": self._begun,
+            "count": self._count,
+        }
+
+    def restore(self, *states: Mapping[str, Any]) -> None:
+        """Go back to what `state` returned, in as many parts as it was asked for."""
         self._unread.clear()
-        self._read = {name: list(values) for name, values in state["steps"].items()}
-        self.epochs = [dict(epoch) for epoch in state["epochs"]]
-        self._begun = state["begun"]
+        self._read, self.epochs = {}, []
+        for state in states:
+            for name, values in state["steps"].items():
+                self._read.setdefault(name, []).extend(values)
+            first, epochs = state["epochs"]
+            self.epochs[first:] = [dict(epoch) for epoch in epochs]
+            self._begun, self._count = dict(state["begun"]), state["count"]
 
     def plot(self, path: str | PathLike[str]) -> None:
         """Draw the learning curves to a file: metrics by step, and by epoch.
@@ -113,6 +175,11 @@ class History:
                 axes.legend()
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=120)
+
+
+def _done(named: Mapping[str, Any]) -> bool:
+    """Whether the step of these metrics is done."""
+    return all(not isinstance(value, jax.Array) or cast(Any, value).is_ready() for value in named.values())
 
 
 def flat(metrics: Any, separator: str = ".") -> dict[str, Any]:

@@ -8,7 +8,9 @@ from typing import Any
 import jax
 
 from penstock.errors import UsageError
+from penstock.graph.where import user_line
 from penstock.iterate import DataIterator
+from penstock.train.arguments import count
 from penstock.train.history import History
 from penstock.train.trees import returned
 from penstock.train.watch import Watch
@@ -75,7 +77,7 @@ class Loop:
     def epoch_ended(self) -> bool:
         """Whether the iterator stands at the end of an epoch; False where it cannot tell."""
         iterator = self.iterator
-        return isinstance(iterator, DataIterator) and iterator.size > 0 and iterator.delivered == len(iterator)
+        return isinstance(iterator, DataIterator) and iterator.at_end
 
 
 def fit(
@@ -105,7 +107,8 @@ def fit(
         The loop: `state`, `history`, `verdict()`.
 
     Raises:
-        UsageError: neither or both of epochs and steps are given, or there are no batches.
+        UsageError: neither or both of epochs and steps are given, they are no whole numbers, `callbacks` has something
+            that is no callback, or there are no batches.
 
     Example:
         >>> import numpy as np
@@ -118,7 +121,11 @@ def fit(
         (8, [3.0, 1.5, 0.75], [1.40625, 0.087890625])
     """
     if (epochs is None) == (steps is None):
-        raise UsageError("fit needs the number of epochs or of steps", given=f"epochs={epochs}, steps={steps}")
+        raise UsageError(
+            "fit needs the number of epochs or of steps", given=f"epochs={epochs}, steps={steps}", where=user_line()
+        )
+    epochs, steps = count("epochs", epochs, least=0), count("steps", steps, least=0)
+    callbacks = _checked(step, iterator, callbacks)
     loop = Loop(state, iterator)
     structure = jax.tree.structure(state)
     with loop.watch:
@@ -133,6 +140,32 @@ def fit(
             for callback in callbacks:
                 callback.close()
     return loop
+
+
+def _checked(step: Any, iterator: Any, callbacks: Any) -> tuple[Callback, ...]:
+    if not callable(step):
+        raise UsageError("fit needs a step to make", given=repr(step), expected="a function", where=user_line())
+    if not isinstance(iterator, Iterable):
+        raise UsageError(
+            "fit iterates over batches", given=repr(iterator), expected="an iterator of batches", where=user_line()
+        )
+    if isinstance(callbacks, Callback) or not isinstance(callbacks, Iterable):
+        raise UsageError("callbacks is a list", given=repr(callbacks), fix="callbacks=[...]", where=user_line())
+    told = tuple(callbacks)
+    for callback in told:
+        if isinstance(callback, type) and issubclass(callback, Callback):
+            name = callback.__name__
+            raise UsageError(
+                "callbacks has a class, not an instance", given=name, fix=f"callbacks=[{name}(...)]", where=user_line()
+            )
+        if not isinstance(callback, Callback):
+            raise UsageError(
+                "callbacks has something that is no callback",
+                given=repr(callback),
+                expected="instances of train.Callback",
+                where=user_line(),
+            )
+    return told
 
 
 def _finished(loop: Loop, epochs: int | None, steps: int | None) -> bool:

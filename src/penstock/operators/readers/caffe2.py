@@ -44,8 +44,7 @@ def caffe2(
 
     Raises:
         SourceNotFoundError: a path is not there.
-        SourceError: it is no LMDB, is cut short, or its first record is not what the arguments say.
-        MissingExtraError: the package lmdb is not installed.
+        SourceError: it is no LMDB, is damaged or being written to, or its first record is not what the arguments say.
 
     Example:
         >>> import penstock, tempfile

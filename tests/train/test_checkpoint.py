@@ -1,0 +1,339 @@
+"""Saves survive what happens to disks and processes."""
+
+import errno
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from penstock import train
+from penstock.errors import CheckpointError, NotFiniteError, StateError, UsageError
+from penstock.train import saves
+from penstock.train.saves import Saves, on_first
+
+ONE = train.batch_sharding(train.data_mesh(jax.devices()[:1]))
+ZERO = np.float32(0)
+STEP = train.data_parallel(lambda total, batch: (total + batch["x"].sum(), {"sum": batch["x"].sum()}), ONE)
+
+
+class StopAt(train.Callback):
+    def __init__(self, step):
+        self.step = step
+
+    def on_step(self, loop):
+        if loop.step == self.step:
+            loop.stop("enough")
+
+
+def run(folder, *callbacks, steps=6, state=ZERO, size=32, step=STEP, **options):
+    data = train.batches(np.arange(float(size), dtype=np.float32), 8, shuffle=True, seed=3, sharding=ONE)
+    return train.fit(step, state, data, steps=steps, callbacks=[*callbacks, train.Checkpoint(folder, **options)])
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def damage(path, how):
+    data = bytearray(path.read_bytes())
+    if how == "flipped":
+        data[len(data) // 2] ^= 0x10
+    elif how == "cut":
+        del data[len(data) // 2 :]
+    if how == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(data)
+
+
+def largest(folder):
+    return max((path for path in folder.rglob("*") if path.is_file()), key=lambda path: path.stat().st_size)
+
+
+@pytest.mark.parametrize("how", ["flipped", "cut", "gone"])
+@pytest.mark.parametrize("what", ["arrays", "training.json", "checksums.json"])
+def test_of_a_damaged_save_it_is_said_and_the_one_before_is_taken(how, what, tmp_path, caplog):
+    whole = run(tmp_path / "whole", every=1)
+    folder = tmp_path / "damaged"
+    run(folder, StopAt(3), every=1)
+    assert names(folder) == ["2", "3", "history.jsonl"]
+    damage(largest(folder / "3" / "state") if what == "arrays" else folder / "3" / what, how)
+    again = run(folder, every=1)
+    (told,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert "step 3 is damaged" in told
+    assert "taking that of step 2" in told
+    assert (float(again.state), again.history.steps) == (float(whole.state), whole.history.steps)
+    assert again.history.epochs == whole.history.epochs
+    assert names(folder) == ["3.damaged", "5", "6", "history.jsonl"]
+
+
+def test_where_no_save_is_whole_nothing_begins_in_silence(tmp_path):
+    run(tmp_path, steps=2)
+    damage(tmp_path / "2" / "training.json", "cut")
+    with pytest.raises(StateError, match=r"no save in .* is whole\n  given:    step 2: training.json has"):
+        run(tmp_path)
+    assert names(tmp_path) == ["2", "history.jsonl"]
+
+
+def test_a_folder_of_something_else(tmp_path):
+    (tmp_path / "7" / "default").mkdir(parents=True)
+    with pytest.raises(StateError, match=r"holds something else.*\n  given:    sub-folders 7"):
+        run(tmp_path)
+    assert names(tmp_path) == ["7"]
+    (tmp_path / "file").write_text("a file")
+    with pytest.raises(CheckpointError, match="cannot be written"):
+        run(tmp_path / "file")
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC, errno.EACCES])
+def test_a_folder_that_cannot_be_written_shows_before_the_first_step(number, tmp_path, monkeypatch):
+    def refuse(path, *_):
+        raise OSError(number, os.strerror(number), str(path))
+
+    steps = []
+    monkeypatch.setattr(saves, "_write", refuse)
+    with pytest.raises(CheckpointError, match=os.strerror(number)) as caught:
+        run(tmp_path, step=lambda *batch: steps.append(batch))
+    assert not steps
+    assert "fix:" in str(caught.value)
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("where", ["arrays", "training.json", "history", "checksums.json", "rename"])
+def test_a_full_disk_ends_the_training_and_leaves_the_last_save(where, tmp_path, monkeypatch):
+    whole = run(tmp_path / "whole")
+    folder = tmp_path / "full"
+    run(folder, steps=2)
+
+    def full(*arguments, **options):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def write(path, text, real=saves._write):
+        return full() if path.name == where else real(path, text)
+
+    def rename(path, target, real=Path.rename):
+        return full() if target.name.isdecimal() else real(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(saves, "_write", write)
+        if where == "arrays":
+            import orbax.checkpoint as ocp
+
+            patch.setattr(ocp.Checkpointer, "save", full)
+        elif where == "history":
+            patch.setattr("penstock.train.journal.Journal.append", full)
+        elif where == "rename":
+            patch.setattr(Path, "rename", rename)
+        with pytest.raises(CheckpointError, match=r"No space left on device\n  given: .* step 2"):
+            run(folder)
+    assert names(folder) == ["2", "history.jsonl"]
+    again = run(folder)
+    assert (float(again.state), again.history.steps) == (float(whole.state), whole.history.steps)
+
+
+LIMITED = """
+import resource, sys
+import jax
+import numpy as np
+from penstock import train
+from penstock.errors import CheckpointError
+def run(steps):
+    step = train.data_parallel(lambda total, batch: total + batch["x"].sum())
+    data = train.batches(np.ones(32, np.float32), 8, shuffle=True)
+    state = np.random.default_rng(0).normal(size=30_000).astype(np.float32)
+    return train.fit(step, state, data, steps=steps, callbacks=[train.Checkpoint(sys.argv[1])])
+run(1)
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+try:
+    run(2)
+except CheckpointError as error:
+    print("REFUSED", error)
+"""
+
+
+@pytest.mark.slow
+def test_a_write_that_really_fails(tmp_path):
+    variables = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "1"}
+    command = [sys.executable, "-c", LIMITED, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=variables)
+    assert done.stdout.startswith("REFUSED the checkpoint cannot be written"), done.stderr
+    assert names(tmp_path) == ["1", "history.jsonl"]
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np
+from pathlib import Path
+from penstock import train
+from penstock.train import journal, saves
+where, kill = sys.argv[2], lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+if where == "arrays":
+    import orbax.checkpoint as ocp
+    ocp.StandardCheckpointHandler.finalize = kill
+elif where == "history":
+    journal.zlib.crc32 = kill
+elif where == "rename":
+    Path.rename = kill
+else:
+    real = saves._write
+    saves._write = lambda path, text: kill() if path.name == where else real(path, text)
+step = train.data_parallel(lambda total, batch: total + batch["x"].sum())
+train.fit(step, np.float32(0), train.batches(np.ones(32, np.float32), 8, shuffle=True), steps=2,
+          callbacks=[train.Checkpoint(sys.argv[1])])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["arrays", "history", "training.json", "checksums.json", "rename"])
+def test_a_killed_save_does_not_count_and_is_cleaned_up(where, tmp_path):
+    run(tmp_path, steps=1)
+    variables = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "1"}
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "other"), where]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=variables, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert [name[:12] for name in names(tmp_path / "other") if name != "history.jsonl"] == [".unfinished-"]
+    loop = run(tmp_path / "other", steps=2)
+    assert loop.step == 2
+    assert names(tmp_path / "other") == ["2", "history.jsonl"]
+
+
+def test_what_a_living_process_is_writing_is_left_alone(tmp_path):
+    other, mine = Saves(tmp_path, 2), Saves(tmp_path, 2)
+    writing = other.begin(3)
+    mine.prepare()
+    assert writing.is_dir()
+    os.close(other._lock)  # as the kernel does when it dies
+    mine.prepare()
+    assert names(tmp_path) == []
+
+
+def test_saves_are_counted(tmp_path):
+    for keep, left in ((1, ["6"]), (None, ["1", "2", "3", "4", "5", "6"]), (np.int64(3), ["4", "5", "6"])):
+        run(tmp_path / str(keep), every=1, keep=keep)
+        assert names(tmp_path / str(keep)) == [*left, "history.jsonl"]
+    for wrong in ({"keep": 0}, {"keep": -1}, {"keep": 1.5}, {"keep": True}, {"every": 0}, {"every": 2.0}):
+        with pytest.raises(UsageError, match="whole number") as caught:
+            train.Checkpoint(tmp_path, **wrong)
+        assert "test_checkpoint.py" in str(caught.value)
+
+
+def test_another_batch_size_is_another_training(tmp_path):
+    run(tmp_path, steps=3)
+    data = train.batches(np.arange(32, dtype=np.float32), 16, shuffle=True, seed=3, sharding=ONE)
+    with pytest.raises(StateError, match=r"another batch size(.|\n)*fix: +batch_size=8"):
+        train.fit(STEP, ZERO, data, epochs=2, callbacks=[train.Checkpoint(tmp_path)])
+
+
+def test_the_end_of_an_epoch_is_found_from_any_row():
+    def over(rows):
+        return train.batches(np.arange(64, dtype=np.float32), rows, sharding=ONE)
+
+    begun = over(8)
+    for _ in range(5):
+        next(begun)
+    rest = over(24)
+    rest.restore(begun.state())  # at row 40, from where one batch ends the epoch
+    loop = train.fit(STEP, ZERO, rest, steps=1)
+    assert (loop.step, loop.epoch, len(loop.history.epochs)) == (1, 1, 1)
+
+
+def test_history_is_appended(tmp_path):
+    class Sizes(train.Callback):
+        def __init__(self):
+            self.seen = []
+
+        def on_step(self, loop):
+            path = tmp_path / "history.jsonl"
+            self.seen.append(path.stat().st_size if path.exists() else 0)
+
+    sizes = Sizes()
+    whole = run(tmp_path, sizes, steps=200, every=1)
+    growth = np.diff(sizes.seen[2:])
+    assert max(growth) < 200, "each save adds a line, and none writes the lines before it again"
+    lines = (tmp_path / "history.jsonl").read_text().splitlines()
+    assert sum(len(json.loads(line)["steps"].get("sum", [])) for line in lines) == 200
+    again = run(tmp_path, steps=200)
+    assert (again.history.steps, again.history.epochs) == (whole.history.steps, whole.history.epochs)
+
+
+def test_what_is_recorded_after_a_save_is_saved_with_the_next(tmp_path):
+    class Late(train.Callback):
+        def on_step(self, loop):
+            if loop.history.epochs:
+                loop.history.epochs[-1]["late"] = float(loop.step)
+
+    whole = run(tmp_path, Late(), steps=9)
+    assert [epoch["late"] for epoch in whole.history.epochs] == [8, 9]
+    assert run(tmp_path, steps=9).history.epochs == whole.history.epochs
+
+
+def test_a_damaged_history_does_not_end_a_training(tmp_path, caplog):
+    run(tmp_path, steps=4)
+    damage(tmp_path / "history.jsonl", "flipped")
+    again = run(tmp_path)
+    assert (again.step, len(again.history.steps["sum"])) == (6, 2)
+    assert "history.jsonl is damaged" in caplog.text
+    assert len(run(tmp_path).history.steps["sum"]) == 2
+
+
+def test_a_nan_is_noticed(tmp_path, caplog):
+    def spoil(state, batch):
+        return state * 1e15, state
+
+    step = train.data_parallel(spoil, ONE)
+    with pytest.raises(NotFiniteError, match="loss is inf at step 4"):
+        run(tmp_path / "a", train.StopOnNaN(), state=np.float32(1), step=step, every=1)
+    saved = [int(name) for name in names(tmp_path / "a") if name.isdecimal()]
+    assert saved == [2, 3], "what is saved is from before"
+    with pytest.raises(NotFiniteError, match="loss is inf at step 4"):
+        run(tmp_path / "b", train.StopOnNaN("loss"), state=np.float32(1), step=step)
+    assert not caplog.records
+    run(tmp_path / "c", train.StopOnNaN(["other"]), state=np.float32(1), step=step)
+    assert not caplog.records
+    run(tmp_path / "d", state=np.float32(1), step=step)
+    assert [record.getMessage()[:21] for record in caplog.records] == ["loss is inf at step 4"]
+
+
+def test_an_error_of_the_first_process_is_that_of_all():
+    def act():
+        raise CheckpointError("no room")
+
+    posted = []
+    with pytest.raises(CheckpointError, match=r"^no room"):
+        on_first(act, True, lambda message: posted.append(message) or posted)
+    with pytest.raises(CheckpointError, match="in process 0: no room"):
+        on_first(act, False, lambda _: posted)
+    assert on_first(lambda: 3, True, lambda message: [message]) == 3
+    assert on_first(act, False, lambda _: [{"found": 3, "error": None}]) == 3
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"epochs": 1.5}, "epochs is a whole number"),
+        ({"epochs": -1}, "epochs is a whole number"),
+        ({"epochs": True}, "epochs is a whole number"),
+        ({"epochs": float("inf")}, "epochs is a whole number"),
+        ({"steps": float("nan")}, "steps is a whole number"),
+        ({"steps": "3"}, "steps is a whole number"),
+        ({"steps": 1, "epochs": 1}, "number of epochs or of steps"),
+        ({"epochs": 1, "callbacks": [train.StopOnSignal]}, r"callbacks=\[StopOnSignal\(...\)\]"),
+        ({"epochs": 1, "callbacks": train.StopOnSignal()}, "callbacks is a list"),
+        ({"epochs": 1, "callbacks": None}, "callbacks is a list"),
+        ({"epochs": 1, "callbacks": [print]}, "no callback"),
+        ({"epochs": 1, "step": None}, "needs a step"),
+        ({"epochs": 1, "iterator": 3}, "iterates over batches"),
+    ],
+)
+def test_wrong_arguments_of_fit_are_refused_at_the_line(wrong, message):
+    given = {"step": STEP, "state": np.float32(0), "iterator": [], **wrong}
+    with pytest.raises(UsageError, match=message) as caught:
+        train.fit(**given)
+    assert "test_checkpoint.py" in str(caught.value)
