@@ -79,7 +79,7 @@ def _plain(thing: Any) -> str:
         case NewAxis():
             return f"newaxis({thing.layout})"
         case PathLike():
-            return repr(fspath(thing))
+            return repr(fspath(cast(PathLike[str], thing)))
         case np.dtype():
             return given.name
         case type():
