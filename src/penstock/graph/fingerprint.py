@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from penstock.graph.node import Call, Graph, Handle, Node, Result
@@ -22,7 +22,7 @@ class Definition:
     """
 
     calls: tuple[str, ...]
-    lines: tuple[Where | None, ...]
+    lines: tuple[Where | None, ...] = field(compare=False)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -69,7 +69,8 @@ def definition(graph: Graph) -> Definition:
             name + "=" * bool(name) + "".join(named(piece) if isinstance(piece, Result) else piece for piece in pieces)
             for name, pieces in call.given
         ]
-        texts.append(f"{call.kind}({', '.join(given)}){_randomness(nodes.get(call, ()))}")
+        depends = "".join(_depends(node, graph) for node in nodes.get(call, ()))
+        texts.append(f"{call.kind}({', '.join(given)}){depends}")
     lines = [nodes[call][0].where if call in nodes else None for call in calls]
     return Definition((*texts, f"outputs({', '.join(map(named, outputs))})"), (*lines, None))
 
@@ -97,12 +98,9 @@ def _sorted(calls: Iterable[Call], found: Callable[[Result], Result]) -> list[Ca
     return list(done)
 
 
-def _randomness(nodes: Iterable[Node]) -> str:
-    """What the random numbers of a call depend on, besides seed and place: the numbers of their streams."""
-    text = ""
-    for node in nodes:
-        if isinstance(node.operator, Reader) and node.operator.contiguous:
-            text += f", in {node.operator.num_shards} parts"
-        if isinstance(node.operator, Reader) or (node.operator.words and node.seed is None):
-            text += f", stream {node.stream}"
-    return text
+def _depends(node: Node, graph: Graph) -> str:
+    """What else an operator's results depend on, besides seed and place."""
+    if isinstance(node.operator, Reader):
+        parts = f" of {node.operator.num_shards} parts" if node.operator.contiguous else ""
+        return f", reader {graph.readers.index(node)}{parts}"
+    return f", stream {node.stream}" if node.operator.words and node.seed is None else ""

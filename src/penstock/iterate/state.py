@@ -96,14 +96,14 @@ class Origin:
         totals = tuple(_number(state, "totals", _ROWS, total) for total in state["totals"])
         if len(totals) != self.readers:
             raise StateError("the state has another number of readers", given=len(totals), expected=self.readers)
-        if state["order"] != order(seed) and row not in (0, schedule.length):
+        if state["order"] != order(seed) and not (new_definition and row in (0, schedule.length)):
             raise StateError(
-                "the readers visit the samples in another order than where the state was taken",
+                "the readers of this iterator visit the samples in another order than those of the state",
                 given=f"row {row} of epoch {epoch}",
-                fix="the same reader_name, shuffle, seed and shards as there; or a state from the end of an epoch",
+                fix="reader_name, shuffling, seeds and shards as they were; or a state from the end of an epoch, with "
+                "restore(state, new_definition=True)",
             )
-        step = schedule.at(epoch, row, totals)
-        if schedule.length is not None and row % schedule.stride and not schedule.ended(step):
+        if schedule.length not in (None, row) and row % schedule.stride:
             size = gcd(row, schedule.stride) * schedule.rows // schedule.stride
             raise StateError(
                 "the state was taken under another batch size, and no batch of this iterator begins there",
@@ -111,7 +111,7 @@ class Origin:
                 expected=f"a multiple of {schedule.stride}",
                 fix=f"a batch_size that divides {row}, such as {size}; or a state from the end of an epoch",
             )
-        return step, seed
+        return schedule.at(epoch, row, totals), seed
 
     def _changed(self, state: Mapping[str, Any]) -> StateError:
         """What to say of the state of another definition."""
@@ -201,8 +201,9 @@ def _difference(packed: Any, definition: Definition) -> tuple[str | None, str | 
     if not then or not changes:
         return None, None, None
     _, first, end, start, stop = changes[0]
-    was = "no such call" if first == end else f"another call, number {first + 1}" if hashed else then[first]
-    more = f" ({len(changes) - 1} more differences)" if len(changes) > 1 else ""
+    was = "no such call" if first == end else f"another call, number {first + 1}," if hashed else then[first]
+    others = len(changes) - 1
+    more = f" (and {others} more difference{'s' * (others > 1)})" if others else ""
     last = "no such call" if start == stop else definition.calls[start]
     return f"{was} in the state", f"{last} here{more}", definition.lines[start] if start < stop else None
 
