@@ -14,7 +14,8 @@ class Step:
 
     Args:
         epoch: the number of the epoch, from 0.
-        row: how many positions of the epoch lie before the batch, counted in the leading reader's order.
+        row: how many positions of the epoch lie before the batch, counted in the leading reader's order. At the end of
+            an epoch it is the epoch's length.
         totals: per reader, how many positions it has passed since the beginning, over all epochs.
         rows: how many rows the batch has, over all devices and processes.
     """
@@ -45,25 +46,25 @@ class Schedule:
 
     def first(self) -> Step:
         """The first step of the first epoch."""
-        return self._at(0, 0, (0,) * len(self.strides))
+        return self.at(0, 0, (0,) * len(self.strides))
 
     def passed(self, step: Step) -> Step:
-        """The place behind a step. It may be the end of the epoch, where there is no batch."""
+        """The place after a step. It may be the end of the epoch, where there is no batch."""
         pairs = zip(step.totals, self.strides, strict=True)
         totals = tuple([total + stride * step.rows // self.rows for total, stride in pairs])
-        return self._at(step.epoch, step.row + self.stride, totals)
+        return self.at(step.epoch, step.row + self.stride, totals)
 
     def ended(self, step: Step) -> bool:
         """Whether a place is the end of its epoch."""
-        if self.length is None:
-            return False
-        if self.policy is LastBatchPolicy.DROP:
-            return step.row + self.stride > self.length
-        return step.row >= self.length
+        return self.length is not None and step.row >= self.length
+
+    def delivered(self, step: Step) -> int:
+        """How many batches of its epoch lie before a place."""
+        return self.batches or 0 if self.ended(step) else step.row // self.stride
 
     def next_epoch(self, step: Step) -> Step:
         """The first step of the epoch that follows."""
-        return self._at(step.epoch + 1, 0, step.totals)
+        return self.at(step.epoch + 1, 0, step.totals)
 
     def begun(self, step: Step) -> Step:
         """The place of the next batch: a place as it is, or the first one of the next epoch where this one ended."""
@@ -85,14 +86,14 @@ class Schedule:
         """How many rows the last batch has under PARTIAL."""
         return (self.length or 0) % self.stride or self.stride
 
-    def resized(self, step: Step) -> Step:
-        """A place with the number of rows that the batch there has."""
-        return self._at(step.epoch, step.row, step.totals)
-
-    def _at(self, epoch: int, row: int, totals: tuple[int, ...]) -> Step:
-        if self.length is None or self.policy is not LastBatchPolicy.PARTIAL:
+    def at(self, epoch: int, row: int, totals: tuple[int, ...]) -> Step:
+        """The step at a row of an epoch, or its end where no batch begins there."""
+        if self.length is None:
             return Step(epoch, row, totals, self.rows)
-        return Step(epoch, row, totals, min(self.rows, max(self.length - row, 0)) or self.rows)
+        left = self.length - row
+        if left < (self.stride if self.policy is LastBatchPolicy.DROP else 1):
+            return Step(epoch, self.length, totals, self.rows)
+        return Step(epoch, row, totals, min(self.rows, left) if self.policy is LastBatchPolicy.PARTIAL else self.rows)
 
     def check(self) -> None:
         """Check that an epoch has a batch.

@@ -5,13 +5,44 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.data.order import mix
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError, PenstockError, UnknownReaderError, did_you_mean
 from penstock.graph.operator import DeviceKernel, Operator, Reader
 from penstock.graph.where import Where
+
+
+class Result(NamedTuple):
+    """What a call returned, or number `number` of it."""
+
+    call: Call
+    number: int
+
+
+Given = tuple[tuple[str, tuple[str | Result, ...]], ...]
+"""Arguments as pairs of a name ("" for an input) and text; where a value of the graph was given, the text has it."""
+
+
+@dataclass(eq=False)
+class Call:
+    """A use of a public operator as the user wrote it. It may make several nodes.
+
+    Args:
+        kind: the operator's public name.
+        given: the arguments that the user gave, but for those that equal a default and those that change no sample.
+        outputs: what it returned: serial numbers of nodes, each with the number of one of its outputs.
+    """
+
+    kind: str
+    given: Given
+    outputs: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def sources(self) -> tuple[Result, ...]:
+        """What it was given of the results of other calls."""
+        return tuple(piece for _, pieces in self.given for piece in pieces if isinstance(piece, Result))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -30,6 +61,7 @@ class Node:
         name: the name that was given to it, or "".
         device: where the user wishes it to run, "gpu" or "cpu"; None where nothing was said.
         where: the line that made it.
+        call: the call that made it; None for a node of the engine's own.
     """
 
     operator: Operator
@@ -43,6 +75,7 @@ class Node:
     name: str
     device: str | None
     where: Where
+    call: Call | None = None
 
     @cached_property
     def values(self) -> tuple[Value, ...]:
@@ -81,6 +114,32 @@ class Value:
 
     def __str__(self) -> str:
         return str(self.node) + (f"[{self.index}]" if len(self.node.specs) > 1 else "")
+
+
+class Handle:
+    """What the user holds of a value.
+
+    Args:
+        value: the output of a node that it stands for.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+    @property
+    def result(self) -> Result:
+        """The value as a result of the call that made its node.
+
+        Raises:
+            LookupError: its node is one of the engine's own.
+        """
+        node, index = self.value.node, self.value.index
+        if node.call is None:
+            raise LookupError(str(self.value))
+        place = (node.serial, index)
+        return Result(node.call, node.call.outputs.index(place) if place in node.call.outputs else index)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,8 @@ from importlib.metadata import entry_points
 from typing import Any, ParamSpec, TypeVar
 
 from penstock.errors import ArgumentTypeError, PenstockError, UnknownNameError, did_you_mean
+from penstock.graph.call import Recorder
+from penstock.graph.node import Call
 from penstock.graph.where import user_line
 
 P = ParamSpec("P")
@@ -47,15 +49,22 @@ def operator(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return register
 
 
-def named(name: str, function: Callable[P, R]) -> Callable[P, R]:
-    """A function that acts as the operator `name` while it runs, with the checks that `operator` describes."""
+def named(name: str, function: Callable[P, R], maker: Call | None = None) -> Callable[P, R]:
+    """A function that acts as the operator `name` while it runs, with the checks that `operator` describes.
+
+    Args:
+        name: as `operator` takes it.
+        function: is called.
+        maker: the call of the operator's function that returned this one, if one did.
+    """
+    recorder = Recorder(name, function, maker)
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         token = kind.set(name)
         try:
             _check_names(name, function, args, kwargs)
-            return function(*args, **kwargs)
+            return recorder(args, kwargs)
         except PenstockError as error:
             error.where = error.where or user_line()
             raise

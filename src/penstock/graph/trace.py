@@ -10,7 +10,8 @@ from typing import Any, SupportsIndex, cast
 
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, did_you_mean
-from penstock.graph.node import Graph, Node, Value, infer
+from penstock.graph.call import running, unwritten
+from penstock.graph.node import Graph, Handle, Node, Value, infer
 from penstock.graph.operator import BatchKernel, ChainKernel, Common, DeviceKernel, Operator, Reader
 from penstock.graph.registry import kind, lookup
 from penstock.graph.where import user_line
@@ -66,18 +67,15 @@ class Trace:
 _current: ContextVar[Trace | None] = ContextVar("current_trace", default=None)
 
 
-class DataNode:
+class DataNode(Handle):
     """A value of the graph as the user holds it: to be passed to operators, computed with, indexed, returned.
 
     Args:
         value: the output of a node that it stands for.
     """
 
-    __slots__ = ("value",)
+    __slots__ = ()
     __hash__ = object.__hash__
-
-    def __init__(self, value: Value) -> None:
-        self.value = value
 
     @property
     def spec(self) -> Spec:
@@ -336,6 +334,7 @@ def apply_many(
         name=name,
         device=wish,
         where=user_line(),
+        call=running() or unwritten(operator, inputs, arguments),
     )
     _check_direction(node)
     trace.nodes += 1

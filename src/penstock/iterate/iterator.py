@@ -14,12 +14,15 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from penstock.data.schedule import Schedule, Step
-from penstock.errors import ArgumentTypeError, UsageError, did_you_mean
-from penstock.graph.fingerprint import fingerprint
-from penstock.graph.node import Graph
+from penstock.device.program import stateful
+from penstock.errors import ArgumentTypeError, StateError, UsageError, did_you_mean
+from penstock.graph.fingerprint import definition
+from penstock.graph.node import Graph, Node
+from penstock.graph.operator import DeviceKernel
+from penstock.host.reading import Reading
 from penstock.iterate import dry_run
 from penstock.iterate.agreement import agree, agree_on_shapes
-from penstock.iterate.state import carried, encode, pack, unpack
+from penstock.iterate.state import Origin, carried, encode, order_of
 from penstock.meter import Meter
 from penstock.pipeline.pipeline import Pipeline
 from penstock.pipeline.planned import Planned, leading
@@ -115,6 +118,7 @@ class DataIterator:
         self._planned = Planned.of(graphs, layout, placement, dense_outputs=True, mask=mask, facts=facts)
         agree_on_shapes(self._planned.plan, layout)
         layout.check_outputs([value.spec for value in self._planned.plan.graph.outputs], output_map, self.batch_size)
+        self._origin = Origin(definition(graphs[0]), self._planned.dataset, len(graphs[0].readers))
         self._names = [*self.output_map, VALID] if mask else self.output_map
         self._lead_name = reader_name
         self._pipeline = group[0]
@@ -133,7 +137,7 @@ class DataIterator:
             self._here()
 
     def _make_schedule(self, size: int, policy: LastBatchPolicy, layout: Layout) -> Schedule:
-        readings = self._planned.readings(self._seed, self._lead_name)
+        readings = self._readings(self._seed)
         lead = leading(readings)
         rows = self.batch_size
         stride = rows if lead is None else lead.stride(rows)
@@ -148,13 +152,19 @@ class DataIterator:
             )
         return schedule
 
+    def _readings(self, seed: int) -> dict[Node, Reading]:
+        return self._planned.readings(seed, self._lead_name)
+
+    def _order(self, seed: int) -> str:
+        return order_of(self._readings(seed).values())
+
     def _epoch_size(self) -> int:
         batches, rows = self._schedule.batches, self.batch_size
         if batches is None:
             return -1
         if self._schedule.policy in (LastBatchPolicy.FILL, LastBatchPolicy.DROP):
             return batches * rows
-        lead = leading(self._planned.readings(self._seed, self._lead_name))
+        lead = leading(self._readings(self._seed))
         last = (batches - 1) * self._schedule.stride
         if lead is None or not lead.leads:
             return self._schedule.length or 0
@@ -162,11 +172,16 @@ class DataIterator:
         return (batches - 1) * rows + int(real.sum())
 
     def _make_run(self) -> Run:
-        readings = self._planned.readings(self._seed, self._lead_name)
         pipeline = self._pipeline
         depth = pipeline.prefetch_queue_depth
         return self._planned.run(
-            readings, self._seed, pipeline.pool(), depth, self._schedule.after, self._meter, narrow=True
+            self._readings(self._seed),
+            self._seed,
+            pipeline.pool(),
+            depth,
+            self._schedule.after,
+            self._meter,
+            narrow=True,
         )
 
     def _form(self, arrays: Sequence[Any]) -> Any:
@@ -218,7 +233,7 @@ class DataIterator:
     @property
     def delivered(self) -> int:
         """How many batches of its epoch the iterator has delivered; of all epochs, if it is endless."""
-        return self._next.row // self._schedule.stride
+        return self._schedule.delivered(self._next)
 
     @property
     def exact(self) -> bool:
@@ -266,31 +281,42 @@ class DataIterator:
         Where operators carry a state, the entry ``operators`` has it as a pytree of arrays; `checkpoints` makes JSON
         of that, too.
         """
-        graph = self._planned.plan.graph
         with self._lock:
             kept = self._run.carried(self._schedule.begun(self._next))
-            return pack(self._next, self._seed, fingerprint(graph), self._planned.dataset, kept)
+            return self._origin.state(self._next, self._seed, self._order(self._seed), kept)
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any], *, new_definition: bool = False) -> None:
         """Go to where another iterator over the same definition and data stood, whatever its devices and threads.
+
+        It may have had another batch size, if a batch of this one begins there; an endless iterator goes on anywhere.
 
         Args:
             state: what its `state` returned.
+            new_definition: whether this definition may be another one than the state's, and goes on at the same place
+                of the same data. What operators carry from batch to batch is taken over if it fits, else begun anew.
 
         Raises:
-            StateError: it belongs to another definition or data set.
+            StateError: it belongs to another definition or data set, or stands where no batch of this iterator begins.
         """
-        graph = self._planned.plan.graph
-        readers = len(graph.readers)
-        step, seed = unpack(state, fingerprint(graph), self._planned.dataset, self.batch_size, readers)
         with self._lock:
+            step, seed = self._origin.step(state, self._schedule, self._order, new_definition=new_definition)
             if seed != self._seed:
                 self._run.close()
                 self._seed = seed
                 self._run = self._make_run()
-            step = self._schedule.resized(step)
-            self._run.resume(self._schedule.begun(step), carried(state))
+            self._resume(self._schedule.begun(step), carried(state), begin_anew=new_definition)
             self._go_to(step)
+
+    def _resume(self, step: Step, kept: list[list[Any]] | None, *, begin_anew: bool) -> None:
+        """Go to a step with what operators carried there; or with what they begin with, if that does not fit."""
+        operators = (node.operator for node in stateful(self._planned.plan))
+        anew = [list(operator.initial) for operator in operators if isinstance(operator, DeviceKernel)]
+        try:
+            self._run.resume(step, anew if kept is None and begin_anew else kept)
+        except StateError:
+            if not begin_anew:
+                raise
+            self._run.resume(step, anew)
 
     def checkpoints(self) -> list[str]:
         """The state as a list with one JSON text, for programs that keep DALI's checkpoints."""

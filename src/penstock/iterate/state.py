@@ -3,57 +3,209 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
-from typing import Any
+import hashlib
+import json
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cached_property
+from math import gcd
+from typing import Any, cast
 
 import numpy as np
 
-from penstock.data.schedule import Step
+from penstock.data.schedule import Schedule, Step
 from penstock.errors import StateError
+from penstock.graph.fingerprint import Definition
+from penstock.graph.where import Where
+from penstock.host.reading import Reading
 
-VERSION = 1
+VERSION = 2
 
+_LIMIT = 1000
+"""How many bytes of JSON a state has at most, the arrays that operators carry aside."""
 
-def pack(
-    step: Step, seed: int, definition: str, dataset: str, operators: Sequence[Sequence[Any]] | None
-) -> dict[str, Any]:
-    """The state at a step, with what it belongs to. At most 1 KB of JSON, and the arrays that operators carry."""
-    state: dict[str, Any] = {} if operators is None else {"operators": [list(leaves) for leaves in operators]}
-    return state | {
-        "version": VERSION,
-        "definition": definition,
-        "dataset": dataset,
-        "seed": seed,
-        "epoch": step.epoch,
-        "row": step.row,
-        "totals": list(step.totals),
-    }
+_SEEDS, _EPOCHS, _ROWS = 1 << 64, 1 << 32, 1 << 62
 
 
-def unpack(state: Mapping[str, Any], definition: str, dataset: str, rows: int, readers: int) -> tuple[Step, int]:
-    """The step and the seed of a state.
+@dataclass(frozen=True)
+class Origin:
+    """What the states of an iterator belong to.
 
-    Raises:
-        StateError: it is no state, or belongs to another definition or data set.
+    Args:
+        definition: what it computes.
+        dataset: the fingerprint of what it reads.
+        readers: how many readers it has.
     """
-    missing = {"version", "definition", "dataset", "seed", "epoch", "row", "totals"} - set(state)
-    if missing or state["version"] != VERSION:
+
+    definition: Definition
+    dataset: str
+    readers: int
+
+    def state(self, step: Step, seed: int, order: str, operators: Sequence[Sequence[Any]] | None) -> dict[str, Any]:
+        """The state at a step: at most 1 KB of JSON, and the arrays that operators carry."""
+        state: dict[str, Any] = {} if operators is None else {"operators": [list(leaves) for leaves in operators]}
+        return state | self._entries(step, seed, order) | {"calls": self._calls}
+
+    def _entries(self, step: Step, seed: int, order: str) -> dict[str, Any]:
+        return {
+            "version": VERSION,
+            "definition": self.definition.fingerprint,
+            "dataset": self.dataset,
+            "order": order,
+            "seed": seed,
+            "epoch": step.epoch,
+            "row": step.row,
+            "totals": list(step.totals),
+        }
+
+    @cached_property
+    def _calls(self) -> str:
+        """As much of the definition's text as fits, so that a refusal can say what has changed."""
+        largest = self._entries(Step(_EPOCHS, _ROWS, (_ROWS,) * self.readers, 0), _SEEDS, "0" * 8)
+        return _pack(self.definition.calls, _LIMIT - len(json.dumps(largest | {"calls": ""})))
+
+    def step(
+        self, state: Mapping[str, Any], schedule: Schedule, order: Callable[[int], str], *, new_definition: bool
+    ) -> tuple[Step, int]:
+        """The step and the seed of a state.
+
+        Args:
+            state: what `state` made, for this origin or another.
+            schedule: the steps of the iterator that goes there.
+            order: as `order_of` gives it, for a seed.
+            new_definition: whether the definition may be another.
+
+        Raises:
+            StateError: it is no state, belongs to another definition or data set, or stands where no batch begins.
+        """
+        _check_form(state)
+        if state["dataset"] != self.dataset:
+            raise StateError(
+                "the state belongs to another dataset",
+                given=f"{state['dataset']} in the state",
+                expected=f"{self.dataset} here",
+                fix="restore it into an iterator over the data that it was taken from",
+            )
+        if state["definition"] != self.definition.fingerprint and not new_definition:
+            raise self._changed(state)
+        seed = _number(state, "seed", _SEEDS - 1)
+        epoch = _number(state, "epoch", 0 if schedule.length is None else _EPOCHS - 1)
+        row = _number(state, "row", _ROWS if schedule.length is None else schedule.length)
+        totals = tuple(_number(state, "totals", _ROWS, total) for total in state["totals"])
+        if len(totals) != self.readers:
+            raise StateError("the state has another number of readers", given=len(totals), expected=self.readers)
+        if state["order"] != order(seed) and not (new_definition and row in (0, schedule.length)):
+            raise StateError(
+                "the readers of this iterator visit the samples in another order than those of the state",
+                given=f"row {row} of epoch {epoch}",
+                fix="reader_name, shuffling, seeds and shards as they were; or a state from the end of an epoch, with "
+                "restore(state, new_definition=True)",
+            )
+        if schedule.length not in (None, row) and row % schedule.stride:
+            size = gcd(row, schedule.stride) * schedule.rows // schedule.stride
+            raise StateError(
+                "the state was taken under another batch size, and no batch of this iterator begins there",
+                given=f"row {row} of an epoch of {schedule.length}, batch_size={schedule.rows}",
+                expected=f"a multiple of {schedule.stride}",
+                fix=f"a batch_size that divides {row}, such as {size}; or a state from the end of an epoch",
+            )
+        return schedule.at(epoch, row, totals), seed
+
+    def _changed(self, state: Mapping[str, Any]) -> StateError:
+        """What to say of the state of another definition."""
+        given, expected, where = _difference(state.get("calls"), self.definition)
+        return StateError(
+            "the state belongs to another definition",
+            given=given or f"{state['definition']} in the state",
+            expected=expected or f"{self.definition.fingerprint} here",
+            fix="restore it into the definition that it was taken from; or restore(state, new_definition=True), which "
+            "goes on at the same place of the data with this one",
+            where=where,
+        )
+
+
+def order_of(readings: Iterable[Reading]) -> str:
+    """A short text that tells one order of the data from another."""
+    orders = [(reading.leads, reading.orders[0]) for reading in readings]
+    facts = [(leads, o.shuffle and o.seed, o.pad_last, o.shards, o.stick) for leads, o in orders]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:8]
+
+
+def _check_form(state: Any) -> None:
+    if not isinstance(state, Mapping):
         raise StateError(
             "this is no state of an iterator",
-            given=f"without {', '.join(sorted(missing))}" if missing else f"version {state['version']}",
+            given=f"{state!r:.60} of type {type(state).__name__}",
+            expected="the dictionary that state() returned",
+            fix="json.loads, if it is JSON text",
+        )
+    entries = ("version", "definition", "dataset", "order", "seed", "epoch", "row", "totals")
+    version = cast(Mapping[str, Any], state).get("version", VERSION)
+    missing = [entry for entry in entries if entry not in state]
+    if missing or version != VERSION:
+        raise StateError(
+            "this is no state of an iterator",
+            given=f"version {version}" if version != VERSION else f"without {', '.join(missing)}",
             expected=f"what state() returned, version {VERSION}",
         )
-    for what, mine in (("definition", definition), ("dataset", dataset)):
-        if state[what] != mine:
-            raise StateError(
-                f"the state belongs to another {what}",
-                given=f"{state[what]} in the state",
-                expected=f"{mine} here",
-                fix=f"restore it into an iterator over the {what} that it was taken from",
-            )
-    if len(state["totals"]) != readers:
-        raise StateError("the state has another number of readers", given=len(state["totals"]), expected=readers)
-    return Step(int(state["epoch"]), int(state["row"]), tuple(map(int, state["totals"])), rows), int(state["seed"])
+    totals = cast(Any, state["totals"])
+    if not isinstance(totals, list | tuple):
+        raise StateError("totals in a state are whole numbers", given=repr(totals), expected="one for each reader")
+
+
+def _number(state: Mapping[str, Any], name: str, largest: int, given: Any = None) -> int:
+    number = state[name] if given is None else given
+    if isinstance(number, bool) or not hasattr(number, "__index__") or not 0 <= int(number) <= largest:
+        raise StateError(
+            f"{name} in a state is a whole number",
+            given=f"{number!r:.60}",
+            expected=f"0 to {largest}",
+            fix="pass on what state() returned as it was",
+        )
+    return int(number)
+
+
+def _pack(calls: Sequence[str], room: int) -> str:
+    """Lines of text in so many characters: compressed, else a short hash of each, else nothing."""
+    text = "text:" + base64.b85encode(zlib.compress("\n".join(calls).encode(), 9)).decode()
+    hashes = "hash:" + "".join(map(_short, calls))
+    return next((packed for packed in (text, hashes) if len(packed) <= room), "")
+
+
+def _unpack(packed: Any) -> tuple[list[str], bool]:
+    """The lines that were packed, or their hashes; and whether it is those."""
+    form, _, content = packed.partition(":") if isinstance(packed, str) else ("", "", "")
+    if form == "hash":
+        return [content[start : start + _SHORT] for start in range(0, len(content), _SHORT)], True
+    try:
+        text = zlib.decompressobj().decompress(base64.b85decode(content), 1 << 20) if form == "text" else b""
+        return text.decode().splitlines(), False
+    except (ValueError, zlib.error):
+        return [], False
+
+
+_SHORT = 4
+
+
+def _short(call: str) -> str:
+    return hashlib.sha256(call.encode()).hexdigest()[:_SHORT]
+
+
+def _difference(packed: Any, definition: Definition) -> tuple[str | None, str | None, Where | None]:
+    """The first call in which a definition differs from a packed one: what it was, what it is, and the user's line."""
+    then, hashed = _unpack(packed)
+    now = [_short(call) for call in definition.calls] if hashed else list(definition.calls)
+    changes = [code for code in SequenceMatcher(None, then, now, autojunk=False).get_opcodes() if code[0] != "equal"]
+    if not then or not changes:
+        return None, None, None
+    _, first, end, start, stop = changes[0]
+    was = "no such call" if first == end else f"another call, number {first + 1}," if hashed else then[first]
+    others = len(changes) - 1
+    more = f" (and {others} more difference{'s' * (others > 1)})" if others else ""
+    last = "no such call" if start == stop else definition.calls[start]
+    return f"{was} in the state", f"{last} here{more}", definition.lines[start] if start < stop else None
 
 
 def encode(array: Any) -> dict[str, Any]:

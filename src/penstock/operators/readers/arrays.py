@@ -11,6 +11,7 @@ from penstock.data.arrays import ArraySource
 from penstock.data.source import Array, shared
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.graph.call import Location
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.axes import check_layout
@@ -48,7 +49,7 @@ def arrays(data: Any, *, layout: str = "", **loader: Unpack[LoaderArguments]) ->
 
 
 @operator("readers.arrays")
-def arrays(data: Any, *, layout: Any = "", **loader: Unpack[LoaderArguments]) -> Any:
+def arrays(data: Location[Any], *, layout: Any = "", **loader: Unpack[LoaderArguments]) -> Any:
     """Read rows of arrays that are in memory. Whole batches are read at once.
 
     Args:

@@ -9,6 +9,7 @@ from typing import Unpack
 from penstock.data.caffe2 import Caffe2Source
 from penstock.data.source import shared
 from penstock.errors import DefinitionError
+from penstock.graph.call import Location
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.readers.loader import LoaderArguments, load
@@ -18,7 +19,7 @@ from penstock.types import LabelType
 @operator("readers.caffe2")
 def caffe2(
     *,
-    path: str | PathLike[str] | Sequence[str | PathLike[str]],
+    path: Location[str | PathLike[str] | Sequence[str | PathLike[str]]],
     label_type: int = LabelType.SINGLE_LABEL,
     num_labels: int = 1,
     additional_inputs: int = 0,

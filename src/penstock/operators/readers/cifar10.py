@@ -8,6 +8,7 @@ from typing import Unpack
 
 from penstock.data.cifar10 import open_cifar10
 from penstock.data.source import shared
+from penstock.graph.call import Location
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.readers.loader import LoaderArguments, load
@@ -15,7 +16,10 @@ from penstock.operators.readers.loader import LoaderArguments, load
 
 @operator("readers.cifar10")
 def cifar10(
-    *, file_root: str | PathLike[str], filename_prefix: str = "data_batch_", **loader: Unpack[LoaderArguments]
+    *,
+    file_root: Location[str | PathLike[str]],
+    filename_prefix: Location[str] = "data_batch_",
+    **loader: Unpack[LoaderArguments],
 ) -> tuple[DataNode, DataNode]:
     """Read CIFAR-10 in its binary version, the files of ``cifar-10-batches-bin``. Whole batches are read at once.
 

@@ -9,24 +9,26 @@ from typing import Unpack
 from penstock.data.files import from_files, from_list, from_root
 from penstock.data.source import shared
 from penstock.errors import DefinitionError
+from penstock.graph.call import Location
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.readers.loader import LoaderArguments, load
 
 _EXTENSIONS = "jpg jpeg png bmp tif tiff pnm ppm pgm pbm jp2 webp flac ogg wav"
+_PATTERNS = tuple(f"*.{extension}" for extension in _EXTENSIONS.split())
 Path = str | PathLike[str]
 
 
 @operator("readers.file")
 def file(
     *,
-    file_root: Path | None = None,
-    files: Path | Sequence[Path] | None = None,
-    labels: int | Sequence[int] | None = None,
-    file_list: Path | None = None,
-    file_filters: str | Sequence[str] = tuple(f"*.{extension}" for extension in _EXTENSIONS.split()),
-    dir_filters: str | Sequence[str] = (),
-    case_sensitive_filter: bool = False,
+    file_root: Location[Path | None] = None,
+    files: Location[Path | Sequence[Path] | None] = None,
+    labels: Location[int | Sequence[int] | None] = None,
+    file_list: Location[Path | None] = None,
+    file_filters: Location[str | Sequence[str]] = _PATTERNS,
+    dir_filters: Location[str | Sequence[str]] = (),
+    case_sensitive_filter: Location[bool] = False,
     **loader: Unpack[LoaderArguments],
 ) -> tuple[DataNode, DataNode]:
     """Read files as they are, each with a class number.

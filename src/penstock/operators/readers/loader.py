@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from penstock.data.source import Source
 from penstock.errors import DefinitionError
+from penstock.graph.call import Default, Hint
 from penstock.graph.operator import Common, Reader, pick
 from penstock.graph.trace import DataNode, apply_many
 
@@ -22,22 +25,22 @@ class LoaderArguments(Common, total=False):
     prefetch_queue_depth, read_ahead, dont_use_mmap, lazy_init, skip_cached_images, tensor_init_bytes.
     """
 
-    random_shuffle: bool
-    shuffle_after_epoch: bool
-    shuffle_after_epoch_seed: int | None
-    seed: int
-    shard_id: int
-    num_shards: int
-    shard_mode: str
-    stick_to_shard: bool
-    pad_last_batch: bool
-    initial_fill: int
-    prefetch_queue_depth: int
-    read_ahead: bool
-    dont_use_mmap: bool
-    lazy_init: bool
-    skip_cached_images: bool
-    tensor_init_bytes: int
+    random_shuffle: Annotated[bool, Default(False)]
+    shuffle_after_epoch: Annotated[bool, Default(False)]
+    shuffle_after_epoch_seed: Annotated[int | None, Default(None)]
+    seed: Annotated[int, Default(-1)]
+    shard_id: Hint[int]
+    num_shards: Hint[int]
+    shard_mode: Annotated[str, Default("global")]
+    stick_to_shard: Annotated[bool, Default(False)]
+    pad_last_batch: Annotated[bool, Default(False)]
+    initial_fill: Hint[int]
+    prefetch_queue_depth: Hint[int]
+    read_ahead: Hint[bool]
+    dont_use_mmap: Hint[bool]
+    lazy_init: Hint[bool]
+    skip_cached_images: Hint[bool]
+    tensor_init_bytes: Hint[int]
 
 
 def load(source: Source, arguments: LoaderArguments) -> tuple[DataNode, ...]:

@@ -12,6 +12,7 @@ from penstock.data.arrays import ArraySource
 from penstock.data.idx import find_idx, read_idx
 from penstock.data.source import shared
 from penstock.errors import DefinitionError, SourceError, did_you_mean
+from penstock.graph.call import Location
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.readers.loader import LoaderArguments, load
@@ -21,7 +22,7 @@ _SPLITS = {"train": "train", "test": "t10k"}
 
 @operator("readers.mnist")
 def mnist(
-    *, path: str | PathLike[str], split: str = "train", **loader: Unpack[LoaderArguments]
+    *, path: Location[str | PathLike[str]], split: Location[str] = "train", **loader: Unpack[LoaderArguments]
 ) -> tuple[DataNode, DataNode]:
     """Read MNIST, Fashion-MNIST or another data set in their files. Whole batches are read at once.
 

@@ -15,6 +15,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, PenstockError, UsageError
+from penstock.graph.call import Hint, running
 from penstock.graph.operator import DeviceContext, DeviceKernel, Operator
 from penstock.graph.registry import named, operator
 from penstock.graph.trace import DataNode, apply_many, current_trace
@@ -199,7 +200,7 @@ def jax_function(
     *,
     num_outputs: int = 1,
     output_layouts: str | Sequence[str] | None = None,
-    sharding: Any = None,
+    sharding: Hint[Any] = None,
     device: str | None = None,
     preserve: bool = True,
     state: Any = None,
@@ -297,7 +298,7 @@ def jax_function(
         return nodes[0] if num_outputs == 1 else nodes or None
 
     call.__name__, call.__doc__ = made.code.name, function.__doc__
-    return named(_KIND, call)
+    return named(_KIND, call, running())
 
 
 def _for_rows(made: JaxFunction) -> JaxFunction:

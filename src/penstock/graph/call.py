@@ -1,0 +1,161 @@
+"""Recording what the user wrote: which operator was called, and with which arguments, as text.
+
+The text is what a state names its definition by, so it must survive changes of penstock and of the user's program that
+change no sample. It has the operator's public name and the arguments that were given, but no default, no hint and no
+place where data lie, and nothing of the classes that do the work.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Generic, NotRequired, Required, TypeVar, cast
+
+from penstock.errors import ArgumentTypeError
+from penstock.graph.node import Call, Given, Handle, Result
+from penstock.graph.operator import Common, Operator
+from penstock.graph.text import text_of
+from penstock.types import as_dtype
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+_LEFT_OUT = object()
+Hint = Annotated[T, _LEFT_OUT]
+"""The type of an argument that can only change how fast something is computed, or where: `Hint[int]`."""
+
+Location = Annotated[T, _LEFT_OUT]
+"""The type of an argument that says where a data set lies. The data set has a fingerprint of its own."""
+
+
+@dataclass(frozen=True)
+class Default:
+    """What an argument counts as where it is not given, for typed dictionaries: ``Annotated[bool, Default(False)]``."""
+
+    value: Any
+
+
+_running: ContextVar[Call | None] = ContextVar("running_call", default=None)
+
+
+def running() -> Call | None:
+    """The call that the user wrote and that is being executed. What it calls in turn belongs to it."""
+    return _running.get()
+
+
+def unwritten(operator: Operator, inputs: Sequence[Any], arguments: Mapping[str, Any]) -> Call:
+    """A call for a node that no public operator makes, named by its operator's class and fields."""
+    given = [("", text_of(value)) for value in (operator, *inputs)]
+    return Call("operator", (*given, *((name, text_of(value)) for name, value in sorted(arguments.items()))))
+
+
+class Recorder(Generic[R]):
+    """The public function of an operator, which records how it is called.
+
+    Args:
+        kind: the operator's public name.
+        function: does the work.
+        maker: the call that returned this function, whose arguments count as given to it, too.
+    """
+
+    def __init__(self, kind: str, function: Callable[..., R], maker: Call | None = None) -> None:
+        self._kind = kind
+        self._function = function
+        self._before: Given = () if maker is None else maker.given
+
+    def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> R:
+        """Call the function, with arguments that it takes."""
+        if running() is not None:
+            return self._function(*args, **kwargs)
+        call = Call(self._kind, self._given(args, kwargs))
+        token = _running.set(call)
+        try:
+            result = self._function(*args, **kwargs)
+        finally:
+            _running.reset(token)
+        call.outputs = tuple(_outputs(result))
+        return result
+
+    @cached_property
+    def _signature(self) -> inspect.Signature:
+        return inspect.signature(self._function)
+
+    @cached_property
+    def _marks(self) -> Mapping[str, tuple[Any, ...]]:
+        """What the annotations of arguments say besides types."""
+        try:
+            hints = typing.get_type_hints(self._function, include_extras=True)
+        except (NameError, TypeError, AttributeError):  # types that exist for type checkers only
+            return {}
+        for parameter in self._signature.parameters.values():
+            if parameter.kind is parameter.VAR_KEYWORD and parameter.name in hints:  # **common: Unpack[Common]
+                hints |= typing.get_type_hints(typing.get_args(hints[parameter.name])[0], include_extras=True)
+        return {name: _metadata(hint) for name, hint in hints.items()}
+
+    def _given(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Given:
+        inputs: list[tuple[str, tuple[str | Result, ...]]] = []
+        named = dict(self._before)
+        parameters = self._signature.parameters
+        for name, value in self._signature.bind(*args, **kwargs).arguments.items():
+            parameter = parameters[name]
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                inputs += [("", text_of(item)) for item in value]
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                named |= {each: text for each in value if (text := self._argument(each, value[each])) is not None}
+            elif (text := self._argument(name, value, parameter.default)) is not None:
+                if parameter.default is parameter.empty and parameter.kind is not parameter.KEYWORD_ONLY:
+                    inputs.append(("", text))
+                else:
+                    named[name] = text
+        return (*inputs, *sorted(named.items(), key=lambda item: item[0]))
+
+    def _argument(
+        self, name: str, value: Any, default: Any = inspect.Parameter.empty
+    ) -> tuple[str | Result, ...] | None:
+        """The text of an argument, or None where it does not count."""
+        marks = self._marks.get(name, ())
+        if name in _common() or _LEFT_OUT in marks:
+            return None
+        default = next((mark.value for mark in marks if isinstance(mark, Default)), default)
+        text = text_of(_dtype(value) if name == "dtype" else value)
+        if default is inspect.Parameter.empty:
+            return text
+        same = isinstance(value, int | float) and isinstance(default, int | float) and value == default
+        return None if same or text == text_of(_dtype(default) if name == "dtype" else default) else text
+
+
+@functools.cache
+def _common() -> frozenset[str]:
+    """Names, hints and the like, which every operator takes."""
+    return frozenset(typing.get_type_hints(Common))
+
+
+def _metadata(hint: Any) -> tuple[Any, ...]:
+    while typing.get_origin(hint) in (Required, NotRequired):
+        (hint,) = typing.get_args(hint)
+    return getattr(hint, "__metadata__", ())
+
+
+def _dtype(given: Any) -> Any:
+    """An element type, however it is spelled."""
+    if isinstance(given, list | tuple):
+        return [_dtype(each) for each in cast(list[Any], given)]
+    try:
+        return given if given is None else as_dtype(given)
+    except ArgumentTypeError:
+        return given
+
+
+def _outputs(result: Any) -> Iterator[tuple[int, int]]:
+    """The places of all values in what an operator's function returned."""
+    if isinstance(result, Handle):
+        yield result.value.node.serial, result.value.index
+    elif isinstance(result, Mapping | tuple | list):
+        found = cast(Any, result).values() if isinstance(result, Mapping) else cast(list[Any], result)
+        for each in found:
+            yield from _outputs(each)
