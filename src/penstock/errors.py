@@ -86,6 +86,10 @@ class StateError(PenstockError, ValueError):
     """A saved state that belongs to another definition or data set."""
 
 
+class JobError(PenstockError, RuntimeError):
+    """Another process of the job has failed, or has ended while this one needs it."""
+
+
 class MissingExtraError(PenstockError, ImportError):
     """An optional dependency that is not installed.
 

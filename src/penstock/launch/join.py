@@ -93,5 +93,8 @@ def initialize() -> Job:
     if job.started_by != "nobody":
         import jax  # noqa: PLC0415  # the launcher itself has no use for it
 
+        from penstock.transfer import peers  # noqa: PLC0415
+
         jax.distributed.initialize(job.coordinator, job.num_processes, job.process_id)
+        peers.join()
     return job
