@@ -98,8 +98,8 @@ def _readers(graph: Graph) -> list[Reader]:
 def _check_data(read: Sequence[tuple[int, Facts]], reader: str, *, per_block: bool) -> None:
     """Check that processes have the same data where they read them as parts of one data set.
 
-    That is so where one definition stands for the whole batch, and where the reader of each block reads its shard. Other
-    readers may have data of their own.
+    That is so where one definition stands for the whole batch, and where the reader of each block reads its shard.
+    Other readers may have data of their own.
     """
     slices = [(facts.shard_id, facts.num_shards) for _, facts in read]
     if per_block and slices != [(number, len(read)) for number in range(len(read))]:

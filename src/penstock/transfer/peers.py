@@ -5,8 +5,8 @@ wait for its part of a collective. So each process of a job tells the others how
 of JAX's coordination service:
 
 * One that *fails*, by an exception or by `sys.exit` with an exit code, writes its traceback there and ends without
-  waiting. Every other process reads it within a second, raises it at its next batch, and ends at the latest a few seconds
-  later, with the traceback as its last words and the same exit code. The first failure counts.
+  waiting. Every other process reads it within a second, raises it at its next batch, and ends a few seconds later at
+  the latest, with the traceback as its last words and the same exit code. The first failure counts.
 * One that *leaves*, because its program is over, writes how many batches it has taken, and waits for the others. A
   process that needs more batches than that would wait for ever; it fails.
 
@@ -53,13 +53,11 @@ class Failure:
     """How a job fails.
 
     Args:
-        process: the number of the process that found it first.
         what: a sentence that names the process that is to blame.
         text: the last words: a traceback, or what to do.
         code: the exit code of the job.
     """
 
-    process: int
     what: str
     text: str
     code: int = 1
@@ -118,7 +116,7 @@ class Peers:
         self._failing = True
         if not isinstance(error, JobError):
             name = f"process {self._process} of {self._processes} (host {socket.gethostname()}, pid {self._pid})"
-            self._report(Failure(self._process, f"{name} has failed:", endings.words(error), endings.code(error)))
+            self._report(Failure(f"{name} has failed:", endings.words(error), endings.code(error)))
 
     def end(self) -> None:
         """The last thing that a process does before JAX's own shutdown. Does not return where the job fails."""
@@ -133,7 +131,7 @@ class Peers:
             self._wait_for_all()
         if self._failure is not None:
             said = isinstance(error, JobError) or (error is not None and endings.words(error) == self._failure.text)
-            self._finish(self._failure, say=not said and self._failure.process != self._process)
+            self._finish(self._failure, say=not said)
 
     def _watch(self) -> None:
         deadline = float("inf")
@@ -168,13 +166,11 @@ class Peers:
             for process in map(int, key.partition("#")[0].split(",")):
                 theirs = self._left.get(process, self._taken).get(key, -1)
                 if theirs < mine:
-                    has = f"process {process} of {self._processes} has ended"
-                    count = (
-                        f"after {theirs} batches of an iterator, and this one, process {self._process}, takes {mine}"
-                    )
-                    none = f"without making an iterator that this one, process {self._process}, makes"
+                    made = f"after {theirs} batches of an iterator of which process {self._process} takes {mine}"
+                    none = f"without making an iterator that process {self._process} makes"
+                    what = f"process {process} of {self._processes} has ended {none if theirs < 0 else made}"
                     fix = "let all processes make the same iterators and take the same number of batches of each"
-                    self._report(Failure(self._process, f"{has} {none if theirs < 0 else count}", f"  fix:      {fix}"))
+                    self._report(Failure(what, f"  fix:      {fix}"))
                     return
 
     def _report(self, failure: Failure) -> None:
@@ -199,7 +195,7 @@ class Peers:
 
     def _finish(self, failure: Failure, *, say: bool) -> NoReturn:
         """End this process at once, with the exit code of the first that failed, and with its last words."""
-        self._finishing.acquire()  # noqa: SIM115  # for ever: one thread does this
+        self._finishing.acquire()  # for ever: one thread does this
         with suppress(Exception):
             logging.shutdown()
         with suppress(Exception):
