@@ -1,6 +1,5 @@
 """`penstock launch`: output, exit codes, failures, interruptions; and nothing is left behind."""
 
-import os
 import signal
 import socket
 import subprocess

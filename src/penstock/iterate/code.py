@@ -37,15 +37,15 @@ def _codes(thing: Any, depth: int) -> Iterator[CodeType]:
         inner = cast(list[Any], thing)
     elif isinstance(thing, Mapping):
         inner = [*cast(Mapping[Any, Any], thing).values()]
-    elif callable(thing):
-        plain = getattr(thing, "__wrapped__", getattr(thing, "func", thing))
-        code = getattr(plain, "__code__", None) or getattr(getattr(plain, "__func__", None), "__code__", None)
-        if isinstance(code, CodeType):
-            yield code
-        elif plain is not thing:
-            inner = [plain]
     elif is_dataclass(thing):
         inner = [getattr(thing, field.name) for field in fields(thing) if field.compare]
+    elif callable(thing):
+        plain = getattr(thing, "__wrapped__", getattr(thing, "func", thing))
+        code = getattr(plain, "__code__", None)
+        if isinstance(code, CodeType):
+            yield code
+        else:
+            inner = [getattr(plain, "__func__", type(plain).__call__) if plain is thing else plain]
     for one in inner:
         yield from _codes(one, depth - 1)
 

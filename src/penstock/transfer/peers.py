@@ -44,6 +44,9 @@ _GRACE = 3.0
 _FAREWELL = 5.0
 """Seconds that process 0 keeps the store open for the others when the job fails."""
 
+_STRANGERS = 60.0
+"""Seconds that a process which is over waits for processes that have not begun to watch, and perhaps never do."""
+
 _FOLDER = "penstock/peers/"
 _FAILURE, _WATCHES, _LEFT, _HEARD = "failure", "watches", "left", "heard"
 
@@ -181,14 +184,15 @@ class Peers:
             self._failure = self._failure or failure
 
     def _wait_for_all(self) -> None:
-        """Wait until all processes have left, or one has failed."""
-        pause = 0.02
+        """Wait until all processes have left, or one has failed; for those that do not know of this, a while."""
+        pause, until = 0.02, time.monotonic() + _STRANGERS
         while self._failure is None:
             try:
                 numbers = self._look()
             except Exception:  # noqa: BLE001  # without the service there is nobody to wait for
                 return
-            if numbers[_WATCHES] <= numbers[_LEFT]:
+            missing = set(range(self._processes)) - numbers[_LEFT]
+            if not missing or (not missing & numbers[_WATCHES] and time.monotonic() > until):
                 return
             time.sleep(pause)
             pause = min(2 * pause, _PERIOD)
