@@ -1,4 +1,4 @@
-"""The digest of the user's functions: it tells versions of them apart, and not where they stand or what they close over."""
+"""The digest of the user's functions tells versions of them apart; not where they stand or what they close over."""
 
 import functools
 
@@ -43,7 +43,7 @@ def test_other_code_is_told_apart():
         lambda x: x * 2,
         lambda x: x * 3,
         lambda x: x + 2,
-        lambda x: [y for y in x if y in {"a", "b"}],
+        lambda x: x * (2 if str(x) in {"a", "b"} else 4),
         Doubles(),
         Triples(),
         Triples().method,

@@ -1,6 +1,7 @@
 """Two processes train; one of them ends in one of many ways."""
 
 import contextlib
+import itertools
 import os
 import sys
 
@@ -15,7 +16,8 @@ def join():
         return
     import jax
 
-    jax.distributed.initialize(address, 2, int(os.environ["NUMBER"]))
+    patience = int(os.environ.get("HEARTBEAT", "100"))
+    jax.distributed.initialize(address, 2, int(os.environ["NUMBER"]), heartbeat_timeout_seconds=patience)
 
 
 def goes_on(how):
@@ -61,12 +63,14 @@ def main(how):
     if me == 1 and how == "before":
         raise ValueError("bad luck")
     iterator = numbers(batch_size=8, seed=1)
-    for number in range(30):
+    for number in itertools.count() if how == "endless" else range(30):
         batch = next(iterator, None) or next(iterator)
         total = step(batch["x"])
         if number == 6 and me == (0 if how == "exception in 0" else 1) and not goes_on(how):
             break
         float(total)
+        if number == 3:
+            print("PLAN goes on", flush=True)
     print("PLAN over")
 
 
