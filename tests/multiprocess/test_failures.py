@@ -5,6 +5,7 @@ JAX would wait 300 seconds for the end of a process that waits for the others; w
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -18,30 +19,39 @@ PATIENCE = 60
 TOLD = "has failed:\nTraceback (most recent call last):"
 
 
+def started(how, address, environment, front=((), ()), **variables):
+    """Two processes without any launcher."""
+    return [
+        subprocess.Popen(
+            [*front[number], sys.executable, PROGRAM, how],
+            env=environment(JAX_NUM_CPU_DEVICES="1", BARE=address, NUMBER=str(number), **variables),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in (0, 1)
+    ]
+
+
+def ended(processes):
+    """Their exit codes and standard errors, once they have ended."""
+    try:
+        errors = [process.communicate(timeout=PATIENCE)[1].rstrip() for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+    return [process.returncode for process in processes], errors
+
+
 @pytest.fixture
 def bare(environment):
-    """A function that runs two processes without any launcher; exit codes and standard errors, by process."""
+    """A function that runs two processes without any launcher."""
 
     def run(how):
         with socket.create_server(("127.0.0.1", 0)) as probe:
             address = f"127.0.0.1:{probe.getsockname()[1]}"
-        processes = [
-            subprocess.Popen(
-                [sys.executable, PROGRAM, how],
-                env=environment(JAX_NUM_CPU_DEVICES="1", BARE=address, NUMBER=str(number)),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for number in (0, 1)
-        ]
-        try:
-            errors = [process.communicate(timeout=PATIENCE)[1].rstrip() for process in processes]
-        finally:
-            for process in processes:
-                process.kill()
-                process.wait()
-        return [process.returncode for process in processes], errors
+        return ended(started(how, address, environment))
 
     return run
 
@@ -103,3 +113,25 @@ def test_under_open_mpi(execute):
     done = execute([*command, sys.executable, PROGRAM, "exit"], timeout=PATIENCE, JAX_NUM_CPU_DEVICES="1")
     assert done.returncode == 7
     assert "SystemExit: 7" in done.stderr or "exited with non-zero" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_ends_both(bare):
+    codes, errors = bare("killed")
+    assert codes == [1, -signal.SIGKILL]
+    assert "by peer" in errors[0]
+
+
+@pytest.mark.slow
+def test_a_network_that_drops_ends_both_after_the_time_of_a_heartbeat(hosts, environment):
+    names, addresses = hosts
+    front = [("ip", "netns", "exec", name) for name in names]
+    processes = started("endless", f"{addresses[0]}:29433", environment, front, HEARTBEAT="10")
+    try:
+        for process in processes:
+            assert "PLAN goes on\n" in iter(process.stdout.readline, "")
+        subprocess.run(["ip", "-n", names[0], "link", "set", "penstock0", "down"], check=True)
+    finally:
+        codes, errors = ended(processes)
+    assert codes == [-signal.SIGABRT, -signal.SIGABRT]
+    assert all("another task died" in error for error in errors)
