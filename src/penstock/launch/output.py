@@ -19,7 +19,7 @@ _SIZE = 1 << 16
 _PAUSE = 0.1
 """Seconds after which a line that is not finished is shown."""
 
-_PIECES = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_PIECES = re.compile(rb"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]+")
 _FINISHED = (b"\n", b"\r")
 
 
