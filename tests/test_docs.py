@@ -108,3 +108,15 @@ def test_every_departure_from_rocal_is_pinned_by_a_test():
         assert f"def {name}(" in tests, row
     section = text.partition("## What differs")[2].partition("\n## ")[0]
     assert len(rows) == sum(line.startswith("| ") for line in section.splitlines()) - 1
+
+
+def test_every_row_of_the_failures_has_its_test():
+    rows = [
+        line for line in (DOCS / "failures.md").read_text().splitlines() if line.startswith("| ") and "tests/" in line
+    ]
+    named = [re.search(r"`(tests/\S+)::(\w+)` \|$", row) for row in rows]
+    assert all(named)
+    for match in named:
+        path, name = match.groups()
+        assert f"def {name}(" in (DOCS.parent / path).read_text(), match[0]
+    assert len(rows) >= 20

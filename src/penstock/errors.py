@@ -109,6 +109,10 @@ class NotFiniteError(PenstockError, FloatingPointError):
     """A metric that is not a number, or infinite."""
 
 
+class JobError(PenstockError, RuntimeError):
+    """Another process of the job has failed, or has ended while this one needs it."""
+
+
 class MissingExtraError(PenstockError, ImportError):
     """An optional dependency that is not installed.
 

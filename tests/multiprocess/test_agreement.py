@@ -1,5 +1,7 @@
 """What processes do together: exchange rows, agree on what they run, and dispatch collectives in one order."""
 
+import re
+
 import pytest
 
 
@@ -11,12 +13,21 @@ def test_shards_of_two_processes(job, processes, devices, batch):
 def test_processes_that_differ_are_refused_in_all_of_them(job):
     out = job(2, 1, "differing.py")
     for message in (
-        "definition: the processes of this job define different pipelines",
-        "batch: the processes of this job define different pipelines",
-        "shape: the processes of this job read samples of different shapes",
+        "definition: the processes of this job define different pipelines | given:    definition ",
+        "code: the processes of this job define different pipelines | given:    code ",
+        "batch: the processes of this job define different pipelines | given:    batch_size 6 in process 1"
+        " | expected: batch_size 4, as in process 0",
+        "seed: the processes of this job define different pipelines | given:    seed 2 in process 1"
+        " | expected: seed 1, as in process 0",
+        "policy: the processes of this job define different pipelines | given:    last_batch_policy ",
+        "length: the processes of this job read different data with readers.arrays",
+        "content: the processes of this job read different data with readers.arrays",
+        "whole length: the processes of this job read different data with readers.arrays",
+        "whole content: the processes of this job read different data with readers.arrays",
+        "shape: the processes of this job read ",
         "whole: normalize needs all samples of the batch on the host, and this process has a part of them",
     ):
-        assert out.count(message) == 2, message
+        assert len(re.findall(rf"^\[\d\] {re.escape(message)}", out, re.MULTILINE)) == 2, f"{message}\n{out}"
 
 
 @pytest.mark.parametrize(("processes", "devices", "steps"), [(2, 1, 600), (4, 1, 200), (2, 4, 100)])

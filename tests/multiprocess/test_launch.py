@@ -1,7 +1,7 @@
 """`penstock launch`: output, exit codes, failures, interruptions; and nothing is left behind."""
 
-import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -48,7 +48,7 @@ FAILS = """
 import os, signal, subprocess, sys, time
 number = int(os.environ["PENSTOCK_PROCESS_ID"])
 signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as JAX does, in effect
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"], start_new_session=True)
 print("pids", os.getpid(), child.pid)
 if number == 1:
     {how}
@@ -96,11 +96,9 @@ def test_ending_the_launcher_ends_all(tmp_path, number, launched, environment):
     own = [pid for line in lines for pid in pids(line)]
     process.send_signal(number)
     _, error = process.communicate(timeout=60)
-    if number is signal.SIGKILL:  # then the kernel ends the processes, though not what they have started
+    if number is signal.SIGKILL:  # then the keeper ends them
         assert process.returncode == -number
-        wait_for(lambda: gone(own[::2]))
-        for pid in own[1::2]:
-            os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: gone(own))
     else:
         assert process.returncode == 128 + number
         assert f"{number.name}: ending 2 processes" in error
@@ -137,6 +135,42 @@ def test_what_cannot_be_launched(tmp_path, execute, launched):
         launch([sys.executable], processes=0)
     with pytest.raises(UsageError, match="fewer GPUs than processes"):
         launch([sys.executable], processes=2, environment={"CUDA_VISIBLE_DEVICES": "0"})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-n", "0"], "a job has processes"),
+        (["--port", "99999"], "there is no such port"),
+        (["--port", "{used}"], "the processes cannot meet at port"),
+    ],
+)
+def test_wrong_options_are_said_in_a_word(tmp_path, arguments, message, execute):
+    with socket.create_server(("127.0.0.1", 0)) as used:
+        words = [word.format(used=used.getsockname()[1]) for word in arguments]
+        done = execute([sys.executable, "-m", "penstock.cli", "launch", *words, write(tmp_path, "pass")])
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_is_taken_meanwhile_is_an_error_in_process_0(monkeypatch):
+    with socket.create_server(("", 0)) as used:
+        port = used.getsockname()[1]
+        for name, value in (("JAX_COORDINATOR_ADDRESS", f"127.0.0.1:{port}"), *own(2, 0)):
+            monkeypatch.setenv(name, value)
+        with pytest.raises(UsageError, match=f"cannot meet at port {port}"):
+            initialize()
+
+
+def own(processes, number):
+    return ("PENSTOCK_NUM_PROCESSES", str(processes)), ("PENSTOCK_PROCESS_ID", str(number))
+
+
+def test_characters_that_the_terminal_does_not_have_go_through(tmp_path, execute, launched):
+    script = write(tmp_path, "import sys; sys.stdout.buffer.write('größe ✓\\n'.encode()); print('fine')")
+    done = execute(launched(1, 1, script), PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert (done.returncode, done.stdout) == (0, "[0] größe ✓\n[0] fine\n")
 
 
 def test_gpus_are_divided(tmp_path, execute, launched):

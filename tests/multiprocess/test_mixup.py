@@ -6,7 +6,6 @@ other, cut off to bytes.
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -63,54 +62,6 @@ def test_under_open_mpi(folder, execute):
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.count("of 2 with 1 devices is done") == 2
     check(folder, 2)
-
-
-@pytest.fixture
-def hosts():
-    """Two network namespaces, joined by a cable: hosts, as far as the network goes."""
-    names, addresses = ("penstock-a", "penstock-b"), ("10.217.3.1", "10.217.3.2")
-
-    def ip(*words):
-        subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
-
-    if shutil.which("ip") is None:
-        pytest.skip("ip (Debian: iproute2) is not installed")
-    folders = [Path("/etc/netns") / name for name in names]
-    try:
-        for name in names:
-            ip("netns", "add", name)
-        ip(
-            "link",
-            "add",
-            "penstock0",
-            "netns",
-            names[0],
-            "type",
-            "veth",
-            "peer",
-            "name",
-            "penstock0",
-            "netns",
-            names[1],
-        )
-        for name, address, folder in zip(names, addresses, folders, strict=True):
-            ip("-n", name, "address", "add", f"{address}/24", "dev", "penstock0")
-            ip("-n", name, "link", "set", "penstock0", "up")
-            ip("-n", name, "link", "set", "lo", "up")
-            folder.mkdir(parents=True, exist_ok=True)  # `ip netns exec` shows the files in it as those of /etc
-            (folder / "hosts").write_text(f"127.0.0.1 localhost\n{address} {socket.gethostname()}\n")
-    except (subprocess.CalledProcessError, PermissionError) as error:
-        remove(names, folders)
-        pytest.skip(f"network namespaces are not permitted here: {getattr(error, 'stderr', error)}")
-    yield names, addresses
-    remove(names, folders)
-
-
-def remove(names, folders):
-    for name in names:
-        subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
-    for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_on_two_hosts(folder, hosts, environment):

@@ -138,7 +138,9 @@ def assumed(build, shape=(6, 5, 3)):
     """The values of which one shape is assumed when their samples have this one, and what is shown by the others."""
     graph = graph_of(build)
     values = demanded(graph, dense_outputs=True)
-    shapes = {value: tuple(n or m for n, m in zip(value.spec.shape, shape, strict=True)) for value in ragged_sources(values)}
+    shapes = {
+        value: tuple(n or m for n, m in zip(value.spec.shape, shape, strict=True)) for value in ragged_sources(values)
+    }
     return [str(value) for value in one_shape(values, shapes)]
 
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from penstock.errors import UsageError
 from penstock.launch import launch
 
 
@@ -34,4 +35,8 @@ def run(parsed: argparse.Namespace) -> int:
         print(f"penstock launch: there is no file {str(parsed.script)!r}", file=sys.stderr)
         return 2
     command = [sys.executable, str(parsed.script), *parsed.arguments]
-    return launch(command, parsed.processes, parsed.devices, port=parsed.port)
+    try:
+        return launch(command, parsed.processes, parsed.devices, port=parsed.port)
+    except UsageError as error:
+        print(f"penstock launch: {error}", file=sys.stderr)
+        return 2

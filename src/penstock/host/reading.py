@@ -126,7 +126,9 @@ class Reading:
             positions = step.row * self._num_shards + numbers
         else:
             positions = step.row + self.offsets(step.rows, numbers)
-        real = self.positions(step, numbers) < self._ends(step, numbers) if self.leads else np.ones(len(numbers), np.bool_)
+        real = (
+            self.positions(step, numbers) < self._ends(step, numbers) if self.leads else np.ones(len(numbers), np.bool_)
+        )
         return Coordinates(step.epoch, positions, real)
 
     def samples(self, step: Step, numbers: Indices) -> Samples | list[tuple[Indices, Samples]]:

@@ -195,13 +195,14 @@ def _pipelines(
         return trace(definition, args, ours, pipeline)
     local = jax.local_devices()
     ids = [None] * len(layout.shards) if devices is None else [local.index(device) for device in devices]
-    seed = Pipeline(**theirs).seed  # one for all, also where it is drawn
+    one = Pipeline(**theirs)  # its seed is that of all, also where it is drawn
     pipelines: list[Pipeline] = []
     for shard, device_id in zip(layout.shards, ids, strict=True):
-        block = {**theirs, "batch_size": rows // layout.blocks, "device_id": device_id, "seed": seed}
+        block = {**theirs, "batch_size": rows // layout.blocks, "device_id": device_id, "seed": one.seed}
         numbers = {"shard_id": shard, "num_shards": layout.blocks}
         numbers = {argument: numbers[argument] for argument in wanted}
         pipeline = Pipeline(**block)
+        pipeline.seed_is_given = one.seed_is_given
         pipeline.expect(rows // layout.blocks, rows)
         pipelines.append(trace(definition, args, {**ours, **numbers}, pipeline))
     return pipelines

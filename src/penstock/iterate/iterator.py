@@ -21,7 +21,7 @@ from penstock.graph.node import Graph, Node
 from penstock.graph.operator import DeviceKernel
 from penstock.host.reading import Reading
 from penstock.iterate import dry_run
-from penstock.iterate.agreement import agree, agree_on_shapes
+from penstock.iterate.agreement import agree, agree_on_shapes, take_part
 from penstock.iterate.state import Origin, carried, encode, order_of
 from penstock.meter import Meter
 from penstock.pipeline.pipeline import Pipeline
@@ -114,7 +114,16 @@ class DataIterator:
             raise UsageError(f"the name {VALID!r} is taken by the mask of LastBatchPolicy.PAD", fix="another name")
         dry = dry_run.current()
         placement = group[0].placement if dry is None else dry.placement or group[0].placement
-        self._seed, facts = agree(graphs, layout, group[0].seed, self.batch_size, per_block=per_block)
+        self._taking = take_part(layout)
+        choices = {
+            "batch_size": self.batch_size,
+            "output_map": self.output_map,
+            "size": size,
+            "reader_name": reader_name,
+            "last_batch_policy": last_batch_policy.name,
+            "placement": placement,
+        }
+        self._seed, facts = agree(graphs, layout, group[0], choices, per_block=per_block)
         self._planned = Planned.of(graphs, layout, placement, dense_outputs=True, mask=mask, facts=facts)
         agree_on_shapes(self._planned.plan, layout)
         layout.check_outputs([value.spec for value in self._planned.plan.graph.outputs], output_map, self.batch_size)
@@ -211,7 +220,8 @@ class DataIterator:
                 if self._auto_reset:
                     self.reset()
                 raise StopIteration
-            batch = self._form(self._here())
+            with self._taking():
+                batch = self._form(self._here())
             self._go_to(self._schedule.passed(self._next))
             return batch
 

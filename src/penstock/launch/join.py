@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -82,7 +83,7 @@ def initialize() -> Job:
         What was found.
 
     Raises:
-        UsageError: some of the variables that belong together are missing.
+        UsageError: some of the variables that belong together are missing, or process 0 cannot listen at its port.
 
     Example:
         >>> from penstock.launch import initialize
@@ -93,5 +94,26 @@ def initialize() -> Job:
     if job.started_by != "nobody":
         import jax  # noqa: PLC0415  # the launcher itself has no use for it
 
+        from penstock.transfer import peers  # noqa: PLC0415
+
+        if job.coordinator is not None and job.process_id == 0:
+            check_port(int(job.coordinator.rpartition(":")[2]))
         jax.distributed.initialize(job.coordinator, job.num_processes, job.process_id)
+        peers.join()
     return job
+
+
+def check_port(port: int) -> None:
+    """Check that process 0 can listen at a port: where it cannot, JAX ends it by a signal.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if not 0 < port < 1 << 16:
+        raise UsageError("there is no such port", given=port, expected=f"1 to {(1 << 16) - 1}")
+    try:
+        with socket.create_server(("", port)):
+            pass
+    except OSError as error:
+        why = os.strerror(error.errno or 0)
+        raise UsageError(f"the processes cannot meet at port {port}", given=why, fix="another port") from None

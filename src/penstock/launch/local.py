@@ -2,29 +2,34 @@
 
 The contract:
 
-* Every process is the leader of a session of its own, so that what it starts ends with it.
-* Lines of output are passed on as they come, with the number of the process in front.
-* When a process fails, the others are ended at once: JAX would notice a missing one after 100 seconds only. They are
-  asked first (SIGTERM), and killed a few seconds later: to a JAX program SIGTERM is a notice of preemption.
-* The same happens when the launcher is interrupted or terminated. If it is killed, the kernel kills its processes.
+* Output is passed on as it comes, with the number of the process in front of each line.
+* When a process fails, the others are ended at once. They are asked first (SIGTERM), and killed a few seconds later: to
+  a JAX program SIGTERM is a notice of preemption.
+* The same happens when the launcher is interrupted or terminated. What the processes have started ends with them, in
+  sessions of its own, too.
+* On Linux all that is so where the launcher is killed, as well: a small process outlives it for that.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from penstock.errors import UsageError
-from penstock.launch.join import COORDINATOR, NUM_PROCESSES, PROCESS_ID
+from penstock.launch import keeper
+from penstock.launch.join import COORDINATOR, NUM_PROCESSES, PROCESS_ID, check_port
+from penstock.launch.keeper import JOB, kill
+from penstock.launch.output import Printer, pass_on
 
 _GRACE = 3.0
 """Seconds that a process has to end when it is asked to."""
@@ -63,28 +68,31 @@ def launch(
     """
     if processes < 1 or devices < 1:
         raise UsageError("a job has processes, and they have devices", given=f"{processes} and {devices}")
+    if port is not None:
+        check_port(port)
     inherited = dict(os.environ if environment is None else environment)
     shares = _gpu_shares(processes, inherited)
     address = f"127.0.0.1:{port or _free_port()}"
+    name = secrets.token_hex(8)
+    out, error = Printer(sys.stdout), Printer(sys.stderr)
     job: list[_Process] = []
     stop = _Interruptions()
-    with stop:
+    with stop, _keeper(name):
         try:
             for number in range(processes):
                 own = {
                     COORDINATOR: address,
                     NUM_PROCESSES: str(processes),
                     PROCESS_ID: str(number),
+                    JOB: name,
                     "JAX_NUM_CPU_DEVICES": str(devices),
                     "PYTHONUNBUFFERED": "1",
                 }
                 own |= {"JAX_LOCAL_DEVICE_IDS": shares[number]} if shares else {}
-                job.append(_Process(number, command, {**inherited, **own}))
-            for process in job:
-                process.listen()
-            return _wait(job, stop)
+                job.append(_Process(number, command, {**inherited, **own}, out, error))
+            return _wait(job, stop, error)
         finally:
-            _end(job)
+            _end(job, name)
 
 
 class _Interruptions:
@@ -110,26 +118,24 @@ class _Interruptions:
 class _Process:
     """One process of the job, and the threads that pass on what it prints."""
 
-    def __init__(self, number: int, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, number: int, command: Sequence[str], environment: Mapping[str, str], out: Printer, error: Printer
+    ) -> None:
         self.number = number
         self.running = subprocess.Popen(
-            [*_bound_to_parent(), *command],
+            command,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            bufsize=0,
             start_new_session=True,
         )
-        assert self.running.stdout is not None
-        assert self.running.stderr is not None
-        streams = ((self.running.stdout, sys.stdout), (self.running.stderr, sys.stderr))
+        streams = ((self.running.stdout, out), (self.running.stderr, error))
         self._threads = [
-            threading.Thread(target=_pass_on, args=(source, target, number), name=f"output {number}", daemon=True)
-            for source, target in streams
+            threading.Thread(target=pass_on, args=(source, printer, number), name=f"output {number}", daemon=True)
+            for source, printer in streams
         ]
-
-    def listen(self) -> None:
-        """Begin to pass on what it prints."""
         for thread in self._threads:
             thread.start()
 
@@ -155,29 +161,28 @@ class _Process:
         """Wait until it is gone and all that it printed has been passed on."""
         self.running.wait()
         for thread in self._threads:
-            if thread.ident is not None:  # the job may have ended before all of it was there
-                thread.join(timeout=_GRACE)
+            thread.join(timeout=_GRACE)
 
 
-def _wait(job: Sequence[_Process], stop: _Interruptions) -> int:
+def _wait(job: Sequence[_Process], stop: _Interruptions, error: Printer) -> int:
     """Wait until all have ended, one has failed, or the launcher is told to stop."""
     while True:
         if stop.signal is not None:
-            _say(f"{stop.signal.name}: ending {len(job)} processes")
+            error.say(f"penstock launch: {stop.signal.name}: ending {len(job)} processes")
             return 128 + stop.signal
         codes = [process.code for process in job]
         # one that loses its peer fails, too: where two have ended since the last look, a signal was there first
         failed = sorted((process for process in job if process.code), key=lambda process: -(process.code or 0))
         if failed:
             others = [f"ending the other {codes.count(None)}"] if None in codes else []
-            _say("; ".join([*(process.fate for process in failed), *others]))
+            error.say(f"penstock launch: {'; '.join([*(process.fate for process in failed), *others])}")
             return failed[0].code or 1
         if None not in codes:
             return 0
         time.sleep(_POLL)
 
 
-def _end(job: Sequence[_Process]) -> None:
+def _end(job: Sequence[_Process], name: str) -> None:
     """End all processes, and what they have started."""
     for process in job:
         process.send(signal.SIGTERM)
@@ -186,48 +191,27 @@ def _end(job: Sequence[_Process]) -> None:
         time.sleep(_POLL)
     for process in job:
         process.send(signal.SIGKILL)
+    kill(name)
     for process in job:
         process.finish()
 
 
-_printing = threading.Lock()
-
-
-def _pass_on(source: IO[bytes], target: IO[str], number: int) -> None:
-    with source:
-        for line in source:
-            with _printing:
-                target.write(f"[{number}] {line.decode(errors='replace').rstrip()}\n")
-                target.flush()
-
-
-def _say(text: str) -> None:
-    with _printing:
-        print(f"penstock launch: {text}", file=sys.stderr, flush=True)  # noqa: T201  # a program of its own, which talks so
+@contextmanager
+def _keeper(name: str) -> Iterator[None]:
+    """A process that ends the job if this one is killed."""
+    if sys.platform != "linux":
+        yield
+        return
+    command = [sys.executable, "-I", "-S", str(keeper.__file__), name]
+    # without variables, so that it is no member of a job itself
+    with subprocess.Popen(command, env={}, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True):
+        yield
 
 
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
-
-
-_PR_SET_PDEATHSIG = 1
-_BIND = f"""
-import ctypes, os, sys
-ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, {int(signal.SIGKILL)})
-if os.getppid() != int(sys.argv[1]):
-    sys.exit("penstock launch is gone")
-os.execvp(sys.argv[2], sys.argv[2:])
-"""
-
-
-def _bound_to_parent() -> list[str]:
-    """On Linux, what goes before a command so that it is killed when this process dies, however that happens.
-
-    A program of its own, because code between fork and exec is not safe where JAX runs in this process.
-    """
-    return [sys.executable, "-I", "-S", "-c", _BIND, str(os.getpid())] if sys.platform == "linux" else []
 
 
 def _gpu_shares(processes: int, environment: Mapping[str, str]) -> list[str]:

@@ -62,7 +62,9 @@ _NUMBERS: dict[str, tuple[Any, str]] = {
 _INT, _POINTER, _SIZE = np.dtype(np.int64), (ctypes.c_void_p, "ptr"), (ctypes.c_int64, "i64")
 _DTYPES: dict[type, np.dtype[Any]] = {
     **{np.dtype(name).type: np.dtype(name) for name in _NUMBERS},
-    **{int: _INT, float: np.dtype(np.float64), bool: np.dtype(np.bool_)},
+    int: _INT,
+    float: np.dtype(np.float64),
+    bool: np.dtype(np.bool_),
 }
 """The dtypes of numbers, by type."""
 

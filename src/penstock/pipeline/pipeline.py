@@ -106,6 +106,7 @@ class Pipeline:
         self.max_batch_size = int(batch_size)
         self.num_threads = DEFAULT_THREADS if num_threads < 0 else num_threads
         self.device_id = device_id
+        self.seed_is_given = seed is not None and seed >= 0
         self.seed = secrets.randbits(63) if seed is None or seed < 0 else seed
         depth = (
             prefetch_queue_depth if isinstance(prefetch_queue_depth, int) else prefetch_queue_depth.get("cpu_size", 2)

@@ -150,9 +150,9 @@ def image(data: DataNode, **arguments: Unpack[DecoderArguments]) -> DataNode:
 
     Args:
         data: the bytes of an image file, uint8 of shape (?,).
-        **arguments: `output_type` (RGB), `dtype` (UINT8), `adjust_orientation` (True), `use_fast_idct` (False), `backend`
-            ("simplejpeg"), `reduced` (False), see `penstock.operators.decoders.image.DecoderOptions`; hints of DALI's;
-            and what every operator takes.
+        **arguments: `output_type` (RGB), `dtype` (UINT8), `adjust_orientation` (True), `use_fast_idct` (False),
+            `backend` ("simplejpeg"), `reduced` (False), see `penstock.operators.decoders.image.DecoderOptions`; DALI's
+            hints; and what every operator takes.
 
     Returns:
         Pixels, (height, width, channels), layout HWC. Samples may differ in size; where a consumer needs one size, that

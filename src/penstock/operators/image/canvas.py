@@ -1,8 +1,8 @@
 """The canvas executor: passes over a dense batch of images inside the device program.
 
 Numbers that are the same for all rows are known while the program is traced, and become constants; the others are
-arrays of the program. Sums go over the taps of a filter one after the other, as on the host, and not through a matrix product,
-whose order of summation may depend on how many rows a device has.
+arrays of the program. Sums go over the taps of a filter one after the other, as on the host, and not through a matrix
+product, whose order of summation may depend on how many rows a device has.
 """
 # pyright: basic
 # JAX is typed in part only

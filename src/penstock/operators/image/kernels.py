@@ -179,10 +179,10 @@ def colour(line: Array, codes: Array, terms: Array, low: int, high: int) -> None
 @Compiled
 def same_numbers(a: Array, b: Array) -> bool:
     """Whether two axes have the same numbers."""
+    same = True
     for k in range(a.shape[0]):
-        if a[k] != b[k]:
-            return False
-    return True
+        same = same and a[k] == b[k]
+    return same
 
 
 @Compiled
@@ -209,7 +209,7 @@ def scratch(rows: Array, columns: Array, most_taps: int, channels: int) -> tuple
 
 @ahead("u1[1] f4[1] b1 i8[2] f8[2] f8[2] b1[1] i8[1] f4[4] u1[1] f4[1] b1 i8[2] f4[2] f4[1] i8[1]")
 @Compiled
-def blend(
+def blend(  # noqa: C901  # a compiled function is one function: what is called for each row must be inlined
     bytes_in: Array,
     floats_in: Array,
     from_bytes: bool,
@@ -323,7 +323,7 @@ def blend(
 
 @ahead("u1[1] i8[2] f8[2] f8[2] i8[1] f4[4] f4[1] u1[1] u1[1] f4[1] b1 i8[2]")
 @Compiled
-def look_up(
+def look_up(  # noqa: C901  # likewise
     bytes_in: Array,
     place_in: Array,
     rows: Array,

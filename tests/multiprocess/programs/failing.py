@@ -1,0 +1,81 @@
+"""Two processes train; one of them ends in one of many ways."""
+
+import contextlib
+import itertools
+import os
+import signal
+import sys
+
+import penstock.launch
+
+
+def join():
+    """Joins the job; with an address, as a program without the helper would."""
+    address = os.environ.get("BARE")
+    if address is None:
+        penstock.launch.initialize()
+        return
+    import jax
+
+    patience = int(os.environ.get("HEARTBEAT", "100"))
+    jax.distributed.initialize(address, 2, int(os.environ["NUMBER"]), heartbeat_timeout_seconds=patience)
+
+
+def goes_on(how):
+    """What one of the two does in the middle; whether it goes on."""
+    if how.startswith("exception"):
+        raise ValueError("bad luck")
+    if how == "exit":
+        sys.exit(7)
+    if how == "caught":
+        with contextlib.suppress(SystemExit):
+            sys.exit(7)
+    if how == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return how != "early"
+
+
+def main(how):
+    join()
+    import jax
+    import numpy as np
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    from penstock import data_iterator, fn
+
+    me = jax.process_index()
+    sharding = NamedSharding(Mesh(jax.devices(), ("batch",)), PartitionSpec("batch"))
+
+    def checked(x):
+        if how == "sample" and x == 21:
+            raise ValueError("no good")
+        return x
+
+    @data_iterator(output_map=["x"], reader_name="r", sharding=sharding, auto_reset=True)
+    def numbers():
+        x = fn.readers.arrays(np.arange(40, dtype=np.float32), name="r")
+        return fn.python_function(x, function=checked)
+
+    @jax.jit
+    def step(x):
+        return x.sum()
+
+    if me == 1 and how == "no iterator":
+        print("PLAN over")
+        return
+    if me == 1 and how == "before":
+        raise ValueError("bad luck")
+    iterator = numbers(batch_size=8, seed=1)
+    for number in itertools.count() if how == "endless" else range(30):
+        batch = next(iterator, None) or next(iterator)
+        total = step(batch["x"])
+        if number == 6 and me == (0 if how == "exception in 0" else 1) and not goes_on(how):
+            break
+        float(total)
+        if number == 3:
+            print("PLAN goes on", flush=True)
+    print("PLAN over")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

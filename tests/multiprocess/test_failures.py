@@ -1,0 +1,137 @@
+"""However one process of a job ends, the others learn of it, say so, and end with the same exit code.
+
+JAX would wait 300 seconds for the end of a process that waits for the others; what these tests wait is much less.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).parent / "programs" / "failing.py"
+PATIENCE = 60
+
+TOLD = "has failed:\nTraceback (most recent call last):"
+
+
+def started(how, address, environment, front=((), ()), **variables):
+    """Two processes without any launcher."""
+    return [
+        subprocess.Popen(
+            [*front[number], sys.executable, PROGRAM, how],
+            env=environment(JAX_NUM_CPU_DEVICES="1", BARE=address, NUMBER=str(number), **variables),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in (0, 1)
+    ]
+
+
+def ended(processes):
+    """Their exit codes and standard errors, once they have ended."""
+    try:
+        errors = [process.communicate(timeout=PATIENCE)[1].rstrip() for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+    return [process.returncode for process in processes], errors
+
+
+@pytest.fixture
+def bare(environment):
+    """A function that runs two processes without any launcher."""
+
+    def run(how):
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            address = f"127.0.0.1:{probe.getsockname()[1]}"
+        return ended(started(how, address, environment))
+
+    return run
+
+
+def test_an_exception_ends_both_and_is_the_last_that_both_say(bare):
+    codes, errors = bare("exception")
+    assert codes == [1, 1]
+    for error in errors:
+        assert error.splitlines()[-1] == "ValueError: bad luck"
+    assert "process 1 of 2 (host" in errors[0]
+    assert TOLD in errors[0]
+    assert TOLD not in errors[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "code", "last"),
+    [
+        ("exception in 0", 1, "ValueError: bad luck"),
+        ("before", 1, "ValueError: bad luck"),
+        ("exit", 7, "SystemExit: 7"),
+        ("sample", 1, "  at:       "),
+        ("early", 1, "  fix:      let all processes make the same iterators"),
+        ("no iterator", 1, "  fix:      let all processes make the same iterators"),
+    ],
+)
+def test_however_one_ends_both_end_with_its_code(bare, how, code, last):
+    codes, errors = bare(how)
+    assert codes == [code, code], "\n\n".join(errors)
+    waiting = errors[1 if how == "exception in 0" else 0]
+    assert last in waiting.splitlines()[-1], waiting
+    if how == "sample":
+        assert all("SampleError: python_function failed on sample 21" in error for error in errors)
+    if how == "early":
+        assert "process 1 of 2 has ended after 7 batches of an iterator of which process 0 takes 8" in waiting
+    if how == "no iterator":
+        assert "process 1 of 2 has ended without making an iterator that process 0 makes" in waiting
+
+
+@pytest.mark.slow
+def test_an_exit_that_is_caught_is_none(bare):
+    codes, errors = bare("caught")
+    assert codes == [0, 0], "\n\n".join(errors)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("how", "code"), [("exception", 1), ("exit", 7)])
+def test_under_the_launcher(how, code, execute, launched):
+    done = execute(launched(2, 1, PROGRAM, how), timeout=PATIENCE)
+    assert done.returncode == code
+    assert "penstock launch: process 1 (pid" in done.stderr
+
+
+@pytest.mark.slow
+def test_under_open_mpi(execute):
+    if shutil.which("mpirun") is None:
+        pytest.skip("mpirun (Debian: openmpi-bin) is not installed")
+    command = ["mpirun", "-n", 2, "--oversubscribe", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
+    done = execute([*command, sys.executable, PROGRAM, "exit"], timeout=PATIENCE, JAX_NUM_CPU_DEVICES="1")
+    assert done.returncode == 7
+    assert "SystemExit: 7" in done.stderr or "exited with non-zero" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_ends_both(bare):
+    codes, errors = bare("killed")
+    assert codes == [1, -signal.SIGKILL]
+    assert "by peer" in errors[0]
+
+
+@pytest.mark.slow
+def test_a_network_that_drops_ends_both_after_the_time_of_a_heartbeat(hosts, environment):
+    names, addresses = hosts
+    front = [("ip", "netns", "exec", name) for name in names]
+    processes = started("endless", f"{addresses[0]}:29433", environment, front, HEARTBEAT="10")
+    try:
+        for process in processes:
+            assert "PLAN goes on\n" in iter(process.stdout.readline, "")
+        subprocess.run(["ip", "-n", names[0], "link", "set", "penstock0", "down"], check=True)
+    finally:
+        codes, errors = ended(processes)
+    assert codes == [-signal.SIGABRT, -signal.SIGABRT]
+    assert all("another task died" in error for error in errors)
