@@ -198,7 +198,7 @@ def test_regions_of_reduced_images(name, choice, reduce):
 
 @pytest.mark.parametrize("reduce", [2, 4, 8])
 def test_a_region_of_a_strip_is_reduced_like_the_strip(monkeypatch, reduce):
-    """simplejpeg takes the strongest reduction that gives a size; a few rows and columns have several of one size."""
+    """simplejpeg is told a size, not a reduction, and a few rows and columns could have a size by several."""
     monkeypatch.setattr(jpeg, "_WORTH", 1)
     data, decoder = encode(picture(400, 4), "JPEG"), Decoding()
     expected = whole(data, decoder, reduce)

@@ -82,7 +82,7 @@ class Decoding:
             ValueError: the data are damaged.
         """
         turn = header.orientation
-        if region is None or not header.frame:
+        if region is None or not header.frame or region == (0, header.height, 0, header.width):
             return turned(self._stored(data, header, memory, None, reduce), turn), 0, 0
         height, width = -(-header.height // reduce), -(-header.width // reduce)
         part = stored_region(region, height, width, turn)

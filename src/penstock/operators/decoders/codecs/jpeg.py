@@ -32,9 +32,6 @@ _UINT8 = np.dtype(np.uint8)
 _ROWS_BELOW = 2
 """The smooth upsampling of colours looks at the rows below."""
 
-_LEAST_ROWS = 16
-"""Fewer rows are never decoded: simplejpeg is told a size, and must find the reduction that gives it."""
-
 _WORTH = 1 << 12
 """How many pixels must be saved to be worth a copy of the file."""
 
@@ -107,7 +104,7 @@ def decode(
     if swaps_axes(header.orientation):
         height, width = width, height
     if bottom is not None:
-        rows = max(bottom + _ROWS_BELOW, _LEAST_ROWS) * reduce
+        rows = (bottom + _ROWS_BELOW) * reduce
         if (height - rows) * width >= _WORTH and data[-2:].tobytes() == _END:
             data = _with_height(data, header.frame, rows)
             height, strict = rows, False  # what is left over would be a reason to complain
