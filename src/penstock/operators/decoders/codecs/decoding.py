@@ -87,7 +87,7 @@ class Decoding:
         height, width = -(-header.height // reduce), -(-header.width // reduce)
         part = stored_region(region, height, width, turn)
         pixels = None
-        if self.backend == "nvimgcodec" and reduce == 1 and _part_above(part, header) <= _LARGEST_PART:
+        if self.backend == "nvimgcodec" and reduce == 1 and _is_small(part, header):
             pixels, part = nvimgcodec.decode(data, header, self.output_type, self.fast_idct, part)
         if pixels is None:
             pixels = self._stored(data, header, memory, part.bottom, reduce)
@@ -109,7 +109,8 @@ class Decoding:
         return jpeg.decode(data, header, self.output_type, self.fast_idct, memory, None, reduce, strict=False)
 
 
-def _part_above(region: Region, header: Header) -> float:
-    """How much of the stored pixels above its last row a region is."""
+def _is_small(region: Region, header: Header) -> bool:
+    """Whether a region is a small part of the stored pixels above its last row, which simplejpeg would decode."""
     width = header.height if swaps_axes(header.orientation) else header.width
-    return (region.bottom - region.top) * (region.right - region.left) / (region.bottom * width)
+    area = (region.bottom - region.top) * (region.right - region.left)
+    return area <= _LARGEST_PART * region.bottom * width
