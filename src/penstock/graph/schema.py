@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -91,7 +91,7 @@ class Argument:
                 else value.reshape(())
             )
             return np.broadcast_to(value, (rows, *value.shape))
-        column = np.stack(given) if isinstance(given, list) else given
+        column: Any = np.stack(cast(list[Any], given)) if isinstance(given, list) else given
         shape = tuple(column.shape[1:])
         if not self._fits(shape):
             raise ValueError(f"an argument has shape {shape}, not {self._shape()}")

@@ -72,7 +72,7 @@ class _Pace:
 
     def __init__(self, *, by_sample: bool, whole: bool) -> None:
         self._by_sample, self._whole = by_sample, whole
-        self._turn = threading.Lock()
+        self.turn = threading.Lock()
         self._recent: deque[float] = deque(maxlen=4)
 
     @property
@@ -110,7 +110,7 @@ class _Pace:
 class _Timed:
     def __init__(self, pace: _Pace, rows: int) -> None:
         self._pace, self._rows = pace, rows
-        self._turn: Any = pace._turn if pace.cheap else _AT_ONCE  # noqa: SLF001  # of its own
+        self._turn: Any = pace.turn if pace.cheap else _AT_ONCE
 
     def __enter__(self) -> None:
         self._turn.__enter__()

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
+from typing import cast
 
 from penstock.graph.node import Graph, Node, Value
 from penstock.graph.operator import BatchKernel, ChainKernel, Link, Reader, WholeBatchKernel
@@ -90,12 +91,12 @@ def chains(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value]) -> 
             continue
         value = node.inputs[0]
         before = ending.get(value.node)
-        joins = before is not None and not operator.heads and value.node.operator.chain is operator.chain  # type: ignore[attr-defined]
-        if joins and value not in results and graph.consumers[value] == (node,) and node.sources.count(value) == 1:
+        ending[node] = [node]
+        if before is None or operator.heads or cast(ChainKernel, value.node.operator).chain is not operator.chain:
+            continue
+        if value not in results and graph.consumers[value] == (node,) and node.sources.count(value) == 1:
             del ending[value.node]
             ending[node] = [*before, node]
-        else:
-            ending[node] = [node]
     return [tuple(chain) for chain in ending.values()]
 
 

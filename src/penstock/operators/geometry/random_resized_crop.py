@@ -17,6 +17,7 @@ from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import image_layout
 from penstock.operators.geometry.resize import resampled_dtype, rounded
 from penstock.operators.geometry.sizing import SIZING_SCHEMA, FilterArguments, interpolation
+from penstock.operators.image.axis import chosen
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.random_window import RandomWindow, RandomWindowArguments, random_window
 from penstock.operators.image.steps import Images, Part, Resample, Step
@@ -71,10 +72,10 @@ class RandomResizedCrop(ImageOperator):
     def describe(self, images: Images, bits: Any, *, min_filter: Any, mag_filter: Any) -> Sequence[Step]:
         """A window drawn for each row."""
         places = [self.layout.index(axis) for axis in "HW"]
-        top, left, height, width = self.window(*(images.sizes[at] for at in places), bits)
+        top, left, height, width = self.window(images.sizes[places[0]], images.sizes[places[1]], bits)
         parts: dict[int, Part] = {}
         for at, first, length, size in zip(places, (top, left), (height, width), self.size, strict=True):
-            filters = np.where(size < length, min_filter, mag_filter)
+            filters = chosen(size < length, min_filter, mag_filter)
             parts[at] = Part(
                 first.astype(np.float64), (first + length).astype(np.float64), np.full(images.rows, size), filters
             )

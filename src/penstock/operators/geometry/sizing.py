@@ -16,7 +16,7 @@ from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode
 from penstock.operators.axes import MAX_PIXELS, SPATIAL
-from penstock.operators.image.axis import Rows
+from penstock.operators.image.axis import Rows, chosen
 from penstock.operators.image.steps import Part
 from penstock.types import INTERP_LINEAR, DALIInterpType
 
@@ -164,11 +164,11 @@ class Sizing:
             with np.errstate(divide="ignore", invalid="ignore"):
                 centre, half = (low + high) / 2, (high - low) / 2 * sizes / np.abs(wanted)
             exact = sizes == np.abs(wanted)
-            low, high = np.where(exact, low, centre - half), np.where(exact, high, centre + half)
+            low, high = chosen(exact, low, centre - half), chosen(exact, high, centre + half)
         backwards = wanted < 0
-        low, high = np.where(backwards, high, low), np.where(backwards, low, high)
+        low, high = chosen(backwards, high, low), chosen(backwards, low, high)
         smaller = sizes < np.abs(high - low)
-        filters = np.where(smaller, arguments["min_filter"][:, None], arguments["mag_filter"][:, None])
+        filters = chosen(smaller, arguments["min_filter"][:, None], arguments["mag_filter"][:, None])
         return [Part(low[:, n], high[:, n], sizes[:, n], filters[:, n]) for n in range(len(extents))]
 
     def _wanted(self, arguments: Mapping[str, Any], rows: int) -> NDArray[np.float64]:
@@ -202,14 +202,14 @@ class Sizing:
             scale = np.minimum(scale, (limits / extents).min(axis=1))
             result = np.copysign(extents * scale[:, None], wanted)
         else:
-            mean = np.ones(len(wanted))
+            mean: Any = np.ones(len(wanted))
             if self.mode == "default" and not given.all():
                 count = np.maximum(given.sum(axis=1), 1)
-                mean = np.where(given, scales, 1.0).prod(axis=1)
-                mean = np.where(count > 1, mean ** (1 / count), mean)
-            result = np.where(given, wanted, extents * mean[:, None])
+                mean = chosen(given, scales, 1.0).prod(axis=1)
+                mean = chosen(count > 1, mean ** (1 / count), mean)
+            result = chosen(given, wanted, extents * mean[:, None])
             result = np.copysign(np.minimum(np.abs(result), limits), result)
-        return np.where(none[:, None], extents, result)
+        return chosen(none[:, None], extents, result)
 
 
 def _rounded(sizes: Any) -> Any:

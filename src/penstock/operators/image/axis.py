@@ -55,22 +55,28 @@ class Numbers(NamedTuple):
         return result
 
 
+def chosen(condition: Rows, one: Rows, other: Rows) -> Rows:
+    """NumPy's `where`, for numbers of which the type checker knows nothing."""
+    return np.where(condition, one, other)
+
+
 def whole(extents: Rows) -> Numbers:
     """Axes as they are.
 
     >>> whole(np.array([640, 480])).length.tolist()
     [640, 480]
     """
-    none = np.zeros(len(extents), np.int32)
+    none: Rows = np.zeros(len(extents), np.int32)
     linear = np.full(len(extents), int(INTERP_LINEAR), np.int32)
     return Numbers(none, extents, none, extents, extents, none, extents, none != 0, linear, none != 0)
 
 
 def cut(xp: Any, numbers: Numbers, first: Rows, length: Rows) -> Numbers:
     """Axes of which fewer pixels are wanted: `length` of them from number `first` on, as they now lie."""
-    behind = numbers.length - first - length
-    xp = np if isinstance(behind, np.ndarray) and isinstance(numbers.mirrored, np.ndarray) else xp
-    return numbers._replace(start=numbers.start + xp.where(numbers.mirrored, behind, first), length=length)
+    behind: Rows = numbers.length - first - length
+    known = isinstance(behind, np.ndarray) and isinstance(numbers.mirrored, np.ndarray)
+    start = chosen(numbers.mirrored, behind, first) if known else xp.where(numbers.mirrored, behind, first)
+    return numbers._replace(start=numbers.start + start, length=length)
 
 
 def mirror(numbers: Numbers, flags: Rows) -> Numbers:
@@ -94,7 +100,8 @@ def resample(
     """
     if by_steps:
         filters = filters + (NEAREST_BY_STEPS - INTERP_NN) * (filters == INTERP_NN)
-    first, nothing = numbers.begin + numbers.start, np.zeros(len(size), np.int32)
+    first: Rows = numbers.begin + numbers.start
+    nothing: Rows = np.zeros(len(size), np.int32)
     shrinks = (size < abs(high - low)) & antialias
     end = first + numbers.length
     return Numbers(first, end, low + first, high + first, size, nothing, size, nothing != 0, filters, shrinks)

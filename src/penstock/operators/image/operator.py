@@ -27,7 +27,7 @@ class ImageOperator(Operator, ChainKernel):
         return ""
 
     @abstractmethod
-    def describe(self, images: Images, bits: Any, **arguments: Any) -> Sequence[Step]:
+    def describe(self, images: Images, bits: Any, *_: Any, **arguments: Any) -> Sequence[Step]:
         """What becomes of the images, as steps.
 
         Args:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from penstock.data.source import Array
 from penstock.operators.convert import convert
-from penstock.operators.image.axis import is_resampled, most_taps, whole
+from penstock.operators.image.axis import Numbers, chosen, is_resampled, most_taps, whole
 from penstock.operators.image.compose import Axis, Pass
 from penstock.operators.image.kernels import FILL, HALVES_AWAY, HALVES_UP, SCALE, blend, copy, look_up, scratch
 from penstock.operators.image.steps import Convert, Fill, Scale
@@ -100,7 +100,7 @@ def _offsets(axis: Axis) -> NDArray[np.int64]:
     """The first index along an axis, in the order of the result."""
     numbers = axis.numbers
     first = numbers.begin + numbers.start
-    return np.where(numbers.mirrored, first + numbers.length - 1, first).astype(np.int64)
+    return chosen(numbers.mirrored, first + numbers.length - 1, first).astype(np.int64)
 
 
 def _directions(axis: Axis) -> NDArray[np.int64]:
@@ -137,7 +137,7 @@ def inside(axis: Axis) -> tuple[Any, Any]:
     low = np.clip(-numbers.start, 0, numbers.length)
     high = np.clip(numbers.end - numbers.begin - numbers.start, low, numbers.length)
     turned = numbers.mirrored
-    return np.where(turned, numbers.length - high, low), np.where(turned, numbers.length - low, high)
+    return chosen(turned, numbers.length - high, low), chosen(turned, numbers.length - low, high)
 
 
 def _as_unsigned(values: Array) -> Array:
@@ -150,7 +150,7 @@ def _blend(work: Pass, source: Memory, target: Memory) -> None:
     roles = _roles(work)
     read, write = np.zeros((work.rows, 4), np.int64), np.zeros((work.rows, 4), np.int64)
     read[:, 0], write[:, 0] = source.starts, target.starts
-    numbers = [whole(np.ones(work.rows, np.int32))] * 2
+    numbers: list[Numbers] = [whole(np.ones(work.rows, np.int32))] * 2
     planes: list[int] = []
     for at, axis in enumerate(work.axes):
         strides, role = source.strides[:, axis.source], roles.get(at)
@@ -182,10 +182,11 @@ def _blend(work: Pass, source: Memory, target: Memory) -> None:
     matrices = [each.matrix() for each in numbers]
     bytes_out = made if made.dtype == _BYTE else _NO_BYTES
     written = bytes_out, made if made.dtype == _FLOAT else _NO_FLOATS, made.dtype == _BYTE, write
+    rows, columns = matrices
     if given.dtype == _BYTE and not work.resampled:
         size = 257 * terms.shape[3]
         tables = np.empty(size, np.float32), np.empty(size, np.uint8)
-        return look_up(given, read, *matrices, codes, terms, *tables, *written)
+        return look_up(given, read, rows, columns, codes, terms, *tables, *written)
     computed, taps = np.zeros(len(read), np.bool_), 1
     if work.resampled:
         computed = is_resampled(numbers[0]) | is_resampled(numbers[1])
@@ -194,8 +195,10 @@ def _blend(work: Pass, source: Memory, target: Memory) -> None:
         given = given.astype(_FLOAT)
     bytes_in = given if given.dtype == _BYTE else _NO_BYTES
     floats_in = given if given.dtype == _FLOAT else _NO_FLOATS
-    memory = scratch(*matrices, taps, terms.shape[3])
-    return blend(bytes_in, floats_in, given.dtype == _BYTE, read, *matrices, computed, codes, terms, *written, *memory)
+    memory = scratch(rows, columns, taps, terms.shape[3])
+    return blend(
+        bytes_in, floats_in, given.dtype == _BYTE, read, rows, columns, computed, codes, terms, *written, *memory
+    )
 
 
 _ROWS, _COLUMNS, _CHANNELS = range(3)
