@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.operators.image import rows as executor
+from penstock.operators.image.axis import footprint
 from penstock.operators.image.compose import Visit
 from penstock.operators.image.kernels import scratch
 from penstock.operators.image.rows import Memory, execute
@@ -143,3 +144,16 @@ def test_taps_sum_to_one_and_lie_in_the_image(data):
     assert (first + counts <= extent).all()
     assert counts.max() <= most
     assert scratch(numbers, numbers, most, 1)[2].size == 4 * int(numbers[0, LENGTH])
+
+
+@pytest.mark.parametrize("kind", list(DALIInterpType))
+def test_taps_lie_in_the_footprint(kind):
+    extent, size = 30000, 29737  # so large that centres in float32 drift
+    part = Part(np.array([0.0]), np.array([float(extent)]), np.array([size]), np.array([int(kind)]))
+    (work,) = passes(np.zeros((1, extent, 1, 1), np.uint8), "HWC", [Resample({0: part}, antialias=True)])
+    wanted = work.axes[0].numbers._replace(start=np.array([size - 100]), length=np.array([90]))
+    first, counts = np.empty(90, np.int64), np.empty(90, np.int64)
+    taps(wanted.matrix()[0], first, counts, np.empty((90, executor.most_taps(wanted)), np.float32))
+    low, high = footprint(wanted)
+    assert low <= first.min()
+    assert (first + counts).max() <= high

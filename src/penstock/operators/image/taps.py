@@ -105,7 +105,7 @@ def _bell(axis: Array, first: Array, counts: Array, weights: Array) -> None:
             weights[at, k] = 0
         total = 0.0
         for k in range(many):
-            value = _bell_at((inset + np.float32(k)) * density)
+            value = _bell_at(np.float64((inset + np.float32(k)) * density))
             weights[at, min(max(left + k, begin), end - 1) - first[at]] += value
             total += value
         for k in range(counts[at]):
