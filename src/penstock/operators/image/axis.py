@@ -57,7 +57,8 @@ class Numbers(NamedTuple):
 
 def chosen(condition: Rows, one: Rows, other: Rows) -> Rows:
     """NumPy's `where`, for numbers of which the type checker knows nothing."""
-    return np.where(condition, one, other)
+    where: Any = np.where
+    return where(condition, one, other)
 
 
 def whole(extents: Rows) -> Numbers:
@@ -74,9 +75,9 @@ def whole(extents: Rows) -> Numbers:
 def cut(xp: Any, numbers: Numbers, first: Rows, length: Rows) -> Numbers:
     """Axes of which fewer pixels are wanted: `length` of them from number `first` on, as they now lie."""
     behind: Rows = numbers.length - first - length
-    known = isinstance(behind, np.ndarray) and isinstance(numbers.mirrored, np.ndarray)
-    start = chosen(numbers.mirrored, behind, first) if known else xp.where(numbers.mirrored, behind, first)
-    return numbers._replace(start=numbers.start + start, length=length)
+    known = all(isinstance(field, np.ndarray) for field in (behind, numbers.mirrored))
+    where: Any = np.where if known else xp.where
+    return numbers._replace(start=numbers.start + where(numbers.mirrored, behind, first), length=length)
 
 
 def mirror(numbers: Numbers, flags: Rows) -> Numbers:

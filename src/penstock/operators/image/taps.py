@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -68,7 +69,7 @@ def _nearest(axis: Array, first: Array, counts: Array, weights: Array) -> None:
 
 
 @Compiled
-def _bell_at(entry: float | np.float32) -> float:
+def _bell_at(entry: Any) -> float:
     """The bell exp(-4 x * x) at an entry of a table: 0 is x = -1, 64 is x = 1; straight lines between entries."""
     low = math.floor(entry)
     x, y = low / 32 - 1, (low + 1) / 32 - 1
