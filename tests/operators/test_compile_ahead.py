@@ -21,7 +21,7 @@ def recording(function, seen):
 
 def test_the_usual_calls_are_compiled_ahead(monkeypatch):
     seen = []
-    usual = {"blend": rows, "copy": rows, "draw": random_window}
+    usual = {"blend": rows, "copy": rows, "look_up": rows, "draw": random_window}
     functions = {getattr(module, name) for name, module in usual.items()}
     for name, module in usual.items():
         monkeypatch.setattr(module, name, recording(getattr(module, name), seen))
@@ -30,7 +30,8 @@ def test_the_usual_calls_are_compiled_ahead(monkeypatch):
         images = fn.readers.arrays(np.zeros((4, 6, 7, 3), np.uint8))
         large = fn.random_resized_crop(images, size=[5, 5])
         outputs = fn.crop_mirror_normalize(large, mean=[1.0, 2.0, 3.0], mirror=fn.random.coin_flip())
-        pipeline.set_outputs(outputs, fn.flip(large), fn.crop(images, crop=[3, 3], dtype=types.UINT8))
+        as_they_are = fn.crop_mirror_normalize(images, crop=[3, 3], mirror=fn.random.coin_flip())
+        pipeline.set_outputs(outputs, fn.flip(large), fn.crop(images, crop=[3, 3], dtype=types.UINT8), as_they_are)
     pipeline.run()
     assert {function for function, _ in seen} == functions
     for function, kinds in seen:
