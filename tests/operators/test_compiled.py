@@ -1,12 +1,21 @@
 """Compiled loops equal their Python twins, and shortcuts equal the plain path, bit by bit."""
 
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.data.order import Order
-from penstock.operators.compiled import scale_and_shift
+from penstock.errors import InternalError
+from penstock.operators import code_cache, machine_code
+from penstock.operators.compiled import Compiled, ahead, scale_and_shift
 from penstock.operators.convert import normalize
 
 numbers = st.floats(-1e4, 1e4, width=32)
@@ -41,3 +50,188 @@ def test_spans_equal_positions(shuffle, shards, start, count, length, epoch):
     positions = np.arange(start, start + count)
     assert np.array_equal(order.span(epoch, start, count), order.indices(epoch, positions))
     assert np.array_equal(order.endless_span(start, count), order.endless(positions))
+
+
+TWO = 2
+OUTER = """
+import sys, numpy as np
+from penstock.operators.compiled import scale_and_shift
+out = np.empty(3, np.float32)
+scale_and_shift(np.arange(3, dtype=np.int16), np.float32(1), np.float32(2), np.float32(0), out)
+assert out.tolist() == [-2, 0, 2]
+print("numba" in sys.modules)
+"""
+
+
+@Compiled
+def double(x: float) -> float:
+    return x * TWO
+
+
+@Compiled
+def doubled(values, count, out):
+    for i in range(count):
+        out[i] = double(values[i])
+
+
+def as_if_new(function):
+    """The function as another process would have it."""
+    return Compiled(function.__wrapped__)
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    return tmp_path / "penstock"
+
+
+def process(*, path=None, **environment):
+    """Another process that calls a compiled loop, with nothing that would tell where to keep it."""
+    names = ("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR")
+    inherited = {name: value for name, value in os.environ.items() if name not in names}
+    path = path or str(Path(code_cache.__file__).parents[2])
+    environment = inherited | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"} | environment
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, "-c", OUTER], env=environment, text=True, **pipes)
+
+
+def test_numba_is_needed_by_the_first_process_only(tmp_path):
+    together = [process(NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2)]
+    assert [one.communicate() for one in together] == [("True\n", "")] * 2
+    (kept,) = (tmp_path / "penstock").iterdir()
+    assert kept.suffix == ".code"
+    assert process(NUMBA_CACHE_DIR=str(tmp_path)).communicate() == ("False\n", "")
+
+
+def test_where_nothing_can_be_kept_loops_are_compiled_in_memory(tmp_path):
+    package = tmp_path / "penstock"
+    shutil.copytree(
+        Path(code_cache.__file__).parents[1], package, ignore=shutil.ignore_patterns("__pycache__", "ahead")
+    )
+    (package / "operators" / "__pycache__").write_text("no folder")  # permissions would not stop root
+    done = process(path=str(tmp_path), HOME=os.devnull)
+    out, said = done.communicate()
+    assert (out, done.returncode) == ("True\n", 0), said
+    assert said.count("compiled loops cannot be kept") == 1
+    assert "Traceback" not in said
+
+
+def test_what_is_damaged_is_compiled_anew(places):
+    values, out = np.arange(4.0), np.empty(4)
+    as_if_new(doubled)(values, 4, out)
+    (file,) = places.iterdir()
+    file.write_bytes(file.read_bytes()[:-5])
+    as_if_new(doubled)(values, 3, out)
+    assert out.tolist() == [0, 2, 4, 6]
+    assert code_cache.read(file.stem) is not None
+
+
+def test_what_is_kept_is_not_compiled(places, monkeypatch):
+    as_if_new(doubled)(np.arange(4.0), 4, np.empty(4))
+    monkeypatch.setattr(machine_code, "compiled", None)
+    out = np.empty(4)
+    as_if_new(doubled)(np.arange(4.0), 4, out)
+    assert out.tolist() == [0, 2, 4, 6]
+
+
+def test_what_is_compiled_ahead_is_found(places, tmp_path, monkeypatch):
+    environment = machine_code.environment_ahead()
+    if environment is None:
+        pytest.skip("nothing is compiled ahead for this processor")
+    monkeypatch.setattr(code_cache, "AHEAD", tmp_path)
+    mark = ahead("f8[1] i8 f8[1]")
+    for name, data in mark(as_if_new(doubled)).compile_ahead(environment).items():
+        code_cache.store(tmp_path, name, data)
+    monkeypatch.setattr(machine_code, "compiled", None)
+    out = np.empty(4)
+    mark(as_if_new(doubled))(np.arange(4.0), 4, out)
+    assert out.tolist() == [0, 2, 4, 6]
+    assert not places.exists()
+
+
+def test_the_key_covers_constants_and_what_is_called(monkeypatch):
+    before = as_if_new(doubled).digest
+    assert as_if_new(doubled).digest == before
+    monkeypatch.setitem(globals(), "double", as_if_new(double))
+    assert as_if_new(doubled).digest == before
+    monkeypatch.setitem(globals(), "TWO", 3)
+    monkeypatch.setitem(globals(), "double", as_if_new(double))
+    assert as_if_new(doubled).digest != before
+
+
+@given(st.integers(0, 40), st.integers(-3, 3).filter(bool))
+def test_arrays_of_any_strides(count, step):
+    values = np.arange(200.0)[100::step][:count]
+    out = np.zeros((count, 2))
+    doubled(values, len(values), out[:, 1])
+    assert np.array_equal(out[: len(values), 1], 2 * values)
+    assert not out[:, 0].any()
+
+
+def test_threads_may_be_first_together(places):
+    function, results = as_if_new(doubled), [np.empty(3) for _ in range(4)]
+    threads = [threading.Thread(target=function, args=(np.arange(3.0), 3, out)) for out in results]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [out.tolist() for out in results] == [[0, 2, 4]] * 4
+
+
+def test_arguments_go_by_position():
+    with pytest.raises(TypeError, match="by position"):
+        doubled(np.arange(3.0), count=3, out=np.empty(3))
+
+
+@Compiled
+def allocates(out):
+    out[:] = np.zeros(3)
+
+
+@Compiled
+def returns(out):
+    return out[0]
+
+
+@Compiled
+def raises(out):
+    if out[0] == 0:
+        raise ValueError
+
+
+@Compiled
+def reshapes(out):
+    out.reshape(3, 1)[0, 0] = 1
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (allocates, "cannot be compiled"),
+        (returns, "returns something"),
+        (raises, "raised an exception"),
+        (reshapes, "needs numba while it runs"),
+    ],
+)
+def test_what_machine_code_cannot_do_is_refused(function, message):
+    with pytest.raises(InternalError, match=message):
+        function(np.zeros(3))
+
+
+def test_what_is_no_constant_is_refused():
+    variable = 3
+
+    def closure(out):
+        out[0] = variable
+
+    with pytest.raises(TypeError, match="outer function"):
+        _ = Compiled(closure).digest
+
+    def array(out):
+        out[0] = NAMES[0]
+
+    with pytest.raises(TypeError, match="numbers as constants"):
+        _ = Compiled(array).digest
+
+
+NAMES = ["x"]

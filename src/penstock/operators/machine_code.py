@@ -119,8 +119,7 @@ def flat(arguments: Sequence[Any]) -> tuple[tuple[Kind, ...], list[Any]]:
         if dtype is None:
             raise TypeError(f"a compiled loop takes arrays and numbers, not {argument!r}")
         kinds.append(dtype)
-        number: Any = argument
-        values.append(number.item() if isinstance(argument, np.generic) else number)
+        values.append(argument if type(argument) in (int, float, bool) else argument.item())
         if type(argument) is int and not -(2**63) <= argument < 2**63:
             raise OverflowError(f"{argument} has more than 64 bits")
     return tuple(kinds), values

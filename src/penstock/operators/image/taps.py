@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from penstock.data.source import Array
-from penstock.operators.compiled import Compiled
+from penstock.operators.compiled import Compiled, ahead
 from penstock.operators.image.axis import NEAREST_BY_STEPS
 from penstock.types import INTERP_CUBIC, INTERP_GAUSSIAN, INTERP_LANCZOS3, INTERP_NN
 
@@ -113,6 +113,7 @@ def _bell(axis: Array, first: Array, counts: Array, weights: Array) -> None:
             weights[at, k] /= total
 
 
+@ahead("f8[1] i8[1] i8[1] f4[2]")
 @Compiled
 def taps(axis: Array, first: Array, counts: Array, weights: Array) -> None:
     """Which pixels of an axis make each pixel that is wanted.

@@ -1,0 +1,70 @@
+"""What is compiled when the package is built is what the usual programs call."""
+
+import subprocess
+import sys
+
+import numpy as np
+
+from penstock import Pipeline, fn, types
+from penstock.operators import code_cache, compile_ahead, machine_code
+from penstock.operators.compiled import Compiled
+from penstock.operators.image import random_window, rows
+
+
+def recording(function, seen):
+    def call(*arguments):
+        seen.append((function, machine_code.flat(arguments)[0]))
+        return function(*arguments)
+
+    return call
+
+
+def test_the_usual_calls_are_compiled_ahead(monkeypatch):
+    seen = []
+    usual = {"blend": rows, "copy": rows, "look_up": rows, "draw": random_window}
+    functions = {getattr(module, name) for name, module in usual.items()}
+    for name, module in usual.items():
+        monkeypatch.setattr(module, name, recording(getattr(module, name), seen))
+    pipeline = Pipeline(2, seed=1)
+    with pipeline:
+        images = fn.readers.arrays(np.zeros((4, 6, 7, 3), np.uint8))
+        large = fn.random_resized_crop(images, size=[5, 5])
+        outputs = fn.crop_mirror_normalize(large, mean=[1.0, 2.0, 3.0], mirror=fn.random.coin_flip())
+        as_they_are = fn.crop_mirror_normalize(images, crop=[3, 3], mirror=fn.random.coin_flip())
+        pipeline.set_outputs(outputs, fn.flip(large), fn.crop(images, crop=[3, 3], dtype=types.UINT8), as_they_are)
+    pipeline.run()
+    assert {function for function, _ in seen} == functions
+    for function, kinds in seen:
+        assert kinds in function.ahead, function
+
+
+def test_the_build_needs_no_more_than_numpy_and_numba():
+    names = [f"penstock.operators.{name}" for name in compile_ahead.MODULES]
+    code = (
+        "import sys\n"
+        "for name in ('jax', 'jaxlib', 'PIL', 'simplejpeg', 'lmdb'): sys.modules[name] = None\n"
+        f"import penstock.operators.compile_ahead, {', '.join(names)}"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_build_replaces_what_an_earlier_one_left(tmp_path, monkeypatch):
+    monkeypatch.setattr(code_cache, "AHEAD", tmp_path / "ahead")
+    monkeypatch.setattr(machine_code, "environment_ahead", lambda: "here")
+    monkeypatch.setattr(Compiled, "compile_ahead", lambda function, where: {f"{function.__name__}-{where}": b"code"})
+    monkeypatch.delenv("NUMBA_CPU_NAME", raising=False)
+    monkeypatch.setattr(compile_ahead.os, "environ", {})
+    (tmp_path / "ahead").mkdir()
+    (tmp_path / "ahead" / "old.code").write_bytes(b"")
+    compile_ahead.main()
+    written = {path.stem for path in (tmp_path / "ahead").iterdir()}
+    assert {"blend-here", "copy-here", "draw-here", "scale_and_shift-here"} <= written
+    assert "old" not in written
+
+
+def test_nothing_is_compiled_for_a_processor_that_is_not_known(tmp_path, monkeypatch):
+    monkeypatch.setattr(code_cache, "AHEAD", tmp_path / "ahead")
+    monkeypatch.setattr(machine_code, "environment_ahead", lambda: None)
+    compile_ahead.main()
+    assert not (tmp_path / "ahead").exists()
