@@ -9,9 +9,10 @@ import lmdb
 import numpy as np
 import pytest
 
-from penstock.data.caffe2 import Caffe2Source, parse, parse_common, write_caffe2
+from penstock.data.caffe2 import Caffe2Source, write_caffe2
 from penstock.data.lmdb_records import LmdbRecords
 from penstock.data.protobuf import encode_bytes, encode_int
+from penstock.data.tensor_protos import parse, parse_common
 from penstock.errors import PenstockError, SampleError, SourceError
 from penstock.types import LabelType
 

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.data.arrays import ArraySource
-from penstock.data.caffe2 import Caffe2Source, parse, parse_common, write_caffe2
+from penstock.data.caffe2 import Caffe2Source, write_caffe2
 from penstock.data.cifar10 import open_cifar10
 from penstock.data.files import from_files, from_list, from_root
 from penstock.data.idx import read_idx
 from penstock.data.source import Source, shared
+from penstock.data.tensor_protos import parse, parse_common
 from penstock.errors import DefinitionError, SampleError, SourceError, SourceNotFoundError
 from penstock.testing import ListSource, check_source
 from penstock.types import LabelType

@@ -1,0 +1,143 @@
+"""Caffe2's TensorProtos: the tensors of a record, from its bytes."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock.data import protobuf
+from penstock.data.protobuf import Record
+from penstock.data.source import Array
+
+# TensorProto: the data types that image records use, and the fields that hold their values
+_FLOAT, INT32, _BYTE, STRING, _INT64 = 1, 2, 3, 4, 10
+DIMS, DATA_TYPE, _FLOAT_DATA, INT32_DATA, _BYTE_DATA, STRING_DATA, _INT64_DATA = 1, 2, 3, 4, 5, 6, 10
+_KINDS = {
+    DIMS: (protobuf.VARINT, protobuf.BYTES),
+    DATA_TYPE: (protobuf.VARINT,),
+    _FLOAT_DATA: (protobuf.FIXED32, protobuf.BYTES),
+    INT32_DATA: (protobuf.VARINT, protobuf.BYTES),
+    _BYTE_DATA: (protobuf.BYTES,),
+    STRING_DATA: (protobuf.BYTES,),
+    _INT64_DATA: (protobuf.VARINT, protobuf.BYTES),
+}
+_FIELDS = {
+    _FLOAT: _FLOAT_DATA,
+    INT32: INT32_DATA,
+    _BYTE: _BYTE_DATA,
+    STRING: STRING_DATA,
+    _INT64: _INT64_DATA,
+}
+_DTYPES = {_FLOAT: np.dtype(np.float32), INT32: np.dtype(np.int32), _INT64: np.dtype(np.int64)}
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One TensorProto: its declared shape and type, and the values that it has of this type."""
+
+    dims: tuple[int, ...]
+    data_type: int
+    values: list[Any]
+
+    def encoded(self) -> bool:
+        """Whether it holds the bytes of an image file rather than pixels."""
+        return self.data_type == STRING
+
+    def image(self) -> Array:
+        """Encoded bytes as 1-D uint8, or raw pixels as HWC."""
+        if len(self.values) != 1 or self.data_type not in (STRING, _BYTE):
+            raise ValueError("the first proto holds no image (STRING or BYTE data)")
+        data = np.frombuffer(self.values[0], np.uint8) if len(self.values[0]) else np.empty(0, np.uint8)
+        if self.encoded():
+            return data
+        shape = self.dims if len(self.dims) > 2 else (*self.dims, 1)
+        if len(shape) != 3 or min(shape) < 1 or math.prod(shape) != len(data):
+            raise ValueError(f"{len(data)} bytes of pixels for dims {list(self.dims)}")
+        return data.reshape(shape)
+
+    def numbers(self) -> Array:
+        """Its values as int32, int64 or float32."""
+        dtype = _DTYPES.get(self.data_type)
+        if dtype is None:
+            raise ValueError(f"a label of data type {self.data_type}; INT32, INT64 or FLOAT is needed")
+        return np.array(self.values, dtype)
+
+
+def parse(record: Record) -> list[Tensor]:
+    """The tensors of a TensorProtos record.
+
+    Raises:
+        ValueError: the bytes are no such record.
+    """
+    tensors: list[Tensor] = []
+    for number, kind, start, stop in protobuf.fields(record):
+        if number != 1 or kind != protobuf.BYTES:
+            raise ValueError(f"field {number} of wire type {kind}; a TensorProtos has only field 1, tensors")
+        tensors.append(_parse_tensor(record, start, stop))
+    return tensors
+
+
+def _parse_tensor(record: Record, start: int, stop: int) -> Tensor:
+    dims: list[int] = []
+    data_type = _FLOAT  # what the message says where it says nothing
+    values: dict[int, list[Any]] = {}
+    for number, kind, first, second in protobuf.fields(record, start, stop):
+        if number not in _KINDS:
+            continue
+        if kind not in _KINDS[number]:
+            raise ValueError(f"field {number} of a tensor with wire type {kind}")
+        if number == DATA_TYPE:
+            data_type = first
+        elif number == DIMS:
+            dims += _integers(record, kind, first, second, 64)
+        elif number in (INT32_DATA, _INT64_DATA):
+            values.setdefault(number, []).extend(
+                _integers(record, kind, first, second, 32 if number == INT32_DATA else 64)
+            )
+        elif number == _FLOAT_DATA:
+            if (second - first) % 4:
+                raise ValueError(f"{second - first} bytes of float data")
+            values.setdefault(number, []).extend(np.frombuffer(record[first:second], "<f4").tolist())
+        else:
+            values.setdefault(number, []).append(record[first:second])
+    return Tensor(tuple(dims), data_type, values.get(_FIELDS.get(data_type, 0), []))
+
+
+def _integers(record: Record, kind: int, first: int, second: int, bits: int) -> list[int]:
+    if kind == protobuf.VARINT:
+        return [protobuf.signed(first, bits)]
+    return protobuf.packed(record, first, second, bits)
+
+
+# Most records are written alike: encoded image, then one INT32 label, fields in the order of their numbers.
+_LONG = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
+_IMAGE_HEAD = re.compile(rb"\n(" + _LONG + rb")(?:\x08" + _LONG + rb")*\x10\x04\x32(" + _LONG + rb")", re.DOTALL)
+_LABEL_TENSOR = re.compile(
+    rb"\n([\x00-\x7f])(?:\x08\x01)?\x10\x02(?:\x20|\x22([\x01-\x05]))(" + _LONG + rb")", re.DOTALL
+)
+
+
+def parse_common(record: Record) -> tuple[Record, int] | None:
+    """Image bytes and label of a record that is written in the common way, else None.
+
+    A shortcut: where it answers, `parse` finds the same image and label, in ten times the time.
+    """
+    head = _IMAGE_HEAD.match(record)
+    if head is None:
+        return None
+    start = head.end()
+    stop = start + _small(head[2])
+    tail = _LABEL_TENSOR.fullmatch(record, stop) if stop <= len(record) else None
+    if tail is None or head.end(1) + _small(head[1]) != stop or stop + 2 + tail[1][0] != len(record) or start == stop:
+        return None
+    if tail[2] is not None and tail[2][0] != len(tail[3]):
+        return None
+    return record[start:stop], protobuf.signed(_small(tail[3]), 32)
+
+
+def _small(encoded: bytes) -> int:
+    return (encoded[0] & 0x7F) | encoded[1] << 7 if len(encoded) == 2 else protobuf.varint(encoded, 0)[0]
