@@ -14,8 +14,7 @@ class Step:
 
     Args:
         epoch: the number of the epoch, from 0.
-        row: how many positions of the epoch lie before the batch, counted in the leading reader's order. At the end of
-            an epoch it is the epoch's length.
+        row: how many positions of the epoch lie before the batch, counted in the leading reader's order.
         totals: per reader, how many positions it has passed since the beginning, over all epochs.
         rows: how many rows the batch has, over all devices and processes.
     """
@@ -56,7 +55,11 @@ class Schedule:
 
     def ended(self, step: Step) -> bool:
         """Whether a place is the end of its epoch."""
-        return self.length is not None and step.row >= self.length
+        if self.length is None:
+            return False
+        if self.policy is LastBatchPolicy.DROP:
+            return step.row + self.stride > self.length
+        return step.row >= self.length
 
     def delivered(self, step: Step) -> int:
         """How many batches of its epoch lie before a place."""
@@ -86,14 +89,15 @@ class Schedule:
         """How many rows the last batch has under PARTIAL."""
         return (self.length or 0) % self.stride or self.stride
 
+    def end(self, step: Step) -> Step:
+        """The end of the epoch of a step, as it is reached from the epoch's beginning."""
+        return self.at(step.epoch, (self.batches or 0) * self.stride, step.totals)
+
     def at(self, epoch: int, row: int, totals: tuple[int, ...]) -> Step:
-        """The step at a row of an epoch, or its end where no batch begins there."""
-        if self.length is None:
+        """The step at a row of an epoch."""
+        if self.length is None or self.policy is not LastBatchPolicy.PARTIAL:
             return Step(epoch, row, totals, self.rows)
-        left = self.length - row
-        if left < (self.stride if self.policy is LastBatchPolicy.DROP else 1):
-            return Step(epoch, self.length, totals, self.rows)
-        return Step(epoch, row, totals, min(self.rows, left) if self.policy is LastBatchPolicy.PARTIAL else self.rows)
+        return Step(epoch, row, totals, min(self.rows, max(self.length - row, 0)) or self.rows)
 
     def check(self) -> None:
         """Check that an epoch has a batch.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Generic, NotRequired, Required, TypeVar, cast
+from typing import Annotated, Any, NotRequired, Required, TypeVar, cast
 
 from penstock.errors import ArgumentTypeError
 from penstock.graph.node import Call, Given, Handle, Result
@@ -54,28 +54,28 @@ def unwritten(operator: Operator, inputs: Sequence[Any], arguments: Mapping[str,
     return Call("operator", (*given, *((name, text_of(value)) for name, value in sorted(arguments.items()))))
 
 
-class Recorder(Generic[R]):
-    """The public function of an operator, which records how it is called.
+class Recorder:
+    """Records how the public function of an operator is called.
 
     Args:
         kind: the operator's public name.
-        function: does the work.
+        function: the function.
         maker: the call that returned this function, whose arguments count as given to it, too.
     """
 
-    def __init__(self, kind: str, function: Callable[..., R], maker: Call | None = None) -> None:
+    def __init__(self, kind: str, function: Callable[..., Any], maker: Call | None = None) -> None:
         self._kind = kind
         self._function = function
         self._before: Given = () if maker is None else maker.given
 
-    def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> R:
-        """Call the function, with arguments that it takes."""
+    def record(self, args: Sequence[Any], kwargs: Mapping[str, Any], run: Callable[[], R]) -> R:
+        """The result of `run`, in which the function does its work, for these arguments of the user's."""
         if running() is not None:
-            return self._function(*args, **kwargs)
+            return run()
         call = Call(self._kind, self._given(args, kwargs))
         token = _running.set(call)
         try:
-            result = self._function(*args, **kwargs)
+            result = run()
         finally:
             _running.reset(token)
         call.outputs = tuple(_outputs(result))

@@ -64,7 +64,7 @@ def named(name: str, function: Callable[P, R], maker: Call | None = None) -> Cal
         token = kind.set(name)
         try:
             _check_names(name, function, args, kwargs)
-            return recorder(args, kwargs)
+            return recorder.record(args, kwargs, lambda: function(*args, **kwargs))
         except PenstockError as error:
             error.where = error.where or user_line()
             raise

@@ -293,12 +293,13 @@ class DataIterator:
         """
         with self._lock:
             kept = self._run.carried(self._schedule.begun(self._next))
-            return self._origin.state(self._next, self._seed, self._order(self._seed), kept)
+            return self._origin.state(self._next, self._schedule, self._seed, self._order(self._seed), kept)
 
     def restore(self, state: Mapping[str, Any], *, new_definition: bool = False) -> None:
         """Go to where another iterator over the same definition and data stood, whatever its devices and threads.
 
-        It may have had another batch size, if a batch of this one begins there; an endless iterator goes on anywhere.
+        It may have had another batch size. With `LastBatchPolicy.DROP` and PARTIAL, a batch of this iterator must begin
+        there.
 
         Args:
             state: what its `state` returned.

@@ -84,10 +84,10 @@ class PeekableDataIterator(DataIterator):
             lead = leading(self._planned.readings(self._seed, self._lead_name))
             if lead is None or not lead.leads:
                 raise UsageError("is_nonpadding needs a reader that says how long an epoch is", fix="reader_name=...")
-            place, delivered = self._next, self.delivered
-            if not delivered:
+            place, stride = self._next, self._schedule.stride
+            if place.row < stride:
                 raise ContextError("no batch has been taken from this epoch", fix="call next first")
-            last = Step(place.epoch, (delivered - 1) * self._schedule.stride, place.totals, self.batch_size)
+            last = Step(place.epoch, place.row - stride, place.totals, self.batch_size)
             layout = self._planned.layout
             return layout.put_mask(lead.coordinates(last, layout.local_rows(self.batch_size)).real)
 

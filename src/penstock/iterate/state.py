@@ -20,6 +20,7 @@ from penstock.errors import StateError
 from penstock.graph.fingerprint import Definition
 from penstock.graph.where import Where
 from penstock.host.reading import Reading
+from penstock.types import LastBatchPolicy
 
 VERSION = 2
 
@@ -43,12 +44,18 @@ class Origin:
     dataset: str
     readers: int
 
-    def state(self, step: Step, seed: int, order: str, operators: Sequence[Sequence[Any]] | None) -> dict[str, Any]:
-        """The state at a step: at most 1 KB of JSON, and the arrays that operators carry."""
-        state: dict[str, Any] = {} if operators is None else {"operators": [list(leaves) for leaves in operators]}
-        return state | self._entries(step, seed, order) | {"calls": self._calls}
+    def state(
+        self, step: Step, schedule: Schedule, seed: int, order: str, operators: Sequence[Sequence[Any]] | None
+    ) -> dict[str, Any]:
+        """The state at a step: at most 1 KB of JSON, and the arrays that operators carry.
 
-    def _entries(self, step: Step, seed: int, order: str) -> dict[str, Any]:
+        The end of an epoch is at its last row, whatever the batch size.
+        """
+        state: dict[str, Any] = {} if operators is None else {"operators": [list(leaves) for leaves in operators]}
+        row = schedule.length if schedule.ended(step) else step.row
+        return state | self._entries(step, row or 0, seed, order) | {"calls": self._calls}
+
+    def _entries(self, step: Step, row: int, seed: int, order: str) -> dict[str, Any]:
         return {
             "version": VERSION,
             "definition": self.definition.fingerprint,
@@ -56,14 +63,14 @@ class Origin:
             "order": order,
             "seed": seed,
             "epoch": step.epoch,
-            "row": step.row,
+            "row": row,
             "totals": list(step.totals),
         }
 
     @cached_property
     def _calls(self) -> str:
         """As much of the definition's text as fits, so that a refusal can say what has changed."""
-        largest = self._entries(Step(_EPOCHS, _ROWS, (_ROWS,) * self.readers, 0), _SEEDS, "0" * 8)
+        largest = self._entries(Step(_EPOCHS, _ROWS, (_ROWS,) * self.readers, 0), _ROWS, _SEEDS, "0" * 8)
         return _pack(self.definition.calls, _LIMIT - len(json.dumps(largest | {"calls": ""})))
 
     def step(
@@ -103,15 +110,19 @@ class Origin:
                 fix="reader_name, shuffling, seeds and shards as they were; or a state from the end of an epoch, with "
                 "restore(state, new_definition=True)",
             )
-        if schedule.length not in (None, row) and row % schedule.stride:
+        step = schedule.at(epoch, row, totals)
+        if row == schedule.length:
+            return schedule.end(step), seed
+        if schedule.policy in (LastBatchPolicy.DROP, LastBatchPolicy.PARTIAL) and row % schedule.stride:
             size = gcd(row, schedule.stride) * schedule.rows // schedule.stride
             raise StateError(
                 "the state was taken under another batch size, and no batch of this iterator begins there",
                 given=f"row {row} of an epoch of {schedule.length}, batch_size={schedule.rows}",
-                expected=f"a multiple of {schedule.stride}",
-                fix=f"a batch_size that divides {row}, such as {size}; or a state from the end of an epoch",
+                expected=f"a multiple of {schedule.stride}, so that {schedule.policy.name} ends all epochs alike",
+                fix=f"a batch_size that divides {row}, such as {size}; a state from the end of an epoch; or "
+                "LastBatchPolicy.FILL or PAD, which go on anywhere",
             )
-        return schedule.at(epoch, row, totals), seed
+        return step, seed
 
     def _changed(self, state: Mapping[str, Any]) -> StateError:
         """What to say of the state of another definition."""
