@@ -10,6 +10,7 @@ import numpy as np
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.advice import Trouble, advice
 
 
 class TensorList:
@@ -73,7 +74,7 @@ class TensorList:
             raise DefinitionError(
                 "the samples differ in shape, so they are no array",
                 given=", ".join(map(str, dict.fromkeys(self.shape()))),
-                fix="give them one shape (fn.resize, fn.crop), or take them one by one with .at(i)",
+                fix=f"give them one shape ({advice(Trouble.RAGGED)}), or take them one by one with .at(i)",
             )
         return np.stack(self._samples) if self._listed else np.asarray(self._samples)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.advice import Trouble, advice
 from penstock.graph.node import Graph, Node, Value
 from penstock.graph.operator import BatchKernel, ChainKernel, DeviceKernel, Reader, WholeBatchKernel
 
@@ -76,7 +77,7 @@ def _bound(node: Node, reason: str | None) -> Placement:
         kernel = isinstance(node.operator, DeviceKernel)
         return Placement(Place.DEVICE, "a JAX function" if kernel else "computes from a JAX function")
     made = "is a JAX function" if isinstance(node.operator, DeviceKernel) else "computes from a JAX function's output"
-    fix = "give the samples one shape before, as fn.resize(..., size=(height, width)) or a crop does"
+    fix = f"give the samples one shape before: {advice(Trouble.RAGGED)}"
     ragged = not all(spec.dense for spec in node.specs)
     what = f"{node} {made}, and cannot be on the device"
     raise DefinitionError(what, given=reason, fix=fix if ragged else None, where=node.where)

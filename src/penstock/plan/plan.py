@@ -8,6 +8,7 @@ from functools import cached_property
 
 from penstock.data.spec import Extent
 from penstock.errors import DefinitionError, InternalError
+from penstock.graph.advice import Trouble, advice
 from penstock.graph.node import Graph, Node, Value
 from penstock.plan.place import Place, Placement, Target, place
 from penstock.plan.rows import Counters, Valid, row_node
@@ -98,8 +99,8 @@ def _check_dense(value: Value) -> None:
 def dense_fix(value: Value) -> str:
     """What would give the samples of a value one shape."""
     if len(value.spec.shape) == 1:
-        return "decode it (fn.decoders.image) if it is an encoded image, or fn.pad it"
-    return "give the samples one shape, as fn.resize(..., size=(height, width)) or a crop does"
+        return f"give the samples one shape: {advice(Trouble.RAGGED_BYTES)}"
+    return f"give the samples one shape: {advice(Trouble.RAGGED)}"
 
 
 def verify(plan: Plan) -> None:

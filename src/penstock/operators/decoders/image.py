@@ -10,6 +10,7 @@ import numpy as np
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.advice import Trouble, helps
 from penstock.graph.operator import Common, pick
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
@@ -20,6 +21,8 @@ from penstock.operators.decoders.codecs.header import Header, Region
 from penstock.operators.image.operator import ImageDecoder
 from penstock.operators.image.window import one_of
 from penstock.types import RGB, UINT8, DALIImageType, as_dtype
+
+helps(Trouble.RAGGED_BYTES, "fn.decoders.image, where they are encoded images")
 
 
 class DecoderHints(TypedDict, total=False):

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from penstock.data.spec import Spec
+from penstock.graph.advice import Trouble, helps
 from penstock.graph.operator import Common, pick
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
@@ -19,6 +20,8 @@ from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.steps import Convert, Images, Step
 from penstock.operators.image.window import WINDOW_SCHEMA, Window, WindowArguments, window
 from penstock.types import DALIDataType, DALIImageType
+
+helps(Trouble.RAGGED, "fn.crop(..., crop=(height, width))")
 
 
 class CropArguments(WindowArguments, Common):

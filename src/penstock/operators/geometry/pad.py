@@ -12,6 +12,7 @@ import numpy as np
 from penstock.data.source import Array, Column
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.advice import Trouble, helps
 from penstock.graph.operator import Common, Operator, WholeBatchKernel
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
@@ -19,6 +20,8 @@ from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import axis_numbers
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.steps import Cut, Fill, Images, Step
+
+helps(Trouble.RAGGED_BYTES, "fn.pad(..., shape=...)")
 
 Extents = int | Sequence[int] | DataNode
 

@@ -15,8 +15,8 @@ from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import image_layout
+from penstock.operators.geometry.filters import FILTER_SCHEMA, FilterArguments, interpolation
 from penstock.operators.geometry.resize import resampled_dtype, rounded
-from penstock.operators.geometry.sizing import SIZING_SCHEMA, FilterArguments, interpolation
 from penstock.operators.image.axis import chosen
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.random_window import RandomWindow, RandomWindowArguments, random_window
@@ -45,7 +45,7 @@ class RandomResizedCrop(ImageOperator):
     window: RandomWindow
     size: tuple[int, int]
     antialias: bool
-    schema: ClassVar[Mapping[str, Argument]] = {name: SIZING_SCHEMA[name] for name in ("min_filter", "mag_filter")}
+    schema: ClassVar[Mapping[str, Argument]] = FILTER_SCHEMA
 
     @property
     def traceable(self) -> bool:
@@ -102,7 +102,7 @@ def random_resized_crop(
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
         **arguments: the window, `random_area`, `random_aspect_ratio`, `num_attempts` (see
             `penstock.operators.image.random_window`); filters, `interp_type`, `min_filter`, `mag_filter`, `antialias`
-            (see `penstock.operators.geometry.sizing`); and what every operator takes.
+            (see `penstock.operators.geometry.filters`); and what every operator takes.
 
     Returns:
         Images of `size`, in the input's layout.

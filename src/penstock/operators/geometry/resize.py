@@ -11,16 +11,20 @@ import numpy as np
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.advice import Trouble, helps
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel, pick
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import SPATIAL, image_layout
 from penstock.operators.convert import result_dtype
-from penstock.operators.geometry.sizing import SIZING_SCHEMA, FilterArguments, SizeArguments, Sizing, sizing
+from penstock.operators.geometry.filters import FilterArguments
+from penstock.operators.geometry.sizing import SIZING_SCHEMA, SizeArguments, Sizing, sizing
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.steps import Convert, Images, Resample, Step
 from penstock.types import DALIDataType, DALIImageType
+
+helps(Trouble.RAGGED, "fn.resize(..., size=(height, width))")
 
 DTYPES = ("uint8", "int16", "uint16", "float32")
 """What can be resampled."""

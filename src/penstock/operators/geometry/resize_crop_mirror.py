@@ -9,9 +9,10 @@ from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import image_layout
 from penstock.operators.geometry.crop import Crop
+from penstock.operators.geometry.filters import FilterArguments
 from penstock.operators.geometry.flip import Flip
 from penstock.operators.geometry.resize import Resize, resampled_dtype
-from penstock.operators.geometry.sizing import FilterArguments, SizeArguments, sizing
+from penstock.operators.geometry.sizing import SizeArguments, sizing
 from penstock.operators.image.window import PlaceArguments, window
 from penstock.types import DALIDataType
 

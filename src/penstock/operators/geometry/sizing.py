@@ -16,13 +16,12 @@ from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode
 from penstock.operators.axes import MAX_PIXELS, SPATIAL
+from penstock.operators.geometry.filters import FILTER_SCHEMA, FilterArguments, interpolation
 from penstock.operators.image.axis import Rows, chosen
 from penstock.operators.image.steps import Part
-from penstock.types import INTERP_LINEAR, DALIInterpType
 
 Number = float | DataNode
 Numbers = float | Sequence[float] | DataNode
-Interpolation = int | DALIInterpType | DataNode
 Mode = Literal["default", "stretch", "not_larger", "not_smaller"]
 Way = Literal["size", "one by one"]
 
@@ -36,25 +35,8 @@ SIZING_SCHEMA = {
     **{name: Argument() for name in _ONE_BY_ONE.values()},
     "roi_start": Argument(shape=(None,)),
     "roi_end": Argument(shape=(None,)),
-    "min_filter": Argument(np.int32, low=0, high=5),
-    "mag_filter": Argument(np.int32, low=0, high=5),
+    **FILTER_SCHEMA,
 }
-
-
-class FilterArguments(TypedDict, total=False):
-    """How pixels are interpolated.
-
-    interp_type: an interpolation of `penstock.types`, linear if none is given. min_filter, mag_filter: the same, for
-    axes that shrink and axes that grow. antialias: whether filters are stretched where the image shrinks; there
-    INTERP_LINEAR becomes INTERP_TRIANGULAR. minibatch_size, temp_buffer_hint: hints of DALI's without effect here.
-    """
-
-    interp_type: Interpolation
-    min_filter: Interpolation
-    mag_filter: Interpolation
-    antialias: bool
-    minibatch_size: int
-    temp_buffer_hint: int
 
 
 class SizeArguments(TypedDict, total=False):
@@ -271,24 +253,6 @@ def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: st
         bool(given.get("subpixel_scale", True)),
         bool(filters.get("antialias", True)),
     ), arguments | interpolation(filters, kind)
-
-
-def interpolation(filters: FilterArguments, kind: str) -> dict[str, Any]:
-    """The operator arguments `min_filter` and `mag_filter`.
-
-    Raises:
-        ArgumentTypeError: there is no such interpolation.
-    """
-    both = filters.get("interp_type", INTERP_LINEAR)
-    chosen: dict[str, Any] = {name: filters.get(name, both) for name in ("min_filter", "mag_filter")}
-    for name, value in chosen.items():
-        if not isinstance(value, DataNode) and value not in list(DALIInterpType):
-            raise ArgumentTypeError(
-                f"fn.{kind}: no such interpolation",
-                given=f"{name}={value!r}",
-                expected=", ".join(f"types.{known.name}" for known in DALIInterpType),
-            )
-    return {name: value if isinstance(value, DataNode) else int(value) for name, value in chosen.items()}
 
 
 def _given(size: Any) -> bool:

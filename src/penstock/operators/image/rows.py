@@ -12,7 +12,8 @@ from penstock.data.source import Array
 from penstock.operators.convert import convert
 from penstock.operators.image.axis import Numbers, chosen, is_resampled, most_taps, whole
 from penstock.operators.image.compose import Axis, Pass
-from penstock.operators.image.kernels import FILL, HALVES_AWAY, HALVES_UP, SCALE, blend, copy, look_up, scratch
+from penstock.operators.image.kernels import blend, copy, look_up, scratch
+from penstock.operators.image.lines import FILL, HALVES_AWAY, HALVES_UP, SCALE
 from penstock.operators.image.steps import Convert, Fill, Scale
 
 _NO_BYTES, _NO_FLOATS = np.empty(0, np.uint8), np.empty(0, np.float32)
@@ -227,7 +228,7 @@ def _channels(work: Pass) -> NDArray[np.int64]:
 
 
 def _program(work: Pass, channels: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The operations on values, as `kernels.colour` takes them."""
+    """The operations on values, as `lines.colour` takes them."""
     found: list[tuple[int, tuple[Any, Any, Any]]] = []
     dtype = _FLOAT if work.resampled else work.reads
     for operation in work.colours:

@@ -1,0 +1,188 @@
+"""Compiled loops over one row of pixels: resampled or picked, and changed in colour. `kernels` calls them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from penstock.data.source import Array
+from penstock.operators.compiled import Compiled
+from penstock.operators.image.taps import BEGIN, END, LENGTH, MIRRORED, START
+
+SCALE, HALVES_UP, HALVES_AWAY, FILL = range(4)
+"""What can be done to the value of a pixel; see `colour`."""
+
+
+@Compiled
+def blend_rows(
+    pixels: Array, start: int, step: int, place: Array, count: int, weights: Array, channels: int, out: Array
+) -> None:
+    """One row of a result, not yet resampled in width: the weighed sum of `count` rows of pixels.
+
+    Args:
+        pixels: the memory.
+        start: the element in which the first row begins.
+        step: the distance from one row to the next.
+        place: of the image, for the distances of its columns and channels.
+        count: how many rows have a weight.
+        weights: float32, as many or more.
+        channels: how many there are.
+        out: float32, the channels of a pixel side by side.
+    """
+    size = out.shape[0]
+    if place[3] == 1 and place[2] == channels:  # in memory as in `out`: summed in one pass, which is faster
+        row = pixels[start : start + size]
+        a = weights[0]
+        if count == 1:
+            for i in range(size):
+                out[i] = np.float32(row[i]) * a
+            return
+        row_b, b = pixels[start + step : start + step + size], weights[1]
+        if count == 2:
+            for i in range(size):
+                out[i] = np.float32(row[i]) * a + np.float32(row_b[i]) * b
+            return
+        row_c, c = pixels[start + 2 * step : start + 2 * step + size], weights[2]
+        for i in range(size):
+            out[i] = np.float32(row[i]) * a + np.float32(row_b[i]) * b + np.float32(row_c[i]) * c
+        for k in range(3, count):
+            row = pixels[start + k * step : start + k * step + size]
+            a = weights[k]
+            for i in range(size):
+                out[i] += np.float32(row[i]) * a
+        return
+    for k in range(count):
+        a = weights[k]
+        for x in range(size // channels):
+            at = start + k * step + x * place[2]
+            for c in range(channels):
+                value = np.float32(pixels[at + c * place[3]]) * a
+                out[x * channels + c] = value if k == 0 else out[x * channels + c] + value
+
+
+@Compiled
+def blend_columns(
+    row: Array, channels: int, left: int, first: Array, counts: Array, weights: Array, line: Array
+) -> None:
+    """A row resampled in width, its channels apart.
+
+    The first taps of three channels, the usual case, are written out: a loop over them costs more than they do.
+
+    Args:
+        row: float32, the channels of a pixel side by side; three pixels longer than what has a weight, and zero there.
+        channels: how many there are.
+        left: the pixel with which `row` begins.
+        first: per pixel of the result the first pixel that has a weight.
+        counts: how many pixels have one.
+        weights: float32 (pixels of the result, taps), zero from `counts` on.
+        line: float32 (channels * pixels of the result,).
+    """
+    size = line.shape[0] // channels
+    most = 0
+    for x in range(size):
+        most = max(most, counts[x])
+    if channels == 3 and most <= 2:
+        for x in range(size):
+            i, a, b = 3 * (first[x] - left), weights[x, 0], weights[x, 1]
+            line[x] = row[i] * a + row[i + 3] * b
+            line[size + x] = row[i + 1] * a + row[i + 4] * b
+            line[2 * size + x] = row[i + 2] * a + row[i + 5] * b
+    elif channels == 3 and weights.shape[1] >= 4:
+        for x in range(size):
+            i, a, b, c, d = 3 * (first[x] - left), weights[x, 0], weights[x, 1], weights[x, 2], weights[x, 3]
+            red = row[i] * a + row[i + 3] * b + row[i + 6] * c + row[i + 9] * d
+            green = row[i + 1] * a + row[i + 4] * b + row[i + 7] * c + row[i + 10] * d
+            blue = row[i + 2] * a + row[i + 5] * b + row[i + 8] * c + row[i + 11] * d
+            for k in range(4, counts[x]):
+                at = i + 3 * k
+                red += row[at] * weights[x, k]
+                green += row[at + 1] * weights[x, k]
+                blue += row[at + 2] * weights[x, k]
+            line[x], line[size + x], line[2 * size + x] = red, green, blue
+    else:
+        for x in range(size):
+            i = channels * (first[x] - left)
+            for c in range(channels):
+                total = np.float32(0)
+                for k in range(counts[x]):
+                    total += row[i + k * channels + c] * weights[x, k]
+                line[c * size + x] = total
+
+
+@Compiled
+def pick_row(
+    pixels: Array, start: int, step: int, channel: int, channels: int, low: int, high: int, line: Array
+) -> None:
+    """A row of pixels as they are, as floats, its channels apart; zero outside of [low, high)."""
+    size = line.shape[0] // channels
+    for c in range(channels):
+        at = start + c * channel
+        values = line[c * size : (c + 1) * size]
+        for x in range(low):
+            values[x] = 0
+        for x in range(low, high):
+            values[x] = np.float32(pixels[at + x * step])
+        for x in range(high, size):
+            values[x] = 0
+
+
+@Compiled
+def colour(line: Array, codes: Array, terms: Array, low: int, high: int) -> None:
+    """What becomes of the values of a row of pixels: a few operations, one after the other.
+
+    Args:
+        line: float32 (channels * pixels,), changed in place.
+        codes: int64, one per operation: SCALE, HALVES_UP, HALVES_AWAY or FILL.
+        terms: float32 (operations, 3, channels). SCALE: ``(value - terms[0]) * terms[1] + terms[2]``. HALVES_UP,
+            HALVES_AWAY: the nearest whole number from terms[0] to terms[1], halves up, or away from zero. FILL: the
+            value outside of the image.
+        low: the first pixel inside the image.
+        high: the first one after it.
+    """
+    channels = terms.shape[2]
+    size = line.shape[0] // channels
+    for k in range(codes.shape[0]):
+        code = codes[k]
+        for c in range(channels):
+            a, b, shift = terms[k, 0, c], terms[k, 1, c], terms[k, 2, c]
+            values = line[c * size : (c + 1) * size]
+            if code == SCALE:
+                for x in range(size):
+                    values[x] = (values[x] - a) * b + shift
+            elif code == HALVES_UP:
+                for x in range(size):
+                    values[x] = np.float32(np.int32(min(max(values[x] + np.float32(0.5), a), b)))
+            elif code == HALVES_AWAY:
+                for x in range(size):
+                    value = values[x]
+                    magnitude = abs(value)
+                    whole = np.float32(math.floor(magnitude))
+                    whole = whole + np.float32(1) if magnitude - whole >= np.float32(0.5) else whole
+                    value = (-whole if value < 0 else whole) if value == value else np.float32(0)
+                    values[x] = min(max(value, a), b)
+            else:
+                for x in range(low):
+                    values[x] = a
+                for x in range(high, size):
+                    values[x] = a
+
+
+@Compiled
+def same_numbers(a: Array, b: Array) -> bool:
+    """Whether two axes have the same numbers."""
+    same = True
+    for k in range(a.shape[0]):
+        same = same and a[k] == b[k]
+    return same
+
+
+@Compiled
+def inside(axis: Array) -> tuple[int, int]:
+    """Which of the wanted pixels of an axis that is not resampled lie in the image: from, to."""
+    length = int(axis[LENGTH])
+    low = min(max(int(-axis[START]), 0), length)
+    high = min(max(int(axis[END] - axis[BEGIN] - axis[START]), low), length)
+    if axis[MIRRORED]:
+        return length - high, length - low
+    return low, high
