@@ -241,12 +241,12 @@ def test_history_is_appended(tmp_path):
             self.seen.append(path.stat().st_size if path.exists() else 0)
 
     sizes = Sizes()
-    whole = run(tmp_path, sizes, steps=200, every=1)
+    whole = run(tmp_path, sizes, steps=30, every=1)
     growth = np.diff(sizes.seen[2:])
     assert max(growth) < 200, "each save adds a line, and none writes the lines before it again"
     lines = (tmp_path / "history.jsonl").read_text().splitlines()
-    assert sum(len(json.loads(line)["steps"].get("sum", [])) for line in lines) == 200
-    again = run(tmp_path, steps=200)
+    assert sum(len(json.loads(line)["steps"].get("sum", [])) for line in lines) == 30
+    again = run(tmp_path, steps=30)
     assert (again.history.steps, again.history.epochs) == (whole.history.steps, whole.history.epochs)
 
 
