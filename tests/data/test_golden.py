@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from penstock.data.bits import counters, words
+from penstock.data.bits import counters, random_bits
 from penstock.data.order import Order, mix, permute
 
 
@@ -56,4 +56,4 @@ def test_orders_without_end():
     ],
 )
 def test_random_bits(seed, stream, epoch, positions, expected):
-    assert words(np, seed, stream, counters(epoch, np.array(positions)), 3).tolist() == expected
+    assert random_bits(np, seed, stream, counters(epoch, np.array(positions)), 3).tolist() == expected
