@@ -8,9 +8,10 @@ import typing
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from importlib.metadata import entry_points
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from penstock.errors import ArgumentTypeError, PenstockError, UnknownNameError, did_you_mean
+from penstock.graph.inputs import converted, input_sets, joined
 from penstock.graph.where import user_line
 
 P = ParamSpec("P")
@@ -48,14 +49,18 @@ def operator(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def named(name: str, function: Callable[P, R]) -> Callable[P, R]:
-    """A function that acts as the operator `name` while it runs, with the checks that `operator` describes."""
+    """A function that acts as the operator `name` while it runs, with the checks that `operator` describes.
+
+    With a list of nodes as an input, it runs once for each of them, and returns a list.
+    """
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         token = kind.set(name)
         try:
-            _check_names(name, function, args, kwargs)
-            return function(*args, **kwargs)
+            calls = input_sets(name, _bound(name, function, args, kwargs))
+            results = [function(*each.args, **each.kwargs) for each in (converted(c, _constant) for c in calls)]
+            return results[0] if len(results) == 1 else cast(R, joined(results))
         except PenstockError as error:
             error.where = error.where or user_line()
             raise
@@ -65,13 +70,16 @@ def named(name: str, function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def _check_names(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+def _bound(
+    name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> inspect.BoundArguments:
+    """The arguments by name."""
     signature, named = _signature(function)
     for given in kwargs:
         if given not in named:
             raise ArgumentTypeError(f"fn.{name} has no argument {given!r}", given=given, fix=did_you_mean(given, named))
     try:
-        signature.bind(*args, **kwargs)
+        return signature.bind(*args, **kwargs)
     except TypeError as error:
         raise ArgumentTypeError(f"fn.{name}: {error}", expected=f"{name}{signature}") from None
 
@@ -87,6 +95,10 @@ def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature, frozens
         else:
             names.add(parameter.name)
     return signature, frozenset(names)
+
+
+def _constant(value: Any) -> Any:
+    return lookup("constant")(value)
 
 
 def lookup(name: str) -> Callable[..., Any]:

@@ -10,6 +10,7 @@ from typing import Any, SupportsIndex, cast
 
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, did_you_mean
+from penstock.graph.inputs import Operand
 from penstock.graph.node import Graph, Node, Value, infer
 from penstock.graph.operator import BatchKernel, ChainKernel, Common, DeviceKernel, Operator, Reader
 from penstock.graph.registry import kind, lookup
@@ -66,7 +67,7 @@ class Trace:
 _current: ContextVar[Trace | None] = ContextVar("current_trace", default=None)
 
 
-class DataNode:
+class DataNode(Operand):
     """A value of the graph as the user holds it: to be passed to operators, computed with, indexed, returned.
 
     Args:
@@ -246,6 +247,11 @@ def _binary(name: str, left: Any, right: Any) -> DataNode:
     return lookup(f"arithmetic.{name}")(left, right)
 
 
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift"):
+    for _method in (f"__{_name}__", f"__r{_name}__"):  # a constant computes as the node does that it becomes
+        setattr(Constant, _method, getattr(DataNode, _method))
+
+
 def as_value(thing: Any) -> Value:
     """The value that a node stands for, or a constant's.
 
@@ -254,14 +260,7 @@ def as_value(thing: Any) -> Value:
     """
     if isinstance(thing, DataNode):
         return thing.value
-    if thing is None or isinstance(thing, str | bytes | dict):
-        raise ArgumentTypeError(
-            "a value of the pipeline is needed",
-            given=f"{cast(Any, thing)!r} of type {type(cast(Any, thing)).__name__}",
-            expected="a node, a number, an array or types.Constant",
-        )
-    constant = thing if isinstance(thing, Constant) else Constant(thing)
-    return lookup("constant")(constant).value
+    return lookup("constant")(thing).value
 
 
 def current_trace() -> Trace:
