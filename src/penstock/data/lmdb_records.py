@@ -9,6 +9,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.data.source import shared, stamp_of
 from penstock.errors import MissingExtraError, SampleError, SourceError, SourceNotFoundError
 
 try:
@@ -21,8 +22,43 @@ if TYPE_CHECKING:
     from lmdb import Transaction
 
 
+class _Environment:
+    """An LMDB that is open, read-only. LMDB refuses to open one twice in a process, so it is shared.
+
+    Args:
+        path: the folder.
+    """
+
+    def __init__(self, path: str) -> None:
+        if lmdb is None:
+            raise MissingExtraError("lmdb", "lmdb", "reading an LMDB")
+        try:
+            self.env = lmdb.open(path, readonly=True, lock=False, readahead=False)
+        except lmdb.Error as error:
+            file = str(Path(path) / "data.mdb")
+            if "already open" in str(error):  # LMDB has no class for it
+                raise SourceError(
+                    f"{file!r} is open in this process already, by something else or as the file that it was before",
+                    fix="close it there; drop the pipelines that read the file that it has replaced",
+                ) from error
+            raise SourceError(f"{file!r} is no LMDB: {error}") from error
+
+    def __del__(self) -> None:
+        if hasattr(self, "env"):
+            self.env.close()
+
+
+def open_records(path: str) -> LmdbRecords:
+    """The records of the LMDB in a folder, listed once for as long as nobody writes to it.
+
+    Raises:
+        PenstockError: as `LmdbRecords`.
+    """
+    return shared(LmdbRecords, path, stamp=stamp_of(Path(path) / "data.mdb"))
+
+
 class LmdbRecords:
-    """The values of one LMDB, read-only. Open one through `penstock.data.source.shared`: LMDB refuses a second time.
+    """The values of one LMDB, as it was when this was made.
 
     Args:
         path: the folder with ``data.mdb``; no lock file is needed or made.
@@ -39,21 +75,22 @@ class LmdbRecords:
         file = Path(path) / "data.mdb"
         if not file.is_file():
             raise SourceNotFoundError(f"no LMDB at {path!r}", expected="a folder that holds data.mdb")
-        try:
-            self._env = lmdb.open(path, readonly=True, lock=False, readahead=False)
-        except lmdb.Error as error:
-            raise SourceError(f"{str(file)!r} is no LMDB: {error}") from error
+        found = file.stat()
+        self._opened = shared(_Environment, path, stamp=(found.st_dev, found.st_ino))
+        self._env = self._opened.env
         # LMDB maps the file: a page behind its end is a bus error, which nobody can catch
         needed = (self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"]
-        if file.stat().st_size < needed:
-            self._env.close()
+        if found.st_size < needed:
             raise SourceError(
                 f"{str(file)!r} is cut short",
-                given=f"{file.stat().st_size} bytes",
+                given=f"{found.st_size} bytes",
                 expected=f"{needed} bytes",
             )
-        with self._env.begin() as transaction:
-            keys = list(transaction.cursor().iternext(keys=True, values=False))
+        try:
+            with self._env.begin() as transaction:
+                keys = list(transaction.cursor().iternext(keys=True, values=False))
+        except lmdb.MapResizedError as error:
+            raise SourceError(f"{str(file)!r} has grown while it is open", fix="close what reads it first") from error
         if not keys:
             raise SourceError(f"the LMDB at {path!r} holds no records")
         self.path = path
@@ -63,13 +100,13 @@ class LmdbRecords:
     def __len__(self) -> int:
         return len(self._ends) - 1
 
-    def __del__(self) -> None:
-        if hasattr(self, "_env"):
-            self._env.close()
-
     def key(self, index: int) -> bytes:
         """The key of record `index`."""
         return self._keys[self._ends[index] : self._ends[index + 1]]
+
+    def same_records(self, other: LmdbRecords) -> bool:
+        """Whether the other has the same keys, of the same database."""
+        return self._opened is other._opened and self._keys == other._keys and self._ends == other._ends
 
     def get(self, indices: Iterable[int]) -> list[bytes]:
         """The values of records, by number.

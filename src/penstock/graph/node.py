@@ -44,9 +44,9 @@ class Node:
     device: str | None
     where: Where
 
-    @cached_property
+    @property
     def values(self) -> tuple[Value, ...]:
-        """Its outputs."""
+        """Its outputs. They are not kept: a node that held them would be part of a cycle, and so would its source."""
         return tuple(Value(self, index) for index in range(len(self.specs)))
 
     @property
