@@ -93,6 +93,11 @@ def images():
         (lambda: fn.readers.file(file_root="/nowhere/at/all"), SourceNotFoundError, ["/nowhere/at/all"]),
         (lambda: fn.readers.mnist(path="/nowhere", split="tset"), DefinitionError, ["'tset'", "'test'"]),
         (lambda: fn.readers.caffe2(path="/nowhere"), SourceNotFoundError, ["/nowhere"]),
+        (
+            lambda: fn.python_function(images(), function=lambda x: x, output_layouts=["HWC", "C"]),
+            DefinitionError,
+            ["2 layouts", "up to 1"],
+        ),
         (lambda: images()[9], DefinitionError, ["9 along an axis of 6"]),
         (lambda: images()[0, 0, 0, 0], DefinitionError, ["4 for a value"]),
         (lambda: images()[..., 0], DefinitionError, ["..."]),

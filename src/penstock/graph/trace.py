@@ -12,7 +12,7 @@ from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, did_you_mean
 from penstock.graph.inputs import Operand
 from penstock.graph.node import Graph, Node, Value, infer
-from penstock.graph.operator import BatchKernel, ChainKernel, Common, DeviceKernel, Operator, Reader
+from penstock.graph.operator import BatchKernel, ChainKernel, Common, DeviceKernel, Operator
 from penstock.graph.registry import kind, lookup
 from penstock.graph.where import user_line
 from penstock.types import Constant
@@ -322,7 +322,7 @@ def apply_many(
     for argument, given in linked.items():
         if argument in operator.schema:
             operator.schema[argument].check(f"fn.{kind.get('')}: {argument}", as_given(given))
-    random = isinstance(operator, Reader) or operator.random_bits > 0
+    random = operator.random_bits > 0
     node = Node(
         operator=operator,
         kind=kind.get("operator"),
@@ -330,7 +330,7 @@ def apply_many(
         arguments=linked,
         specs=infer(operator, values, linked),
         serial=trace.nodes,
-        stream=trace.streams,
+        stream=trace.streams if random else 0,
         seed=None if seed is None or seed < 0 else seed,
         name=name,
         device=wish,

@@ -33,6 +33,7 @@ class Reading:
         seed: what selects the permutations.
         number: which of a pipeline's readers it is; its place in `Step.totals`.
         leads: whether it defines the epoch. Other readers go on over the end of an epoch.
+        rows: how many rows a whole batch has.
         length: how many positions an epoch has, where that is not for these readers alone to say.
     """
 
@@ -45,6 +46,7 @@ class Reading:
         seed: int,
         number: int,
         leads: bool,
+        rows: int = 1,
         length: int | None = None,
     ) -> None:
         self.readers = tuple(readers)
@@ -54,6 +56,7 @@ class Reading:
         self._num_shards = num_shards
         self._length = length
         self._number = number
+        self._stride = self.stride(rows)
 
     @property
     def length(self) -> int:
@@ -64,6 +67,11 @@ class Reading:
         """How many positions a batch of `rows` rows passes."""
         one = self.readers[0]
         return rows // self._num_shards if self._num_shards > 1 or one.contiguous else rows * one.num_shards
+
+    @property
+    def pads(self) -> bool:
+        """Whether an epoch takes a whole number of batches: rows past its end repeat its last sample."""
+        return self.readers[0].pad_last
 
     def consecutive(self, rows: int) -> bool:
         """Whether a batch passes as many positions as it has rows, all in one order."""
@@ -111,11 +119,11 @@ class Reading:
         start = first + (0 if one.contiguous else one.shard_id * step.rows)
         if self.leads:
             return Samples(one.source, order.span(step.epoch, step.row + start, count))
-        return Samples(one.source, order.endless_span(step.totals[self._number] + start, count))
+        return Samples(one.source, order.endless_span(step.totals[self._number] + start, count, self._stride))
 
     def _of(self, block: int, step: Step, positions: Indices) -> Samples:
         order: Order = self.orders[block]
-        indices = order.indices(step.epoch, positions) if self.leads else order.endless(positions)
+        indices = order.indices(step.epoch, positions) if self.leads else order.endless(positions, self._stride)
         return Samples(self.readers[block].source, indices)
 
 

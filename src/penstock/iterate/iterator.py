@@ -133,18 +133,20 @@ class DataIterator:
             self._here()
 
     def _make_schedule(self, size: int, policy: LastBatchPolicy, layout: Layout) -> Schedule:
-        readings = self._planned.readings(self._seed, self._lead_name)
+        readings = self._planned.readings(self._seed, self._lead_name, self.batch_size)
         lead = leading(readings)
         rows = self.batch_size
         stride = rows if lead is None else lead.stride(rows)
         length = lead.length if lead is not None and lead.leads else size if size > 0 else None
         if length == size:  # counted in rows, not in a reader's positions
             stride = rows
-        schedule = Schedule(rows, length, stride, tuple(r.stride(rows) for r in readings.values()), policy)
+        strides = tuple(reading.stride(rows) for reading in readings.values())
+        padded = tuple(reading.pads for reading in readings.values())
+        schedule = Schedule(rows, length, stride, strides, policy, padded)
         schedule.check()
-        if policy is LastBatchPolicy.PARTIAL and schedule.rest != stride:
+        if policy is LastBatchPolicy.PARTIAL and schedule.remainder != stride:
             layout.check_rows(
-                schedule.rest, "the last batch, which PARTIAL delivers as it is (PAD fills it up and masks),"
+                schedule.remainder, "the last batch, which PARTIAL delivers as it is (PAD fills it up and masks),"
             )
         return schedule
 
@@ -154,7 +156,7 @@ class DataIterator:
             return -1
         if self._schedule.policy in (LastBatchPolicy.FILL, LastBatchPolicy.DROP):
             return batches * rows
-        lead = leading(self._planned.readings(self._seed, self._lead_name))
+        lead = leading(self._planned.readings(self._seed, self._lead_name, self.batch_size))
         last = (batches - 1) * self._schedule.stride
         if lead is None or not lead.leads:
             return self._schedule.length or 0
@@ -162,7 +164,7 @@ class DataIterator:
         return (batches - 1) * rows + int(real.sum())
 
     def _make_run(self) -> Run:
-        readings = self._planned.readings(self._seed, self._lead_name)
+        readings = self._planned.readings(self._seed, self._lead_name, self.batch_size)
         pipeline = self._pipeline
         depth = pipeline.prefetch_queue_depth
         return self._planned.run(
@@ -348,6 +350,12 @@ def _check_epoch(size: int, reader: str | None, policy: LastBatchPolicy, padded:
         raise UsageError(
             "last_batch_padded says that readers pad, and they do not",
             fix="pad_last_batch=True on the reader",
+        )
+    if size > 0 and policy is LastBatchPolicy.PAD:
+        raise UsageError(
+            "PAD marks the rows that are samples of their own, and only a reader's length tells which these are",
+            given=f"size={size} without reader_name",
+            fix="reader_name=..., or LastBatchPolicy.FILL, DROP or PARTIAL",
         )
     if size == -1 and policy is not LastBatchPolicy.FILL:
         raise UsageError(

@@ -192,7 +192,7 @@ class Pipeline:
     def _start(self) -> _Running:
         if self._running is None:
             planned = Planned.of([self.graph], SingleDevice(), self.placement, dense_outputs=False)
-            readings = planned.readings(self.seed, lead=None)
+            readings = planned.readings(self.seed, None, self.max_batch_size)
             strides = tuple(reading.stride(self.max_batch_size) for reading in readings.values())
             schedule = Schedule(self.max_batch_size, None, (*strides, self.max_batch_size)[0], strides)
             run = planned.run(

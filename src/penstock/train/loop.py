@@ -105,7 +105,7 @@ def fit(
         The loop: `state`, `history`, `verdict()`.
 
     Raises:
-        UsageError: neither or both of epochs and steps are given, or there are no batches.
+        UsageError: neither or both of epochs and steps are given; epochs of an endless iterator; there are no batches.
 
     Example:
         >>> import numpy as np
@@ -119,6 +119,12 @@ def fit(
     """
     if (epochs is None) == (steps is None):
         raise UsageError("fit needs the number of epochs or of steps", given=f"epochs={epochs}, steps={steps}")
+    if epochs is not None and isinstance(iterator, DataIterator) and iterator.size < 0:
+        raise UsageError(
+            "an endless iterator has no epochs to count, so the training would never end",
+            given=f"epochs={epochs}",
+            fix="steps=..., or give the iterator reader_name or size",
+        )
     loop = Loop(state, iterator)
     structure = jax.tree.structure(state)
     with loop.watch:
