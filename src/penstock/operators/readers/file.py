@@ -97,9 +97,9 @@ def _class_numbers(labels: int | Sequence[int]) -> tuple[int, ...]:
         ArgumentTypeError: one is no whole number.
         DefinitionError: one is too large.
     """
-    given = cast(list[Any], np.asarray(labels).tolist() if isinstance(labels, np.ndarray | int) else list(labels))
-    given = given if isinstance(given, list) else [given]
-    for position, label in enumerate(given):
+    # an array or a number, or a list of what should be numbers: np.asarray would make text of [0, "cat"]
+    given: Any = labels if isinstance(labels, list | tuple) else np.asarray(labels).ravel().tolist()
+    for position, label in enumerate(cast(list[Any], given)):
         if not isinstance(label, int | np.integer):
             raise ArgumentTypeError(
                 "fn.readers.file: labels are class numbers",
