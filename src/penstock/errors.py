@@ -146,7 +146,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     'one of flip, reshape'
     """
     options = sorted(known)
-    near = difflib.get_close_matches(name, options, n=3, cutoff=0.6)
-    if near:
-        return f"did you mean {' or '.join(map(repr, near))}?"
-    return f"one of {', '.join(options)}" if options else "there are none"
+    return nearest(name, options) or (f"one of {', '.join(options)}" if options else "there are none")
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """A sentence with the names nearest to `name`; None where none is near.
+
+    >>> nearest("flipp", ["flip", "reshape"])
+    "did you mean 'flip'?"
+    """
+    near = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.6)
+    return f"did you mean {' or '.join(map(repr, near))}?" if near else None

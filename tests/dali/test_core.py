@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import penstock
 from penstock.data.caffe2 import write_caffe2
 
 RNG = np.random.default_rng(3)
@@ -136,6 +137,20 @@ def test_arithmetic_with_numbers(agree):
     agree(lambda lib, x: x ** lib.types.Constant(np.int32(3)), [np.array([2, 3, -4], np.int32)])
 
 
+@pytest.mark.parametrize("layouts", [None, "HWC", ["HWC"], ["HWC", "CHW"]], ids=str)
+def test_layouts_of_python_functions_are_dalis(layouts):
+    dali = pytest.importorskip("nvidia.dali")
+
+    def given(lib, **options):
+        with (pipeline := lib.Pipeline(2, 1, None, **options)):
+            images = lib.fn.reshape(lib.fn.constant(np.zeros((4, 3, 2), np.uint8)), layout="HWC")
+            both = lib.fn.python_function(images, function=lambda x: (x, x.T), num_outputs=2, output_layouts=layouts)
+            pipeline.set_outputs(*both)
+        return [output.layout() for output in pipeline.run()]
+
+    assert given(penstock) == given(dali, exec_async=False, exec_pipelined=False)
+
+
 def test_indexing(agree):
     values = [np.arange(60, dtype=np.uint8).reshape(4, 5, 3)] * 2
     agree(
@@ -207,13 +222,31 @@ def test_files(both, tmp_path):
                 assert np.array_equal(a, b), arguments
 
 
-def test_epochs_without_shuffling_are_dalis(both):
-    def define(lib):
-        _, labels = lib.fn.readers.file(files=[__file__] * 7, pad_last_batch=True, name="r")
-        return labels
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"pad_last_batch": True},
+        {"num_shards": 3, "shard_id": 1, "shard_mode": "contiguous"},
+        {"num_shards": 3, "shard_id": 2, "shard_mode": "contiguous", "pad_last_batch": True},
+        {"num_shards": 3, "shard_id": 0, "stick_to_shard": True},
+        {"num_shards": 3, "shard_id": 0, "stick_to_shard": True, "pad_last_batch": True},
+        {"num_shards": 2, "shard_id": 1, "stick_to_shard": True, "pad_last_batch": True},
+    ],
+    ids=["plain", "pad", "part", "padded-part", "stick", "stick-pad", "stick-pad-even"],
+)
+@pytest.mark.parametrize("rows", [2, 3, 7, 12])
+def test_batch_after_batch_is_dalis(options, rows):
+    dali = pytest.importorskip("nvidia.dali")
 
-    actual, expected = both(define, rows=5)
-    assert [int(a[0]) for a in actual[0]] == [int(b[0]) for b in expected[0]]
+    def labels(lib, **options):
+        with (pipeline := lib.Pipeline(rows, 1, None, seed=1)):
+            _, numbers = lib.fn.readers.file(files=[__file__] * 10, labels=list(range(10)), **options)
+            pipeline.set_outputs(numbers)
+        return [pipeline.run()[0].as_array().ravel().tolist() for _ in range(9)]
+
+    theirs = {name: value for name, value in options.items() if name != "shard_mode"}
+    assert labels(penstock, **options) == labels(dali, **theirs)
 
 
 @pytest.mark.parametrize(

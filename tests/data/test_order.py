@@ -102,3 +102,25 @@ def test_pages_do_not_show():
     whole = order.indices(0, np.arange(20_000))
     scattered = np.random.default_rng(0).permutation(20_000)
     assert np.array_equal(order.indices(0, scattered), whole[scattered])
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_padded_order_begins_each_epoch_with_a_batch(shuffle):
+    order = Order(5, shuffle, seed=3, pad_last=True)
+    batches = order.endless(np.arange(32), stride=4).reshape(-1, 4)
+    for epoch in range(4):
+        first, second = batches[2 * epoch : 2 * epoch + 2].tolist()
+        assert sorted([*first, second[0]]) == [0, 1, 2, 3, 4]
+        assert second == [second[0]] * 4
+        assert order.endless_span(8 * epoch, 6, stride=4).tolist() == [*first, *second[:2]]
+    assert order.endless_span(6, 4, stride=4).tolist() == batches.ravel()[6:10].tolist()
+
+
+def test_a_padded_order_of_parts_makes_them_equally_long():
+    order = Order(10, pad_last=True, shards=3)
+    assert order.endless(np.arange(12), stride=2).tolist() == [0, 1, 2, 2, 3, 4, 5, 5, 6, 7, 8, 9]
+
+
+def test_lengths_shuffle_differently():
+    first, second = (Order(length, shuffle=True, seed=1).indices(0, np.arange(100)) for length in (101, 102))
+    assert (first == second).sum() < 20

@@ -16,7 +16,7 @@ from jax.sharding import PartitionSpec as P
 from penstock import DataIterator, LastBatchPolicy, Pipeline, data_iterator, fn, pipeline_def, types
 from penstock.data.caffe2 import write_caffe2
 from penstock.data.schedule import Schedule
-from penstock.errors import ArgumentTypeError, SampleError, StateError, UsageError
+from penstock.errors import ArgumentTypeError, DefinitionError, SampleError, StateError, UsageError
 from penstock.testing import check_iterator
 from penstock.testing.iterators import same_batches
 
@@ -349,9 +349,10 @@ def test_a_bad_record_is_named_and_can_be_passed_over(digits, jpeg, tmp_path):
     records = [(jpeg(image), int(label)) for image, label in zip(images, labels, strict=True)]
     records[21] = (b"this is no image", 3)
     write_caffe2(tmp_path, records)
-    iterator = data_iterator(mnist(tmp_path), ["image", "label"], reader_name="r", sharding=sharding(2))(
-        batch_size=8, seed=4, num_threads=4
+    make = data_iterator(
+        mnist(tmp_path), ["image", "label"], reader_name="r", sharding=sharding(2), prepare_first_batch=False
     )
+    iterator = make(batch_size=8, seed=4, num_threads=4)
     good = 0
     try:
         for _ in iterator:
@@ -487,6 +488,11 @@ MISUSE = {
     "more names than outputs": (lambda: DataIterator(hand_made(), ["x", "y"]), ValueError, "2 names"),
     "no names": (lambda: DataIterator(hand_made(), []), ValueError, "needs a name"),
     "names as a text": (lambda: DataIterator(hand_made(), "x"), ValueError, "list of names"),
+    "a mask without a reader": (
+        lambda: DataIterator(hand_made(), ["x"], size=5, last_batch_policy=PAD),
+        ValueError,
+        "reader_name=",
+    ),
     "drop without an end": (
         lambda: DataIterator(hand_made(), ["x"], last_batch_policy=DROP),
         ValueError,
@@ -630,3 +636,36 @@ def test_decorator_and_iterator_take_the_same_arguments_in_the_same_order():
 def test_endless_iterators_have_type_errors_for_len():
     with pytest.raises(ArgumentTypeError):
         len(DataIterator(hand_made(), ["x"]))
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        (FILL, [[0, 1, 2], [3, 4, 4]]),
+        (PARTIAL, [[0, 1, 2], [3, 4]]),
+    ],
+)
+def test_padded_readers_begin_each_epoch_of_a_size_at_their_first_sample(policy, expected):
+    @data_iterator(output_map=["x"], size=5, last_batch_padded=True, last_batch_policy=policy)
+    def numbers():
+        return fn.readers.arrays(np.arange(5), pad_last_batch=True)
+
+    iterator = numbers(batch_size=3)
+    assert [epoch(iterator) for _ in range(3)] == [expected] * 3
+    check_iterator(lambda: numbers(batch_size=3), epochs=2)
+
+
+def test_a_shard_that_stays_is_a_static_part():
+    @data_iterator(output_map=["x"], reader_name="r", sharding=sharding(2))
+    def numbers(shard_id, num_shards):
+        shard = {"shard_id": shard_id, "num_shards": num_shards, "stick_to_shard": True}
+        return fn.readers.arrays(np.arange(8), name="r", **shard)
+
+    iterator = numbers(batch_size=4)
+    assert [epoch(iterator) for _ in range(2)] == [[[0, 1, 4, 5], [2, 3, 6, 7]]] * 2
+    assert "static parts" in iterator.explain()
+
+
+def test_a_shard_cannot_stay_a_slice_of_every_batch():
+    with pytest.raises(DefinitionError, match='shard_mode="contiguous"'), Pipeline(batch_size=2):
+        fn.readers.arrays(np.arange(8), num_shards=2, stick_to_shard=True, shard_mode="global")

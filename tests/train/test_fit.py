@@ -117,6 +117,8 @@ def test_steps_instead_of_epochs(sgd, weights, samples):
     count = train.data_parallel(lambda state, batch: state + batch["x"].shape[0])
     loop = train.fit(count, np.float32(0), endless(batch_size=16), steps=9)
     assert (float(loop.state), loop.epoch, loop.history.steps) == (144, 0, {})
+    with pytest.raises(UsageError, match=r"steps=\.\.\."):
+        train.fit(count, np.float32(0), endless(batch_size=16), epochs=1)
 
 
 def test_any_step_and_any_batches(weights, samples, sgd):

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 
 from penstock.data import protobuf
-from penstock.data.lmdb_records import LmdbRecords, writing
+from penstock.data.lmdb_records import LmdbRecords, open_records, writing
 from penstock.data.order import Indices
 from penstock.data.protobuf import Record
-from penstock.data.source import Array, Column, Source, shared
+from penstock.data.source import Array, Column, Source, stamp_of
 from penstock.data.spec import Spec
 from penstock.data.tensor_protos import (
     DATA_TYPE,
@@ -54,8 +54,9 @@ class Caffe2Source(Source):
         bbox: bool,
         image_available: bool,
     ) -> None:
-        self._parts: list[LmdbRecords] = [shared(LmdbRecords, str(Path(path).resolve())) for path in paths]
+        self._parts: list[LmdbRecords] = [open_records(str(Path(path).resolve())) for path in paths]
         self._starts = np.cumsum([0, *(len(part) for part in self._parts)])
+        self._read_as = (label_type, num_labels, additional_inputs, bbox, image_available)
         self._label_type, self._num_labels = label_type, num_labels
         self._additional, self._bbox, self._image = additional_inputs, bbox, image_available
         try:
@@ -166,6 +167,13 @@ class Caffe2Source(Source):
     def _file(self, index: int) -> str:
         return self._parts[int(np.searchsorted(self._starts, index, side="right")) - 1].file
 
+    def same_data(self, other: Source) -> bool:
+        """Whether the same records of the same databases are read in the same way."""
+        if not isinstance(other, Caffe2Source) or self._read_as != other._read_as:  # noqa: SLF001  # one class
+            return False
+        theirs = other._parts  # noqa: SLF001  # likewise
+        return len(self._parts) == len(theirs) and all(map(LmdbRecords.same_records, self._parts, theirs))
+
     def fingerprint(self) -> str:
         """The number of records, and the first and last of each database."""
         digest = hashlib.sha256()
@@ -173,6 +181,11 @@ class Caffe2Source(Source):
             for index in (0, len(part) - 1):
                 digest.update(part.key(index) + part.get([index])[0])
         return f"caffe2:{len(self)}:{digest.hexdigest()[:16]}"
+
+
+def stamp_of_caffe2(paths: tuple[str, ...]) -> Hashable:
+    """What changes when one of the databases does."""
+    return stamp_of(*(Path(path) / "data.mdb" for path in paths))
 
 
 def write_caffe2(path: str | Path, samples: Iterable[tuple[bytes, int]]) -> int:

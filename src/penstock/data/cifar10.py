@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from pathlib import Path
 
 import numpy as np
 
 from penstock.data.arrays import ArraySource
-from penstock.data.source import Array
+from penstock.data.source import Array, stamp_of
 from penstock.errors import SourceError, SourceNotFoundError
 
 _PIXELS = (3, 32, 32)
@@ -30,9 +31,7 @@ def open_cifar10(folder: str, prefix: str) -> ArraySource:
     root = Path(folder)
     if not root.is_dir():
         raise SourceNotFoundError(f"file_root is no folder: {folder!r}", fix="the folder that has data_batch_1.bin")
-    paths = _matching(root, prefix) or [
-        p for sub in sorted(filter(Path.is_dir, root.iterdir())) for p in _matching(sub, prefix)
-    ]
+    paths = _paths(root, prefix)
     if not paths:
         raise SourceNotFoundError(
             f"no file in {folder!r} has {prefix!r} in its name",
@@ -51,6 +50,18 @@ def open_cifar10(folder: str, prefix: str) -> ArraySource:
         images[start : start + count].reshape(count, -1)[:] = records[:, 1:]
         start += count
     return ArraySource([images, labels], ["CHW", ""], f"{folder} ({', '.join(path.name for path in paths)})")
+
+
+def stamp_of_cifar10(folder: str, prefix: str) -> Hashable:
+    """What changes when `open_cifar10` would read something else."""
+    root = Path(folder)
+    return stamp_of(root, *_paths(root, prefix)) if root.is_dir() else None
+
+
+def _paths(root: Path, prefix: str) -> list[Path]:
+    return _matching(root, prefix) or [
+        path for sub in sorted(filter(Path.is_dir, root.iterdir())) for path in _matching(sub, prefix)
+    ]
 
 
 def _matching(folder: Path, prefix: str) -> list[Path]:

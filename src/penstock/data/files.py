@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from fnmatch import translate
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.data.order import Indices
-from penstock.data.source import Array, Column, Source
+from penstock.data.source import Array, Column, Source, stamp_of
 from penstock.data.spec import Spec
 from penstock.errors import SampleError, SourceError, SourceNotFoundError
 
@@ -64,6 +64,13 @@ class FileSource(Source):
     def describe(self, index: int) -> str:
         """The file's path."""
         return os.fsdecode(self._path(index))
+
+    def same_data(self, other: Source) -> bool:
+        """Whether the same files have the same labels."""
+        if not isinstance(other, FileSource) or self._root != other._root:  # noqa: SLF001  # one class
+            return False
+        pairs = ((self._names, other._names), (self._labels, other._labels))  # noqa: SLF001  # one class
+        return all(mine is theirs or np.array_equal(mine, theirs) for mine, theirs in pairs)
 
     def fingerprint(self) -> str:
         """The names below their common folder, and the labels."""
@@ -130,6 +137,15 @@ def _entries(folder: bytes) -> Iterator[os.DirEntry[bytes]]:
             f"the folder {os.fsdecode(folder)!r} cannot be read: {error.strerror}",
             fix="the right to read it, or dir_filters that leave it out",
         ) from error
+
+
+def stamp_of_root(root: str) -> Hashable:
+    """What changes when `from_root` would find other files: the stamps of the folder and of the folders in it."""
+    try:
+        folders = [entry.path for entry in os.scandir(os.fsencode(root)) if entry.is_dir()]
+    except OSError:
+        return None
+    return stamp_of(root, *sorted(folders))
 
 
 def _matcher(patterns: tuple[str, ...], *, case_sensitive: bool) -> Callable[[bytes], bool]:
@@ -224,6 +240,8 @@ def from_list(list_path: str, root: str | None) -> FileSource:
                 given=os.fsdecode(line),
                 expected="cat/1.jpg 3, the label below 2**31",
             )
+        if int(label) >= 2**31:
+            raise SourceError(f"{list_path}:{number}: labels are int32", given=int(label), expected="less than 2**31")
         names.append(name.strip())
         labels.append(int(label))
     if not names:

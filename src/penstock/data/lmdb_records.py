@@ -10,12 +10,22 @@ from typing import TYPE_CHECKING
 
 from penstock.data.lmdb_pages import HEAD, DamagedError, check_long, read_index, read_root
 from penstock.data.protobuf import Record
+from penstock.data.source import shared, stamp_of
 from penstock.errors import MissingExtraError, SampleError, SourceError, SourceNotFoundError
 
 if TYPE_CHECKING:
     from lmdb import Transaction
 
 _COPY = "copy it again, from where it is whole"
+
+
+def open_records(path: str) -> LmdbRecords:
+    """The records of the LMDB in a folder, listed once for as long as nobody writes to it.
+
+    Raises:
+        PenstockError: as `LmdbRecords`.
+    """
+    return shared(LmdbRecords, path, stamp=stamp_of(Path(path) / "data.mdb"))
 
 
 class LmdbRecords:
@@ -63,6 +73,11 @@ class LmdbRecords:
     def key(self, index: int) -> bytes:
         """The key of record `index`."""
         return self._index.key(index)
+
+    def same_records(self, other: LmdbRecords) -> bool:
+        """Whether the other is the same database, in the same state."""
+        mine, theirs = os.fstat(self._descriptor), os.fstat(other._descriptor)
+        return os.path.samestat(mine, theirs) and self._root == other._root
 
     def get(self, indices: Iterable[int]) -> list[Record]:
         """The values of records, by number.

@@ -113,7 +113,8 @@ class Order:
         length: the number of samples of the data set.
         shuffle: whether each epoch has a permutation of its own; else the order is that of the data set.
         seed: selects the permutations.
-        pad_last: positions past the end repeat the last sample (DALI's ``pad_last_batch``) instead of beginning again.
+        pad_last: positions past the end repeat the last sample (DALI's ``pad_last_batch``) instead of beginning again,
+            and an epoch ends with a batch.
         shards: into how many contiguous, static parts the data set is cut; 1 for one global order.
         shard: which part this order visits.
         stick: whether it stays with that part, or moves on by one part with each epoch.
@@ -156,7 +157,7 @@ class Order:
         inside = np.minimum(positions, size - 1) if self.pad_last else positions % size
         if not self.shuffle:
             return inside + first
-        return _permuted(inside, size, mix(self.seed, epoch, first)) + first
+        return _permuted(inside, size, self._key(epoch, first)) + first
 
     def span(self, epoch: int, start: int, count: int) -> Indices:
         """`indices` of `count` positions in a row, a slice where they lie on one page of the shuffle."""
@@ -166,13 +167,22 @@ class Order:
             return self.indices(epoch, np.arange(start, start + count))
         if not self.shuffle:
             return np.arange(first + start, first + start + count)
-        found = _page(size, mix(self.seed, epoch, first), page)[start - page * _PAGE : start - page * _PAGE + count]
+        found = _page(size, self._key(epoch, first), page)[start - page * _PAGE : start - page * _PAGE + count]
         return found + first if first else found
 
-    def endless(self, positions: Indices) -> Indices:
-        """Which sample stands at each position of an order that goes on from epoch to epoch without end."""
-        if self.shards == 1:
-            epochs, inside = np.divmod(positions, self.length)
+    def _key(self, epoch: int, first: int) -> int:
+        """What selects the permutation of a part: data sets of other lengths get others, not nearly the same ones."""
+        return mix(self.seed, self.length, epoch, first)
+
+    def endless(self, positions: Indices, stride: int = 1) -> Indices:
+        """Which sample stands at each position of an order that goes on from epoch to epoch without end.
+
+        Args:
+            positions: int64, each >= 0.
+            stride: how many positions a batch passes. With `pad_last`, an epoch has a whole number of batches.
+        """
+        if self.pad_last or self.shards == 1:
+            epochs, inside = np.divmod(positions, self._passed_by_epoch(stride))
         else:  # the parts of successive epochs may differ in length by one
             epochs, inside = self._cycles(positions)
         result = np.empty_like(positions)
@@ -181,17 +191,22 @@ class Order:
             result[here] = self.indices(int(epoch), inside[here])
         return result
 
-    def endless_span(self, start: int, count: int) -> Indices:
+    def endless_span(self, start: int, count: int, stride: int = 1) -> Indices:
         """`endless` of `count` positions in a row."""
-        epoch, inside = divmod(start, self.length)
-        if self.shards > 1 or inside + count > self.length:
-            return self.endless(np.arange(start, start + count))
+        passed = self._passed_by_epoch(stride)
+        epoch, inside = divmod(start, passed)
+        if inside + count > passed or (self.shards > 1 and not self.pad_last):
+            return self.endless(np.arange(start, start + count), stride)
         return self.span(epoch, inside, count)
+
+    def _passed_by_epoch(self, stride: int) -> int:
+        """How many positions an epoch takes; where there are parts and none is padded, that of all parts together."""
+        return -(-self.epoch_length // stride) * stride if self.pad_last else self.length
 
     def _cycles(self, positions: Indices) -> tuple[Indices, Indices]:
         """Epochs and positions in them; a cycle of as many epochs as there are parts visits each part once."""
         sizes = [self.part(epoch)[1] for epoch in range(self.shards)]
         starts = np.concatenate([[0], np.cumsum(sizes)])
-        cycle, rest = np.divmod(positions, starts[-1])
-        epoch = np.searchsorted(starts, rest, side="right") - 1
-        return cycle * self.shards + epoch, rest - starts[epoch]
+        cycle, inside = np.divmod(positions, starts[-1])
+        epoch = np.searchsorted(starts, inside, side="right") - 1
+        return cycle * self.shards + epoch, inside - starts[epoch]

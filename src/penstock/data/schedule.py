@@ -35,6 +35,7 @@ class Schedule:
         stride: how many positions a batch passes in that order.
         strides: the same for each reader.
         policy: what becomes of the batch that the epoch does not fill.
+        padded: for each reader, whether a batch with fewer rows passes as many positions as a whole one.
     """
 
     rows: int
@@ -42,19 +43,21 @@ class Schedule:
     stride: int
     strides: tuple[int, ...]
     policy: LastBatchPolicy = LastBatchPolicy.FILL
+    padded: tuple[bool, ...] = ()
 
     def first(self) -> Step:
         """The first step of the first epoch."""
         return self.at(0, 0, (0,) * len(self.strides))
 
     def passed(self, step: Step) -> Step:
-        """The place after a step. It may be the end of the epoch, where there is no batch."""
-        pairs = zip(step.totals, self.strides, strict=True)
-        totals = tuple([total + stride * step.rows // self.rows for total, stride in pairs])
+        """The position after this step. It may be the end of the epoch, where there is no batch."""
+        rows = [self.rows if padded else step.rows for padded in self.padded or (False,) * len(self.strides)]
+        passed = zip(step.totals, self.strides, rows, strict=True)
+        totals = tuple([total + stride * count // self.rows for total, stride, count in passed])
         return self.at(step.epoch, step.row + self.stride, totals)
 
     def ended(self, step: Step) -> bool:
-        """Whether a place is the end of its epoch."""
+        """Whether a position is the end of its epoch."""
         if self.length is None:
             return False
         if self.policy is LastBatchPolicy.DROP:
@@ -70,11 +73,11 @@ class Schedule:
         return self.at(step.epoch + 1, 0, step.totals)
 
     def begun(self, step: Step) -> Step:
-        """The place of the next batch: a place as it is, or the first one of the next epoch where this one ended."""
+        """The position of the next batch: this one, or the first one of the next epoch where this epoch has ended."""
         return self.next_epoch(step) if self.ended(step) else step
 
     def after(self, step: Step) -> Step:
-        """The step that follows, over the end of an epoch if need be."""
+        """The step that follows, in the next epoch if need be."""
         return self.begun(self.passed(step))
 
     @property
@@ -85,7 +88,7 @@ class Schedule:
         return self.length // self.stride if self.policy is LastBatchPolicy.DROP else -(-self.length // self.stride)
 
     @property
-    def rest(self) -> int:
+    def remainder(self) -> int:
         """How many rows the last batch has under PARTIAL."""
         return (self.length or 0) % self.stride or self.stride
 
@@ -107,9 +110,9 @@ class Schedule:
         """
         if self.batches == 0:
             raise UsageError(
-                "an epoch has no batch: there are fewer samples than a batch has rows, and the rest is dropped",
+                "an epoch has no batch: there are fewer samples than a batch has rows, and the remainder is dropped",
                 given=f"{self.length} samples, {self.rows} rows",
                 fix="a smaller batch_size, or LastBatchPolicy.FILL or PAD",
             )
-        if self.policy is LastBatchPolicy.PARTIAL and self.stride != self.rows and self.rest != self.stride:
+        if self.policy is LastBatchPolicy.PARTIAL and self.stride != self.rows and self.remainder != self.stride:
             raise UsageError("PARTIAL needs one order for all shards", fix="LastBatchPolicy.PAD")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
@@ -64,14 +65,35 @@ _open: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 _lock = threading.RLock()  # a source may share what it opens in turn
 
 
-def shared(open_it: Callable[..., T], *key: Hashable) -> T:
-    """`open_it(*key)`, or what an earlier call with the same key opened, if that is still in use.
+def shared(open_it: Callable[..., T], *key: Hashable, stamp: Hashable = None) -> T:
+    """`open_it(*key)`, or what an earlier call with the same key and stamp opened, if that is still in use.
 
     A definition is traced once for every shard, and each trace names the same data set: it is opened and listed once,
     and closed when the last graph that reads it is dropped.
+
+    Args:
+        open_it: what opens a data set.
+        key: its arguments.
+        stamp: what tells whether the data set is still the one that was opened; see `stamp_of`.
     """
     with _lock:
-        opened = _open.get((open_it, *key))
+        opened = _open.get((open_it, key, stamp))
         if opened is None:
-            opened = _open[(open_it, *key)] = open_it(*key)
+            opened = _open[open_it, key, stamp] = open_it(*key)
         return opened
+
+
+def stamp_of(*paths: str | bytes | os.PathLike[str]) -> Hashable:
+    """What changes when one of these files is written, or an entry of one of these folders comes, goes or is renamed.
+
+    It costs a look at each path and reads nothing. A path that is not there has a stamp, too.
+    """
+    return tuple(map(_stamp, paths))
+
+
+def _stamp(path: str | bytes | os.PathLike[str]) -> Hashable:
+    try:
+        found = os.stat(path)  # noqa: PTH116  # also of a name that is no valid text
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -40,7 +41,14 @@ class DeviceProgram:
         self._parts = [chained.get(node, (node,)) for node in plan.device]
         self._parts = [nodes for nodes, node in zip(self._parts, plan.device, strict=True) if node is nodes[-1]]
         self.numbers = tuple(n for n, value in enumerate(plan.graph.outputs) if plan.on_device(value))
-        self._run = layout.compile(self._compute, self.numbers)
+        this = weakref.ref(self)  # what is compiled must not hold the program that holds it: the two would be a cycle
+
+        def compute(state: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+            program = this()
+            assert program is not None  # it is being called
+            return program._compute(state, arrays)  # noqa: SLF001  # its own
+
+        self._run = layout.compile(compute, self.numbers)
 
     def place(self, state: Sequence[Sequence[Any]]) -> State:
         """A state, held by the host, as the program takes it."""

@@ -56,7 +56,7 @@ class Node:
         arguments: what may differ per sample: a value of the graph, or the constant that was given.
         specs: what is known of its outputs, one each.
         serial: its number in the definition.
-        stream: its number among the nodes of the definition that draw random words or shuffle.
+        stream: its number among the nodes of the definition that draw random words; 0 for all others.
         seed: the seed that was given to this node alone.
         name: the name that was given to it, or "".
         device: where the user wishes it to run, "gpu" or "cpu"; None where nothing was said.
@@ -77,9 +77,9 @@ class Node:
     where: Where
     call: Call | None = None
 
-    @cached_property
+    @property
     def values(self) -> tuple[Value, ...]:
-        """Its outputs."""
+        """Its outputs. They are not kept: a node that held them would be part of a cycle, and so would its source."""
         return tuple(Value(self, index) for index in range(len(self.specs)))
 
     @property
@@ -93,7 +93,10 @@ class Node:
         return isinstance(self.operator, DeviceKernel) or any(value.node.device_bound for value in self.sources)
 
     def key(self, seed: int) -> tuple[int, int]:
-        """Seed and stream of its random numbers, for a pipeline with `seed`. A seed of its own fixes both."""
+        """Seed and stream of its random numbers, for a pipeline with `seed`. A seed of its own fixes both.
+
+        Readers have no stream: those that the pipeline's seed shuffles follow one order.
+        """
         return (seed, self.stream) if self.seed is None else (mix(self.seed), 0)
 
     def __str__(self) -> str:

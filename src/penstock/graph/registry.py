@@ -8,10 +8,11 @@ import typing
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from importlib.metadata import entry_points
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from penstock.errors import ArgumentTypeError, PenstockError, UnknownNameError, did_you_mean
 from penstock.graph.call import Recorder
+from penstock.graph.inputs import converted, input_sets, joined
 from penstock.graph.node import Call
 from penstock.graph.where import user_line
 
@@ -52,6 +53,8 @@ def operator(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 def named(name: str, function: Callable[P, R], maker: Call | None = None) -> Callable[P, R]:
     """A function that acts as the operator `name` while it runs, with the checks that `operator` describes.
 
+    With a list of nodes as an input, it runs once for each of them, and returns a list.
+
     Args:
         name: as `operator` takes it.
         function: is called.
@@ -63,8 +66,12 @@ def named(name: str, function: Callable[P, R], maker: Call | None = None) -> Cal
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         token = kind.set(name)
         try:
-            _check_names(name, function, args, kwargs)
-            return recorder.record(args, kwargs, lambda: function(*args, **kwargs))
+            calls = [converted(each, _constant) for each in input_sets(name, _bound(name, function, args, kwargs))]
+            results = [
+                recorder.record(each.args, each.kwargs, functools.partial(function, *each.args, **each.kwargs))
+                for each in calls
+            ]
+            return results[0] if len(results) == 1 else cast(R, joined(results))
         except PenstockError as error:
             error.where = error.where or user_line()
             raise
@@ -74,13 +81,16 @@ def named(name: str, function: Callable[P, R], maker: Call | None = None) -> Cal
     return call
 
 
-def _check_names(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+def _bound(
+    name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> inspect.BoundArguments:
+    """The arguments by name."""
     signature, named = _signature(function)
     for given in kwargs:
         if given not in named:
             raise ArgumentTypeError(f"fn.{name} has no argument {given!r}", given=given, fix=did_you_mean(given, named))
     try:
-        signature.bind(*args, **kwargs)
+        return signature.bind(*args, **kwargs)
     except TypeError as error:
         raise ArgumentTypeError(f"fn.{name}: {error}", expected=f"{name}{signature}") from None
 
@@ -96,6 +106,10 @@ def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature, frozens
         else:
             names.add(parameter.name)
     return signature, frozenset(names)
+
+
+def _constant(value: Any) -> Any:
+    return lookup("constant")(value)
 
 
 def lookup(name: str) -> Callable[..., Any]:

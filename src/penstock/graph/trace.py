@@ -12,7 +12,7 @@ from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, did_you_mean
 from penstock.graph.call import running, unwritten
 from penstock.graph.node import Graph, Handle, Node, Value, infer
-from penstock.graph.operator import BatchKernel, ChainKernel, Common, DeviceKernel, Operator, Reader
+from penstock.graph.operator import BatchKernel, ChainKernel, Common, DeviceKernel, Operator
 from penstock.graph.registry import kind, lookup
 from penstock.graph.where import user_line
 from penstock.types import Constant
@@ -244,6 +244,11 @@ def _binary(name: str, left: Any, right: Any) -> DataNode:
     return lookup(f"arithmetic.{name}")(left, right)
 
 
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift"):
+    for _method in (f"__{_name}__", f"__r{_name}__"):  # a constant computes as the node does that it becomes
+        setattr(Constant, _method, getattr(DataNode, _method))
+
+
 def as_value(thing: Any) -> Value:
     """The value that a node stands for, or a constant's.
 
@@ -252,14 +257,7 @@ def as_value(thing: Any) -> Value:
     """
     if isinstance(thing, DataNode):
         return thing.value
-    if thing is None or isinstance(thing, str | bytes | dict):
-        raise ArgumentTypeError(
-            "a value of the pipeline is needed",
-            given=f"{cast(Any, thing)!r} of type {type(cast(Any, thing)).__name__}",
-            expected="a node, a number, an array or types.Constant",
-        )
-    constant = thing if isinstance(thing, Constant) else Constant(thing)
-    return lookup("constant")(constant).value
+    return lookup("constant")(thing).value
 
 
 def current_trace() -> Trace:
@@ -321,7 +319,7 @@ def apply_many(
     for argument, given in linked.items():
         if argument in operator.schema:
             operator.schema[argument].check(f"fn.{kind.get('')}: {argument}", as_given(given))
-    random = isinstance(operator, Reader) or operator.random_bits > 0
+    random = operator.random_bits > 0
     node = Node(
         operator=operator,
         kind=kind.get("operator"),
@@ -329,7 +327,7 @@ def apply_many(
         arguments=linked,
         specs=infer(operator, values, linked),
         serial=trace.nodes,
-        stream=trace.streams,
+        stream=trace.streams if random else 0,
         seed=None if seed is None or seed < 0 else seed,
         name=name,
         device=wish,

@@ -35,6 +35,7 @@ class Reading:
         number: which of a pipeline's readers it is; its place in `Step.totals`.
         leads: whether it defines the epoch. Other readers go on over the end of an epoch.
         facts: of the readers of all blocks, where other processes have some of them.
+        rows: how many rows a whole batch has.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Reading:
         number: int,
         leads: bool,
         facts: Sequence[Facts] | None = None,
+        rows: int = 1,
     ) -> None:
         self.readers = tuple(readers)
         self.orders = tuple(reader.order(seed) for reader in readers)
@@ -55,6 +57,7 @@ class Reading:
         self._num_shards = num_shards
         self._facts = facts
         self._number = number
+        self._stride = self.stride(rows)
 
     @property
     def length(self) -> int:
@@ -101,6 +104,11 @@ class Reading:
         """How many positions a batch of `rows` rows passes."""
         one = self.readers[0]
         return rows // self._num_shards if self._num_shards > 1 or one.contiguous else rows * one.num_shards
+
+    @property
+    def pads(self) -> bool:
+        """Whether an epoch takes a whole number of batches: rows past its end repeat its last sample."""
+        return self.readers[0].pad_last
 
     def consecutive(self, rows: int) -> bool:
         """Whether a batch passes as many positions as it has rows, all in one order."""
@@ -150,11 +158,11 @@ class Reading:
         start = first + (0 if one.contiguous else one.shard_id * step.rows)
         if self.leads:
             return Samples(one.source, order.span(step.epoch, step.row + start, count))
-        return Samples(one.source, order.endless_span(step.totals[self._number] + start, count))
+        return Samples(one.source, order.endless_span(step.totals[self._number] + start, count, self._stride))
 
     def _of(self, block: int, step: Step, positions: Indices) -> Samples:
         order: Order = self.orders[block]
-        indices = order.indices(step.epoch, positions) if self.leads else order.endless(positions)
+        indices = order.indices(step.epoch, positions) if self.leads else order.endless(positions, self._stride)
         return Samples(self.readers[block].source, indices)
 
 

@@ -14,7 +14,7 @@ from penstock.errors import ArgumentTypeError, UsageError
 from penstock.iterate.iterator import DataIterator, Shardings
 from penstock.iterate.peekable import PeekableDataIterator
 from penstock.pipeline.definition import split_arguments, trace
-from penstock.pipeline.pipeline import Pipeline
+from penstock.pipeline.pipeline import Pipeline, option_names
 from penstock.transfer.layout import Layout, Sharded, Stacked
 from penstock.types import LastBatchPolicy
 
@@ -150,7 +150,7 @@ def _decorator(
 
         @functools.wraps(definition)
         def make(*args: Any, checkpoints: Sequence[str | bytes] | None = None, **kwargs: Any) -> DataIterator:
-            ours, theirs = split_arguments(definition, {**defaults, **kwargs})
+            ours, theirs = split_arguments(definition, {**defaults, **kwargs}, option_names())
             pipelines = _pipelines(definition, args, ours, theirs, layout, devices)
             if not checkpoints:
                 return kind(pipelines, **options)

@@ -153,16 +153,18 @@ class DataIterator:
         length = lead.length if lead is not None and lead.leads else size if size > 0 else None
         if length == size:  # counted in rows, not in a reader's positions
             stride = rows
-        schedule = Schedule(rows, length, stride, tuple(r.stride(rows) for r in readings.values()), policy)
+        strides = tuple(reading.stride(rows) for reading in readings.values())
+        padded = tuple(reading.pads for reading in readings.values())
+        schedule = Schedule(rows, length, stride, strides, policy, padded)
         schedule.check()
-        if policy is LastBatchPolicy.PARTIAL and schedule.rest != stride:
+        if policy is LastBatchPolicy.PARTIAL and schedule.remainder != stride:
             layout.check_rows(
-                schedule.rest, "the last batch, which PARTIAL delivers as it is (PAD fills it up and masks),"
+                schedule.remainder, "the last batch, which PARTIAL delivers as it is (PAD fills it up and masks),"
             )
         return schedule
 
     def _readings(self, seed: int) -> dict[Node, Reading]:
-        return self._planned.readings(seed, self._lead_name)
+        return self._planned.readings(seed, self._lead_name, self.batch_size)
 
     def _order(self, seed: int) -> str:
         return order_of(self._readings(seed).values())
@@ -254,7 +256,7 @@ class DataIterator:
         differ in length, since the shortest ends the epoch.
         """
         schedule = self._schedule
-        lead = leading(self._planned.readings(self._seed, self._lead_name))
+        lead = leading(self._planned.readings(self._seed, self._lead_name, self.batch_size))
         if lead is None or not lead.leads or not lead.whole or schedule.length is None:
             return False
         if schedule.policy is LastBatchPolicy.PAD:
@@ -406,11 +408,11 @@ def _check_epoch(size: int, reader: str | None, policy: LastBatchPolicy, padded:
             "last_batch_padded says that readers pad, and they do not",
             fix="pad_last_batch=True on the reader",
         )
-    if size != -1 and policy is LastBatchPolicy.PAD:
+    if size > 0 and policy is LastBatchPolicy.PAD:
         raise UsageError(
-            "PAD masks what is past the end of the data, and size does not say where that is",
-            given=f"size={size} and LastBatchPolicy.PAD",
-            fix="reader_name in place of size",
+            "PAD marks the rows that are samples of their own, and only a reader's length tells which these are",
+            given=f"size={size} without reader_name",
+            fix="reader_name=..., or LastBatchPolicy.FILL, DROP or PARTIAL",
         )
     if size == -1 and policy is not LastBatchPolicy.FILL:
         raise UsageError(

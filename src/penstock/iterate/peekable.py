@@ -46,10 +46,10 @@ class PeekableDataIterator(DataIterator):
         self._coming: ComingBatch | None = None
         super().__init__(*args, **kwargs)
         schedule = self._schedule
-        if schedule.policy is LastBatchPolicy.PARTIAL and schedule.rest != schedule.stride:
+        if schedule.policy is LastBatchPolicy.PARTIAL and schedule.remainder != schedule.stride:
             raise UsageError(
                 "a peekable iterator promises one shape for all batches, and PARTIAL makes the last one shorter",
-                given=f"{schedule.rest} rows in the last batch",
+                given=f"{schedule.remainder} rows in the last batch",
                 expected=f"{schedule.rows} rows",
                 fix="LastBatchPolicy.PAD, which adds a mask, FILL or DROP",
             )
@@ -81,7 +81,7 @@ class PeekableDataIterator(DataIterator):
             UsageError: no reader says where the epoch ends.
         """
         with self._lock:
-            lead = leading(self._planned.readings(self._seed, self._lead_name))
+            lead = leading(self._planned.readings(self._seed, self._lead_name, self.batch_size))
             if lead is None or not lead.leads:
                 raise UsageError("is_nonpadding needs a reader that says how long an epoch is", fix="reader_name=...")
             place, stride = self._next, self._schedule.stride

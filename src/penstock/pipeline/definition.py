@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.pipeline.pipeline import Pipeline
+from penstock.errors import ArgumentTypeError, DefinitionError, nearest
+from penstock.graph.where import user_line
+from penstock.pipeline.pipeline import Pipeline, option_names
 
 
 def pipeline_def(
@@ -24,7 +25,8 @@ def pipeline_def(
         fn: the definition: it calls operators and returns a node or a tuple of nodes.
         enable_conditionals: not offered; `if` on a node is an error.
         debug: a hint.
-        **pipeline_arguments: arguments of `Pipeline`; those given when the pipeline is made stand instead.
+        **pipeline_arguments: arguments of `Pipeline`; those given when the pipeline is made stand instead, and so do
+            `enable_conditionals` and `debug`.
 
     Returns:
         A function that takes the definition's arguments and `Pipeline`'s, told apart by name, and returns the pipeline.
@@ -41,15 +43,14 @@ def pipeline_def(
         [5, 6]
     """
     del debug
-    if enable_conditionals:
-        raise DefinitionError("conditionals are not offered", fix="compute with the flag: a * flag + b * (1 - flag)")
+    _refuse_conditionals(enable_conditionals)
     if fn is None:
         return functools.partial(pipeline_def, **pipeline_arguments)
     definition = fn
 
     @functools.wraps(definition)
     def make(*args: Any, **kwargs: Any) -> Pipeline:
-        ours, theirs = split_arguments(definition, {**pipeline_arguments, **kwargs})
+        ours, theirs = split_arguments(definition, {**pipeline_arguments, **kwargs}, option_names())
         return trace(definition, args, ours, Pipeline(**theirs))
 
     make.definition = definition  # type: ignore[attr-defined]  # `data_iterator` takes such functions, too
@@ -58,12 +59,18 @@ def pipeline_def(
 
 
 def split_arguments(
-    definition: Callable[..., Any], arguments: Mapping[str, Any]
+    definition: Callable[..., Any], arguments: Mapping[str, Any], options: Iterable[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arguments of the definition, by name, and the rest, which are the pipeline's.
+    """Arguments of the definition, by name, and the remainder, which are the pipeline's.
+
+    Args:
+        definition: the user's function.
+        arguments: what was given by name.
+        options: the names of the pipeline's arguments.
 
     Raises:
-        ArgumentTypeError: the definition takes arbitrary names, so they cannot be told apart.
+        ArgumentTypeError: a name that neither has; or the definition takes any name, so they cannot be told apart.
+        DefinitionError: conditionals are asked for.
     """
     parameters = inspect.signature(definition).parameters
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
@@ -72,7 +79,30 @@ def split_arguments(
             fix="name the arguments",
         )
     ours = {name: value for name, value in arguments.items() if name in parameters}
-    return ours, {name: value for name, value in arguments.items() if name not in parameters}
+    theirs = {name: value for name, value in arguments.items() if name not in parameters}
+    theirs.pop("debug", None)
+    _refuse_conditionals(theirs.pop("enable_conditionals", False))
+    for name in theirs:
+        if name not in options:
+            raise ArgumentTypeError(
+                f"neither {definition.__name__} nor its pipeline has an argument {name!r}",
+                given=name,
+                expected=f"an argument of {definition.__name__}: {', '.join(parameters) or 'there are none'};\n"
+                f"            or of the pipeline: {', '.join(sorted(options))}",
+                fix=nearest(name, {*parameters, *options}),
+                where=user_line(),
+            )
+    return ours, theirs
+
+
+def _refuse_conditionals(enabled: object) -> None:
+    if enabled:
+        raise DefinitionError(
+            "conditionals are not offered",
+            given=f"enable_conditionals={enabled!r}",
+            fix="compute with the flag: a * flag + b * (1 - flag)",
+            where=user_line(),
+        )
 
 
 def trace(

@@ -14,6 +14,7 @@ from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, Us
 from penstock.graph.node import Graph, Node
 from penstock.graph.operator import Reader
 from penstock.graph.trace import Trace
+from penstock.graph.where import user_line
 from penstock.host.pool import Serial, Threads
 from penstock.host.tensors import TensorList
 from penstock.meter import Meter
@@ -27,7 +28,11 @@ DEFAULT_THREADS = 4
 
 
 class PipelineHints(TypedDict, total=False):
-    """Options of DALI's Pipeline that can only change speed, memory or diagnostics; they do nothing here."""
+    """Options of DALI's Pipeline that can only change speed, memory or diagnostics; they do nothing here.
+
+    The three that begin with ``py_`` say how many worker processes call parallel external sources, and how those are
+    started and served there: they change how fast such a source is read, never what is read.
+    """
 
     exec_dynamic: bool | None
     bytes_per_sample: int
@@ -124,11 +129,9 @@ class Pipeline:
         context = self._trace.active()
         context.__enter__()
         self._entered.append(context)
-        _pipelines.append(self)
         return self
 
     def __exit__(self, *error: object) -> None:
-        _pipelines.pop()
         self._entered.pop().__exit__(None, None, None)
 
     @property
@@ -143,11 +146,6 @@ class Pipeline:
     def expect(self, rows: int, batch: int) -> None:
         """Say how many rows one device will compute, and how many a batch has, where that is known before tracing."""
         self._trace.rows, self._trace.batch = rows, batch
-
-    @staticmethod
-    def current() -> Pipeline | None:
-        """The pipeline whose definition is running."""
-        return _pipelines[-1] if _pipelines else None
 
     def set_outputs(self, *outputs: Any) -> None:
         """Say what a batch consists of: nodes, or values that become constants."""
@@ -195,7 +193,7 @@ class Pipeline:
     def _start(self) -> _Running:
         if self._running is None:
             planned = Planned.of([self.graph], SingleDevice(), self.placement, dense_outputs=False)
-            readings = planned.readings(self.seed, lead=None)
+            readings = planned.readings(self.seed, None, self.max_batch_size)
             strides = tuple(reading.stride(self.max_batch_size) for reading in readings.values())
             schedule = Schedule(self.max_batch_size, None, (*strides, self.max_batch_size)[0], strides)
             run = planned.run(
@@ -269,14 +267,16 @@ class _Running:
     step: Step
 
 
-_pipelines: list[Pipeline] = []
+def option_names() -> frozenset[str]:
+    """The names of all arguments of a `Pipeline`, hints included."""
+    return frozenset({*PipelineHints.__annotations__, *inspect.signature(Pipeline).parameters} - {"hints"})
 
 
 def _check_hints(hints: Mapping[str, Any]) -> None:
     for name in hints:
         if name not in PipelineHints.__annotations__:
-            known = {*PipelineHints.__annotations__, *inspect.signature(Pipeline).parameters} - {"hints"}
-            raise ArgumentTypeError(f"a Pipeline has no argument {name!r}", given=name, fix=did_you_mean(name, known))
+            fix = did_you_mean(name, option_names())
+            raise ArgumentTypeError(f"a Pipeline has no argument {name!r}", given=name, fix=fix, where=user_line())
 
 
 def _nth(given: Any, number: int) -> Any:

@@ -20,6 +20,7 @@ from penstock.host.reading import Reading, check_same_specs
 from penstock.meter import Meter
 from penstock.plan.explain import explain
 from penstock.plan.merge import Facts, Program, merge
+from penstock.plan.pairs import pairs
 from penstock.plan.place import PlacementHint, Target
 from penstock.plan.plan import Plan, make_plan
 from penstock.run import Run
@@ -67,8 +68,20 @@ class Planned:
         target = Target(layout.platform, bool(jax.config.read("jax_enable_x64")), placement)
         return Planned(program, make_plan(program.graph, target, dense_outputs=dense_outputs, mask=mask), layout, facts)
 
-    def readings(self, seed: int, lead: str | None) -> dict[Node, Reading]:
-        """How each reader is read; the one named `lead` defines the epoch."""
+    def readings(self, seed: int, lead: str | None, rows: int) -> dict[Node, Reading]:
+        """How each reader is read, in batches of so many rows.
+
+        The one named `lead` defines the epoch. Those that follow the same order begin with it in each epoch.
+        """
+        first = pairs(self.plan.graph.readers, self.program.readers)
+        named = next((node for node in first if lead is not None and node.name == lead), None)
+
+        facts = {node: self._facts_of(node, number) for number, node in enumerate(first)}
+
+        def leads(node: Node) -> bool:
+            # with parts in other processes, a reader of this length here may have another one there
+            return node is named or (named is not None and first[node] is first[named] and facts[node] is None)
+
         return {
             node: Reading(
                 self.program.readers[node.serial],
@@ -76,8 +89,9 @@ class Planned:
                 self.layout.blocks if node.serial in self.program.local else 1,
                 seed=mix(*node.key(seed)),
                 number=number,
-                leads=lead is not None and node.name == lead,
-                facts=self._facts_of(node, number),
+                leads=leads(node),
+                rows=rows,
+                facts=facts[node],
             )
             for number, node in enumerate(self.plan.graph.readers)
         }

@@ -8,6 +8,7 @@ from itertools import pairwise
 from penstock.data.spec import Extent
 from penstock.graph.node import Node, Value
 from penstock.graph.operator import Reader
+from penstock.plan.pairs import pairs
 from penstock.plan.place import Place
 from penstock.plan.plan import Plan
 from penstock.plan.stages import Way
@@ -31,11 +32,14 @@ def explain(
     chained = [*(stage.nodes for stage in plan.stages if stage.way is Way.CHAIN), *plan.chains]
     hows |= {node: f"in {user}" for nodes in chained for node, user in pairwise(nodes)}
     rows = [("", "node", "where", "how", "gives", "why")]
+    paired = pairs(plan.graph.readers, readers)
     for number, node in enumerate(plan.graph.nodes):
         placement = plan.placements[node]
         how = hows.get(node, "chain" if any(node in nodes for nodes in plan.chains) else "batch")
         gives = ", ".join(_describe(value) for value in node.values)
-        why = _reading(node, readers, local) if isinstance(node.operator, Reader) else placement.why
+        why = placement.why
+        if isinstance(node.operator, Reader):
+            why = _reading(node, readers, local) + _pairing(node, paired, readers)
         rows.append((str(number), str(node), placement.place.value, how, gives, why))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     lines += ["  " + "  ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in rows]
@@ -62,6 +66,19 @@ def _reading(node: Node, readers: Mapping[int, Sequence[Reader]], local: frozens
         )
     part = f"; shard {reader.shard_id} of {reader.num_shards}" if reader.num_shards > 1 else ""
     return f"{len(reader.source)} samples, {order}{part}"
+
+
+def _pairing(node: Node, paired: Mapping[Node, Node], readers: Mapping[int, Sequence[Reader]]) -> str:
+    """With which reader a reader is in step, where there are several."""
+    first = next(iter(paired))
+    if node is first:
+        return ""
+    if paired[node] is not node:
+        return f"; in step with {paired[node]}"
+    one, other = readers[first.serial][0], readers[node.serial][0]
+    why = "seed" if node.seed != first.seed else "order"
+    why = "length" if len(one.source) != len(other.source) else why
+    return f"; not in step with {first}, which has another {why}"
 
 
 def _bytes(values: Sequence[Value]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Self
@@ -300,10 +301,11 @@ def pipeline_def(fn: Callable[..., Any] | None = None, **pipeline_arguments: Any
     if fn is None:
         return functools.partial(pipeline_def, **pipeline_arguments)
     definition = fn
+    options = frozenset(inspect.signature(Pipeline).parameters)
 
     @functools.wraps(definition)
     def make(*args: Any, **kwargs: Any) -> Pipeline:
-        ours, theirs = split_arguments(definition, {**pipeline_arguments, **kwargs})
+        ours, theirs = split_arguments(definition, {**pipeline_arguments, **kwargs}, options)
         pipeline = Pipeline(**theirs)
         pipeline.core.name = definition.__name__
         with pipeline:

@@ -107,8 +107,8 @@ def fit(
         The loop: `state`, `history`, `verdict()`.
 
     Raises:
-        UsageError: neither or both of epochs and steps are given, they are no whole numbers, `callbacks` has something
-            that is no callback, or there are no batches.
+        UsageError: neither or both of epochs and steps are given, they are no whole numbers; epochs of an endless
+            iterator; `callbacks` has something that is no callback; there are no batches.
 
     Example:
         >>> import numpy as np
@@ -126,6 +126,13 @@ def fit(
         )
     epochs, steps = count("epochs", epochs, least=0), count("steps", steps, least=0)
     callbacks = _checked(step, iterator, callbacks)
+    if epochs is not None and isinstance(iterator, DataIterator) and iterator.size < 0:
+        raise UsageError(
+            "an endless iterator has no epochs to count, so the training would never end",
+            given=f"epochs={epochs}",
+            fix="steps=..., or give the iterator reader_name or size",
+            where=user_line(),
+        )
     loop = Loop(state, iterator)
     structure = jax.tree.structure(state)
     with loop.watch:

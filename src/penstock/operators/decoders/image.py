@@ -26,7 +26,13 @@ helps(Trouble.RAGGED_BYTES, "fn.decoders.image, where they are encoded images")
 
 
 class DecoderHints(TypedDict, total=False):
-    """Options of DALI's decoders that can only change speed or memory; they do nothing here."""
+    """Options of DALI's decoders that can only change speed or memory; they do nothing here.
+
+    affine, cache_batch_copy, cache_debug, cache_size, cache_threshold, cache_type, device_memory_padding,
+    device_memory_padding_jpeg2k, host_memory_padding, host_memory_padding_jpeg2k, hw_decoder_load,
+    hybrid_huffman_threshold, memory_stats, preallocate_height_hint, preallocate_width_hint, split_stages,
+    use_chunk_allocator.
+    """
 
     affine: bool
     cache_batch_copy: bool

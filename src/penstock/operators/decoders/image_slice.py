@@ -14,7 +14,13 @@ from penstock.operators.geometry.slice import slice as cut_out
 
 
 class SliceBounds(TypedDict, total=False):
-    """Where the part begins and ends; see `fn.slice`."""
+    """Where the part begins and ends, as for `fn.slice`.
+
+    start, rel_start: where it begins, in pixels or in parts of the extent. end, rel_end: where it ends, likewise.
+    shape, rel_shape: how large it is, likewise. axes: the numbers of the axes to which these refer. axis_names: their
+    letters, where `axes` is not given. normalized_anchor, normalized_shape: whether floats given by position count in
+    parts of the extent.
+    """
 
     start: Bounds
     end: Bounds

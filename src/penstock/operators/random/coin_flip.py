@@ -41,7 +41,7 @@ def coin_flip(
     """Draw 1 with a probability, else 0. Every sample has its own draw, in every epoch another.
 
     Args:
-        shape_like: a node whose samples' shape is taken.
+        shape_like: a node, or an array, whose shape the draws of a sample take.
         probability: of 1, from 0 to 1; a node gives each sample its own.
         dtype: element type.
         shape: the shape of a sample; none gives one number.
@@ -65,5 +65,5 @@ def coin_flip(
     """
     if not isinstance(probability, DataNode) and not 0 <= probability <= 1:
         raise DefinitionError("fn.random.coin_flip: a probability lies between 0 and 1", given=probability)
-    like, target = drawn_shape(shape_like, shape, "random.coin_flip")
+    like, target = drawn_shape(shape_like, shape, "random.coin_flip", "probability")
     return apply(CoinFlip(target, as_dtype(dtype)), *like, common=common, seed=seed, probability=probability)

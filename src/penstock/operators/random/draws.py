@@ -43,15 +43,27 @@ def fractions(bits: Any) -> Any:
 
 
 def drawn_shape(
-    like: DataNode | None, shape: int | Sequence[int] | None, kind: str
+    like: DataNode | None, shape: int | Sequence[int] | None, kind: str, option: str
 ) -> tuple[tuple[DataNode, ...], tuple[int, ...]]:
     """The inputs of a random operator and the shape of its samples.
 
+    Args:
+        like: the node whose shape is taken, if one is given.
+        shape: the shape, if that is.
+        kind: the operator's public name.
+        option: the argument that a lone number is most likely meant for.
+
     Raises:
-        DefinitionError: the shape is given twice, or cannot be known.
+        DefinitionError: the shape is given twice, or cannot be known, or a number stands where a shape does.
     """
     if like is not None and shape is not None:
         raise DefinitionError(f"fn.{kind}: the shape is given twice", fix="shape= or a first input, not both")
+    if like is not None and not like.spec.shape and like.value.node.kind == "constant":
+        raise DefinitionError(
+            f"fn.{kind}: the first input is a node whose shape the draws take, and a number has none",
+            given="a number",
+            fix=f"name what it is: fn.{kind}({option}=...)",
+        )
     if isinstance(shape, DataNode) or (like is not None and not like.spec.dense):
         raise DefinitionError(
             f"fn.{kind}: the shape must be known before there is data", given=like.spec if like is not None else shape

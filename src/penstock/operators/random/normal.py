@@ -52,7 +52,7 @@ def normal(
     """Draw numbers from the normal distribution. Every sample has its own, in every epoch others.
 
     Args:
-        shape_like: a node whose samples' shape is taken.
+        shape_like: a node, or an array, whose shape the draws of a sample take.
         mean: of the distribution; a node gives each sample its own.
         stddev: the standard deviation; a node gives each sample its own.
         dtype: element type; integers are rounded and saturate.
@@ -77,5 +77,5 @@ def normal(
     """
     if not isinstance(stddev, DataNode) and stddev < 0:
         raise DefinitionError("fn.random.normal: stddev is not negative", given=stddev)
-    like, target = drawn_shape(shape_like, shape, "random.normal")
+    like, target = drawn_shape(shape_like, shape, "random.normal", "mean")
     return apply(Normal(target, as_dtype(dtype)), *like, common=common, seed=seed, mean=mean, stddev=stddev)

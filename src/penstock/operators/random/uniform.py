@@ -52,7 +52,7 @@ def uniform(
     """Draw numbers uniformly. Every sample has its own, in every epoch others, whatever the threads, devices or shards.
 
     Args:
-        shape_like: a node whose samples' shape is taken.
+        shape_like: a node, or an array, whose shape the draws of a sample take.
         range: the lower limit and the upper, which is not drawn; [-1, 1) if neither it nor `values` is given. A node
             gives each sample its own two numbers.
         values: numbers to choose from with equal probability; a node gives each sample its own.
@@ -85,6 +85,6 @@ def uniform(
         raise DefinitionError("fn.random.uniform: range is two numbers, the first less", given=limits)
     if values is not None and not isinstance(values, DataNode) and len(values) == 0:
         raise DefinitionError("fn.random.uniform: values is empty")
-    like, target = drawn_shape(shape_like, shape, "random.uniform")
+    like, target = drawn_shape(shape_like, shape, "random.uniform", "range")
     arguments: dict[str, Any] = {"range": limits} if values is None else {"values": values}
     return apply(Uniform(target, as_dtype(dtype)), *like, common=common, seed=seed, **arguments)

@@ -6,7 +6,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Unpack
 
-from penstock.data.cifar10 import open_cifar10
+from penstock.data.cifar10 import open_cifar10, stamp_of_cifar10
 from penstock.data.source import shared
 from penstock.graph.call import Location
 from penstock.graph.registry import operator
@@ -49,5 +49,7 @@ def cifar10(
         >>> images.as_array().shape, labels.as_array().tolist()
         ((2, 3, 32, 32), [[7], [9]])
     """
-    images, labels = load(shared(open_cifar10, str(Path(fspath(file_root)).absolute()), filename_prefix), loader)
+    folder = str(Path(fspath(file_root)).absolute())
+    stamp = stamp_of_cifar10(folder, filename_prefix)
+    images, labels = load(shared(open_cifar10, folder, filename_prefix, stamp=stamp), loader)
     return images, labels

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike, fspath
-from typing import Unpack
+from typing import Any, Unpack, cast
 
-from penstock.data.files import from_files, from_list, from_root
-from penstock.data.source import shared
-from penstock.errors import DefinitionError
+import numpy as np
+
+from penstock.data.files import from_files, from_list, from_root, stamp_of_root
+from penstock.data.source import shared, stamp_of
+from penstock.errors import ArgumentTypeError, DefinitionError
 from penstock.graph.call import Location
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
@@ -77,16 +79,41 @@ def file(
         raise DefinitionError("fn.readers.file: labels go with files", fix="give files=, or leave labels out")
     if files is not None:
         paths = tuple(fspath(each) for each in ([files] if isinstance(files, str | PathLike) else files))
-        numbers = None if labels is None else tuple([labels] if isinstance(labels, int) else map(int, labels))
+        numbers = None if labels is None else _class_numbers(labels)
         source = shared(from_files, root or "", paths, numbers)
     elif file_list is not None:
-        source = shared(from_list, fspath(file_list), root)
+        source = shared(from_list, fspath(file_list), root, stamp=stamp_of(file_list))
     elif root is not None:
-        source = shared(from_root, root, _patterns(file_filters), _patterns(dir_filters), case_sensitive_filter)
+        patterns = _patterns(file_filters), _patterns(dir_filters)
+        source = shared(from_root, root, *patterns, case_sensitive_filter, stamp=stamp_of_root(root))
     else:
         raise DefinitionError("fn.readers.file: what shall it read?", fix="give file_root, files or file_list")
     data, classes = load(source, loader)
     return data, classes
+
+
+def _class_numbers(labels: int | Sequence[int]) -> tuple[int, ...]:
+    """The labels as int32 can hold them.
+
+    Raises:
+        ArgumentTypeError: one is no whole number.
+        DefinitionError: one is too large.
+    """
+    # an array or a number, or a list of what should be numbers: np.asarray would make text of [0, "cat"]
+    given: Any = labels if isinstance(labels, list | tuple) else np.asarray(labels).ravel().tolist()
+    for position, label in enumerate(cast(list[Any], given)):
+        if not isinstance(label, int | np.integer):
+            raise ArgumentTypeError(
+                "fn.readers.file: labels are class numbers",
+                given=f"{label!r} for file {position}",
+                expected="whole numbers",
+                fix="number the classes, or give a node of fn.readers.arrays for what is no class",
+            )
+        if not -(2**31) <= label < 2**31:
+            raise DefinitionError(
+                "fn.readers.file: labels are int32", given=f"{label} for file {position}", expected="less than 2**31"
+            )
+    return tuple(map(int, given))
 
 
 def _patterns(given: str | Sequence[str] | None) -> tuple[str, ...]:

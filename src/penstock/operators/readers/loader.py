@@ -16,10 +16,11 @@ class LoaderArguments(Common, total=False):
 
     random_shuffle: visit the samples of each epoch in an order of its own: a permutation of the whole data set, another
     in every epoch. shuffle_after_epoch: the same here. seed, shuffle_after_epoch_seed: a seed for this reader alone;
-    readers with the same seed and length shuffle alike. shard_id, num_shards: which slice of every global batch this
-    reader reads. shard_mode: "global" for such slices; "contiguous" for a static part of the data set per shard, as
-    DALI has it. stick_to_shard: whether a contiguous shard stays the same from epoch to epoch. pad_last_batch: fill the
-    last batch with the last sample instead of the first ones.
+    readers of the same length follow one order unless their seeds differ. shard_id, num_shards: which slice of every
+    global batch this reader reads. shard_mode: "global" for such slices; "contiguous" for a static part of the data set
+    per shard, as DALI has it. stick_to_shard: stay with one contiguous part from epoch to epoch; it asks for
+    "contiguous". pad_last_batch: fill the last batch of an epoch with the last sample, so that the next epoch begins
+    with a batch; without it, other samples follow.
 
     Hints that can only change speed, and do nothing here: initial_fill (the shuffle is always over everything),
     prefetch_queue_depth, read_ahead, dont_use_mmap, lazy_init, skip_cached_images, tensor_init_bytes.
@@ -62,9 +63,15 @@ def load(source: Source, arguments: LoaderArguments) -> tuple[DataNode, ...]:
         raise DefinitionError("shard_id lies between 0 and num_shards - 1", given=f"shard {shard} of {shards}")
     if shards > len(source):
         raise DefinitionError("there are more shards than samples", given=f"{shards} shards for {len(source)} samples")
-    mode = arguments.get("shard_mode", "global")
+    mode = arguments.get("shard_mode", "contiguous" if stick and shards > 1 else "global")
     if mode not in ("global", "contiguous"):
         raise DefinitionError("no such shard_mode", given=repr(mode), expected='"global" or "contiguous"')
+    if stick and shards > 1 and mode == "global":
+        raise DefinitionError(
+            "stick_to_shard keeps a static part of the data set, and a global shard is a slice of every batch",
+            given='stick_to_shard=True, shard_mode="global"',
+            fix='shard_mode="contiguous", or leave stick_to_shard out',
+        )
     seed = arguments.get("shuffle_after_epoch_seed") if reshuffle else None
     reader = Reader(
         source=source,

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.data.arrays import ArraySource
 from penstock.data.idx import find_idx, read_idx
-from penstock.data.source import shared
+from penstock.data.source import shared, stamp_of
 from penstock.errors import DefinitionError, SourceError, did_you_mean
 from penstock.graph.call import Location
 from penstock.graph.registry import operator
@@ -57,13 +57,14 @@ def mnist(
     """
     if split not in _SPLITS:
         raise DefinitionError("fn.readers.mnist: no such split", given=repr(split), fix=did_you_mean(split, _SPLITS))
-    images, labels = load(shared(_open, str(Path(fspath(path)).absolute()), split), loader)
+    folder = Path(fspath(path)).absolute()
+    files = [str(find_idx(folder, f"{_SPLITS[split]}-{part}-ubyte")) for part in ("images-idx3", "labels-idx1")]
+    images, labels = load(shared(_open, str(folder), split, *files, stamp=stamp_of(*files)), loader)
     return images, labels
 
 
-def _open(folder: str, split: str) -> ArraySource:
-    images = read_idx(find_idx(Path(folder), f"{_SPLITS[split]}-images-idx3-ubyte"))
-    labels = read_idx(find_idx(Path(folder), f"{_SPLITS[split]}-labels-idx1-ubyte"))
+def _open(folder: str, split: str, *files: str) -> ArraySource:
+    images, labels = (read_idx(Path(file)) for file in files)
     if images.ndim != 3 or labels.shape != images.shape[:1]:
         raise SourceError(
             f"the images and labels in {folder} do not match",

@@ -165,7 +165,7 @@ def _raise_rank(value: Any, rank: int) -> Any:
 
 def _define(kind: Binary | Unary) -> None:
     @operator(f"arithmetic.{kind.symbol}")
-    def apply_to(*operands: DataNode) -> DataNode:  # pyright: ignore[reportUnusedFunction]  # it is registered
+    def apply_to(*operands: Any) -> DataNode:  # pyright: ignore[reportUnusedFunction]  # it is registered
         return apply(kind, *operands)
 
 

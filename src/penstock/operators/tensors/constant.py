@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 import numpy as np
 
@@ -57,6 +57,12 @@ def constant(value: Any, *, dtype: Any = None, layout: str = "", **common: Unpac
         >>> pipeline.run()[0].as_array().tolist()
         [[1, 2], [1, 2]]
     """
+    if value is None or isinstance(value, str | bytes | dict):
+        raise ArgumentTypeError(
+            "a value of the pipeline is needed",
+            given=f"{value!r} of type {type(cast(Any, value)).__name__}",
+            expected="a node, a number, an array or types.Constant",
+        )
     wrapped = value if isinstance(value, Constant) else Constant(value, dtype, layout)
     array = wrapped.array()
     if array.dtype.kind not in "biufV":

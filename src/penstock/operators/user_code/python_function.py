@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Unpack, cast
 
 import numpy as np
@@ -31,26 +31,26 @@ class PythonFunction(Operator, SampleKernel):
     Args:
         code: the function.
         num_outputs: how many arrays it returns.
-        layouts: per output its layout, or None where the input of the same number tells it.
+        layouts: per output its layout, "" where it has none.
         kinds: per output its dtype and rank, where the user tells them; empty where the function is tried.
     """
 
     reads_content: ClassVar[bool] = True
     code: UserCode
     num_outputs: int
-    layouts: tuple[str | None, ...]
+    layouts: tuple[str, ...]
     kinds: tuple[tuple[np.dtype[Any], int], ...]
 
     def infer(self, *inputs: Spec) -> tuple[Spec, ...]:
         """What the function makes of zeros, unless the user says what it gives."""
         found = [(dtype, (None,) * ndim) for dtype, ndim in self.kinds] or self._tried(inputs)
-        return tuple(
-            Spec(dtype, shape, self._layout(number, inputs, len(shape))) for number, (dtype, shape) in enumerate(found)
-        )
+        return tuple([self._spec(number, *what) for number, what in enumerate(found)])
 
-    def _layout(self, number: int, inputs: Sequence[Spec], ndim: int) -> str:
-        like = inputs[number] if number < len(inputs) else Spec(np.dtype(np.uint8), ())
-        return check_layout(self.layouts[number], like, ndim, f"fn.{_KIND}, output {number}")
+    def _spec(self, number: int, dtype: np.dtype[Any], shape: tuple[int | None, ...]) -> Spec:
+        bare = Spec(dtype, shape)
+        return replace(
+            bare, layout=check_layout(self.layouts[number], bare, len(shape), f"fn.{_KIND}, output {number}")
+        )
 
     def _tried(self, inputs: Sequence[Spec]) -> list[tuple[np.dtype[Any], tuple[int | None, ...]]]:
         fillers = _FILLERS[: 1 if all(spec.dense for spec in inputs) else 2]
@@ -117,8 +117,8 @@ def python_function(
         inputs: one node per argument of the function.
         function: takes a NumPy array per input, and returns an array or a tuple of arrays.
         num_outputs: how many arrays it returns; 0 for None.
-        output_layouts: the layout of the outputs, one for all or one per output. Without it an output has the layout
-            of the input of the same number, if it has as many axes.
+        output_layouts: the layout of the outputs: one for all, or a list with those of the first outputs. An output
+            without one has no layout: the function may have moved the axes.
         batch_processing: not offered; a function that needs the whole batch is one for `fn.jax_function`.
         dtype: the element type of the outputs, one for all or a list with one per output.
         ndim: their number of axes, likewise.
@@ -158,10 +158,14 @@ def python_function(
         if len(dtypes) != num_outputs or len(ranks) != num_outputs:
             raise DefinitionError(f"fn.{_KIND}: dtype and ndim have one entry, or one per output")
         kinds = tuple(zip(dtypes, ranks, strict=True))
-    given = (output_layouts,) * num_outputs if output_layouts is None or isinstance(output_layouts, str) else None
-    layouts = tuple(cast(Sequence[str], output_layouts)) if given is None else given
-    if len(layouts) != num_outputs:
-        raise DefinitionError(f"fn.{_KIND}: output_layouts has one layout, or one per output", given=output_layouts)
+    given = [output_layouts] * num_outputs if isinstance(output_layouts, str) else list(output_layouts or ())
+    if len(given) > num_outputs:
+        raise DefinitionError(
+            f"fn.{_KIND}: output_layouts has one layout, or at most one per output",
+            given=f"{len(given)} layouts",
+            expected=f"up to {num_outputs}",
+        )
+    layouts = (*given, *[""] * (num_outputs - len(given)))
     made = PythonFunction(UserCode(function), num_outputs, layouts, kinds)
     nodes = apply_many(made, *inputs, common=common)
     return nodes[0] if num_outputs == 1 else nodes or None
