@@ -72,8 +72,8 @@ def refusal(iterator, state, **options):
     [
         (
             {"probability": 0.3},
-            "random.coin_flip(), stream 1 in the state",
-            "random.coin_flip(probability=0.3), stream 1 here",
+            "random.coin_flip(), stream 0 in the state",
+            "random.coin_flip(probability=0.3), stream 0 here",
         ),
         (
             {"std": 3.0},
