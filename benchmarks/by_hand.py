@@ -16,8 +16,8 @@ AHEAD = 2
 def empty(shape, dtype, *, aligned: bool) -> np.ndarray:
     """Memory for a batch.
 
-    JAX on the CPU takes memory as it is where it begins at a multiple of 64 bytes, and copies it otherwise. NumPy's does
-    not, as a rule. Few loops that people write know this, so both kinds compete.
+    JAX on the CPU takes memory as it is where it begins at a multiple of 64 bytes, and copies it otherwise. NumPy's
+    does not, as a rule. Few loops that people write know this, so both kinds compete.
     """
     if not aligned:
         return np.empty(shape, dtype)

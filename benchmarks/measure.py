@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import argparse
 import gc
+import glob
 import itertools
 import statistics
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -110,19 +112,50 @@ def compare(
 
 def turn(batches: Batches, count: int) -> tuple[float, float]:
     """CPU and wall-clock seconds for some batches; both until no thread works any more."""
-    start, started = time.process_time(), time.perf_counter()
+    cpu, wall = now()
     for _ in range(count):
         batch = next(batches)
     jax.block_until_ready(batch)
     del batch
-    ended, limit = time.perf_counter(), time.perf_counter() + 5
-    while time.perf_counter() < limit:
+    ended = settle()
+    return ended[0] - cpu, ended[1] - wall
+
+
+def now() -> tuple[float, float]:
+    """CPU seconds of all threads of this process, and wall-clock seconds."""
+    return time.process_time(), time.perf_counter()
+
+
+def settle(limit: float = 30.0) -> tuple[float, float]:
+    """Wait until no other thread of this process works any more, or for so many seconds.
+
+    Returns:
+        What `now` was when one of them was last seen to work.
+    """
+    ended = now()
+    latest, quiet = ended[1] + limit, 0
+    while quiet < 2 and time.perf_counter() < latest:
         before = time.process_time()
-        time.sleep(0.01)
-        if time.process_time() - before < 0.001:
-            break
-        ended = time.perf_counter()
-    return time.process_time() - start, ended - started
+        time.sleep(0.005)
+        moment = now()
+        if moment[0] - before > 0.0005 or _runnable():
+            ended, quiet = moment, 0
+        else:
+            quiet += 1
+    return ended
+
+
+def _runnable() -> bool:
+    """Whether another thread runs, or waits for a processor that other programs keep busy; known on Linux alone."""
+    for task in glob.glob("/proc/self/task/*/stat"):  # noqa: PTH207  # paths would cost as much as what is measured
+        try:
+            with open(task) as file:  # noqa: PTH123
+                state = file.read().rpartition(")")[2].split()[0]
+        except OSError:  # it has ended
+            continue
+        if state in "RD" and f"/{threading.get_native_id()}/" not in task:
+            return True
+    return False
 
 
 def report(times: Mapping[str, Times], references: Sequence[str]) -> None:

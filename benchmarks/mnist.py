@@ -19,15 +19,10 @@ import numpy as np
 from by_hand import batches, empty, indices
 from data import Arrays, mnist, write_jpeg_records
 from measure import BATCH, Batches, SkippedError, arguments, compare, epochs, selected
+from pipelines import mnist as pipeline
 
 WORKLOADS = ("idx", "lmdb")
 RECORDS = 20_000
-
-
-def prepared(images, labels, fn, types):
-    """The same lines for DALI and for penstock."""
-    images = fn.crop_mirror_normalize(images, dtype=types.FLOAT, std=[255.0], output_layout="CHW")
-    return fn.reshape(images, shape=[784]), fn.one_hot(labels, num_classes=10)
 
 
 def penstock(folder: Path, records: Path, workload: str, threads: int) -> Batches:
@@ -37,9 +32,9 @@ def penstock(folder: Path, records: Path, workload: str, threads: int) -> Batche
     @data_iterator(output_map=["images", "labels"], reader_name="reader")
     def training():
         if workload == "idx":
-            return prepared(*fn.readers.mnist(path=folder, random_shuffle=True, name="reader"), fn, types)
+            return pipeline(*fn.readers.mnist(path=folder, random_shuffle=True, name="reader"), fn, types)
         jpegs, labels = fn.readers.caffe2(path=str(records), random_shuffle=True, name="reader")
-        return prepared(fn.decoders.image(jpegs, output_type=types.GRAY), labels, fn, types)
+        return pipeline(fn.decoders.image(jpegs, output_type=types.GRAY), labels, fn, types)
 
     return epochs(training(batch_size=BATCH, num_threads=threads, seed=1))
 
@@ -60,11 +55,11 @@ def dali(folder: Path, records: Path, workload: str, threads: int) -> Batches:
     def training():
         if workload == "idx":
             layout = ["HWC", ""]
-            return prepared(
+            return pipeline(
                 *fn.external_source(gather, num_outputs=2, batch=True, layout=layout, no_copy=True), fn, types
             )
         jpegs, labels = fn.readers.caffe2(path=str(records), random_shuffle=True, name="reader")
-        return prepared(fn.decoders.image(jpegs, output_type=types.GRAY), labels, fn, types)
+        return pipeline(fn.decoders.image(jpegs, output_type=types.GRAY), labels, fn, types)
 
     return iter(training(batch_size=BATCH, num_threads=threads, device_id=None, seed=1))
 
@@ -139,7 +134,7 @@ def one_jax_function(folder: Path, records: Path, workload: str, threads: int) -
     return epochs(training(batch_size=BATCH, num_threads=threads, seed=1))
 
 
-def grain(folder: Path, records: Path, workload: str, threads: int) -> Batches:
+def grain(folder: Path, _records: Path, workload: str, threads: int) -> Batches:
     """Google's Grain: a transformation per sample."""
     import grain.python as pygrain
     import jax
@@ -157,7 +152,7 @@ def grain(folder: Path, records: Path, workload: str, threads: int) -> Batches:
     return map(jax.device_put, samples.batch(BATCH).to_iter_dataset(options))
 
 
-def tf_data(folder: Path, records: Path, workload: str, threads: int) -> Batches:
+def tf_data(folder: Path, _records: Path, workload: str, threads: int) -> Batches:
     """TensorFlow's tf.data: a function of TensorFlow per sample."""
     import jax
     import tensorflow as tf

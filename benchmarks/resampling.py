@@ -42,7 +42,7 @@ def normalised(value, mean, factor):
 
 
 @numba.njit(nogil=True, cache=True, inline="always")
-def rounded(value, mean, factor):
+def rounded(value, mean, factor):  # noqa: ARG001  # the other way to finish a value needs them
     """A byte."""
     return np.uint8(min(max(value + np.float32(0.5), np.float32(0)), np.float32(255)))
 
@@ -51,33 +51,35 @@ def resampler(finish):
     """A function that resamples an image of three channels and finishes the values."""
 
     @numba.njit(nogil=True, cache=True, fastmath=True)
-    def resample(pixels, rows, columns, mean, factor, out):
-        """pixels: uint8 HWC; rows, columns: their taps; out: HWC, in any order in memory."""
-        (first_y, weights_y, taps_y), (first_x, weights_x, taps_x) = rows, columns
+    def resample(pixels, window, mirror, mean, factor, out):
+        """pixels: uint8 HWC; window: its top, left, height and width; out: HWC, in any order in memory."""
         height, width = pixels.shape[:2]
+        top, left, rows, columns = window
+        first_y, weights_y, taps_y = taps(top, rows / out.shape[0], out.shape[0], height, False)
+        first_x, weights_x, taps_x = taps(left, columns / out.shape[1], out.shape[1], width, mirror)
         lines = pixels.reshape(height, width * 3)
-        left = first_x.min() * 3
-        size = min(first_x.max() + taps_x, width) * 3 - left
+        begin = first_x.min() * 3
+        size = min(first_x.max() + taps_x, width) * 3 - begin
         row = np.zeros(size + 12, np.float32)
         for y in range(out.shape[0]):
-            top = first_y[y]
-            a, b = lines[top, left : left + size], lines[min(top + 1, height - 1), left : left + size]
+            first = first_y[y]
+            a, b = lines[first, begin : begin + size], lines[min(first + 1, height - 1), begin : begin + size]
             wa, wb = weights_y[y, 0], weights_y[y, 1]
             if taps_y == 2:
                 for i in range(size):
                     row[i] = a[i] * wa + b[i] * wb
             else:
-                c, wc = lines[min(top + 2, height - 1), left : left + size], weights_y[y, 2]
+                c, wc = lines[min(first + 2, height - 1), begin : begin + size], weights_y[y, 2]
                 for i in range(size):
                     row[i] = a[i] * wa + b[i] * wb + c[i] * wc
             for k in range(3, taps_y):
                 w = weights_y[y, k]
                 if w:
-                    a = lines[top + k, left : left + size]
+                    a = lines[first + k, begin : begin + size]
                     for i in range(size):
                         row[i] += a[i] * w
             for x in range(out.shape[1]):
-                i = 3 * first_x[x] - left
+                i = 3 * first_x[x] - begin
                 wa, wb = weights_x[x, 0], weights_x[x, 1]
                 red = row[i] * wa + row[i + 3] * wb
                 green = row[i + 1] * wa + row[i + 4] * wb

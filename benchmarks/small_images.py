@@ -4,10 +4,11 @@
 
 Workloads: training by `slice` (a random window of 32 x 32, up to 4 pixels outside), by `crop` (a margin of 4 on each
 side, then a random crop) and by `pad` (a margin of 8 below and on the right, then a random crop), all three mirrored at
-random and normalised to float32 NCHW; `random_resized_crop` to 32 and `resize` to 64, both to uint8 NHWC. FOLDER has the
-binary files of CIFAR-10 (`data_batch_1.bin` ...); without it the pixels are random.
+random and normalised to float32 NCHW; `random_resized_crop` to 32 and `resize` to 64, both to uint8 NHWC. FOLDER has
+the binary files of CIFAR-10 (`data_batch_1.bin` ...); without it the pixels are random.
 
-Targets on two threads, CPU time: training at most 0.5 of DALI's and 1.2 of the loop by hand, the others at most 0.5 of DALI's.
+Targets for CPU time on two threads: training at most 0.5 of DALI's and 1.2 of the loop by hand, the other two at most
+0.5 of DALI's.
 """
 
 from __future__ import annotations
@@ -19,46 +20,24 @@ import numpy as np
 from by_hand import indices
 from data import Arrays, cifar10
 from measure import BATCH, Batches, arguments, compare, epochs, selected
+from pipelines import CIFAR_WORKLOADS, cifar
 from small_images_by_hand import by_hand
 from small_images_frameworks import grain, one_jax_function, tf_data
 
-WORKLOADS = ("slice", "crop", "pad", "random_resized_crop", "resize")
-MEAN, STD = [125.3, 123.0, 113.9], [63.0, 62.1, 66.7]
 
-
-def augmented(images, workload: str, fn, types):
-    """The augmentation as a user of DALI writes it, and of penstock: both run the same lines."""
-    if workload == "random_resized_crop":
-        return fn.random_resized_crop(images, size=(32, 32))
-    if workload == "resize":
-        return fn.resize(images, size=(64, 64))
-    options = {"dtype": types.FLOAT, "output_layout": "CHW", "mean": MEAN, "std": STD}
-    options["mirror"] = fn.random.coin_flip()
-    if workload == "slice":
-        start = fn.random.uniform(values=list(range(-4, 5)), shape=2, dtype=types.INT32)
-        images = fn.slice(images, start=start, shape=(32, 32), axis_names="HW", out_of_bounds_policy="pad")
-        return fn.crop_mirror_normalize(images, **options)
-    if workload == "crop":
-        images = fn.crop(images, crop=(40, 40), out_of_bounds_policy="pad")
-    else:
-        images = fn.pad(images, axis_names="HW", shape=(40, 40))
-    place = {f"crop_pos_{axis}": fn.random.uniform(range=(0.0, 1.0)) for axis in "xy"}
-    return fn.crop_mirror_normalize(images, crop=(32, 32), **place, **options)
-
-
-def penstock(data: Arrays, workload: str, threads: int) -> Batches:
+def penstock(data: Arrays, workload: str, threads: int, *, rows: int = BATCH, depth: int = 2) -> Batches:
     """This library."""
     from penstock import data_iterator, fn, types
 
     @data_iterator(output_map=["images", "labels"], reader_name="reader")
     def training():
         images, labels = fn.readers.arrays(tuple(data), layout=("HWC", ""), random_shuffle=True, name="reader")
-        return augmented(images, workload, fn, types), labels
+        return cifar(images, workload, fn, types), labels
 
-    return epochs(training(batch_size=BATCH, num_threads=threads, seed=1))
+    return epochs(training(batch_size=rows, num_threads=threads, seed=1, prefetch_queue_depth=depth))
 
 
-def dali(data: Arrays, workload: str, threads: int) -> Batches:
+def dali(data: Arrays, workload: str, threads: int, *, rows: int = BATCH, depth: int = 2) -> Batches:
     """NVIDIA DALI's CPU backend and its iterator for JAX.
 
     It has no reader for arrays. An external source that gathers a batch in one expression of NumPy, and whose memory is
@@ -67,7 +46,7 @@ def dali(data: Arrays, workload: str, threads: int) -> Batches:
     from nvidia.dali import fn, types
     from nvidia.dali.plugin.jax import data_iterator
 
-    order = indices(len(data.images), BATCH, np.random.default_rng(1))
+    order = indices(len(data.images), rows, np.random.default_rng(1))
 
     def gather():
         index = next(order)
@@ -77,19 +56,19 @@ def dali(data: Arrays, workload: str, threads: int) -> Batches:
     def training():
         layout = ["HWC", ""]
         images, labels = fn.external_source(gather, num_outputs=2, batch=True, layout=layout, no_copy=True)
-        return augmented(images, workload, fn, types), labels
+        return cifar(images, workload, fn, types), labels
 
-    return iter(training(batch_size=BATCH, num_threads=threads, device_id=None, seed=1))
+    return iter(training(batch_size=rows, num_threads=threads, device_id=None, seed=1, prefetch_queue_depth=depth))
 
 
 CONTENDERS = {
     "DALI": dali,
     "penstock": penstock,
-    "by hand": partial(by_hand, mean=MEAN, std=STD),
-    "by hand, aligned": partial(by_hand, mean=MEAN, std=STD, aligned=True),
-    "one jax_function": partial(one_jax_function, mean=MEAN, std=STD),
-    "Grain": partial(grain, mean=MEAN, std=STD),
-    "tf.data": partial(tf_data, mean=MEAN, std=STD),
+    "by hand": by_hand,
+    "by hand, aligned": partial(by_hand, aligned=True),
+    "one jax_function": one_jax_function,
+    "Grain": grain,
+    "tf.data": tf_data,
 }
 
 
@@ -99,7 +78,7 @@ def main() -> None:
     parser.add_argument("--cifar", type=Path, metavar="FOLDER")
     options = parser.parse_args()
     data = cifar10(options.cifar)
-    for workload in selected(WORKLOADS, options.workloads):
+    for workload in selected(CIFAR_WORKLOADS, options.workloads):
         for threads in options.threads:
             contenders = {name: partial(make, data, workload, threads) for name, make in CONTENDERS.items()}
             compare(f"CIFAR-10, {workload}, {threads} threads", contenders, options, ("DALI", "by hand"))

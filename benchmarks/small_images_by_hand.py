@@ -13,7 +13,8 @@ import numpy as np
 from by_hand import batches, empty, indices
 from data import Arrays
 from measure import BATCH, Batches
-from resampling import taps, to_bytes
+from pipelines import CIFAR_MEAN, CIFAR_STD
+from resampling import to_bytes
 
 ATTEMPTS = 10
 
@@ -59,20 +60,8 @@ def cut_and_normalise(images, index, top, left, mirror, mean, factor, out):
 def resize_windows(images, index, windows, mean, factor, out):
     """A window of each image, resampled."""
     for n in range(index.shape[0]):
-        image = images[index[n]]
         top, left, height, width = windows[n]
-        rows = taps(top, height / out.shape[1], out.shape[1], image.shape[0], False)
-        columns = taps(left, width / out.shape[2], out.shape[2], image.shape[1], False)
-        to_bytes(image, rows, columns, mean, factor, out[n])
-
-
-@numba.njit(nogil=True, cache=True)
-def resize_whole(images, index, mean, factor, out):
-    """The images, resampled."""
-    rows = taps(0.0, images.shape[1] / out.shape[1], out.shape[1], images.shape[1], False)
-    columns = taps(0.0, images.shape[2] / out.shape[2], out.shape[2], images.shape[2], False)
-    for n in range(index.shape[0]):
-        to_bytes(images[index[n]], rows, columns, mean, factor, out[n])
+        to_bytes(images[index[n]], (top, left, height, width), False, mean, factor, out[n])
 
 
 def random_windows(height: int, width: int, count: int, draw: np.random.Generator) -> np.ndarray:
@@ -88,22 +77,18 @@ def random_windows(height: int, width: int, count: int, draw: np.random.Generato
     return np.stack([top, left, rows, columns], axis=1)
 
 
-def by_hand(
-    data: Arrays, workload: str, threads: int, mean: list[float], std: list[float], *, aligned: bool = False
-) -> Batches:
+def by_hand(data: Arrays, workload: str, threads: int, *, aligned: bool = False) -> Batches:
     """Batches made by the loops above.
 
     Args:
         data: the images.
-        workload: one of those of `small_images`.
+        workload: one of `CIFAR_WORKLOADS`.
         threads: how many batches are made at the same time.
-        mean: per channel.
-        std: per channel.
         aligned: whether batches lie where JAX takes them without a copy.
     """
     draw = np.random.default_rng(1)
     order = indices(len(data.images), BATCH, draw)
-    offset, scale = np.array(mean, np.float32), 1 / np.array(std, np.float32)
+    offset, scale = np.array(CIFAR_MEAN, np.float32), 1 / np.array(CIFAR_STD, np.float32)
     height, width = data.images.shape[1:3]
 
     def train(index, top, left, mirror):
@@ -111,21 +96,17 @@ def by_hand(
         cut_and_normalise(data.images, index, top, left, mirror, offset, scale, out)
         return out, data.labels[index]
 
-    def resize(index, windows):
-        side = 64 if windows is None else 32
+    def resize(index, windows, side):
         out = empty((BATCH, side, side, 3), np.uint8, aligned=aligned)
-        if windows is None:
-            resize_whole(data.images, index, offset, scale, out)
-        else:
-            resize_windows(data.images, index, windows, offset, scale, out)
+        resize_windows(data.images, index, windows, offset, scale, out)
         return out, data.labels[index]
 
     def tasks():
         for index in order:
             if workload == "resize":
-                yield partial(resize, index, None)
+                yield partial(resize, index, np.tile(np.float64([0, 0, height, width]), (BATCH, 1)), 64)
             elif workload == "random_resized_crop":
-                yield partial(resize, index, random_windows(height, width, BATCH, draw))
+                yield partial(resize, index, random_windows(height, width, BATCH, draw), 32)
             else:
                 low = 0 if workload == "pad" else -4
                 top, left = draw.integers(low, low + 9, (2, BATCH))

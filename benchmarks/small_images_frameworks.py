@@ -7,14 +7,15 @@ import numpy as np
 from data import Arrays
 from jax import numpy as jnp
 from measure import BATCH, Batches, epochs
+from pipelines import CIFAR_MEAN, CIFAR_STD
 from small_images_by_hand import random_windows
 
 
-def one_jax_function(data: Arrays, workload: str, threads: int, mean: list[float], std: list[float]) -> Batches:
+def one_jax_function(data: Arrays, workload: str, threads: int) -> Batches:
     """The whole augmentation as one function of JAX, in a pipeline of penstock that only reads and shuffles."""
     from penstock import data_iterator, fn
 
-    offset, scale = jnp.reshape(jnp.float32(mean), (1, 1, 3)), jnp.reshape(jnp.float32(std), (1, 1, 3))
+    offset, scale = jnp.reshape(jnp.float32(CIFAR_MEAN), (1, 1, 3)), jnp.reshape(jnp.float32(CIFAR_STD), (1, 1, 3))
     low = 0 if workload == "pad" else 4
 
     def training(image, place, flip):
@@ -53,12 +54,12 @@ def one_jax_function(data: Arrays, workload: str, threads: int, mean: list[float
     return epochs(definition(batch_size=BATCH, num_threads=threads, seed=1))
 
 
-def grain(data: Arrays, workload: str, threads: int, mean: list[float], std: list[float]) -> Batches:
+def grain(data: Arrays, workload: str, threads: int) -> Batches:
     """Google's Grain: a transformation per sample, in NumPy, or in Pillow where images are resized."""
     import grain.python as pygrain
     from PIL import Image
 
-    offset, scale = np.array(mean, np.float32), np.array(std, np.float32)
+    offset, scale = np.array(CIFAR_MEAN, np.float32), np.array(CIFAR_STD, np.float32)
     low = 0 if workload == "pad" else 4
 
     def augment(number, draw):
@@ -81,7 +82,7 @@ def grain(data: Arrays, workload: str, threads: int, mean: list[float], std: lis
     return map(jax.device_put, samples.batch(BATCH).to_iter_dataset(options))
 
 
-def tf_data(data: Arrays, workload: str, threads: int, mean: list[float], std: list[float]) -> Batches:
+def tf_data(data: Arrays, workload: str, threads: int) -> Batches:
     """TensorFlow's tf.data: a function of TensorFlow per sample."""
     import tensorflow as tf
 
@@ -103,7 +104,7 @@ def tf_data(data: Arrays, workload: str, threads: int, mean: list[float], std: l
             return tf.cast(tf.round(values), tf.uint8), label
         padded = tf.pad(image, ((low, 8 - low), (low, 8 - low), (0, 0)))
         cut = tf.image.random_flip_left_right(tf.image.random_crop(padded, (32, 32, 3)))
-        return tf.transpose((tf.cast(cut, tf.float32) - mean) / std, (2, 0, 1)), label
+        return tf.transpose((tf.cast(cut, tf.float32) - CIFAR_MEAN) / CIFAR_STD, (2, 0, 1)), label
 
     options = tf.data.Options()
     options.threading.private_threadpool_size = threads
