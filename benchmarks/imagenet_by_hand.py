@@ -35,13 +35,13 @@ def random_window(height, width, draws):
 
 
 def centre_window(height: int, width: int, shorter: int, side: int) -> tuple[float, float, float, float]:
-    """The pixels that the centre of an image shows when its shorter side has been resized."""
-    window = []
-    for extent in (height, width):
-        resized = round(extent * shorter / min(height, width))
-        scale = extent / resized
-        window += [round((resized - side) / 2) * scale, side * scale]
-    return window[0], window[2], window[1], window[3]
+    """The pixels that the centre of an image shows when its shorter side has been resized: top, left, height, width."""
+    scale = min(height, width) / shorter
+    top, left = (
+        extent / 2 + (math.floor((resized - side) / 2 + 0.5) - resized / 2) * scale
+        for extent, resized in ((height, round(height / scale)), (width, round(width / scale)))
+    )
+    return top, left, side * scale, side * scale
 
 
 class _Decoder(threading.local):
