@@ -92,14 +92,17 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     options = parser.parse_args()
     jax.config.update("jax_num_cpu_devices", 8)
+    count = min(8, jax.device_count())
+    sharded = on_devices(count)
+    selected({**CONTENDERS, **sharded}, options.only)
     files = jpegs(options.folder)
     for workload in selected(WORKLOADS, options.workloads):
         many = workload == "devices"
-        made = on_devices(8) if many else CONTENDERS
+        made = sharded if many else CONTENDERS
         for threads in options.threads:
             task = "train" if many else workload
             contenders = {name: partial(make, files, task, threads) for name, make in made.items()}
-            title = f"ImageNet, {'train on 8 devices' if many else workload}, {threads} threads"
+            title = f"ImageNet, {f'train on {count} devices' if many else workload}, {threads} threads"
             compare(title, contenders, options, ("penstock, 1 device",) if many else ("DALI", "by hand"))
 
 

@@ -88,9 +88,11 @@ def compare(
     """
     print(f"\n{title}", flush=True)
     running: dict[str, Batches] = {}
-    for name in selected(contenders, options.only):
+    for name, make in contenders.items():
+        if options.only and name not in options.only:
+            continue
         try:
-            batches = contenders[name]()
+            batches = make()
             jax.block_until_ready(next(batches))
         except (ImportError, SkippedError) as error:
             print(f"  {name}: skipped, {error}")
@@ -106,6 +108,8 @@ def compare(
                 times[name].wall.append(wall / count / BATCH)
     running.clear()
     gc.collect()
+    if not times:
+        return times
     report(times, [name for name in references if name in times] or list(times)[:1])
     return times
 

@@ -188,6 +188,7 @@ def main() -> None:
     parser = arguments(__doc__, images=50 * BATCH)
     parser.add_argument("folder", type=Path)
     options = parser.parse_args()
+    selected(CONTENDERS, options.only)
     with tempfile.TemporaryDirectory() as scratch:
         records = Path(scratch) / "records"
         for workload in selected(WORKLOADS, options.workloads):

@@ -77,6 +77,7 @@ def main() -> None:
     parser = arguments(__doc__, images=50 * BATCH)
     parser.add_argument("--cifar", type=Path, metavar="FOLDER")
     options = parser.parse_args()
+    selected(CONTENDERS, options.only)
     data = cifar10(options.cifar)
     for workload in selected(CIFAR_WORKLOADS, options.workloads):
         for threads in options.threads:
