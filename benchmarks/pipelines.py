@@ -37,16 +37,16 @@ def mnist(images, labels, fn, types):
     return fn.reshape(images, shape=[784]), fn.one_hot(labels, num_classes=10)
 
 
-def imagenet(paths, labels, workload, fn, types):
-    """Photographs from files: float32 NCHW, or uint8 NHWC."""
+def imagenet(paths, labels, workload, fn, types, **decoder):
+    """Photographs from files: float32 NCHW, or uint8 NHWC. The decoder may have options that only penstock knows."""
     train = workload != "evaluate"
     jpegs, labels = fn.readers.file(files=paths, labels=labels, random_shuffle=train, name="reader")
     if train:
-        images = fn.decoders.image_random_crop(jpegs, output_type=types.RGB)
+        images = fn.decoders.image_random_crop(jpegs, output_type=types.RGB, **decoder)
         images = fn.resize(images, size=[224, 224])
         mirror = fn.random.coin_flip()
     else:
-        images = fn.resize(fn.decoders.image(jpegs, output_type=types.RGB), resize_shorter=256)
+        images = fn.resize(fn.decoders.image(jpegs, output_type=types.RGB, **decoder), resize_shorter=256)
         mirror = 0
     if workload == "bytes":
         return fn.flip(images, horizontal=mirror), labels
