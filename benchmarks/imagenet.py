@@ -21,7 +21,7 @@ from data import Files, jpegs
 from imagenet_by_hand import by_hand
 from imagenet_frameworks import grain, pillow, tf_data
 from jax.sharding import NamedSharding, PartitionSpec
-from measure import BATCH, Batches, arguments, compare, epochs, selected
+from measure import BATCH, REFERENCES, Batches, arguments, compare, epochs, selected
 from pipelines import IMAGENET_WORKLOADS
 from pipelines import imagenet as pipeline
 
@@ -106,7 +106,7 @@ def main() -> None:
             task = "train" if many else workload
             contenders = {name: partial(make, files, task, threads) for name, make in made.items()}
             title = f"ImageNet, {f'train on {count} devices' if many else workload}, {threads} threads"
-            compare(title, contenders, options, ("penstock, 1 device",) if many else ("DALI", "by hand"))
+            compare(title, contenders, options, ("penstock, 1 device",) if many else REFERENCES)
 
 
 if __name__ == "__main__":

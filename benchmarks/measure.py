@@ -25,6 +25,9 @@ import jax
 
 BATCH = 256
 
+REFERENCES = ("DALI", "by hand", "by hand, aligned")
+"""To whose CPU times the others' are compared, as a rule."""
+
 Batches = Iterator[Any]
 Contender = Callable[[], Batches]
 
@@ -164,9 +167,12 @@ def _runnable() -> bool:
 
 def report(times: Mapping[str, Times], references: Sequence[str]) -> None:
     """Print CPU time per image, its ratios to the references, and the rate."""
-    columns = "".join(f"{f'x {name}':>13}" for name in references)
+    widths = [max(13, len(name) + 4) for name in references]
+    columns = "".join(f"{f'x {name}':>{width}}" for name, width in zip(references, widths, strict=True))
     print(f"  {'':<22}{'CPU us/image':>13}{columns}{'images/s':>11}")
     for name, mine in times.items():
-        ratios = "".join(f"{mine.ratio(times[other]):>13.2f}" for other in references)
+        ratios = "".join(
+            f"{mine.ratio(times[other]):>{width}.2f}" for other, width in zip(references, widths, strict=True)
+        )
         cpu, wall = statistics.median(mine.cpu), statistics.median(mine.wall)
         print(f"  {name:<22}{cpu * 1e6:>13.1f}{ratios}{1 / wall:>11,.0f}", flush=True)

@@ -15,7 +15,9 @@ from __future__ import annotations
 import argparse
 import gc
 import re
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
@@ -41,26 +43,23 @@ class Held(NamedTuple):
     process: int
 
 
-def iterate(library: str, workload: str, folder: Path, rows: int, depth: int) -> Batches:
-    """The batches of a training."""
-    benchmark, data, task = (
-        (imagenet, jpegs(folder), "train") if workload == "imagenet" else (small_images, cifar10(None), "slice")
-    )
-    return getattr(benchmark, library.lower())(data, task, 2, rows=rows, depth=depth)
-
-
 def held(library: str, workload: str, folder: Path, depth: int, batches: int) -> Held:
     """What this process holds while it takes some batches."""
     rows, size = WORKLOADS[workload]
-    tiny = iterate(library, workload, folder, TINY, depth)
+    benchmark, data, task = (
+        (imagenet, jpegs(folder), "train") if workload == "imagenet" else (small_images, cifar10(None), "slice")
+    )
+    iterate: Callable[..., Batches] = partial(getattr(benchmark, library.lower()), data, task, 2, depth=depth)
+    tiny = iterate(rows=TINY)
     for _ in range(3):
         batch = next(tiny)
     jax.block_until_ready(batch)
     del tiny, batch
     gc.collect()
-    Path("/proc/self/clear_refs").write_text("5")  # the most that was held begins anew
     before = _status("VmRSS")
-    taken = iterate(library, workload, folder, rows, depth)
+    taken = iterate(rows=rows)
+    batch = jax.block_until_ready(next(taken))
+    Path("/proc/self/clear_refs").write_text("5")  # the most that was held begins anew, without what planning took
     after = []
     for _ in range(batches):
         batch = jax.block_until_ready(next(taken))  # the one before it is held until here

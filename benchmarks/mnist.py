@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from by_hand import batches, empty, indices
 from data import Arrays, mnist, write_jpeg_records
-from measure import BATCH, Batches, SkippedError, arguments, compare, epochs, selected
+from measure import BATCH, REFERENCES, Batches, SkippedError, arguments, compare, epochs, selected
 from pipelines import mnist as pipeline
 
 WORKLOADS = ("idx", "lmdb")
@@ -199,7 +199,7 @@ def main() -> None:
                 contenders = {
                     name: partial(make, options.folder, records, workload, threads) for name, make in CONTENDERS.items()
                 }
-                compare(f"MNIST, {workload}, {threads} threads", contenders, options, ("DALI", "by hand"))
+                compare(f"MNIST, {workload}, {threads} threads", contenders, options, REFERENCES)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from by_hand import indices
 from data import Arrays, cifar10
-from measure import BATCH, Batches, arguments, compare, epochs, selected
+from measure import BATCH, REFERENCES, Batches, arguments, compare, epochs, selected
 from pipelines import CIFAR_WORKLOADS, cifar
 from small_images_by_hand import by_hand
 from small_images_frameworks import grain, one_jax_function, tf_data
@@ -82,7 +82,7 @@ def main() -> None:
     for workload in selected(CIFAR_WORKLOADS, options.workloads):
         for threads in options.threads:
             contenders = {name: partial(make, data, workload, threads) for name, make in CONTENDERS.items()}
-            compare(f"CIFAR-10, {workload}, {threads} threads", contenders, options, ("DALI", "by hand"))
+            compare(f"CIFAR-10, {workload}, {threads} threads", contenders, options, REFERENCES)
 
 
 if __name__ == "__main__":
