@@ -1,183 +1,112 @@
-"""What feeding ImageNet costs, against DALI on the CPU and whatever other peers are installed.
+"""What feeding ImageNet costs, against DALI on the CPU, a loop by hand, and other ways to do it.
 
-    python benchmarks/imagenet.py FOLDER [--images N] [--rounds N] [--only NAME ...]    FOLDER/<class>/<image>.JPEG
+    python benchmarks/imagenet.py FOLDER [--workloads NAME ...] [--only NAME ...]
 
-Training (random crop, 224 x 224, mirror, normalise, shuffled) as float32 NCHW and as uint8 NHWC; evaluation (shorter
-side 256, centre crop 224, normalise) as float32 NCHW; on 1 and on 2 threads. All peers take turns in one run; what is
-printed are medians of CPU time per image and of images per second, and ratios. Targets on 2 threads: training at most
-0.85 of DALI's CPU time, evaluation at most 0.7.
+FOLDER holds JPEGs, flat or in a folder per class. Workloads: `train` (random crop, 224 x 224, mirror, normalise,
+shuffled) to float32 NCHW, `bytes` (the same without normalising, to uint8 NHWC), `evaluate` (shorter side 256, centre
+crop 224, normalise) to float32 NCHW; and `devices`, training on one device and on eight emulated ones.
 
-A peer is a function that takes a folder, the name of a workload and a number of threads, and returns a function that
-computes one batch; it raises ImportError where its library is not installed, and NotImplementedError where it cannot do
-the workload. To add one, write it and put it into PEERS.
+Targets on two threads: CPU time at most that of the loop by hand, which decodes all of each image, and 0.85 of it where
+only regions are decoded; on eight devices at most 1.05 of that on one.
 """
 
 from __future__ import annotations
 
-import argparse
-import random
-import statistics
-import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+import jax
+from data import Files, jpegs
+from imagenet_by_hand import by_hand
+from imagenet_frameworks import grain, pillow, tf_data
+from jax.sharding import NamedSharding, PartitionSpec
+from measure import BATCH, REFERENCES, Batches, arguments, compare, epochs, selected
+from pipelines import IMAGENET_WORKLOADS
+from pipelines import imagenet as pipeline
 
-BATCH = 64
-MEAN, STD = [123.675, 116.28, 103.53], [58.395, 57.12, 57.375]
-WORKLOADS = ("train float32 NCHW", "train uint8 NHWC", "evaluate float32 NCHW")
-
-NextBatch = Callable[[], object]
-Peer = Callable[[Path, str, int], NextBatch]
-
-
-def definition(folder: Path, workload: str, fn, types):
-    """The pipeline as a user of DALI writes it, and of penstock: both run the same lines."""
-    train = workload.startswith("train")
-    jpegs, labels = fn.readers.file(file_root=str(folder), random_shuffle=train, name="reader")
-    if train:
-        images = fn.decoders.image_random_crop(jpegs, output_type=types.RGB)
-        images = fn.resize(images, size=[224, 224])
-        mirror = fn.random.coin_flip()
-    else:
-        images = fn.resize(fn.decoders.image(jpegs, output_type=types.RGB), resize_shorter=256)
-        mirror = 0
-    if workload.endswith("uint8 NHWC"):
-        return fn.flip(images, horizontal=mirror), labels
-    return fn.crop_mirror_normalize(
-        images, dtype=types.FLOAT, output_layout="CHW", crop=(224, 224), mean=MEAN, std=STD, mirror=mirror
-    ), labels
+WORKLOADS = (*IMAGENET_WORKLOADS, "devices")
 
 
-def penstock(folder: Path, workload: str, threads: int) -> NextBatch:
-    """This library, on the host."""
-    from penstock import Pipeline, fn, types
+def penstock(
+    files: Files,
+    workload: str,
+    threads: int,
+    sharding: NamedSharding | None = None,
+    *,
+    rows: int = BATCH,
+    depth: int = 2,
+    **decoder: Any,
+) -> Batches:
+    """This library, with options of its decoder."""
+    from penstock import data_iterator, fn, types
 
-    pipeline = Pipeline(BATCH, threads, seed=1)
-    with pipeline:
-        pipeline.set_outputs(*definition(folder, workload, fn, types))
-    return pipeline.run
+    @data_iterator(output_map=["images", "labels"], reader_name="reader", sharding=sharding)
+    def definition():
+        return pipeline(*files, workload, fn, types, **decoder)
 
-
-def dali(folder: Path, workload: str, threads: int) -> NextBatch:
-    """NVIDIA DALI's CPU backend."""
-    from nvidia.dali import Pipeline, fn, types
-
-    pipeline = Pipeline(BATCH, threads, None, seed=1)
-    with pipeline:
-        pipeline.set_outputs(*definition(folder, workload, fn, types))
-    pipeline.build()
-    return pipeline.run
-
-
-def pillow_pool(folder: Path, workload: str, threads: int) -> NextBatch:
-    """What people write by hand: Pillow and NumPy in a pool of threads."""
-    from PIL import Image
-
-    files = sorted(folder.glob("*/*"))
-    draw = random.Random(1)
-    pool = ThreadPoolExecutor(threads)
-    mean, factor = np.array(MEAN, np.float32), 1 / np.array(STD, np.float32)
-    train, floats = workload.startswith("train"), workload.endswith("NCHW")
-    order: list[Path] = []
-
-    def sample(path: Path):
-        image = Image.open(path).convert("RGB")
-        width, height = image.size
-        if train:
-            side = min(width, height) * draw.uniform(0.3, 1.0)
-            left, top = draw.uniform(0, width - side), draw.uniform(0, height - side)
-            box = (left, top, left + side, top + side)
-            pixels = np.asarray(image.resize((224, 224), Image.Resampling.BILINEAR, box=box))
-            pixels = pixels[:, ::-1] if draw.random() < 0.5 else pixels
-        else:
-            scale = 256 / min(width, height)
-            resized = image.resize((round(width * scale), round(height * scale)), Image.Resampling.BILINEAR)
-            left, top = (resized.width - 224) // 2, (resized.height - 224) // 2
-            pixels = np.asarray(resized)[top : top + 224, left : left + 224]
-        return ((pixels - mean) * factor).transpose(2, 0, 1) if floats else pixels
-
-    def batch():
-        if len(order) < BATCH:
-            order.extend(draw.sample(files, len(files)) if train else files)
-        chosen = [order.pop() for _ in range(BATCH)]
-        return np.stack(list(pool.map(sample, chosen)))
-
-    return batch
+    return epochs(definition(batch_size=rows, num_threads=threads, seed=1, prefetch_queue_depth=depth))
 
 
-def grain(folder: Path, workload: str, threads: int) -> NextBatch:
-    """Google's Grain, reading with threads; its users decode with Pillow, as above."""
-    import grain.python as pygrain
+def dali(
+    files: Files,
+    workload: str,
+    threads: int,
+    sharding: NamedSharding | None = None,
+    *,
+    rows: int = BATCH,
+    depth: int = 2,
+) -> Batches:
+    """NVIDIA DALI's CPU backend and its iterator for JAX, whose arrays are then put on the devices of a sharding."""
+    from nvidia.dali import fn, types
+    from nvidia.dali.plugin.jax import data_iterator
 
-    if not workload.startswith("evaluate"):
-        raise NotImplementedError("its transformations are the user's: compared on evaluation alone")
-    from PIL import Image
+    @data_iterator(output_map=["images", "labels"])
+    def definition():
+        return pipeline(*files, workload, fn, types)
 
-    files = sorted(folder.glob("*/*"))
-    mean, factor = np.array(MEAN, np.float32), 1 / np.array(STD, np.float32)
-
-    def sample(path):
-        image = Image.open(path).convert("RGB")
-        scale = 256 / min(image.size)
-        size = round(image.width * scale), round(image.height * scale)
-        image = image.resize(size, Image.Resampling.BILINEAR)
-        left, top = (image.width - 224) // 2, (image.height - 224) // 2
-        pixels = np.asarray(image)[top : top + 224, left : left + 224]
-        return ((pixels - mean) * factor).transpose(2, 0, 1)
-
-    data = pygrain.MapDataset.source(files).repeat().map(sample).batch(BATCH)
-    batches = iter(data.to_iter_dataset(pygrain.ReadOptions(num_threads=threads, prefetch_buffer_size=2 * BATCH)))
-    return lambda: next(batches)
+    batches = iter(definition(batch_size=rows, num_threads=threads, device_id=None, seed=1, prefetch_queue_depth=depth))
+    return batches if sharding is None else (jax.device_put(batch, sharding) for batch in batches)
 
 
-PEERS: dict[str, Peer] = {"DALI": dali, "penstock": penstock, "Pillow in a pool": pillow_pool, "Grain": grain}
+CONTENDERS: dict[str, Any] = {
+    "DALI": dali,
+    "penstock": penstock,
+    "penstock, regions": partial(penstock, backend="nvimgcodec"),
+    "penstock, reduced": partial(penstock, reduced=True),
+    "by hand": by_hand,
+    "by hand, aligned": partial(by_hand, aligned=True),
+    "tf.data": tf_data,
+    "Grain": grain,
+    "Pillow in a pool": pillow,
+}
 
 
-def compare(folder: Path, workload: str, threads: int, images: int, rounds: int, only: list[str]) -> None:
-    """Let the peers take turns, and print medians."""
-    running: dict[str, NextBatch] = {}
-    for name, peer in PEERS.items():
-        if only and name not in only:
-            continue
-        try:
-            running[name] = peer(folder, workload, threads)
-        except ImportError as error:
-            print(f"  {name}: skipped, {error}")
-        except NotImplementedError as error:
-            print(f"  {name}: skipped, {error}")
-    batches = -(-images // BATCH)
-    cpu: dict[str, list[float]] = {name: [] for name in running}
-    wall: dict[str, list[float]] = {name: [] for name in running}
-    for turn in range(rounds + 1):
-        for name, next_batch in running.items():
-            start, started = time.process_time(), time.perf_counter()
-            for _ in range(batches):
-                next_batch()
-            if turn:  # the first turn warms up
-                cpu[name].append((time.process_time() - start) / batches / BATCH)
-                wall[name].append((time.perf_counter() - started) / batches / BATCH)
-    reference = next(iter(running))
-    print(f"{workload}, {threads} thread(s), {batches * BATCH} images a turn, {rounds} turns")
-    for name in running:
-        seconds, rate = statistics.median(cpu[name]), 1 / statistics.median(wall[name])
-        ratio = statistics.median(mine / other for mine, other in zip(cpu[name], cpu[reference], strict=True))
-        print(f"  {name:<20} {seconds * 1e3:6.2f} CPU ms/image  {rate:7.0f} images/s  {ratio:5.2f} x {reference}'s CPU")
+def on_devices(count: int) -> dict[str, Any]:
+    """The contenders whose batches go to many devices, and penstock on one."""
+    sharding = NamedSharding(jax.make_mesh((count,), ("batch",)), PartitionSpec("batch"))
+    sharded = {name: partial(CONTENDERS[name], sharding=sharding) for name in ("penstock", "DALI", "by hand")}
+    return {"penstock, 1 device": penstock, **sharded}
 
 
 def main() -> None:
-    """Run all workloads."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Run the workloads."""
+    parser = arguments(__doc__, images=4 * BATCH)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--images", type=int, default=400)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--only", nargs="*", default=[], help="names of peers")
-    parser.add_argument("--threads", nargs="*", type=int, default=[1, 2])
     options = parser.parse_args()
-    for workload in WORKLOADS:
+    jax.config.update("jax_num_cpu_devices", 8)
+    count = min(8, jax.device_count())
+    sharded = on_devices(count)
+    selected({**CONTENDERS, **sharded}, options.only)
+    files = jpegs(options.folder)
+    for workload in selected(WORKLOADS, options.workloads):
+        many = workload == "devices"
+        made = sharded if many else CONTENDERS
         for threads in options.threads:
-            compare(options.folder, workload, threads, options.images, options.rounds, options.only)
+            task = "train" if many else workload
+            contenders = {name: partial(make, files, task, threads) for name, make in made.items()}
+            title = f"ImageNet, {f'train on {count} devices' if many else workload}, {threads} threads"
+            compare(title, contenders, options, ("penstock, 1 device",) if many else REFERENCES)
 
 
 if __name__ == "__main__":

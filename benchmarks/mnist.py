@@ -1,128 +1,206 @@
-"""What the core costs on MNIST, against NumPy and against DALI.
+"""What MNIST costs: from its IDX files, and from JPEG records in an LMDB as in DALI's multi-GPU tutorial.
 
-    python benchmarks/mnist.py FOLDER      FOLDER holds mnist-idx/ and mnist-caffe2/training/
+    python benchmarks/mnist.py FOLDER [--workloads idx lmdb] [--only NAME ...]
 
-Prints CPU time per image, as ratios in one run. Targets: the host stage from IDX or arrays at most 1.5 x the NumPy
-expression that does the same; to arrays on 1 and 8 devices at most 1.3 x NumPy and device_put; Caffe2 records at most
-1 x DALI.
+FOLDER has the IDX files, packed or not. Images become float32 vectors of 784 numbers from 0 to 1, labels one-hot. The
+records are written to a temporary folder first.
+
+Targets: from records at most DALI's CPU time, from IDX at most that of NumPy.
 """
 
 from __future__ import annotations
 
-import sys
+import shutil
+import tempfile
+from functools import partial
 from pathlib import Path
 
-import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from measure import cpu_seconds, report
+from by_hand import batches, empty, indices
+from data import Arrays, mnist, write_jpeg_records
+from measure import BATCH, REFERENCES, Batches, SkippedError, arguments, compare, epochs, selected
+from pipelines import mnist as pipeline
 
-from penstock import data_iterator, fn, pipeline_def, types
-from penstock.data.idx import read_idx
-
-BATCH, BATCHES = 200, 300
-
-
-def from_memory(images, labels):
-    """float32/255 and one-hot, as a user writes it."""
-    images = fn.crop_mirror_normalize(images, std=255.0)
-    return fn.reshape(images, shape=[784]), fn.one_hot(labels, num_classes=10)
+WORKLOADS = ("idx", "lmdb")
+RECORDS = 20_000
 
 
-def numpy_batches(images, labels):
-    """The NumPy expression that does the same: shuffle, gather, convert, one-hot."""
-    order = np.random.default_rng(0).permutation(len(images))
+def penstock(folder: Path, records: Path, workload: str, threads: int) -> Batches:
+    """This library."""
+    from penstock import data_iterator, fn, types
+
+    @data_iterator(output_map=["images", "labels"], reader_name="reader")
+    def training():
+        if workload == "idx":
+            return pipeline(*fn.readers.mnist(path=folder, random_shuffle=True, name="reader"), fn, types)
+        jpegs, labels = fn.readers.caffe2(path=str(records), random_shuffle=True, name="reader")
+        return pipeline(fn.decoders.image(jpegs, output_type=types.GRAY), labels, fn, types)
+
+    return epochs(training(batch_size=BATCH, num_threads=threads, seed=1))
+
+
+def dali(folder: Path, records: Path, workload: str, threads: int) -> Batches:
+    """NVIDIA DALI's CPU backend and its iterator for JAX; it reads no IDX files, so NumPy gathers their batches."""
+    from nvidia.dali import fn, types
+    from nvidia.dali.plugin.jax import data_iterator
+
+    data = mnist(folder)
+    order = indices(len(data.images), BATCH, np.random.default_rng(1))
+
+    def gather():
+        index = next(order)
+        return data.images[index], data.labels[index, None]
+
+    @data_iterator(output_map=["images", "labels"])
+    def training():
+        if workload == "idx":
+            layout = ["HWC", ""]
+            return pipeline(
+                *fn.external_source(gather, num_outputs=2, batch=True, layout=layout, no_copy=True), fn, types
+            )
+        jpegs, labels = fn.readers.caffe2(path=str(records), random_shuffle=True, name="reader")
+        return pipeline(fn.decoders.image(jpegs, output_type=types.GRAY), labels, fn, types)
+
+    return iter(training(batch_size=BATCH, num_threads=threads, device_id=None, seed=1))
+
+
+def numpy(folder: Path, records: Path, workload: str, threads: int, *, aligned: bool = False) -> Batches:
+    """One expression of NumPy; records are parsed and decoded one by one, a batch per thread."""
+    draw = np.random.default_rng(1)
     classes = np.eye(10, dtype=np.float32)
-    for start in range(0, BATCH * BATCHES, BATCH):
-        index = order[start : start + BATCH]
-        yield images[index].reshape(BATCH, 784).astype(np.float32) / np.float32(255), classes[labels[index]]
+    data = mnist(folder) if workload == "idx" else None
+    if data is None:
+        read, length = _record_reader(records)
+    else:
+        length = len(data.images)
 
-
-def consume(batches) -> None:
-    """Run through an epoch."""
-    for _ in batches:
-        pass
-
-
-def host_stage(folder: Path) -> None:
-    """Reading and batching alone."""
-    images, labels = (read_idx(folder / "mnist-idx" / f"train-{name}-ubyte") for name in ("images-idx3", "labels-idx1"))
-    images, labels = np.array(images), labels.astype(np.int32)
-
-    @pipeline_def(batch_size=BATCH, num_threads=1)
-    def idx():
-        return from_memory(*fn.readers.mnist(path=folder / "mnist-idx", random_shuffle=True))
-
-    @pipeline_def(batch_size=BATCH, num_threads=1)
-    def arrays():
-        pair = fn.readers.arrays((images[..., None], labels), layout=("HWC", ""), random_shuffle=True)
-        return from_memory(*pair)
-
-    runs = {"NumPy": lambda: consume(numpy_batches(images, labels))}
-    for name, definition in (("readers.mnist", idx), ("readers.arrays", arrays)):
-        for threaded in (True, False):
-            pipeline = definition(exec_async=threaded)
-            label = f"{name}{'' if threaded else ', without threads'}"
-            runs[label] = lambda pipeline=pipeline: consume(pipeline.run() for _ in range(BATCHES))
-    report("host stage, batches of 200", cpu_seconds(runs), "NumPy", BATCH * BATCHES)
-
-
-def to_devices(folder: Path) -> None:
-    """Up to `jax.Array`s on one device and on eight."""
-    images, labels = (read_idx(folder / "mnist-idx" / f"train-{name}-ubyte") for name in ("images-idx3", "labels-idx1"))
-    images, labels = np.array(images), labels.astype(np.int32)
-    for count in (1, 8):
-        sharding = NamedSharding(Mesh(np.array(jax.devices()[:count]), ("batch",)), PartitionSpec("batch"))
-
-        def definition():
-            return from_memory(*fn.readers.mnist(path=folder / "mnist-idx", random_shuffle=True, name="reader"))
-
-        iterator = data_iterator(definition, ["x", "y"], reader_name="reader", sharding=sharding)(
-            batch_size=BATCH, num_threads=1
-        )
-
-        def plain(sharding=sharding):
-            for batch in numpy_batches(images, labels):
-                jax.block_until_ready(jax.device_put(batch, sharding))
-
-        def ours(iterator=iterator):
-            for batch in iterator:
-                jax.block_until_ready(batch)
-
-        seconds = cpu_seconds({"NumPy + device_put": plain, "data_iterator": ours})
-        report(f"to arrays on {count} device(s)", seconds, "NumPy + device_put", BATCH * BATCHES)
-
-
-def records(folder: Path) -> None:
-    """JPEG records of a Caffe2 LMDB, with DALI on the CPU beside it."""
-    path = str(folder / "mnist-caffe2" / "training")
-
-    def definition(operators, kinds):
-        jpegs, labels = operators.readers.caffe2(path=path, random_shuffle=True, name="reader")
-        images = operators.decoders.image(jpegs, output_type=kinds.GRAY)
-        images = operators.crop_mirror_normalize(images, dtype=kinds.FLOAT, std=[255.0], output_layout="CHW")
-        return operators.reshape(images, shape=[784]), operators.one_hot(labels, num_classes=10)
-
-    for threads in (1, 2):
-        ours = pipeline_def(lambda: definition(fn, types))(batch_size=BATCH, num_threads=threads)
-        runs = {"penstock": lambda ours=ours: consume(ours.run() for _ in range(BATCHES))}
-        reference = "penstock"
-        try:
-            from nvidia import dali  # it may not be there
-        except ImportError:
-            print("DALI is not installed: skipped (dependency group dali)")
+    def make(index):
+        if data is None:
+            images, labels = read(index)
         else:
-            theirs = dali.Pipeline(BATCH, threads, None)
-            with theirs:
-                theirs.set_outputs(*definition(dali.fn, dali.types))
-            runs["DALI"] = lambda theirs=theirs: consume(theirs.run() for _ in range(BATCHES))
-            reference = "DALI"
-        report(f"Caffe2 LMDB of JPEGs, {threads} thread(s)", cpu_seconds(runs), reference, BATCH * BATCHES)
+            images, labels = data.images[index].reshape(BATCH, 784), data.labels[index]
+        out = empty((BATCH, 784), np.float32, aligned=aligned)
+        np.multiply(images, np.float32(1 / 255), out=out)
+        return out, classes[labels]
+
+    return batches((partial(make, index) for index in indices(length, BATCH, draw)), threads)
+
+
+def _record_reader(path: Path):
+    """A function that reads records of an LMDB, and how many there are."""
+    import lmdb
+    import simplejpeg
+
+    own = tempfile.mkdtemp(dir=path.parent)  # a process may not open an LMDB twice
+    shutil.copytree(path, own, dirs_exist_ok=True)
+    environment = lmdb.open(own, readonly=True, lock=False)
+    length = environment.stat()["entries"]
+    with environment.begin() as transaction:
+        keys = list(transaction.cursor().iternext(values=False))
+
+    def read(index):
+        images, labels = np.empty((len(index), 784), np.uint8), np.empty(len(index), np.int64)
+        with environment.begin(buffers=True) as transaction:
+            for row, number in enumerate(index):
+                record = transaction.get(keys[number])
+                jpeg = bytes(record)
+                # the JPEG is the only thing in a record that begins like one; the label, less than 128, ends it
+                images[row] = simplejpeg.decode_jpeg(jpeg[jpeg.index(b"\xff\xd8\xff") :], "GRAY").ravel()
+                labels[row] = jpeg[-1]
+        return images, labels
+
+    return read, length
+
+
+def one_jax_function(folder: Path, records: Path, workload: str, threads: int) -> Batches:
+    """All that comes after reading and decoding as one function of JAX."""
+    import jax
+    from jax import numpy as jnp
+
+    from penstock import data_iterator, fn, types
+
+    @fn.jax_function(num_outputs=2)
+    def prepare(images, labels):
+        images = images.reshape(-1, 784).astype(jnp.float32) / 255
+        return images, jax.nn.one_hot(labels.reshape(-1), 10)
+
+    @data_iterator(output_map=["images", "labels"], reader_name="reader")
+    def training():
+        if workload == "idx":
+            return prepare(*fn.readers.mnist(path=folder, random_shuffle=True, name="reader"))
+        jpegs, labels = fn.readers.caffe2(path=str(records), random_shuffle=True, name="reader")
+        return prepare(fn.reshape(fn.decoders.image(jpegs, output_type=types.GRAY), shape=[28, 28, 1]), labels)
+
+    return epochs(training(batch_size=BATCH, num_threads=threads, seed=1))
+
+
+def grain(folder: Path, _records: Path, workload: str, threads: int) -> Batches:
+    """Google's Grain: a transformation per sample."""
+    import grain.python as pygrain
+    import jax
+
+    if workload != "idx":
+        raise SkippedError("it does not read LMDBs")
+    data = mnist(folder)
+    classes = np.eye(10, dtype=np.float32)
+
+    def prepare(number):
+        return data.images[number].reshape(784).astype(np.float32) / np.float32(255), classes[data.labels[number]]
+
+    samples = pygrain.MapDataset.range(len(data.images)).seed(1).shuffle().repeat().map(prepare)
+    options = pygrain.ReadOptions(num_threads=threads, prefetch_buffer_size=2 * threads)
+    return map(jax.device_put, samples.batch(BATCH).to_iter_dataset(options))
+
+
+def tf_data(folder: Path, _records: Path, workload: str, threads: int) -> Batches:
+    """TensorFlow's tf.data: a function of TensorFlow per sample."""
+    import jax
+    import tensorflow as tf
+
+    if workload != "idx":
+        raise SkippedError("it does not read LMDBs")
+    data: Arrays = mnist(folder)
+
+    def prepare(image, label):
+        return tf.cast(tf.reshape(image, (784,)), tf.float32) / 255, tf.one_hot(label, 10)
+
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = threads
+    options.threading.max_intra_op_parallelism = 1
+    samples = tf.data.Dataset.from_tensor_slices(tuple(data)).shuffle(len(data.images)).repeat()
+    batched = samples.map(prepare, num_parallel_calls=threads).batch(BATCH, drop_remainder=True).prefetch(2)
+    return map(jax.device_put, batched.with_options(options).as_numpy_iterator())
+
+
+CONTENDERS = {
+    "DALI": dali,
+    "penstock": penstock,
+    "by hand": numpy,
+    "by hand, aligned": partial(numpy, aligned=True),
+    "one jax_function": one_jax_function,
+    "Grain": grain,
+    "tf.data": tf_data,
+}
+
+
+def main() -> None:
+    """Run the workloads."""
+    parser = arguments(__doc__, images=50 * BATCH)
+    parser.add_argument("folder", type=Path)
+    options = parser.parse_args()
+    selected(CONTENDERS, options.only)
+    with tempfile.TemporaryDirectory() as scratch:
+        records = Path(scratch) / "records"
+        for workload in selected(WORKLOADS, options.workloads):
+            if workload == "lmdb":
+                data = mnist(options.folder)
+                write_jpeg_records(Arrays(data.images[:RECORDS], data.labels[:RECORDS]), records)
+            for threads in options.threads:
+                contenders = {
+                    name: partial(make, options.folder, records, workload, threads) for name, make in CONTENDERS.items()
+                }
+                compare(f"MNIST, {workload}, {threads} threads", contenders, options, REFERENCES)
 
 
 if __name__ == "__main__":
-    jax.config.update("jax_num_cpu_devices", 8)
-    data = Path(sys.argv[1])
-    host_stage(data)
-    to_devices(data)
-    records(data)
+    main()

@@ -1,0 +1,73 @@
+"""What the benchmarks read."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+IMAGE_SUFFIXES = (".jpg", ".jpeg")
+
+
+class Arrays(NamedTuple):
+    """Images and labels in memory: uint8 (N, height, width, channels) and int32 (N,)."""
+
+    images: np.ndarray
+    labels: np.ndarray
+
+
+class Files(NamedTuple):
+    """Image files and labels."""
+
+    paths: list[str]
+    labels: list[int]
+
+
+def cifar10(folder: Path | None, count: int = 50_000) -> Arrays:
+    """The training images of CIFAR-10 from their binary files; without a folder, as many random ones."""
+    if folder is None:
+        draw = np.random.default_rng(0)
+        return Arrays(draw.integers(0, 256, (count, 32, 32, 3), np.uint8), draw.integers(0, 10, count, np.int32))
+    records = np.concatenate([np.fromfile(path, np.uint8) for path in sorted(folder.glob("data_batch_*.bin"))])
+    records = records.reshape(-1, 1 + 3 * 32 * 32)
+    images = np.ascontiguousarray(records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+    return Arrays(images, records[:, 0].astype(np.int32))
+
+
+def mnist(folder: Path) -> Arrays:
+    """The training images of MNIST from its IDX files, packed or not."""
+
+    def read(name: str, header: int) -> np.ndarray:
+        path = folder / name
+        packed = path.with_name(f"{name}.gz")
+        contents = path.read_bytes() if path.exists() else gzip.decompress(packed.read_bytes())
+        return np.frombuffer(contents, np.uint8, offset=header)
+
+    images = read("train-images-idx3-ubyte", 16).reshape(-1, 28, 28, 1)
+    return Arrays(images, read("train-labels-idx1-ubyte", 8).astype(np.int32))
+
+
+def write_jpeg_records(data: Arrays, path: Path) -> None:
+    """Write grey images as JPEGs into an LMDB of Caffe2's records."""
+    from PIL import Image
+
+    from penstock.data.caffe2 import write_caffe2
+
+    def jpeg(image: np.ndarray) -> bytes:
+        file = io.BytesIO()
+        Image.fromarray(image[..., 0]).save(file, "JPEG", quality=95)
+        return file.getvalue()
+
+    write_caffe2(path, ((jpeg(image), int(label)) for image, label in zip(*data, strict=True)))
+
+
+def jpegs(folder: Path) -> Files:
+    """The JPEGs of a folder, flat or with a folder per class."""
+    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES)
+    if not paths:
+        raise SystemExit(f"{folder} holds no files that end in {' or '.join(IMAGE_SUFFIXES)}")
+    classes = sorted({path.parent for path in paths})
+    return Files([str(path) for path in paths], [classes.index(path.parent) for path in paths])

@@ -1,0 +1,85 @@
+"""How long the program of an ImageNet training takes to its first batch, in a fresh process, with DALI beside it.
+
+    python benchmarks/first_batch.py FOLDER [--rounds N] [--only NAME ...]
+
+FOLDER holds JPEGs, flat or in a folder per class. `cold` begins with empty caches of compiled code (NUMBA_CACHE_DIR and
+XDG_CACHE_HOME point to a new folder), but with what the installation itself brought; `warm` with those that an earlier
+process left. Files and libraries are in the memory of the machine in either case. The parts: Python's own start, the
+import of JAX, that of the library, the trace and the plan, and the first batch. The processors' time contains what
+threads prepare ahead meanwhile.
+
+Targets: at most 1 s warm and 3 s cold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+from data import jpegs
+from measure import BATCH, selected
+
+PROGRAM = Path(__file__).with_name("first_batch_program.py")
+PARTS = ("python", "jax", "library", "plan", "batch")
+CONTENDERS = {"penstock, cold": "penstock", "penstock, warm": "penstock", "DALI": "dali"}
+
+
+def first_batch(library: str, task: Path, caches: Path) -> dict[str, tuple[float, float]]:
+    """Wall-clock and CPU seconds of each part of a fresh process."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(caches / "numba"), "XDG_CACHE_HOME": str(caches)}
+    before = time.time(), 0.0
+    command = [sys.executable, str(PROGRAM), library, str(task)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr}")
+    seconds = {}
+    for part, moment in json.loads(done.stdout.splitlines()[-1]).items():
+        seconds[part] = moment[0] - before[0], moment[1] - before[1]
+        before = moment
+    return seconds
+
+
+def main() -> None:
+    """Run the contenders in turns."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these contenders alone")
+    options = parser.parse_args()
+    contenders = {name: CONTENDERS[name] for name in selected(CONTENDERS, options.only)}
+    if find_spec("nvidia") is None and contenders.pop("DALI", None):
+        print("DALI: skipped, it is not installed")
+    with tempfile.TemporaryDirectory() as scratch:
+        task = Path(scratch) / "task.json"
+        files = jpegs(options.folder)._asdict()
+        task.write_text(json.dumps({**files, "threads": options.threads, "batch_size": BATCH}))
+        runs: dict[str, list[dict[str, tuple[float, float]]]] = {name: [] for name in contenders}
+        for number in range(options.rounds + 1):
+            for name, library in contenders.items():
+                caches = Path(scratch) / (f"{name} {number}" if name.endswith("cold") else name)
+                seconds = first_batch(library, task, caches)
+                if number:  # the first round fills the caches
+                    runs[name].append(seconds)
+    report(runs)
+
+
+def report(runs: dict[str, list[dict[str, tuple[float, float]]]]) -> None:
+    """Print medians."""
+    print(f"{'seconds':<18}" + "".join(f"{part:>9}" for part in PARTS) + f"{'all':>9}{'CPU':>9}")
+    for name, rounds in runs.items():
+        parts = [statistics.median(seconds[part][0] for seconds in rounds) for part in PARTS]
+        totals = [statistics.median(sum(pair[i] for pair in seconds.values()) for seconds in rounds) for i in (0, 1)]
+        print(f"{name:<18}" + "".join(f"{value:>9.2f}" for value in [*parts, *totals]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""A program that ends with its first batch, and prints as JSON when each of its parts was done.
+
+    python benchmarks/first_batch_program.py LIBRARY FILE     LIBRARY: penstock or dali; FILE: {"paths", "labels", ...}
+
+It imports what it needs where it needs it, as the point is to see what each part costs.
+"""
+
+import json
+import sys
+import time
+
+moments = {"python": (time.time(), time.process_time())}
+
+
+def done(part: str) -> None:
+    """Note the time, and how much of the processors' time this process has had."""
+    moments[part] = time.time(), time.process_time()
+
+
+def main(library: str, file: str) -> None:
+    """Import, plan, compute."""
+    with open(file) as text:  # noqa: PTH123  # pathlib takes a while to import
+        task = json.load(text)
+
+    import jax
+
+    jax.devices()
+    done("jax")
+
+    if library == "penstock":
+        from penstock import data_iterator, fn, types
+    else:
+        from nvidia.dali import fn, types
+        from nvidia.dali.plugin.jax import data_iterator
+    done("library")
+
+    from pipelines import imagenet
+
+    @data_iterator(output_map=["images", "labels"], reader_name="reader", prepare_first_batch=False)
+    def training():
+        return imagenet(task["paths"], task["labels"], "train", fn, types)
+
+    threads, rows = task["threads"], task["batch_size"]
+    iterator = training(batch_size=rows, num_threads=threads, seed=1, device_id=None)
+    done("plan")
+
+    batch = next(iter(iterator))
+    jax.block_until_ready(batch)
+    done("batch")
+    print(json.dumps(moments))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

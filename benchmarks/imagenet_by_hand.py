@@ -1,0 +1,106 @@
+"""ImageNet by hand: simplejpeg and a loop in numba, as a good engineer writes them."""
+
+from __future__ import annotations
+
+import math
+import threading
+from functools import partial
+from typing import Any
+
+import numba
+import numpy as np
+import simplejpeg
+from by_hand import batches, empty, indices
+from data import Files
+from measure import BATCH, Batches
+from pipelines import IMAGENET_MEAN, IMAGENET_STD
+from resampling import to_bytes, to_floats
+
+ATTEMPTS = 10
+
+
+@numba.njit(nogil=True, cache=True)
+def random_window(height, width, draws):
+    """A window whose area is 0.08 to 1 of the image's and whose aspect is 3/4 to 4/3: top, left, height and width."""
+    for attempt in range(ATTEMPTS):
+        area = (0.08 + 0.92 * draws[2 * attempt]) * height * width
+        ratio = math.exp((2 * draws[2 * attempt + 1] - 1) * math.log(4 / 3))
+        rows, columns = round(math.sqrt(area / ratio)), round(math.sqrt(area * ratio))
+        if 0 < rows <= height and 0 < columns <= width:
+            break
+    else:
+        rows = columns = min(height, width)
+    top, left = math.floor(draws[-2] * (height - rows + 1)), math.floor(draws[-1] * (width - columns + 1))
+    return float(top), float(left), float(rows), float(columns)
+
+
+def centre_window(height: int, width: int, shorter: int, side: int) -> tuple[float, float, float, float]:
+    """The pixels that the centre of an image shows when its shorter side has been resized: top, left, height, width."""
+    scale = min(height, width) / shorter
+    top, left = (
+        extent / 2 + (math.floor((resized - side) / 2 + 0.5) - resized / 2) * scale
+        for extent, resized in ((height, round(height / scale)), (width, round(width / scale)))
+    )
+    return top, left, side * scale, side * scale
+
+
+class _Decoder(threading.local):
+    """Decodes into memory that a thread uses again and again."""
+
+    def __init__(self) -> None:
+        self._memory = np.empty(0, np.uint8)
+
+    def __call__(self, path: str) -> np.ndarray:
+        with open(path, "rb") as file:  # noqa: PTH123  # what is fastest
+            data = file.read()
+        height, width, _, _ = simplejpeg.decode_jpeg_header(data)
+        if self._memory.size < height * width * 3:
+            self._memory = np.empty(height * width * 3, np.uint8)
+        return simplejpeg.decode_jpeg(data, "RGB", buffer=self._memory)
+
+
+def by_hand(
+    files: Files,
+    workload: str,
+    threads: int,
+    *,
+    aligned: bool = False,
+    sharding: Any = None,
+) -> Batches:
+    """Whole images are decoded; one call of a compiled function resamples, mirrors and normalises each.
+
+    Args:
+        files: the images.
+        workload: one of `IMAGENET_WORKLOADS`.
+        threads: how many batches are made at the same time.
+        aligned: whether batches lie where JAX takes them without a copy.
+        sharding: where they go.
+    """
+    draw = np.random.default_rng(1)
+    decode = _Decoder()
+    offset, scale = np.array(IMAGENET_MEAN, np.float32), 1 / np.array(IMAGENET_STD, np.float32)
+    labels = np.array(files.labels, np.int32)
+    as_bytes = workload == "bytes"
+    resample = to_bytes if as_bytes else to_floats
+    shape, dtype = ((BATCH, 224, 224, 3), np.uint8) if as_bytes else ((BATCH, 3, 224, 224), np.float32)
+
+    def make(index, draws, mirror):
+        out = empty(shape, dtype, aligned=aligned)
+        images = out if as_bytes else out.transpose(0, 2, 3, 1)
+        for row, number in enumerate(index):
+            pixels = decode(files.paths[number])
+            if draws is None:
+                window, mirrored = centre_window(*pixels.shape[:2], 256, 224), False
+            else:
+                window, mirrored = random_window(*pixels.shape[:2], draws[row]), mirror[row]
+            resample(pixels, window, mirrored, offset, scale, images[row])
+        return out, labels[index]
+
+    def tasks():
+        for index in indices(len(files.paths), BATCH, None if workload == "evaluate" else draw):
+            if workload == "evaluate":
+                yield partial(make, index, None, None)
+            else:
+                yield partial(make, index, draw.random((BATCH, 2 * ATTEMPTS + 2)), draw.random(BATCH) < 0.5)
+
+    return batches(tasks(), threads, sharding)

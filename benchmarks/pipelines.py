@@ -1,0 +1,54 @@
+"""The pipelines that DALI and penstock both run, line by line: as the users of either write them.
+
+`fn` and `types` are the modules of the one or of the other. This module imports nothing, so that `first_batch` can tell
+what a program waits for before its first batch.
+"""
+
+CIFAR_WORKLOADS = ("slice", "crop", "pad", "random_resized_crop", "resize")
+CIFAR_MEAN, CIFAR_STD = [125.3, 123.0, 113.9], [63.0, 62.1, 66.7]
+
+IMAGENET_WORKLOADS = ("train", "bytes", "evaluate")
+IMAGENET_MEAN, IMAGENET_STD = [123.675, 116.28, 103.53], [58.395, 57.12, 57.375]
+
+
+def cifar(images, workload, fn, types):
+    """Images of 32 x 32, augmented; float32 NCHW, or uint8 NHWC where they are only resized."""
+    if workload == "random_resized_crop":
+        return fn.random_resized_crop(images, size=(32, 32))
+    if workload == "resize":
+        return fn.resize(images, size=(64, 64))
+    options = {"dtype": types.FLOAT, "output_layout": "CHW", "mean": CIFAR_MEAN, "std": CIFAR_STD}
+    options["mirror"] = fn.random.coin_flip()
+    if workload == "slice":
+        start = fn.random.uniform(values=list(range(-4, 5)), shape=2, dtype=types.INT32)
+        images = fn.slice(images, start=start, shape=(32, 32), axis_names="HW", out_of_bounds_policy="pad")
+        return fn.crop_mirror_normalize(images, **options)
+    if workload == "crop":
+        images = fn.crop(images, crop=(40, 40), out_of_bounds_policy="pad")
+    else:
+        images = fn.pad(images, axis_names="HW", shape=(40, 40))
+    place = {f"crop_pos_{axis}": fn.random.uniform(range=(0.0, 1.0)) for axis in "xy"}
+    return fn.crop_mirror_normalize(images, crop=(32, 32), **place, **options)
+
+
+def mnist(images, labels, fn, types):
+    """Vectors of numbers from 0 to 1, and one-hot labels."""
+    images = fn.crop_mirror_normalize(images, dtype=types.FLOAT, std=[255.0], output_layout="CHW")
+    return fn.reshape(images, shape=[784]), fn.one_hot(labels, num_classes=10)
+
+
+def imagenet(paths, labels, workload, fn, types, **decoder):
+    """Photographs from files: float32 NCHW, or uint8 NHWC. The decoder may have options that only penstock knows."""
+    train = workload != "evaluate"
+    jpegs, labels = fn.readers.file(files=paths, labels=labels, random_shuffle=train, name="reader")
+    if train:
+        images = fn.decoders.image_random_crop(jpegs, output_type=types.RGB, **decoder)
+        images = fn.resize(images, size=[224, 224])
+        mirror = fn.random.coin_flip()
+    else:
+        images = fn.resize(fn.decoders.image(jpegs, output_type=types.RGB, **decoder), resize_shorter=256)
+        mirror = 0
+    if workload == "bytes":
+        return fn.flip(images, horizontal=mirror), labels
+    options = {"dtype": types.FLOAT, "output_layout": "CHW", "mean": IMAGENET_MEAN, "std": IMAGENET_STD}
+    return fn.crop_mirror_normalize(images, crop=(224, 224), mirror=mirror, **options), labels

@@ -1,0 +1,114 @@
+"""Augmentation of small images as the users of Grain, of tf.data, and of JAX alone write it."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+from data import Arrays
+from jax import numpy as jnp
+from measure import BATCH, Batches, epochs
+from pipelines import CIFAR_MEAN, CIFAR_STD
+from small_images_by_hand import random_windows
+
+
+def one_jax_function(data: Arrays, workload: str, threads: int) -> Batches:
+    """The whole augmentation as one function of JAX, in a pipeline of penstock that only reads and shuffles."""
+    from penstock import data_iterator, fn
+
+    offset, scale = jnp.reshape(jnp.float32(CIFAR_MEAN), (1, 1, 3)), jnp.reshape(jnp.float32(CIFAR_STD), (1, 1, 3))
+    low = 0 if workload == "pad" else 4
+
+    def training(image, place, flip):
+        padded = jnp.pad(image, ((low, 8 - low), (low, 8 - low), (0, 0)))
+        top, left = jax.random.randint(place, (2,), 0, 9)
+        cut = jax.lax.dynamic_slice(padded, (top, left, 0), (32, 32, 3))
+        cut = jnp.where(jax.random.bernoulli(flip), cut[:, ::-1], cut)
+        return ((cut.astype(jnp.float32) - offset) / scale).transpose(2, 0, 1)
+
+    def resized_crop(image, size, place):
+        area, ratio = jax.random.uniform(size, (2,))
+        area, ratio = 1024 * (0.08 + 0.92 * area), (3 / 4) ** (1 - 2 * ratio)
+        sides = jnp.clip(jnp.round(jnp.sqrt(area * jnp.stack([1 / ratio, ratio]))), 1, 32)
+        start = jnp.floor(jax.random.uniform(place, (2,)) * (33 - sides))
+        factor = 32 / sides
+        values = jax.image.scale_and_translate(
+            image.astype(jnp.float32), (32, 32, 3), (0, 1), factor, -start * factor, "linear"
+        )
+        return jnp.round(values).astype(jnp.uint8)
+
+    @fn.jax_function
+    @jax.vmap
+    def augment(image, key):
+        first, second = jax.random.split(jax.random.wrap_key_data(key))
+        if workload == "random_resized_crop":
+            return resized_crop(image, first, second)
+        if workload == "resize":
+            return jnp.round(jax.image.resize(image.astype(jnp.float32), (64, 64, 3), "linear")).astype(jnp.uint8)
+        return training(image, first, second)
+
+    @data_iterator(output_map=["images", "labels"], reader_name="reader")
+    def definition():
+        images, labels = fn.readers.arrays(tuple(data), layout=("HWC", ""), random_shuffle=True, name="reader")
+        return augment(images, fn.random.keys()), labels
+
+    return epochs(definition(batch_size=BATCH, num_threads=threads, seed=1))
+
+
+def grain(data: Arrays, workload: str, threads: int) -> Batches:
+    """Google's Grain: a transformation per sample, in NumPy, or in Pillow where images are resized."""
+    import grain.python as pygrain
+    from PIL import Image
+
+    offset, scale = np.array(CIFAR_MEAN, np.float32), np.array(CIFAR_STD, np.float32)
+    low = 0 if workload == "pad" else 4
+
+    def augment(number, draw):
+        image, label = data.images[number], data.labels[number]
+        if workload == "resize":
+            return np.asarray(Image.fromarray(image).resize((64, 64), Image.Resampling.BILINEAR)), label
+        if workload == "random_resized_crop":
+            top, left, height, width = random_windows(32, 32, 1, draw)[0]
+            box = left, top, left + width, top + height
+            return np.asarray(Image.fromarray(image).resize((32, 32), Image.Resampling.BILINEAR, box=box)), label
+        padded = np.pad(image, ((low, 8 - low), (low, 8 - low), (0, 0)))
+        top, left = draw.integers(0, 9, 2)
+        cut = padded[top : top + 32, left : left + 32]
+        if draw.random() < 0.5:
+            cut = cut[:, ::-1]
+        return ((cut - offset) / scale).transpose(2, 0, 1), label
+
+    samples = pygrain.MapDataset.range(len(data.images)).seed(1).shuffle().repeat().random_map(augment)
+    options = pygrain.ReadOptions(num_threads=threads, prefetch_buffer_size=2 * threads)
+    return map(jax.device_put, samples.batch(BATCH).to_iter_dataset(options))
+
+
+def tf_data(data: Arrays, workload: str, threads: int) -> Batches:
+    """TensorFlow's tf.data: a function of TensorFlow per sample."""
+    import tensorflow as tf
+
+    low = 0 if workload == "pad" else 4
+
+    def augment(image, label):
+        if workload == "resize":
+            values = tf.image.resize(image, (64, 64))
+            return tf.cast(tf.round(values), tf.uint8), label
+        if workload == "random_resized_crop":
+            begin, size, _ = tf.image.sample_distorted_bounding_box(
+                tf.shape(image),
+                tf.zeros((1, 0, 4)),
+                area_range=(0.08, 1),
+                aspect_ratio_range=(3 / 4, 4 / 3),
+                use_image_if_no_bounding_boxes=True,
+            )
+            values = tf.image.resize(tf.slice(image, begin, size), (32, 32), antialias=True)
+            return tf.cast(tf.round(values), tf.uint8), label
+        padded = tf.pad(image, ((low, 8 - low), (low, 8 - low), (0, 0)))
+        cut = tf.image.random_flip_left_right(tf.image.random_crop(padded, (32, 32, 3)))
+        return tf.transpose((tf.cast(cut, tf.float32) - CIFAR_MEAN) / CIFAR_STD, (2, 0, 1)), label
+
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = threads
+    options.threading.max_intra_op_parallelism = 1
+    samples = tf.data.Dataset.from_tensor_slices(tuple(data)).shuffle(len(data.images)).repeat()
+    batched = samples.map(augment, num_parallel_calls=threads).batch(BATCH, drop_remainder=True).prefetch(2)
+    return map(jax.device_put, batched.with_options(options).as_numpy_iterator())

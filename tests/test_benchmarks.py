@@ -1,0 +1,174 @@
+"""The benchmarks run: what they measure of penstock, and the loops by hand, which must compute the same."""
+
+import argparse
+import gzip
+import importlib
+import json
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from penstock import data_iterator, fn
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+
+
+def module(name):
+    return importlib.import_module(name)
+
+
+@pytest.fixture
+def photographs(jpeg, tmp_path):
+    """Three photographs in two folders."""
+    draw = np.random.default_rng(3)
+    for number, shape in enumerate([(60, 90), (300, 240), (500, 331)]):
+        coarse = draw.integers(0, 256, (*(-(-extent // 10) for extent in shape), 3), np.uint8)
+        folder = tmp_path / f"class{number % 2}"
+        folder.mkdir(exist_ok=True)
+        pixels = np.kron(coarse, np.ones((10, 10, 1), np.uint8))[: shape[0], : shape[1]]
+        (folder / f"{number}.JPEG").write_bytes(jpeg(pixels))
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workload", ["slice", "crop", "pad", "random_resized_crop", "resize"])
+def test_small_images(workload):
+    benchmark, data = module("small_images"), module("data").cifar10(None, count=20)
+    for name in ("penstock", "by_hand", "one_jax_function"):
+        batch = next(getattr(benchmark, name)(data, workload, 2))
+        images, labels = batch.values() if isinstance(batch, dict) else batch
+        side = 64 if workload == "resize" else 32
+        dense = workload in ("resize", "random_resized_crop")
+        assert images.shape == (256, *((side, side, 3) if dense else (3, side, side)))
+        assert images.dtype == (np.uint8 if dense else np.float32)
+        assert labels.shape == (256,)
+
+
+def test_small_images_resized_by_hand():
+    data = module("data").cifar10(None, count=256)
+    iterator = data_iterator(lambda: fn.resize(fn.readers.arrays(data.images, layout="HWC"), size=(64, 64)), ["images"])
+    expected = np.asarray(next(iterator(batch_size=256))["images"])
+    out = np.empty_like(expected)
+    windows = np.tile(np.float64([0, 0, 32, 32]), (256, 1))
+    nothing = np.zeros(3, np.float32)
+    module("small_images_by_hand").resize_windows(data.images, np.arange(256), windows, nothing, nothing, out)
+    assert np.abs(out.astype(int) - expected).max() <= 1
+
+
+def test_small_images_cut_by_hand():
+    data = module("data").cifar10(None, count=20)
+    draw = np.random.default_rng(0)
+    index, mirror = draw.integers(0, 20, 30), draw.random(30) < 0.5
+    top, left = draw.integers(-4, 5, (2, 30))
+    mean, factor = np.float32([1, 2, 3]), np.float32([0.5, 0.25, 2])
+    out = np.empty((30, 3, 32, 32), np.float32)
+    module("small_images_by_hand").cut_and_normalise(data.images, index, top, left, mirror, mean, factor, out)
+    padded = np.pad(data.images, ((0, 0), (4, 4), (4, 4), (0, 0)))
+    for row in range(30):
+        cut = padded[index[row], 4 + top[row] : 36 + top[row], 4 + left[row] : 36 + left[row]]
+        cut = cut[:, ::-1] if mirror[row] else cut
+        assert np.array_equal(out[row], ((cut - mean) * factor).transpose(2, 0, 1))
+
+
+@pytest.mark.parametrize("workload", ["idx", "lmdb"])
+def test_mnist(workload, digits, tmp_path):
+    images, labels = digits
+    for name, contents in (("images-idx3", bytes(8) + images.tobytes()), ("labels-idx1", labels.astype(np.uint8))):
+        sizes = (len(images), 28, 28)[: 3 if "images" in name else 1]
+        head = bytes([0, 0, 8, len(sizes)]) + b"".join(extent.to_bytes(4, "big") for extent in sizes)
+        body = images.tobytes() if "images" in name else bytes(contents)
+        (tmp_path / f"train-{name}-ubyte.gz").write_bytes(gzip.compress(head + body))
+    data, records = module("data"), tmp_path / "records"
+    read = data.mnist(tmp_path)
+    assert np.array_equal(read.images[..., 0], images)
+    assert np.array_equal(read.labels, labels)
+    if workload == "lmdb":
+        data.write_jpeg_records(read, records)
+    for name in ("penstock", "numpy", "one_jax_function"):
+        batch = next(getattr(module("mnist"), name)(tmp_path, records, workload, 2))
+        images, labels = batch.values() if isinstance(batch, dict) else batch
+        assert images.shape == (256, 784)
+        assert labels.shape == (256, 10)
+        assert float(images.max()) <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workload", ["train", "bytes", "evaluate"])
+def test_imagenet(workload, photographs):
+    benchmark, files = module("imagenet"), module("data").jpegs(photographs)
+    assert files.labels == [0, 0, 1]
+    batches = {name: next(getattr(benchmark, name)(files, workload, 2)) for name in ("penstock", "by_hand")}
+    images, labels = batches["penstock"].values()
+    assert images.shape == ((256, 224, 224, 3) if workload == "bytes" else (256, 3, 224, 224))
+    assert images.dtype == (np.uint8 if workload == "bytes" else np.float32)
+    if workload == "evaluate":
+        assert np.array_equal(np.ravel(labels), batches["by_hand"][1])
+        assert float(np.abs(images - batches["by_hand"][0]).max()) <= 0.51 / 57  # penstock's pixels are rounded
+
+
+@pytest.mark.slow
+def test_imagenet_on_devices(photographs):
+    contenders = module("imagenet").on_devices(8)
+    files = module("data").jpegs(photographs)
+    one, many = (next(contenders[name](files, "train", 2)) for name in ("penstock, 1 device", "penstock"))
+    assert len(many["images"].sharding.device_set) == 8
+    assert np.array_equal(one["images"], many["images"])
+
+
+@pytest.mark.slow
+def test_first_batch(photographs, tmp_path):
+    benchmark, files = module("first_batch"), module("data").jpegs(photographs)
+    task = tmp_path / "task.json"
+    task.write_text(json.dumps({**files._asdict(), "threads": 1, "batch_size": 4}))
+    seconds = benchmark.first_batch("penstock", task, tmp_path / "caches")
+    assert tuple(seconds) == benchmark.PARTS
+    assert all(wall > 0 and cpu >= 0 for wall, cpu in seconds.values())
+    benchmark.report({"penstock, cold": [seconds]})
+
+
+@pytest.mark.slow
+def test_memory(photographs, monkeypatch):
+    benchmark = module("memory")
+    monkeypatch.setitem(benchmark.WORKLOADS, "imagenet", (16, 3 * 224 * 224 * 4))
+    held = benchmark.held("penstock", "imagenet", photographs, 2, 3)
+    assert held.most > 0
+    assert held.process > 0
+
+
+def test_measure(capsys):
+    measure = module("measure")
+
+    def missing():
+        raise ImportError("No module named 'peer'")
+
+    def impossible():
+        raise measure.SkippedError("it cannot")
+
+    def batches():
+        while True:
+            yield jax.numpy.zeros(4)
+
+    options = argparse.Namespace(only=[], images=300, rounds=2)
+    contenders = {"missing": missing, "impossible": impossible, "slow": batches, "fast": batches}
+    times = measure.compare("nothing", contenders, options, ["missing", "fast"])
+    out = capsys.readouterr().out
+    assert "missing: skipped, No module named 'peer'" in out
+    assert "impossible: skipped, it cannot" in out
+    assert "x fast" in out
+    assert [(name, len(each.cpu), len(each.wall)) for name, each in times.items()] == [("slow", 2, 2), ("fast", 2, 2)]
+    with pytest.raises(SystemExit, match="no such name: quick; there are missing, impossible, slow, fast"):
+        measure.selected(contenders, ["quick"])
+
+
+def test_every_benchmark_has_a_test():
+    tested = Path(__file__).read_text()
+    programs = [path.stem for path in BENCHMARKS.glob("*.py") if "def main(" in path.read_text()]
+    missing = [name for name in programs if f"def test_{name.removesuffix('_program')}" not in tested]
+    assert not missing
