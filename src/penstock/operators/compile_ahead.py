@@ -8,7 +8,7 @@ from importlib import import_module
 from penstock.operators import code_cache, machine_code
 from penstock.operators.compiled import Compiled
 
-MODULES = ("compiled", "image.kernels", "image.random_window")
+MODULES = ("compiled", "image.kernels", "image.random_window", "image.taps")
 """Where loops are that are compiled ahead. These modules can be imported while only NumPy and numba are installed."""
 
 
