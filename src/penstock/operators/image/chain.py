@@ -172,13 +172,14 @@ class DecodingWork(ImageWork):
 
     def _decode_only(self, out: Array | None) -> Column:
         made: list[Array] = []
-        for row, (data, header) in enumerate(zip(self._data, self._headers, strict=True)):
+        batch = out if out is not None and out.dtype == np.uint8 and out.flags.c_contiguous else None
+        places = [None] * len(self._headers) if batch is None else list(batch.reshape(len(batch), -1))
+        for row, (data, header, memory) in enumerate(zip(self._data, self._headers, places, strict=True)):
             whole = (0, 0, header.height, header.width)
-            memory = out[row].reshape(-1) if out is not None and out.dtype == np.uint8 else None
             pixels, _, _ = self._decoder.decode(data, header, whole, memory, 1)
             if out is None:
                 made.append(pixels)
-            elif memory is None or not np.may_share_memory(pixels, memory):
+            elif memory is None or not _fills(pixels, memory):
                 out[row] = pixels
         return made if out is None else out
 
@@ -215,36 +216,49 @@ class DecodingWork(ImageWork):
     ) -> None:
         """Decode some rows, and do all passes over them; they are one row where that is large."""
         arena = self._scratch.take(2, total)
-        shapes: list[Any] = []
-        starts: list[int] = []
+        decode, data, headers = self._decoder.decode, self._data, self._headers
+        reductions = self._reductions[begin:end].tolist()
+        found: list[tuple[int, ...]] = []
+        places: list[int] = []
         offset, values = 0, arena
-        for row in range(begin, end):
-            memory = arena[offset : offset + sizes[row]]
-            reduce = int(self._reductions[row])
-            pixels, top, left = self._decoder.decode(self._data[row], self._headers[row], regions[row], memory, reduce)
-            _check_covers(pixels, top, left, regions[row], self._headers[row].channels)
-            inside = np.may_share_memory(pixels, memory) and pixels.flags.c_contiguous
-            if not inside and end - begin == 1:
-                values, at = np.ascontiguousarray(pixels).reshape(-1), 0
-            elif not inside:
-                part = arena[offset : offset + pixels.size]
-                part.reshape(pixels.shape)[:] = pixels
-                at = offset
-            else:
-                at = (pixels.ctypes.data - arena.ctypes.data) // 1
-            starts.append(at - (top * pixels.shape[1] + left) * pixels.shape[2])
-            shapes.append(pixels.shape)
-            offset += sizes[row]
-        source = Memory.packed(values, np.array(shapes, np.int64), np.array(starts, np.int64))
+        for row, reduce in zip(range(begin, end), reductions, strict=True):
+            place, offset = offset, offset + sizes[row]
+            memory = arena[place:offset]
+            pixels, top, left = decode(data[row], headers[row], regions[row], memory, reduce)
+            if not _fills(pixels, memory):
+                if end - begin == 1:
+                    values = np.ascontiguousarray(pixels).reshape(-1)
+                else:
+                    arena[place : place + pixels.size].reshape(pixels.shape)[:] = pixels
+            found.append((top, left, *pixels.shape))
+            places.append(place)
+        origins = np.array(found, np.int64)
+        _check_cover(origins, np.array(regions[begin:end], np.int64), [each.channels for each in headers[begin:end]])
+        starts = np.array(places, np.int64) - (origins[:, 0] * origins[:, 3] + origins[:, 1]) * origins[:, 4]
+        source = Memory.packed(values, origins[:, 2:], starts)
         self._visit(slice(begin, end), source, target, alone=True)
 
 
-def _check_covers(pixels: Array, top: int, left: int, region: Sequence[int], channels: int) -> None:
-    """Check that the decoder gives what the header announced: what is beyond would be read from foreign memory."""
-    first_row, first_column, end_row, end_column = region
-    height, width, count = pixels.shape
-    rows, columns = top <= first_row and end_row <= top + height, left <= first_column and end_column <= left + width
-    if not rows or not columns or count != channels:
+def _fills(pixels: Array, memory: Array) -> bool:
+    """Whether an image lies in the memory that its decoder was given, all of it, in order.
+
+    A turned image does not: it is a view with other strides. May be false where it does lie there.
+    """
+    return pixels.base is memory.base and pixels.size == memory.size and pixels.flags.c_contiguous
+
+
+def _check_cover(found: NDArray[np.int64], regions: NDArray[np.int64], channels: Sequence[int]) -> None:
+    """Check that the decoder gives what the headers announced: what is beyond would be read from foreign memory.
+
+    Args:
+        found: per row where the pixels begin, top and left, and their height, width and channels.
+        regions: per row what will be read: top, left, bottom, right.
+        channels: per row how many there are.
+    """
+    begins, extents = found[:, :2], found[:, 2:4]
+    covers = ((begins <= regions[:, :2]) & (regions[:, 2:] <= begins + extents)).all(axis=1)
+    for row in np.flatnonzero(~covers | (found[:, 4] != channels))[:1].tolist():
+        height, width, count = found[row, 2:].tolist()
         raise ValueError(f"damaged: the pixels are {height} x {width} x {count}, the header says otherwise")
 
 

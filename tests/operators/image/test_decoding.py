@@ -1,0 +1,63 @@
+"""What becomes of decoded images: several at once, and in the memory that a decoder was given or elsewhere."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from penstock import DataIterator, Pipeline, fn
+from penstock.errors import SampleError
+from penstock.operators.decoders.image import DecodeImage
+
+SQUARES = np.arange(8 * 12 * 12 * 3).reshape(8, 12, 12, 3).astype(np.uint8)
+
+
+def turned(orientation, kind="JPEG"):
+    """A file whose EXIF data say how it is to be turned."""
+    exif, file = Image.Exif(), io.BytesIO()
+    exif[0x0112] = orientation
+    Image.fromarray(SQUARES[orientation % 8]).save(file, kind, exif=exif)
+    return np.frombuffer(file.getvalue(), np.uint8)
+
+
+def files(kinds):
+    found = [turned(number, kind) for number, kind in enumerate(kinds, start=1)]
+    return np.stack([np.pad(file, (0, max(map(len, found)) - len(file))) for file in found])
+
+
+def pipeline(build, kinds):
+    made = Pipeline(len(kinds), 1, seed=0)
+    with made:
+        made.set_outputs(build(fn.decoders.image(fn.readers.arrays(files(kinds)))))
+    return made
+
+
+KINDS = ["JPEG"] * 8, ["JPEG", "PNG", "JPEG", "WEBP", "PNG", "PNG", "JPEG", "JPEG"]
+
+
+@pytest.mark.parametrize("kinds", KINDS)
+def test_turned_images_are_turned_in_a_batch_too(kinds):
+    each = pipeline(lambda images: images, kinds).run()[0]
+    batch = next(DataIterator(pipeline(lambda images: images, kinds), ["x"]))["x"]
+    assert np.array_equal(batch, np.stack(list(each)))
+
+
+@pytest.mark.parametrize("kinds", KINDS)
+def test_small_images_are_executed_together_wherever_they_lie(kinds):
+    each = pipeline(lambda images: images, kinds).run()[0]
+    together = pipeline(lambda images: fn.flip(images), kinds).run()[0]
+    for image, flipped in zip(each, together, strict=True):
+        assert np.array_equal(flipped, image[:, ::-1])
+
+
+def test_pixels_that_do_not_cover_what_is_read_are_refused(monkeypatch):
+    decode = DecodeImage.decode
+
+    def too_low(self, *arguments):
+        pixels, top, left = decode(self, *arguments)
+        return pixels[:-1], top, left
+
+    monkeypatch.setattr(DecodeImage, "decode", too_low)
+    with pytest.raises(SampleError, match=r"sample 0 (.|\n)*damaged: the pixels are 11 x 12 x 3"):
+        pipeline(lambda images: fn.flip(images), KINDS[0]).run()
