@@ -8,6 +8,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from penstock.data.bits import counters, random_bits
+from penstock.data.source import Column
 from penstock.errors import InternalError, PenstockError, SampleError
 from penstock.graph.node import Node, Value
 from penstock.graph.operator import (
@@ -18,6 +19,7 @@ from penstock.graph.operator import (
     SampleKernel,
     View,
     WholeBatchKernel,
+    Work,
 )
 from penstock.host.frame import Frame, unfit
 from penstock.host.reading import Reading, read
@@ -142,31 +144,42 @@ class ChainStage:
         if not self._value.spec.dense:
             frame.keep(self._value, self._register, work.compute(None))
             return
-        shapes, expected = work.shapes, self._value.spec.sizes
-        for row in np.flatnonzero((shapes != expected).any(axis=1))[:1].tolist():
-            shape = tuple(shapes[row].tolist())
-            raise frame.failure(self._nodes[-1], row, unfit(self._value, self._value.spec.dtype, shape))
+        odd = (work.shapes != self._value.spec.sizes).any(axis=1)
+        if odd.any():
+            raise self._unfit(frame, data, gathered, int(odd.argmax()))
         out = frame.allocate(self._value, self._register)
         work.compute(out)
         frame.columns[self._register] = out
+
+    def _unfit(self, frame: Frame, data: Column, gathered: Sequence[Any], row: int) -> PenstockError:
+        """The error for a row of another shape: of the first node whose spec it departs from."""
+        for count, node in enumerate(self._nodes, start=1):
+            value = node.values[0]
+            shape = tuple(self._alone(data, gathered, row, count).shapes[0].tolist())
+            if value.spec.dense and shape != value.spec.sizes:
+                return frame.failure(node, row, unfit(value, value.spec.dtype, shape))
+        return InternalError(f"{self.label} describes row {row} in another way when it is alone")
 
     def _blame(self, frame: Frame, error: Exception) -> None:
         """Find the first row that fails, and in which node, and raise the error that names its sample."""
         gathered = [call.gather(frame) for call in self._calls]
         data = frame.columns[self._input]
         for row in range(frame.rows):
-            one = slice(row, row + 1)
-            arguments = [
-                {name: value[one] if call.by_row(name) else value for name, value in each[1].items()}
-                for call, each in zip(self._calls, gathered, strict=True)
-            ]
-            bits = [None if each[2] is None else each[2][one] for each in gathered]
-            for count in range(1, len(self._nodes) + 1):
-                chain = type(self._chain)(links(self._nodes[:count]))
+            for count, node in enumerate(self._nodes, start=1):
                 try:
-                    chain.describe(data[one], arguments[:count], bits[:count]).compute(None)
+                    self._alone(data, gathered, row, count).compute(None)
                 except Exception as again:  # noqa: BLE001  # whatever a third party's operator raises
-                    raise frame.failure(self._nodes[count - 1], row, again) from error
+                    raise frame.failure(node, row, again) from error
+
+    def _alone(self, data: Column, gathered: Sequence[Any], row: int, count: int) -> Work:
+        """What the first nodes of the chain, so many, do with one row."""
+        one = slice(row, row + 1)
+        arguments = [
+            {name: value[one] if call.by_row(name) else value for name, value in each[1].items()}
+            for call, each in zip(self._calls[:count], gathered, strict=False)
+        ]
+        bits = [None if each[2] is None else each[2][one] for each in gathered[:count]]
+        return type(self._chain)(links(self._nodes[:count])).describe(data[one], arguments, bits)
 
 
 class WholeBatchStage:
