@@ -326,3 +326,32 @@ def test_cheap_samples_take_turns(always_threads):
         pipe.run()
     assert most[0] == 1
     pipe.close()
+
+
+class Slow(ListSource):
+    """Reads for as long as it is told to, by a clock that stands still otherwise, and notes on which threads."""
+
+    def __init__(self, samples, seconds, monkeypatch):
+        super().__init__([samples])
+        self.now, self.readers, self._seconds = 0.0, [], seconds
+        monkeypatch.setattr("time.perf_counter", lambda: self.now)
+
+    def read(self, indices, out):
+        self.now += self._seconds
+        self.readers.append(threading.current_thread().name)
+        return super().read(indices, out)
+
+
+@pytest.mark.parametrize(("seconds", "light"), [(0.01, False), (1e-5, True)])
+def test_waiting_is_work_for_a_thread(seconds, light, monkeypatch):
+    source = Slow(list(np.arange(400)), seconds, monkeypatch)
+    pipe = Pipeline(2, 1, seed=0, prefetch_queue_depth=1)
+    with pipe:
+        pipe.set_outputs(load(source, {})[0])
+    expected = [[number, number + 1] for number in range(0, 24, 2)]
+    assert [[int(sample) for sample in pipe.run()[0]] for _ in range(6)] == expected[:6]
+    source.readers.clear()
+    assert [[int(sample) for sample in pipe.run()[0]] for _ in range(6)] == expected[6:]
+    assert source.readers
+    assert all((name == "MainThread") == light for name in source.readers)
+    pipe.close()

@@ -1,0 +1,79 @@
+"""What kernels are given, who is named when they fail, and how sample 0 is looked at."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from penstock import DataIterator, Pipeline, fn
+from penstock.data.spec import Spec
+from penstock.errors import SampleError
+from penstock.graph.operator import Operator, Reader, SampleKernel, WholeBatchKernel
+from penstock.graph.trace import apply, apply_many
+from penstock.testing import ListSource
+
+FLOAT = np.dtype(np.float32)
+
+
+@dataclass(frozen=True)
+class SumInPlace(Operator, SampleKernel):
+    """Writes one number where it is told to."""
+
+    given: list = field(compare=False)
+
+    def infer(self, numbers):
+        return Spec(numbers.dtype, ())
+
+    def sample(self, context, numbers):
+        self.given.append(context.out)
+        return np.sum(numbers, out=context.out)
+
+
+def test_a_kernel_of_single_numbers_is_given_an_array():
+    kernel, numbers = SumInPlace([]), np.arange(12, dtype=np.float32).reshape(4, 3)
+    pipeline = Pipeline(4, 1, exec_async=False)
+    with pipeline:
+        pipeline.set_outputs(apply(kernel, fn.readers.arrays(numbers)))
+    assert pipeline.run()[0].as_array().tolist() == [3, 12, 21, 30]
+    assert [(type(out), out.shape) for out in kernel.given] == [(np.ndarray, ())] * 4
+
+
+@dataclass(frozen=True)
+class Refuse(Operator, WholeBatchKernel):
+    """A batch in which it finds a two."""
+
+    def infer(self, numbers):
+        return numbers
+
+    def whole_batch(self, numbers):
+        if 2 in numbers:
+            raise ValueError("these do not go together")
+        return numbers
+
+
+def test_a_whole_batch_that_fails_blames_no_sample():
+    pipeline = Pipeline(4, 1, exec_async=False)
+    with pipeline:
+        pipeline.set_outputs(apply(Refuse(), fn.readers.arrays(np.arange(8))))
+    with pytest.raises(SampleError) as caught:
+        pipeline.run()
+    said = str(caught.value)
+    assert "failed on a batch: these do not go together" in said
+    assert "sample 0" not in said
+    assert __file__ in said
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Annotated(Reader):
+    """A reader of somebody else's, with a field that has no default."""
+
+    annotations: str
+
+
+def test_sample_0_is_seen_through_a_reader_with_fields_of_its_own():
+    ragged = ListSource([[np.zeros((2, 3), np.uint8)] * 4], ["HW"], [(None, None)])
+    pipeline = Pipeline(2, 1)
+    with pipeline:
+        (images,) = apply_many(Annotated(source=ragged, annotations="more.json"))
+        pipeline.set_outputs(fn.reshape(images, shape=[6]))
+    assert next(DataIterator(pipeline, ["x"]))["x"].shape == (2, 6)
