@@ -45,9 +45,10 @@ DECODED = {
 
 
 @pytest.fixture(autouse=True)
-def one_batch_at_a_time(monkeypatch):
-    """How many batches are computed at once depends on how fast the machine is."""
+def one_pace(monkeypatch):
+    """How many batches are computed at once, and how many rows, depends on how fast the machine is."""
     monkeypatch.setattr(loader, "_LIGHT_BATCH", -1.0)
+    monkeypatch.setattr("time.perf_counter", lambda: 0.0)
 
 
 def calls(build, data, rows, layout=""):
