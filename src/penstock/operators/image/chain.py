@@ -188,15 +188,19 @@ class DecodingWork(ImageWork):
             self._reduce()
         tops, bottoms = footprint(self._axis("H").numbers)
         lefts, rights = footprint(self._axis("W").numbers)
-        regions = np.stack([tops, lefts, bottoms, rights], axis=1).tolist()
-        sizes = [header.height * header.width * header.channels for header in self._headers]
+        regions = np.stack([tops, lefts, bottoms, rights], axis=1)
+        announced = [(0, 0, (each.height, each.width, each.channels)) for each in self._headers]
+        sizes = [height * width * channels for _, _, (height, width, channels) in announced]
         row, rows = 0, len(sizes)
         while row < rows:
             end, total = row + 1, sizes[row]
             while end < rows and total + sizes[end] <= _CACHE and self._passes[0].reads == np.uint8:
                 total += sizes[end]
                 end += 1
-            self._decode_group(row, end, total, regions, sizes, target)
+            arena = self._scratch.take(2, total)
+            group = slice(row, end)
+            source = self._decode_group(group, arena, sizes[group], regions[group], announced[group])
+            self._visit(group, source, target, alone=True)
             row = end
 
     def _axis(self, letter: str) -> Axis:
@@ -212,31 +216,37 @@ class DecodingWork(ImageWork):
             axis.numbers = reduced(axis.numbers, self._reductions)
 
     def _decode_group(
-        self, begin: int, end: int, total: int, regions: Sequence[Any], sizes: Sequence[int], target: Memory
-    ) -> None:
-        """Decode some rows, and do all passes over them; they are one row where that is large."""
-        arena = self._scratch.take(2, total)
-        decode, data, headers = self._decoder.decode, self._data, self._headers
-        reductions = self._reductions[begin:end].tolist()
-        found: list[tuple[int, ...]] = []
-        places: list[int] = []
-        offset, values = 0, arena
-        for row, reduce in zip(range(begin, end), reductions, strict=True):
-            place, offset = offset, offset + sizes[row]
-            memory = arena[place:offset]
-            pixels, top, left = decode(data[row], headers[row], regions[row], memory, reduce)
+        self, group: slice, arena: Array, sizes: Sequence[int], regions: NDArray[np.int64], announced: Sequence[Any]
+    ) -> Memory:
+        """Decode some rows into scratch memory; they are one row where that is large.
+
+        Args:
+            group: which.
+            arena: the memory.
+            sizes: per row of the group how much of it is for the whole image.
+            regions: per row what will be read: top, left, bottom, right.
+            announced: per row what the header says: 0, 0, and the shape.
+        """
+        reductions = self._reductions[group].tolist()
+        rows = zip(self._data[group], self._headers[group], regions.tolist(), sizes, reductions, strict=True)
+        found: list[Any] = []
+        end, values = 0, arena
+        for data, header, region, size, reduce in rows:
+            begin, end = end, end + size
+            memory = arena[begin:end]
+            pixels, top, left = self._decoder.decode(data, header, region, memory, reduce)
             if not _fills(pixels, memory):
-                if end - begin == 1:
+                if len(sizes) == 1:
                     values = np.ascontiguousarray(pixels).reshape(-1)
                 else:
-                    arena[place : place + pixels.size].reshape(pixels.shape)[:] = pixels
-            found.append((top, left, *pixels.shape))
-            places.append(place)
-        origins = np.array(found, np.int64)
-        _check_cover(origins, np.array(regions[begin:end], np.int64), [each.channels for each in headers[begin:end]])
-        starts = np.array(places, np.int64) - (origins[:, 0] * origins[:, 3] + origins[:, 1]) * origins[:, 4]
-        source = Memory.packed(values, origins[:, 2:], starts)
-        self._visit(slice(begin, end), source, target, alone=True)
+                    arena[begin : begin + pixels.size].reshape(pixels.shape)[:] = pixels
+            found.append((top, left, pixels.shape))
+        if found == announced:  # whole images, one after the other
+            return Memory.packed(values, np.array([shape for _, _, shape in found], np.int64))
+        origins = np.array([(top, left, *shape) for top, left, shape in found], np.int64)
+        _check_cover(origins, regions, [shape[2] for _, _, shape in announced])
+        begins = np.cumsum(sizes) - sizes - (origins[:, 0] * origins[:, 3] + origins[:, 1]) * origins[:, 4]
+        return Memory.packed(values, origins[:, 2:], begins)
 
 
 def _fills(pixels: Array, memory: Array) -> bool:
