@@ -272,7 +272,9 @@ class DecodingWork(ImageWork):
             return Memory.packed(values, np.array([shape for _, _, shape in found], np.int64))
         origins = np.array([(top, left, *shape) for top, left, shape in found], np.int64)
         _check_cover(origins, regions, [shape[2] for _, _, shape in announced])
-        begins = np.cumsum(sizes) - sizes - (origins[:, 0] * origins[:, 3] + origins[:, 1]) * origins[:, 4]
+        begins = (
+            np.cumsum(sizes, dtype=np.int64) - sizes - (origins[:, 0] * origins[:, 3] + origins[:, 1]) * origins[:, 4]
+        )
         return Memory.packed(values, origins[:, 2:], begins)
 
 
