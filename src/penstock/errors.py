@@ -76,7 +76,7 @@ class SourceError(PenstockError, RuntimeError):
 
 
 class SourceNotFoundError(SourceError, FileNotFoundError):
-    """A path that is not there."""
+    """A path that does not exist."""
 
 
 class SampleError(PenstockError, RuntimeError):

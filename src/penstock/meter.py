@@ -1,4 +1,4 @@
-"""Counters and stage timers that any stage may feed, and `stats()` reads."""
+"""Counters and stage timers: any stage may add to them, and `stats()` reads them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Timing:
 
 
 class Meter:
-    """Adds up what the stages of one run report. May be fed from any thread.
+    """Adds up what the stages of one run report. May be called from any thread.
 
     >>> meter = Meter()
     >>> meter.add("decode", seconds=0.5, samples=10)

@@ -71,13 +71,13 @@ class LastBatchPolicy(Enum):
     DROP = 1
     """Leave it out."""
     PARTIAL = 2
-    """Deliver the rest as it is; legal where the sharding divides it."""
+    """Deliver the remainder as it is; legal where the sharding divides it."""
     PAD = 3
     """Complete it as FILL does and add an output ``valid``, False for the rows that were added. Not in DALI."""
 
 
 class LabelType(IntEnum):
-    """How `fn.readers.caffe2` reads the protos behind the image."""
+    """How `fn.readers.caffe2` reads the protos after the image."""
 
     SINGLE_LABEL = 0
     MULTI_LABEL_SPARSE = 1

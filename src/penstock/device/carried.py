@@ -14,7 +14,7 @@ from penstock.graph.operator import DeviceKernel
 from penstock.plan.plan import Plan
 
 _KEPT = 2
-"""Snapshots: before the batch that was made last, which may wait in an iterator, and behind it."""
+"""Snapshots: before the batch that was made last, which may wait in an iterator, and after it."""
 
 
 class Carried:
@@ -49,7 +49,7 @@ class Carried:
         return self._snapshots[step]
 
     def passed(self, following: Step, state: State) -> None:
-        """Keep the state behind a batch, which is the one before `following`."""
+        """Keep the state after a batch, which is the one before `following`."""
         self._snapshots[following] = state
         while len(self._snapshots) > _KEPT:
             del self._snapshots[next(iter(self._snapshots))]

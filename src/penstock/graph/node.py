@@ -56,10 +56,10 @@ class Node:
         arguments: what may differ per sample: a value of the graph, or the constant that was given.
         specs: what is known of its outputs, one each.
         serial: its number in the definition.
-        stream: its number among the nodes of the definition that draw random words; 0 for all others.
+        stream: its number among the nodes of the definition that draw random bits; 0 for all others.
         seed: the seed that was given to this node alone.
         name: the name that was given to it, or "".
-        device: where the user wishes it to run, "gpu" or "cpu"; None where nothing was said.
+        device: the placement hint, "gpu" or "cpu"; None where none was given.
         where: the line that made it.
         call: the call that made it; None for a node of the engine's own.
     """

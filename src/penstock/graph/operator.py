@@ -1,14 +1,15 @@
-"""The contract of an operator: a spec rule and one or two kernels.
+"""The contract of an operator: a spec rule, and one or two ways to compute.
 
 An operator is a frozen dataclass: its fields are what is the same for every sample, its methods are what it does.
 
 * `infer` computes the specs of its outputs from those of its inputs, while the definition is traced.
+* `ChainKernel` is what a family of operators shares whose work is described first and then computed together: fusion.
+  Image operators are such a family (`penstock.operators.image.operator`).
 * `SampleKernel.sample` computes one sample with NumPy or compiled code, ragged values included.
-* `LazyKernel.defer` describes one sample, for a consumer that computes it in one go with its own work: fusion.
 * `BatchKernel.batch` computes a dense batch against an array namespace; it serves the host (`numpy`) and the XLA
   program (`jax.numpy`) alike.
 * `DeviceKernel.trace` computes a dense batch in the XLA program only, and may see all of it at once.
-* `WholeBatchKernel.column` computes a whole batch whose samples depend on each other.
+* `WholeBatchKernel.whole_batch` computes a whole batch whose samples depend on each other.
 
 Kernels get the inputs by position and the *arguments*, what may differ from sample to sample, by keyword: a constant
 as the user gave it, or an array when a node was given, with one entry per sample (batch) or without (sample).
@@ -77,7 +78,7 @@ class DeviceContext:
 
 
 class Operator(ABC):
-    """What one node computes. Subclasses are frozen dataclasses and derive from one or both kernel classes."""
+    """What one node computes. Subclasses are frozen dataclasses and derive from one or two kernel classes."""
 
     reads_content: ClassVar[bool] = False
     """Whether shapes of outputs come from the content of the inputs (a decoder), not from their shapes."""

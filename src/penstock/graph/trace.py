@@ -104,15 +104,15 @@ class DataNode(Handle):
 
     @property
     def device(self) -> str:
-        """Where the user wishes it to be: "gpu" or "cpu"."""
+        """Where the user wants it, a placement hint: "gpu" or "cpu"."""
         return self.value.node.device or "cpu"
 
     def gpu(self) -> DataNode:
-        """The same value, with the wish that what follows runs on the accelerator."""
+        """The same value, with the hint to run what follows on the accelerator."""
         return lookup("copy")(self, device="gpu")
 
     def cpu(self) -> DataNode:
-        """The same value, with the wish that what follows runs on the host."""
+        """The same value, with the hint to run what follows on the host."""
         return lookup("copy")(self, device="cpu")
 
     def __getitem__(self, index: Any) -> DataNode:
@@ -311,7 +311,7 @@ def apply_many(
         raise ArgumentTypeError(
             "no such device", given=repr(device), fix=did_you_mean(str(device), ("cpu", "gpu", "mixed"))
         )
-    wish = _HINTS[device] or next((value.node.device for value in values if value.node.device), None)
+    hint = _HINTS[device] or next((value.node.device for value in values if value.node.device), None)
     name = common.get("name") or ""
     if name and name in trace.names:
         raise ArgumentTypeError(f"two nodes are named {name!r}", fix="give each its own name")
@@ -330,7 +330,7 @@ def apply_many(
         stream=trace.streams if random else 0,
         seed=None if seed is None or seed < 0 else seed,
         name=name,
-        device=wish,
+        device=hint,
         where=user_line(),
         call=running() or unwritten(operator, inputs, arguments),
     )

@@ -28,7 +28,7 @@ class Buffers:
     """Gives out memory for batches, and takes it back.
 
     Args:
-        keep: how many unused pieces of each size to hold on to.
+        keep: how many unused buffers of each size to hold on to.
 
     >>> buffers = Buffers(keep=1)
     >>> first = buffers.empty((2, 3), np.dtype("float32"))

@@ -102,7 +102,7 @@ class Compiled(Generic[P, R]):
         code = machine_code.compiled(self._numba, kinds)
         native = machine_code.loaded(code, kinds)
         if native is None:
-            raise InternalError(f"{self._name} calls what is not there", given=", ".join(code.needs))
+            raise InternalError(f"{self._name} calls what does not exist", given=", ".join(code.needs))
         code_cache.write(self._key(kinds, machine_code.environment()), code.pack())
         return native
 

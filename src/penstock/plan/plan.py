@@ -57,7 +57,7 @@ def make_plan(graph: Graph, target: Target, *, dense_outputs: bool, mask: bool =
 
     Args:
         graph: the definition, after `penstock.plan.demand.resolve`.
-        target: the machine and the user's wish.
+        target: the machine and the user's placement hint.
         dense_outputs: whether outputs are delivered as arrays.
         mask: whether a `valid` mask is delivered, too.
 

@@ -46,10 +46,10 @@ class RowOperator(Operator):
 
 @dataclass(frozen=True, eq=False)
 class Counters(RowOperator):
-    """The words that random numbers on the device are made from."""
+    """The coordinates of rows, from which the device makes random bits."""
 
     def infer(self) -> Spec:
-        """Three words."""
+        """Three numbers of 32 bits."""
         return Spec(np.dtype(np.uint32), (3,))
 
     def compute(self, rows: Coordinates) -> NDArray[np.uint32]:

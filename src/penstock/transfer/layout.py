@@ -183,7 +183,7 @@ class Sharded(Layout):
             raise UsageError("the sharding has no device of this process", fix="a mesh over jax.devices()")
 
     def check_outputs(self, specs: Sequence[Spec], names: Sequence[str], rows: int) -> None:
-        """Check ranks, and the axes behind the first that a spec cuts."""
+        """Check ranks, and the axes after the first that a spec cuts."""
         for spec, name, sharding in zip(specs, names, self._shardings, strict=True):
             shape = (rows, *spec.sizes)
             try:
@@ -244,7 +244,7 @@ class Sharded(Layout):
 
 
 class Stacked(Layout):
-    """The layout of `jax.pmap`: a leading axis of blocks, and each block's own rows behind it.
+    """The layout of `jax.pmap`: a leading axis of blocks, and then each block's own rows.
 
     Args:
         devices: local devices, one per block, in the order of the leading axis; or one for all blocks.

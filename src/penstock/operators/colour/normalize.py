@@ -187,7 +187,7 @@ def normalize(
         Same shape and layout. Where nothing varies and `epsilon` is 0, `shift`.
 
     Raises:
-        DefinitionError: 64-bit numbers, axes that there are not, a constant of another rank.
+        DefinitionError: 64-bit numbers, axes that do not exist, a constant of another rank.
 
     Example:
         >>> import numpy as np, penstock

@@ -57,7 +57,7 @@ class PadTo(ImageOperator):
         return Spec(data.dtype, tuple(extents), data.layout)
 
     def describe(self, images: Images, bits: Any, *, shape: Any, align: Any, fill_value: Any) -> Sequence[Step]:
-        """A window that goes on behind the end of each axis."""
+        """A window that goes on beyond the end of each axis."""
         xp = images.xp
         steps = xp.broadcast_to(align, (images.rows, len(self.axes))).astype(np.int32)
         wanted = shape.astype(np.int32)
@@ -155,7 +155,7 @@ def pad(
         larger than `shape`; where a consumer needs one shape, that of sample 0 is expected of all.
 
     Raises:
-        DefinitionError: axes that there are not, or another number of extents.
+        DefinitionError: axes that do not exist, or another number of extents.
 
     Example:
         >>> import numpy as np, penstock

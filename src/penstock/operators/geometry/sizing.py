@@ -203,7 +203,7 @@ def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: st
 
     Raises:
         DefinitionError: no size is given, or in two ways; too many or too few numbers; half a part.
-        ArgumentTypeError: a mode or interpolation that there is not.
+        ArgumentTypeError: a mode or interpolation that does not exist.
     """
     given: dict[str, Any] = {name: value for name, value in sizes.items() if value is not None}
     axes = [axis for axis in SPATIAL if axis in layout]

@@ -134,7 +134,7 @@ def slice(  # noqa: A001  # DALI's name
             unless `normalized_anchor` is False; integers are indices.
         shape_like: how large the part is, as `anchor`, with `normalized_shape`.
         start: where the part begins, indices.
-        end: the first index behind it.
+        end: the first index after it.
         shape: how large it is, in elements.
         rel_start: where the part begins, in parts of the extent.
         rel_end: where it ends, in parts of the extent.
@@ -155,7 +155,7 @@ def slice(  # noqa: A001  # DALI's name
         The parts, in the input's layout.
 
     Raises:
-        DefinitionError: a bound given twice, axes that there are not, a part outside where that is known.
+        DefinitionError: a bound given twice, axes that do not exist, a part outside where that is known.
         SampleError: while running, a part outside the array, unless the policy allows it.
 
     Example:

@@ -20,7 +20,7 @@ class Numbers(NamedTuple):
     """What becomes of an axis, one entry per row in each field.
 
     Args:
-        begin: the first pixel that there is; nothing before it is read.
+        begin: the first pixel that exists; nothing before it is read.
         end: the first pixel after the last.
         low: where the part begins that is resampled, in pixels from the image's edge.
         high: where it ends; before `low` where it is mirrored.
@@ -74,10 +74,10 @@ def whole(extents: Rows) -> Numbers:
 
 def cut(xp: Any, numbers: Numbers, first: Rows, length: Rows) -> Numbers:
     """Axes of which fewer pixels are wanted: `length` of them from number `first` on, as they now lie."""
-    behind: Rows = numbers.length - first - length
-    known = all(isinstance(field, np.ndarray) for field in (behind, numbers.mirrored))
+    after: Rows = numbers.length - first - length
+    known = all(isinstance(field, np.ndarray) for field in (after, numbers.mirrored))
     where: Any = np.where if known else xp.where
-    return numbers._replace(start=numbers.start + where(numbers.mirrored, behind, first), length=length)
+    return numbers._replace(start=numbers.start + where(numbers.mirrored, after, first), length=length)
 
 
 def mirror(numbers: Numbers, flags: Rows) -> Numbers:

@@ -169,7 +169,7 @@ def window(arguments: PlaceArguments | WindowArguments, layout: str, kind: str) 
     """The window that a user's arguments describe, and the operator arguments for its size and place.
 
     Raises:
-        DefinitionError: a size is given twice, or in part; a rounding or policy that there is not.
+        DefinitionError: a size is given twice, or in part; a rounding or policy that does not exist.
     """
     given: dict[str, Any] = dict(arguments)
     crop = given.pop("crop", None)
@@ -212,7 +212,7 @@ def _split(crop: Any, axes: Sequence[str], kind: str) -> dict[str, Any]:
 
 
 def one_of(name: Any, known: Any, what: str) -> None:
-    """Check that a choice is one of those that there are.
+    """Check that a choice is one of those on offer.
 
     Raises:
         ArgumentTypeError: it is not.

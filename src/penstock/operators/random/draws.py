@@ -17,7 +17,7 @@ from penstock.graph.trace import DataNode
 
 @dataclass(frozen=True)
 class Drawn(Operator, BatchKernel):
-    """What random operators share: numbers of a shape and dtype, from a random word each.
+    """What random operators share: numbers of a shape and dtype, each from 32 random bits.
 
     Args:
         shape: of a sample.

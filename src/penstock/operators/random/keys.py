@@ -15,7 +15,7 @@ from penstock.graph.trace import DataNode, apply
 
 @dataclass(frozen=True)
 class Keys(Operator, BatchKernel):
-    """The words themselves."""
+    """The random bits themselves."""
 
     @property
     def random_bits(self) -> int:
@@ -27,7 +27,7 @@ class Keys(Operator, BatchKernel):
         return Spec(np.dtype(np.uint32), (2,))
 
     def batch(self, context: BatchContext) -> Any:
-        """The words."""
+        """The bits."""
         return context.bits
 
 

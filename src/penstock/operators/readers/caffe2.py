@@ -35,7 +35,7 @@ def caffe2(
             (given as zeros and ones); a list with weights; none.
         num_labels: the number of classes, for the two kinds of lists.
         additional_inputs: how many further tensors to read from each record.
-        bbox: whether to read a bounding box behind them.
+        bbox: whether to read a bounding box after them.
         image_available: whether records begin with an image.
         **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
 
@@ -44,7 +44,7 @@ def caffe2(
         shape (1,) for one number; then what else was asked for. Without labels the image alone.
 
     Raises:
-        SourceNotFoundError: a path is not there.
+        SourceNotFoundError: a path does not exist.
         SourceError: it is no LMDB, is damaged or being written to, or its first record is not what the arguments say.
 
     Example:

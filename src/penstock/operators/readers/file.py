@@ -53,7 +53,7 @@ def file(
         The files' bytes, uint8 of shape (?,), and the class numbers, int32 of shape (1,).
 
     Raises:
-        SourceNotFoundError: a path is not there.
+        SourceNotFoundError: a path does not exist.
         SourceError: no files are found, or a list cannot be read.
         DefinitionError: none or two of the three ways are used.
 

@@ -35,7 +35,7 @@ def mnist(
         Images, uint8 of shape (28, 28, 1), layout HWC, and class numbers, int32 of shape (1,).
 
     Raises:
-        SourceNotFoundError: a file is not there.
+        SourceNotFoundError: a file does not exist.
         SourceError: a file is no IDX file, is cut short, or images and labels do not match.
         DefinitionError: there is no such split.
 

@@ -1,4 +1,4 @@
-"""copy: the same value; where `.gpu()` and `.cpu()` leave their wish."""
+"""copy: the same value; where `.gpu()` and `.cpu()` leave their hint."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Copy(Operator, View):
 
 @operator("copy")
 def copy(data: DataNode, **common: Unpack[Common]) -> DataNode:
-    """The same value, with the wish that what follows runs on `device`.
+    """Pass a value on, with the hint to run what follows on `device`.
 
     `node.gpu()` and `node.cpu()` are short for it. Nothing is moved by it: the planner decides where each value lives.
 
     Args:
         data: any value.
-        **common: `device` is the wish, "gpu" or "cpu".
+        **common: `device` is the placement hint, "gpu" or "cpu".
 
     Returns:
         The value: same shape, dtype and layout.

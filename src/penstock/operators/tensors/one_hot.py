@@ -90,8 +90,8 @@ def one_hot(
     Args:
         data: class numbers, any shape. Fractions are cut off; a number that is no class gives `off_value` everywhere.
         num_classes: the length of the new axis.
-        axis: where the new axis goes; -1 is behind the last. If it is not given, a sample that holds one number, in
-            whatever shape, becomes a vector, and others get the axis behind the last.
+        axis: where the new axis goes; -1 is after the last. If it is not given, a sample that holds one number, in
+            whatever shape, becomes a vector, and others get the axis after the last.
         axis_name: a letter for the new axis in the layout.
         dtype: element type of the output; any but FLOAT16.
         on_value: for the class's place; cut to a whole number for integer types.

@@ -60,7 +60,7 @@ def jax_function(
         output_layouts: the layout of the outputs' samples, one for all or one per output. Without it an output has the
             layout of the input of the same number, if it has as many axes.
         sharding: a `NamedSharding` over the devices of the iterator's batches.
-        device: "cpu" or "gpu", a wish that needs no answer: the function runs where batches are delivered.
+        device: "cpu" or "gpu", a placement hint without effect: the function runs where batches are delivered.
         preserve: whether it runs though nothing uses its outputs.
         state: the state before the first batch, a pytree of arrays and numbers.
 

@@ -144,7 +144,7 @@ def python_function(
         raise ArgumentTypeError(f"fn.{_KIND} takes a function", given=repr(function))
     if batch_processing:
         raise DefinitionError(
-            f"fn.{_KIND} works sample by sample: a host batch is computed in pieces",
+            f"fn.{_KIND} works sample by sample: a host batch is computed in chunks",
             given="batch_processing=True",
             fix="a function for one sample, or fn.jax_function for one that needs the batch",
         )

@@ -113,7 +113,7 @@ def _tiff_orientation(image: Image.Image) -> int:
 
 
 def _late_exif(data: Array) -> bytes | None:
-    """The EXIF data of a PNG that stand behind its pixels, where Pillow finds them only when it decodes."""
+    """The EXIF data of a PNG that come after its pixels, where Pillow finds them only when it decodes."""
     view, place = data.data, 8
     try:
         while True:
