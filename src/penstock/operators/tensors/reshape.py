@@ -56,7 +56,7 @@ class Reshape(Operator, View):
     def _target(self, given: Shape) -> Shape:
         source = self.src_dims if self.src_dims is not None else tuple(range(len(given)))
         if any(axis >= len(given) for axis in source):
-            raise DefinitionError("fn.reshape: src_dims names an axis that does not exist", given=f"{source} of {given}")
+            raise DefinitionError("fn.reshape: src_dims names no axis of the input", given=f"{source} of {given}")
         extents: Shape = tuple(1 if axis < 0 else given[axis] for axis in source)
         if self.shape is not None and self.relative:
             if len(self.shape) > len(extents):
