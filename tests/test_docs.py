@@ -3,6 +3,7 @@
 import inspect
 import os
 import re
+import typing
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ import pytest
 import penstock
 from penstock.graph import registry
 from penstock.graph.operator import Common
+from penstock.operators.image.steps import Step
 from penstock.operators.readers.loader import LoaderArguments
+from penstock.plan.stages import Way
 from penstock.rocal.pipeline import REFUSED
 from penstock.rocal.table import OPERATORS
 
@@ -96,6 +99,16 @@ def test_the_generated_parts_are_up_to_date(page, part):
 def test_every_operator_is_on_the_page_for_dali():
     text = (DOCS / "from-dali.md").read_text()
     assert [name for name, _, _ in operators() if f"| `{name}` |" not in text] == []
+
+
+def test_every_step_of_the_image_engine_is_on_the_page_about_operators():
+    text = (DOCS / "operators.md").read_text()
+    assert [step.__name__ for step in typing.get_args(Step) if f"\n| `{step.__name__}(" not in text] == []
+
+
+def test_every_way_of_a_stage_is_on_the_page_about_how_it_works():
+    text = (DOCS / "how-it-works.md").read_text()
+    assert [way.value for way in Way if f"\n| {way.value} |" not in text] == []
 
 
 def test_every_departure_from_rocal_is_pinned_by_a_test():

@@ -88,7 +88,7 @@ class LabelType(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Constant:
-    """A value that is the same for every sample, with the dtype it shall have.
+    """A value that is the same for every sample, with its dtype.
 
     A bare Python number in a definition counts as int32, float32 or bool, as in DALI; `Constant` says otherwise.
 

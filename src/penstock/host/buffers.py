@@ -68,7 +68,7 @@ class Buffers:
 
     def _reclaim(self, number: int, size: int) -> None:
         _, memory = self._owners.pop(number)
-        self._free[size].append(memory)  # no name of the module is used: at Python's exit there are none any more
+        self._free[size].append(memory)  # no name of the module is used: at Python's exit they are gone
 
 
 def _aligned(size: int) -> Array:

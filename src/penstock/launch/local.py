@@ -215,7 +215,7 @@ def _free_port() -> int:
 
 
 def _gpu_shares(processes: int, environment: Mapping[str, str]) -> list[str]:
-    """Per process the numbers of its GPUs, separated by commas; nothing where there are none or JAX shall not see them.
+    """Per process the numbers of its GPUs, separated by commas; nothing where it has none or JAX is not to see them.
 
     Raises:
         UsageError: there are fewer GPUs than processes.

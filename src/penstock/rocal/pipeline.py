@@ -79,7 +79,7 @@ class Pipeline:
         exec_pipelined: whether batches are prepared ahead.
         prefetch_queue_depth: how many.
         exec_async: whether host work runs on threads.
-        rocal_cpu: whether all that can be on the host shall be there; else the planner chooses.
+        rocal_cpu: whether all that can be on the host is put there; else the planner chooses.
         bytes_per_sample, max_streams, default_cuda_stream_priority, output_memory_type: hints without effect.
         tensor_layout, tensor_dtype, reverse_channels, mean, std: without effect on arrays for JAX, as in rocAL: the
             operators say what comes out.

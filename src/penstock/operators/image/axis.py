@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from penstock.types import INTERP_CUBIC, INTERP_GAUSSIAN, INTERP_LANCZOS3, INTERP_LINEAR, INTERP_NN
 
 NEAREST_BY_STEPS = -1
-"""INTERP_NN with centres that are reckoned each from the one before, as DALI does along all axes but the width."""
+"""INTERP_NN with centres that are each computed from the one before, as DALI does along all axes but the width."""
 
 Rows = Any
 """One number per row: an array of NumPy's, or of JAX's while the device program is traced."""
@@ -144,7 +144,7 @@ def footprint(numbers: Numbers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     stretch = np.where(numbers.antialias, np.maximum(np.abs(scale), 1.0), 1.0)
     margin = np.where(is_resampled(numbers), 3 * stretch + 1, 0)
     furthest = np.maximum(np.abs(numbers.low), np.abs(numbers.high)).astype(np.float32)
-    drift = numbers.size * np.spacing(furthest)  # of centres that are reckoned each from the one before, in float32
+    drift = numbers.size * np.spacing(furthest)  # of centres that are each computed from the one before, in float32
     margin = margin + np.where(numbers.filters == NEAREST_BY_STEPS, drift, 0)
     first = np.clip(np.floor(np.minimum(one, other) - margin), begin, end - 1)
     last = np.clip(np.ceil(np.maximum(one, other) + margin), begin + 1, end)

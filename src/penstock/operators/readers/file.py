@@ -87,7 +87,7 @@ def file(
         patterns = _patterns(file_filters), _patterns(dir_filters)
         source = shared(from_root, root, *patterns, case_sensitive_filter, stamp=stamp_of_root(root))
     else:
-        raise DefinitionError("fn.readers.file: what shall it read?", fix="give file_root, files or file_list")
+        raise DefinitionError("fn.readers.file has nothing to read", fix="give file_root, files or file_list")
     data, classes = load(source, loader)
     return data, classes
 

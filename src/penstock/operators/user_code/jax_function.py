@@ -46,7 +46,7 @@ def jax_function(
     promise that batches do not depend on the number of devices cannot hold for it.
 
     The function runs while the program is traced, a few times, not once per batch: side effects in Python happen then;
-    those that shall happen with each batch need a callback of JAX's (`jax.debug.callback`). What JAX cannot trace
+    those that are to happen with each batch need a callback of JAX's (`jax.debug.callback`). What JAX cannot trace
     belongs in `fn.python_function`. For random numbers, give it `fn.random.keys()` as one more input: a key per
     sample, that depends on the sample's place in the epoch and on nothing else.
 

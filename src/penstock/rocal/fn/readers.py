@@ -32,7 +32,7 @@ LOADER = {
 
 @dataclass(frozen=True)
 class Files:
-    """What a decoder shall read.
+    """What a decoder is to read.
 
     Args:
         name: the reader's name in rocAL.
