@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -24,6 +25,12 @@ class Extent(Enum):
     """Samples may differ."""
 
 
+def bounded(extents: Iterable[int | None]) -> tuple[int, ...]:
+    """The largest extents as `Spec` has them: none, where one of them is not known."""
+    found = tuple(extents)
+    return () if None in found else tuple(extent for extent in found if extent is not None)
+
+
 @dataclass(frozen=True, slots=True)
 class Spec:
     """dtype, shape and layout of one sample of a value.
@@ -33,6 +40,7 @@ class Spec:
         shape: the extents of a sample; None for an extent in which samples may differ.
         layout: one letter per axis, such as "HWC"; empty where the axes have no names.
         probed: whether the shape was read off sample 0 (extent SAME) rather than known (extent FIXED).
+        bounds: the largest extents that samples can have, one per axis; empty where the definition sets no limit.
 
     >>> Spec(np.dtype("uint8"), (None, None, 3), "HWC").extent
     <Extent.RAGGED: 'ragged'>
@@ -42,6 +50,7 @@ class Spec:
     shape: Shape
     layout: str = ""
     probed: bool = False
+    bounds: tuple[int, ...] = ()
 
     @property
     def extent(self) -> Extent:
@@ -56,9 +65,19 @@ class Spec:
         return None not in self.shape
 
     @property
+    def most(self) -> Shape:
+        """The largest extents, axis by axis; None where there is no limit."""
+        return tuple(self.bounds) or self.shape
+
+    @property
     def sizes(self) -> tuple[int, ...]:
         """The shape of a dense value, with no extent left open."""
         return tuple(size for size in self.shape if size is not None)
+
+    @property
+    def limits(self) -> tuple[int, ...] | None:
+        """The extents of an array that holds any sample; None where there is no limit."""
+        return self.sizes if self.dense else self.bounds or None
 
     @property
     def nbytes(self) -> int:

@@ -14,6 +14,7 @@ from penstock.data.bits import random_bits
 from penstock.errors import DefinitionError, InternalError, PenstockError
 from penstock.graph.node import Node, Value
 from penstock.graph.operator import BatchContext, BatchKernel, ChainKernel, DeviceContext, DeviceKernel
+from penstock.plan.described import Describe
 from penstock.plan.plan import Plan
 from penstock.plan.stages import links
 from penstock.transfer.layout import Layout
@@ -78,6 +79,12 @@ class DeviceProgram:
 
     def _compute_chain(self, nodes: Sequence[Node], rows: int, values: dict[Value, Any]) -> Any:
         """The output of a chain of operators."""
+        by = self._plan.describing.get(nodes[-1])
+        if by is not None:
+            numbers, *canvas = by.values
+            data = values[canvas[0] if canvas else nodes[0].inputs[0]]
+            with jax.numpy_dtype_promotion("standard"):
+                return cast(Describe, by.operator).canvas.trace(data, values[numbers])
         arguments: list[dict[str, Any]] = []
         for node in nodes:
             given: dict[str, Any] = {}

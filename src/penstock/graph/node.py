@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from penstock.data.order import mix
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError, PenstockError, UnknownReaderError, did_you_mean
-from penstock.graph.operator import DeviceKernel, Operator, Reader
+from penstock.graph.operator import DeviceKernel, Link, Operator, Reader
 from penstock.graph.where import Where
 
 
@@ -91,6 +91,11 @@ class Node:
     def device_bound(self) -> bool:
         """Whether only the device program can compute it: it is a device kernel, or computes from one's outputs."""
         return isinstance(self.operator, DeviceKernel) or any(value.node.device_bound for value in self.sources)
+
+    @property
+    def link(self) -> Link:
+        """The node as a link of a chain."""
+        return Link(self.operator, self.inputs[0].spec, self.specs[0])
 
     def key(self, seed: int) -> tuple[int, int]:
         """Seed and stream of its random numbers, for a pipeline with `seed`. A seed of its own fixes both.

@@ -156,6 +156,32 @@ class Work(Protocol):
         ...
 
 
+class Canvas(Protocol):
+    """How the device program does a chain's work that is described on the host, row by row."""
+
+    @property
+    def size(self) -> int:
+        """How many numbers describe a row."""
+        ...
+
+    def pack(self, work: Any) -> NDArray[np.float32]:
+        """The numbers of some rows, float32 (rows, size), from what the chain's `describe` gave.
+
+        Raises:
+            ValueError: a row needs more of them.
+        """
+        ...
+
+    def trace(self, data: Any, numbers: Any) -> Any:
+        """The result for a batch. Called while JAX traces the device program.
+
+        Args:
+            data: the first operator's input, (rows, ...); where its samples differ in size, each in the first corner.
+            numbers: what `pack` gave.
+        """
+        ...
+
+
 class Chain(ABC):
     """Operators of one family, each computing from the one before it, that are computed in one visit to the data.
 
@@ -189,6 +215,17 @@ class Chain(ABC):
             bits: per operator, its random bits, or None.
         """
 
+    @abstractmethod
+    def canvas(self, arguments: Sequence[Mapping[str, Any]]) -> Canvas:
+        """How the device program can do it, while the host describes it.
+
+        Args:
+            arguments: per operator, its arguments with one entry; a typical one where they vary.
+
+        Raises:
+            ValueError: it cannot.
+        """
+
 
 class ChainKernel(ABC):
     """An operator that is computed together with those before and after it, where nobody else needs what lies between.
@@ -204,7 +241,7 @@ class ChainKernel(ABC):
 
     @property
     def traceable(self) -> bool:
-        """Whether the device program can compute it where its arguments, or random bits, vary from row to row."""
+        """Whether it can be described in the device program where its arguments, or random bits, vary by row."""
         return True
 
 

@@ -21,6 +21,7 @@ class Argument:
         low: the least value that it can have.
         high: the greatest.
         varies: whether it may differ from row to row; else it is a constant.
+        typical: a value that it may have, for planning where it is not known.
     """
 
     dtype: Any = np.float64
@@ -28,6 +29,7 @@ class Argument:
     low: float = -np.inf
     high: float = np.inf
     varies: bool = True
+    typical: float = 1.0
 
     def check(self, what: str, given: Any) -> None:
         """Check a constant, or the spec of a node.

@@ -18,6 +18,7 @@ from penstock.host.reading import Reading
 from penstock.host.stages import (
     BatchStage,
     ChainStage,
+    DescribeStage,
     HostStage,
     ReadStage,
     Registers,
@@ -125,6 +126,8 @@ def _compile(
             return BatchStage(node, registers, seed, in_place=in_place)
         case Way.CHAIN:
             return ChainStage(stage.nodes, registers, seed)
+        case Way.DESCRIBE:
+            return DescribeStage(node, registers, seed)
         case Way.SAMPLE:
             return SampleStage(stage.nodes, registers, kept, seed)
         case Way.WHOLE_BATCH:

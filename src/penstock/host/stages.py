@@ -8,6 +8,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from penstock.data.bits import counters, random_bits
+from penstock.data.source import Column
 from penstock.errors import InternalError, PenstockError, SampleError
 from penstock.graph.node import Node, Value
 from penstock.graph.operator import (
@@ -18,9 +19,11 @@ from penstock.graph.operator import (
     SampleKernel,
     View,
     WholeBatchKernel,
+    Work,
 )
 from penstock.host.frame import Frame, unfit
 from penstock.host.reading import Reading, read
+from penstock.plan.described import Describe
 from penstock.plan.rows import RowOperator
 from penstock.plan.stages import links
 
@@ -118,12 +121,16 @@ class ChainStage:
     """
 
     def __init__(self, nodes: Sequence[Node], registers: Registers, seed: int) -> None:
+        self._begin(nodes, registers, seed)
+        self._input = registers[nodes[0].inputs[0]]
+        self._register = registers[nodes[-1].values[0]]
+
+    def _begin(self, nodes: Sequence[Node], registers: Registers, seed: int) -> None:
         self.label = " + ".join(node.kind for node in nodes)
         self._nodes = nodes
+        self._value = nodes[-1].values[0]
         self._chain = cast(ChainKernel, nodes[0].operator).chain(links(nodes))
         self._calls = [_Call(node, registers, seed) for node in nodes]
-        self._input = registers[nodes[0].inputs[0]]
-        self._value, self._register = nodes[-1].values[0], registers[nodes[-1].values[0]]
 
     def compute(self, frame: Frame) -> None:
         """Describe, check what will come out, compute."""
@@ -136,24 +143,38 @@ class ChainStage:
             raise
 
     def _compute(self, frame: Frame) -> None:
-        data = frame.columns[self._input]
-        gathered = [call.gather(frame) for call in self._calls]
-        work = self._chain.describe(data, [each[1] for each in gathered], [each[2] for each in gathered])
+        work = self._describe(frame)
         if not self._value.spec.dense:
             frame.keep(self._value, self._register, work.compute(None))
             return
-        shapes, expected = work.shapes, self._value.spec.sizes
-        for row in np.flatnonzero((shapes != expected).any(axis=1))[:1].tolist():
-            shape = tuple(shapes[row].tolist())
-            raise frame.failure(self._nodes[-1], row, unfit(self._value, self._value.spec.dtype, shape))
+        self._check_shapes(frame, work)
         out = frame.allocate(self._value, self._register)
         work.compute(out)
         frame.columns[self._register] = out
 
+    def _describe(self, frame: Frame) -> Work:
+        gathered = [call.gather(frame) for call in self._calls]
+        arguments, bits = [each[1] for each in gathered], [each[2] for each in gathered]
+        return self._chain.describe(self._data(frame), arguments, bits)
+
+    def _data(self, frame: Frame) -> Column:
+        return frame.columns[self._input]
+
+    def _try(self, work: Work, *, whole: bool) -> None:
+        """Do with one row of the whole chain, or of its first operators, what may fail."""
+        del whole
+        work.compute(None)
+
+    def _check_shapes(self, frame: Frame, work: Work) -> None:
+        shapes, expected = work.shapes, self._value.spec.sizes
+        for row in np.flatnonzero((shapes != expected).any(axis=1))[:1].tolist():
+            shape = tuple(shapes[row].tolist())
+            raise frame.failure(self._nodes[-1], row, unfit(self._value, self._value.spec.dtype, shape))
+
     def _blame(self, frame: Frame, error: Exception) -> None:
         """Find the first row that fails, and in which node, and raise the error that names its sample."""
         gathered = [call.gather(frame) for call in self._calls]
-        data = frame.columns[self._input]
+        data = self._data(frame)
         for row in range(frame.rows):
             one = slice(row, row + 1)
             arguments = [
@@ -164,9 +185,51 @@ class ChainStage:
             for count in range(1, len(self._nodes) + 1):
                 chain = type(self._chain)(links(self._nodes[:count]))
                 try:
-                    chain.describe(data[one], arguments[:count], bits[:count]).compute(None)
+                    work = chain.describe(data[one], arguments[:count], bits[:count])
+                    self._try(work, whole=count == len(self._nodes))
                 except Exception as again:  # noqa: BLE001  # whatever a third party's operator raises
                     raise frame.failure(self._nodes[count - 1], row, again) from error
+
+
+class DescribeStage(ChainStage):
+    """The numbers of a chain that the device program computes, and images of several sizes on canvases of one.
+
+    Args:
+        node: of the engine's own.
+        registers: where columns are.
+        seed: of the pipeline.
+    """
+
+    def __init__(self, node: Node, registers: Registers, seed: int) -> None:
+        operator = cast(Describe, node.operator)
+        self._begin(operator.nodes, registers, seed)
+        self.label = f"describe {self.label}"
+        self._canvas = operator.canvas
+        self._given = None if operator.given.spec.dense else registers[operator.given]
+        self._spec = operator.given.spec
+        self._outputs = [(value, registers[value]) for value in node.values]
+
+    def _compute(self, frame: Frame) -> None:
+        work = self._describe(frame)
+        if self._nodes[-1].specs[0].dense:
+            self._check_shapes(frame, work)
+        frame.keep(*self._outputs[0], self._canvas.pack(work))
+        for value, register in self._outputs[1:]:
+            canvas = frame.allocate(value, register)
+            for row, sample in enumerate(self._data(frame)):
+                for at, (extent, limit) in enumerate(zip(sample.shape, self._spec.bounds, strict=True)):
+                    canvas[(row, *(slice(n) for n in sample.shape[:at]), slice(extent, limit))] = 0
+                canvas[(row, *map(slice, sample.shape))] = sample
+            frame.columns[register] = canvas
+
+    def _data(self, frame: Frame) -> Column:
+        if self._given is not None:
+            return frame.columns[self._given]
+        return np.broadcast_to(np.zeros((), self._spec.dtype), (frame.rows, *self._spec.sizes))
+
+    def _try(self, work: Work, *, whole: bool) -> None:
+        if whole:
+            self._canvas.pack(work)
 
 
 class WholeBatchStage:

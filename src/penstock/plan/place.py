@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -14,6 +15,8 @@ from penstock.errors import DefinitionError
 from penstock.graph.advice import Trouble, advice
 from penstock.graph.node import Graph, Node, Value
 from penstock.graph.operator import BatchKernel, ChainKernel, DeviceKernel, Reader, WholeBatchKernel
+from penstock.plan.described import canvas_of, described
+from penstock.plan.stages import chains
 
 PlacementHint = Literal["auto", "host", "device"]
 
@@ -54,21 +57,68 @@ def place(graph: Graph, target: Target) -> Mapping[Node, Placement]:
     """Choose for every node.
 
     Nothing flows back: what a host node computes from is on the host. So the device part is a set of nodes closed
-    under "is computed from", and it begins where values can be dense.
+    under "is computed from", and it begins where values can be dense, or have a largest size. What the host describes
+    for the device is decided chain by chain.
     """
+    decided: dict[Node, Placement] = {}
+    seen: set[tuple[Node, ...]] = set()
+    while True:
+        chosen = _place(graph, target, decided)
+        nodes = [node for node in graph.nodes if chosen[node].place is Place.DEVICE]
+        for chain in chains(graph, nodes, set(graph.outputs), device=True):
+            if described(chain[0]) and chain not in seen:
+                seen.add(chain)
+                decided |= _decide(graph, target, chosen, chain)
+                break
+        else:
+            return chosen
+
+
+def _place(graph: Graph, target: Target, decided: Mapping[Node, Placement]) -> dict[Node, Placement]:
+    """Choose for every node, but for those that are decided on."""
     chosen: dict[Node, Placement] = {}
     for node in reversed(graph.nodes):
-        reason = _cannot(node, target)
+        reason = _cannot(node, target, graph, chosen)
         if node.device_bound:
             chosen[node] = _bound(node, reason)
             continue
-        wanted = Placement(Place.HOST, reason) if reason else _POLICIES[target.placement](node, target)
-        users = (user for value in node.values for user in graph.consumers.get(value, ()))
+        wanted = (
+            Placement(Place.HOST, reason) if reason else decided.get(node) or _POLICIES[target.placement](node, target)
+        )
+        users = [user for value in node.values for user in graph.consumers.get(value, ())]
         hosted = next((user for user in users if chosen[user].place is Place.HOST), None)
+        argued = next((user for user in users if described(user) and _is_argument(node, user)), None)
         if wanted.place is Place.DEVICE and hosted is not None:
             wanted = Placement(Place.HOST, f"feeds {hosted}, which runs on the host")
+        elif wanted.place is Place.DEVICE and argued is not None:
+            wanted = Placement(Place.HOST, f"describes {argued}")
         chosen[node] = wanted
     return {node: chosen[node] for node in graph.nodes}
+
+
+def _is_argument(node: Node, user: Node) -> bool:
+    return any(isinstance(given, Value) and given.node is node for given in user.arguments.values())
+
+
+def _decide(
+    graph: Graph, target: Target, chosen: Mapping[Node, Placement], chain: tuple[Node, ...]
+) -> dict[Node, Placement]:
+    """Where a chain runs that the host would describe: where it can, and fewer bytes cross."""
+    try:
+        canvas = canvas_of(chain)
+    except ValueError as error:
+        if chain[0].device_bound:
+            _bound(chain[0], str(error))
+        return dict.fromkeys(chain, Placement(Place.HOST, str(error)))
+    given, made = chain[0].inputs[0], chain[-1].values[0]
+    if target.placement != "auto" or any(node.device_bound or node.device == "gpu" for node in chain):
+        return {node: chosen[node] for node in chain}
+    others = [user for user in graph.consumers[given] if user not in chain and given.spec.dense]
+    crosses = Place.DEVICE in [chosen[node].place for node in (given.node, *others)]  # anyway
+    early = 4 * canvas.size + (0 if crosses else math.prod(given.spec.limits or ()) * given.spec.dtype.itemsize)
+    late = made.spec.nbytes
+    place, least, most = (Place.DEVICE, early, late) if early < late else (Place.HOST, late, early)
+    return dict.fromkeys(chain, Placement(place, f"crosses as {least} bytes instead of {most}"))
 
 
 def _bound(node: Node, reason: str | None) -> Placement:
@@ -83,30 +133,73 @@ def _bound(node: Node, reason: str | None) -> Placement:
     raise DefinitionError(what, given=reason, fix=fix if ragged else None, where=node.where)
 
 
-def _cannot(node: Node, target: Target) -> str | None:
-    """Why a node cannot run on the device, or None."""
+def _cannot(node: Node, target: Target, graph: Graph, chosen: Mapping[Node, Placement]) -> str | None:
+    """Why a node cannot run on the device, or None.
+
+    Args:
+        node: it.
+        target: the machine.
+        graph: the definition.
+        chosen: where the nodes run that compute from it.
+    """
     if isinstance(node.operator, Reader):
         return "reads"
     if isinstance(node.operator, WholeBatchKernel):
         return "needs all samples of the batch"
     specs = [value.spec for value in node.sources] + list(node.specs)
     ragged = next((spec for spec in specs if not spec.dense), None)
+    if ragged is not None and _on_a_canvas(node, graph, chosen):
+        ragged = None
     if ragged is not None:
         return f"ragged: {ragged}"
     if isinstance(node.operator, DeviceKernel):
         return None  # it takes what JAX makes of its inputs, 64-bit values included
     if isinstance(node.operator, ChainKernel):
-        varies = node.operator.random_bits or any(isinstance(given, Value) for given in node.arguments.values())
         if node.operator.heads:
             return "decodes"
-        if varies and not node.operator.traceable:
-            return "its numbers differ from row to row and need 64 bits"
+        arguments = [given for given in node.arguments.values() if isinstance(given, Value)]
+        if described(node) and any(given.node.device_bound for given in arguments):
+            return "the host describes it, and its arguments are on the device"
     elif not isinstance(node.operator, BatchKernel):
         return "works sample by sample"
+    if described(node):
+        specs = [node.inputs[0].spec, *node.specs]
     wide = next((spec for spec in specs if _needs_64_bits(spec)), None)
     if wide is not None and not target.wide:
         return f"{wide.dtype}, which JAX would narrow (jax_enable_x64 is off)"
     return None
+
+
+def _on_a_canvas(node: Node, graph: Graph, chosen: Mapping[Node, Placement]) -> bool:
+    """Whether a node that takes or gives ragged values can be in a chain of the device program.
+
+    Such a chain begins with images of which the largest size is known, and nobody else needs what lies between.
+    """
+    if not isinstance(node.operator, ChainKernel) or node.operator.heads:
+        return False
+    given, made = node.inputs[0], node.values[0]
+    others = [value for value in node.arguments.values() if isinstance(value, Value)]
+    if given in others or not all(value.spec.dense for value in others):
+        return False
+    if not made.spec.dense:
+        users = graph.consumers.get(made, ())
+        if made in graph.outputs or len(users) != 1 or users[0].sources.count(made) != 1:
+            return False
+        user = users[0]
+        if not isinstance(user.operator, ChainKernel) or user.operator.chain is not node.operator.chain:
+            return False
+        if user.inputs[0] != made or chosen[user].place is not Place.DEVICE:
+            return False
+    return given.spec.limits is not None or _begins_bounded(given.node)
+
+
+def _begins_bounded(node: Node) -> bool:
+    """Whether a chain that ends with a ragged value can begin with one of which the largest size is known."""
+    while isinstance(node.operator, ChainKernel) and not node.operator.heads:
+        if node.inputs[0].spec.limits is not None:
+            return True
+        node = node.inputs[0].node
+    return False
 
 
 def _needs_64_bits(spec: Spec) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,6 +10,7 @@ from penstock.data.spec import Extent
 from penstock.errors import DefinitionError, InternalError
 from penstock.graph.advice import Trouble, advice
 from penstock.graph.node import Graph, Node, Value
+from penstock.plan.described import described, describing
 from penstock.plan.place import Place, Placement, Target, place
 from penstock.plan.rows import Counters, Valid, row_node
 from penstock.plan.stages import Stage, chains, stages
@@ -27,6 +28,7 @@ class Plan:
         results: what the host hands over: outputs, values that cross to the device, row coordinates.
         device: the nodes of the device program, in order.
         chains: those of them that are computed together, in one visit to the data.
+        describing: per chain that the host describes, by its last node, the node of the engine's own that does.
         counters: the result that random numbers on the device come from, if any are drawn there.
         valid: the result that is the mask of the last batch, if one is asked for.
     """
@@ -38,13 +40,14 @@ class Plan:
     results: tuple[Value, ...]
     device: tuple[Node, ...]
     chains: tuple[tuple[Node, ...], ...]
+    describing: Mapping[Node, Node]
     counters: Value | None
     valid: Value | None
 
     @cached_property
     def crossing(self) -> tuple[Value, ...]:
         """The results that the device program computes from."""
-        used = {value for node in self.device for value in node.sources} | {self.counters}
+        used = {*_needs(self.device, self.chains, self.describing), self.counters}
         return tuple(value for value in self.results if value in used)
 
     def on_device(self, value: Value) -> bool:
@@ -70,19 +73,37 @@ def make_plan(graph: Graph, target: Target, *, dense_outputs: bool, mask: bool =
     host = [node for node in graph.nodes if placements[node].place is Place.HOST]
     device = tuple(node for node in graph.nodes if placements[node].place is Place.DEVICE)
     needed = dict.fromkeys(value for value in graph.outputs if value.node in host)
-    needed |= dict.fromkeys(value for node in device for value in node.sources if value.node in host)
-    crosses = any(value.node in host for node in device for value in node.sources)
-    draws = any(node.operator.random_bits for node in device)
+    chained = tuple(chains(graph, device, set(graph.outputs), device=True))
+    described_by = {nodes[-1]: describing(nodes) for nodes in chained if described(nodes[-1])}
+    engine = tuple(described_by.values())
+    crossing = [value for value in _needs(device, chained, described_by) if value.node in (*host, *engine)]
+    needed |= dict.fromkeys(crossing)
+    crosses = bool(crossing)
+    draws = any(node.operator.random_bits and not described(node) for node in device)
     counted = draws or (bool(device) and not crosses)  # a device program learns the number of rows from its inputs
     counters = row_node(Counters(), "counters").values[0] if counted else None
     valid = row_node(Valid(), "valid").values[0] if mask else None
     extra = [value for value in (counters, valid) if value is not None]
     results = (*needed, *extra)
-    hosted = stages(graph, [*host, *(value.node for value in extra)], set(results))
-    chained = tuple(chains(graph, device, set(graph.outputs)))
-    plan = Plan(graph, target, placements, hosted, results, device, chained, counters, valid)
+    hosted = stages(graph, [*host, *engine, *(value.node for value in extra)], set(results))
+    plan = Plan(graph, target, placements, hosted, results, device, chained, described_by, counters, valid)
     verify(plan)
     return plan
+
+
+def _needs(
+    device: tuple[Node, ...], chained: tuple[tuple[Node, ...], ...], describing: Mapping[Node, Node]
+) -> Iterable[Value]:
+    """What the device program computes from. A chain that the host describes needs no arguments."""
+    inside = {node: nodes for nodes in chained for node in nodes if nodes[-1] in describing}
+    for node in device:
+        nodes = inside.get(node)
+        if nodes is None:
+            yield from node.sources
+        elif node is nodes[-1]:
+            numbers, *canvas = describing[node].values
+            yield canvas[0] if canvas else nodes[0].inputs[0]
+            yield numbers
 
 
 def _check_dense(value: Value) -> None:
@@ -115,5 +136,5 @@ def verify(plan: Plan) -> None:
                 raise InternalError(f"{node} on the host needs {value} from the device")
     for node in plan.device:
         for value in (*node.sources, *node.values):
-            if not value.spec.dense:
+            if not value.spec.dense and not described(node):
                 raise InternalError(f"{value} is ragged and on the device", given=value.spec)

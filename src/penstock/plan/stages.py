@@ -10,6 +10,7 @@ from typing import cast
 
 from penstock.graph.node import Graph, Node, Value
 from penstock.graph.operator import BatchKernel, ChainKernel, Link, Reader, WholeBatchKernel
+from penstock.plan.described import Describe, described
 from penstock.plan.rows import RowOperator
 
 
@@ -26,6 +27,8 @@ class Way(Enum):
     """Several operators of one family, in one visit to the data."""
     SAMPLE = "sample"
     """Several nodes, sample by sample: a sample passes all of them while it is in the cache."""
+    DESCRIBE = "describe"
+    """The numbers of a chain that the device program computes."""
     WHOLE_BATCH = "whole batch"
     """One kernel that needs all samples of the batch."""
 
@@ -76,13 +79,18 @@ def stages(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value]) -> 
     return tuple(ordered)
 
 
-def chains(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value]) -> list[tuple[Node, ...]]:
+def chains(
+    graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value], *, device: bool = False
+) -> list[tuple[Node, ...]]:
     """The nodes of chain kernels, in chains as long as nobody else needs what lies between.
+
+    On the device, a chain is described by the host or in the program, as a whole.
 
     Args:
         graph: the definition.
         nodes: those of one place, in topological order.
         results: the values that are needed as they are.
+        device: whether the place is the device program.
     """
     ending: dict[Node, list[Node]] = {}
     for node in nodes:
@@ -94,6 +102,8 @@ def chains(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value]) -> 
         ending[node] = [node]
         if before is None or operator.heads or cast(ChainKernel, value.node.operator).chain is not operator.chain:
             continue
+        if device and described(node) != described(value.node):
+            continue
         if value not in results and graph.consumers[value] == (node,) and node.sources.count(value) == 1:
             del ending[value.node]
             ending[node] = [*before, node]
@@ -102,7 +112,7 @@ def chains(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value]) -> 
 
 def links(nodes: Iterable[Node]) -> list[Link]:
     """A chain as its family takes it."""
-    return [Link(node.operator, node.inputs[0].spec, node.specs[0]) for node in nodes]
+    return [node.link for node in nodes]
 
 
 def _alone_or_chained(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value]) -> list[Stage]:
@@ -126,6 +136,8 @@ def _way(node: Node) -> Way:
         return Way.READ
     if isinstance(operator, RowOperator):
         return Way.ROWS
+    if isinstance(operator, Describe):
+        return Way.DESCRIBE
     if isinstance(operator, WholeBatchKernel):
         return Way.WHOLE_BATCH
     if isinstance(operator, BatchKernel) and all(spec.dense for spec in specs):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack, get_args
 
@@ -57,6 +58,10 @@ DTYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float32")
 """What decoders give."""
 
 
+_MOST_CHANNELS = 4
+"""What ANY_DATA gives at most."""
+
+
 @dataclass(frozen=True)
 class DecodeImage(ImageDecoder):
     """Bytes to pixels."""
@@ -64,6 +69,7 @@ class DecodeImage(ImageDecoder):
     decoding: Decoding
     dtype: np.dtype[Any]
     reduced: bool
+    max_size: tuple[int, int] | None = None
 
     def infer(self, data: Spec) -> Spec:
         """An image of unknown size."""
@@ -74,11 +80,20 @@ class DecodeImage(ImageDecoder):
                 expected="uint8[?]",
                 fix="give it the first output of a reader",
             )
-        return Spec(self.dtype, (None, None, CHANNELS[self.decoding.output_type]), "HWC")
+        channels = CHANNELS[self.decoding.output_type]
+        bounds = () if self.max_size is None else (*self.max_size, channels or _MOST_CHANNELS)
+        return Spec(self.dtype, (None, None, channels), "HWC", bounds=bounds)
 
     def header(self, data: Array) -> Header:
         """Height, width and channels."""
-        return self.decoding.header(data)
+        header = self.decoding.header(data)
+        height, width = self.max_size or (header.height, header.width)
+        if header.height > height or header.width > width:
+            raise ValueError(
+                f"the image is {header.height} x {header.width}, larger than max_size={self.max_size}: "
+                "raise max_size, or leave it away and resize on the host"
+            )
+        return header
 
     def decode(
         self, data: Array, header: Header, region: tuple[int, int, int, int], memory: Array | None, reduce: int
@@ -102,7 +117,8 @@ class DecoderOptions(TypedDict, total=False):
     jpeg_fancy_upsampling: concerns DALI's GPU decoder; a hint. backend: "simplejpeg", or "nvimgcodec" (an extra), which
     decodes no more of a JPEG than what is cut out of it; the pixels are the same. reduced: whether JPEGs that are
     resized to less than half are decoded at a half, a quarter or an eighth of their size, as long as that is no smaller
-    than the result: much faster, with slightly other pixels.
+    than the result: much faster, with slightly other pixels. max_size: height and width of the largest image; a larger
+    one is an error. With it, what follows can run on the device, for which images then cross in arrays of this size.
     """
 
     output_type: DALIImageType
@@ -112,6 +128,7 @@ class DecoderOptions(TypedDict, total=False):
     jpeg_fancy_upsampling: bool
     backend: Backend
     reduced: bool
+    max_size: Sequence[int] | None
 
 
 def decoder(options: DecoderOptions, kind: str) -> DecodeImage:
@@ -139,7 +156,20 @@ def decoder(options: DecoderOptions, kind: str) -> DecodeImage:
     one_of(backend, get_args(Backend), f"fn.{kind}: backend")
     adjust, fast = options.get("adjust_orientation", True), options.get("use_fast_idct", False)
     decoding = Decoding(DALIImageType(output_type), bool(adjust), bool(fast), backend)
-    return DecodeImage(decoding, dtype, bool(options.get("reduced", False)))
+    reduced, limits = bool(options.get("reduced", False)), options.get("max_size")
+    if limits is None:
+        return DecodeImage(decoding, dtype, reduced)
+    if len(limits) != 2 or min(limits) < 1:
+        raise DefinitionError(
+            f"fn.{kind}: max_size is the height and width of the largest image", given=repr(limits), fix="(1080, 1920)"
+        )
+    if reduced:
+        raise DefinitionError(
+            f"fn.{kind}: reduced images are resized on the host, images with a max_size perhaps on the device",
+            given="reduced=True and max_size",
+            expected="one of them",
+        )
+    return DecodeImage(decoding, dtype, reduced, (int(limits[0]), int(limits[1])))
 
 
 class DecoderArguments(DecoderOptions, DecoderHints, Common, total=False):
@@ -160,8 +190,8 @@ def image(data: DataNode, **arguments: Unpack[DecoderArguments]) -> DataNode:
     Args:
         data: the bytes of an image file, uint8 of shape (?,).
         **arguments: `output_type` (RGB), `dtype` (UINT8), `adjust_orientation` (True), `use_fast_idct` (False),
-            `backend` ("simplejpeg"), `reduced` (False), see `penstock.operators.decoders.image.DecoderOptions`; DALI's
-            hints; and what every operator takes.
+            `backend` ("simplejpeg"), `reduced` (False), `max_size` (None), see
+            `penstock.operators.decoders.image.DecoderOptions`; DALI's hints; and what every operator takes.
 
     Returns:
         Pixels, (height, width, channels), layout HWC. Samples may differ in size; where a consumer needs one size, that

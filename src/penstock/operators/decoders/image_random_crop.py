@@ -33,7 +33,7 @@ class RandomCrop(ImageOperator):
 
     def infer(self, images: Spec) -> Spec:
         """An image of unknown size."""
-        return Spec(images.dtype, (None, None, images.shape[2]), "HWC")
+        return Spec(images.dtype, (None, None, images.shape[2]), "HWC", bounds=images.bounds)
 
     def describe(self, images: Images, bits: Any) -> Sequence[Step]:
         """A window drawn for each row."""

@@ -48,7 +48,8 @@ class Crop(ImageOperator):
 
     def infer(self, images: Spec, **place: Any) -> Spec:
         """The window's shape."""
-        return Spec(self.dtype, self.window.shape(images, place), images.layout or self.window.layout)
+        layout, bounds = images.layout or self.window.layout, self.window.bounds(images, place)
+        return Spec(self.dtype, self.window.shape(images, place), layout, bounds=bounds)
 
     def describe(self, images: Images, bits: Any, **place: Any) -> Sequence[Step]:
         """The window, what is beyond the image's edge, the dtype."""

@@ -10,12 +10,12 @@ import numpy as np
 from penstock.errors import ArgumentTypeError
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode
-from penstock.types import INTERP_LINEAR, DALIInterpType
+from penstock.types import INTERP_LANCZOS3, INTERP_LINEAR, DALIInterpType
 
 Interpolation = int | DALIInterpType | DataNode
 
 FILTER_SCHEMA: Mapping[str, Argument] = {
-    name: Argument(np.int32, low=0, high=5) for name in ("min_filter", "mag_filter")
+    name: Argument(np.int32, low=0, high=5, typical=INTERP_LANCZOS3) for name in ("min_filter", "mag_filter")
 }
 
 

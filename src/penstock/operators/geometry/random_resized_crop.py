@@ -17,7 +17,7 @@ from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import image_layout
 from penstock.operators.geometry.filters import FILTER_SCHEMA, FilterArguments, interpolation
 from penstock.operators.geometry.resize import resampled_dtype, rounded
-from penstock.operators.image.axis import chosen
+from penstock.operators.image.axis import chosen, reach
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.random_window import RandomWindow, RandomWindowArguments, random_window
 from penstock.operators.image.steps import Images, Part, Resample, Step
@@ -79,7 +79,7 @@ class RandomResizedCrop(ImageOperator):
             parts[at] = Part(
                 first.astype(np.float64), (first + length).astype(np.float64), np.full(images.rows, size), filters
             )
-        return [Resample(parts, self.antialias), rounded(self.dtype)]
+        return [Resample(parts, self.antialias, reach(min_filter, mag_filter)), rounded(self.dtype)]
 
 
 @operator("random_resized_crop")

@@ -20,6 +20,7 @@ from penstock.operators.axes import SPATIAL, image_layout
 from penstock.operators.convert import result_dtype
 from penstock.operators.geometry.filters import FilterArguments
 from penstock.operators.geometry.sizing import SIZING_SCHEMA, SizeArguments, Sizing, sizing
+from penstock.operators.image.axis import reach
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.steps import Convert, Images, Resample, Step
 from penstock.types import DALIDataType, DALIImageType
@@ -63,13 +64,15 @@ class Resize(ImageOperator):
 
     def infer(self, images: Spec, **arguments: Any) -> Spec:
         """The new size."""
-        return Spec(self.dtype, self.sizing.shape(images, arguments), images.layout or self.layout)
+        shape, bounds = self.sizing.shape(images, arguments), self.sizing.bounds(images, arguments)
+        return Spec(self.dtype, shape, images.layout or self.layout, bounds=bounds)
 
     def describe(self, images: Images, bits: Any, **arguments: Any) -> Sequence[Step]:
         """As the sizing says."""
         places = [self.layout.index(axis) for axis in self.sizing.axes]
         parts = self.sizing.parts([images.sizes[at] for at in places], arguments)
-        return [Resample(dict(zip(places, parts, strict=True)), self.sizing.antialias), rounded(self.dtype)]
+        furthest = reach(arguments["min_filter"], arguments["mag_filter"])
+        return [Resample(dict(zip(places, parts, strict=True)), self.sizing.antialias, furthest), rounded(self.dtype)]
 
 
 def rounded(dtype: np.dtype[Any]) -> Convert:

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.data.spec import Shape, Spec
+from penstock.data.spec import Shape, Spec, bounded
 from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode
@@ -33,7 +33,7 @@ SIZING_SCHEMA = {
     "size": Argument(shape=(None,)),
     "resize_side": Argument(),
     **{name: Argument() for name in _ONE_BY_ONE.values()},
-    "roi_start": Argument(shape=(None,)),
+    "roi_start": Argument(shape=(None,), typical=0),
     "roi_end": Argument(shape=(None,)),
     **FILTER_SCHEMA,
 }
@@ -120,6 +120,23 @@ class Sizing:
             _rounded(np.float64(min(abs(w), limit))) if w else None for w, limit in zip(wanted, limits, strict=True)
         ]
         return [None if size is None else int(size) for size in sizes]
+
+    def bounds(self, images: Spec, arguments: Mapping[str, Any]) -> tuple[int, ...]:
+        """The largest extents of the result; empty where they are not known."""
+        limits: list[float] = list(self.max_size or (math.inf,) * len(self.axes))
+        one = {
+            name: SIZING_SCHEMA[name].rows(np, value, 1, varying=False)
+            for name, value in arguments.items()
+            if not isinstance(value, Spec)
+        }
+        if one.keys() >= arguments.keys() - {"roi_start", "roi_end", "min_filter", "mag_filter"}:
+            wanted = np.abs(self._wanted(one, 1)[0]).tolist()
+            if self.mode != "not_smaller":
+                limits = [min(limit, w or math.inf) for limit, w in zip(limits, wanted, strict=True)]
+        result = list(images.most)
+        for axis, limit in zip(self.axes, limits, strict=True):
+            result[self.layout.index(axis)] = None if limit == math.inf else int(_rounded(np.float64(limit)))
+        return bounded(result)
 
     def parts(self, extents: Sequence[Rows], arguments: Mapping[str, Any]) -> list[Part]:
         """What becomes of the spatial axes, in the order D, H, W.

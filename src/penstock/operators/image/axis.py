@@ -129,6 +129,12 @@ def most_taps(numbers: Numbers) -> int:
     return int(2 * np.max(reach * stretch, initial=0.0)) + 2
 
 
+def reach(*filters: Rows) -> float:
+    """How far filters reach to each side at most. INTERP_NN takes one pixel; the bell's ends are rounded."""
+    known = {int(INTERP_NN): 0.5, int(INTERP_CUBIC): 2.0, int(INTERP_LANCZOS3): 3.0, int(INTERP_GAUSSIAN): 1.5}
+    return max(known.get(kind, 1.0) for each in filters for kind in np.unique(each).tolist())
+
+
 def footprint(numbers: Numbers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Which pixels are read at most: the first, and the one after the last. Both lie in the image."""
     begin, end = numbers.begin, numbers.end

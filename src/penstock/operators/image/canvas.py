@@ -10,6 +10,7 @@ product, whose order of summation may depend on how many rows a device has.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -17,8 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from penstock.operators.convert import convert
-from penstock.operators.image.axis import Numbers, is_resampled, most_taps
+from penstock.operators.image.axis import Numbers, is_resampled, most_taps, whole
 from penstock.operators.image.compose import Axis, Pass
+from penstock.operators.image.packing import AxisPlan, PassPlan
 from penstock.operators.image.steps import Convert, Fill, Scale
 from penstock.operators.image.taps import taps
 
@@ -59,6 +61,75 @@ def _execute(work: Pass, images: Any) -> Any:
     return jnp.transpose(values, (0, *(axis.source + 1 for axis in work.axes)))
 
 
+def execute_packed(plans: Sequence[PassPlan], images: Any, numbers: Any) -> Any:
+    """Do passes whose numbers the host has packed (`penstock.operators.image.packing`).
+
+    Args:
+        plans: how they lie in the vectors.
+        images: the batch, (rows, ...).
+        numbers: a vector per row.
+    """
+    at = 0
+
+    def take(count: int) -> Any:
+        nonlocal at
+        at += count
+        return numbers[:, at - count : at]
+
+    for plan in plans:
+        work, outside = plan.outline, None
+        values = images.astype(np.float32) if work.resampled else images
+        for axis in plan.axes:
+            if axis.most:
+                first = take(axis.length).astype(np.int32)
+                weights = take(axis.length * axis.most).reshape(-1, axis.length, axis.most)
+                values = _weighed(values, axis.source, first, weights)
+            elif axis.moved:
+                values, beyond = _walked(values, axis, *(take(1).astype(np.int32) for _ in range(4)))
+                if axis.source in work.void:
+                    outside = beyond if outside is None else outside | beyond
+        dtype = np.dtype(np.float32) if work.resampled else work.reads
+        for operation, widths in zip(work.colours, plan.terms, strict=True):
+            match operation:
+                case Scale():
+                    mean, factor = map(take, widths)
+                    given = replace(operation, mean=mean, factor=factor)
+                case Fill():
+                    given = Fill(take(widths[0]))
+                case _:
+                    given = operation
+            values, dtype = _coloured(given, values, dtype, outside, work)
+        images = jnp.transpose(values.astype(work.dtype), (0, *(axis.source + 1 for axis in work.axes)))
+    return images
+
+
+def _weighed(values: Any, at: int, first: Any, weights: Any) -> Any:
+    """One axis resampled, with first pixels (rows, length) and weights (rows, length, taps)."""
+    last, most = values.shape[at + 1] - 1, weights.shape[2]
+
+    def term(k: Any) -> Any:
+        index = _along(jnp.minimum(first + k, last), at, values.ndim)
+        weight = _along(jax.lax.dynamic_index_in_dim(weights, k, 2, keepdims=False), at, values.ndim)
+        picked = jnp.take_along_axis(values, index, axis=at + 1, mode="promise_in_bounds")
+        return jnp.where(weight == 0, 0, picked * weight)  # what has no weight may be no number
+
+    if most <= _UNROLLED:
+        total = term(0)
+        for k in range(1, most):
+            total = total + term(k)
+        return total
+    return jax.lax.fori_loop(1, most, lambda k, total: total + term(k), term(0))
+
+
+def _walked(values: Any, axis: AxisPlan, first: Any, direction: Any, low: Any, high: Any) -> tuple[Any, Any]:
+    """The pixels of one axis from the first on, in a direction, and which of them lie outside of the image."""
+    count = jnp.arange(axis.length, dtype=np.int32)[None, :]
+    index = jnp.clip(first + direction * count, 0, values.shape[axis.source + 1] - 1)
+    index = _along(index, axis.source, values.ndim)
+    picked = jnp.take_along_axis(values, index, axis=axis.source + 1, mode="promise_in_bounds")
+    return picked, _along((count < low) | (count >= high), axis.source, values.ndim)
+
+
 def _along(values: Any, axis: int, ndim: int) -> Any:
     """(rows, n) or (n,) shaped to broadcast along an axis of a batch."""
     rows = values.shape[:-1] or (1,)
@@ -86,8 +157,15 @@ def _picked(values: Any, axis: Axis) -> tuple[Any, Any]:
 
 
 def _resampled(values: Any, axis: Axis) -> Any:
-    """One axis resampled; its numbers are the same for all rows."""
+    """One axis resampled. The numbers of that are the same for all rows; those of a window of the result may differ."""
     numbers, at = axis.numbers, axis.source
+    if not _static(numbers):
+        size = np.asarray(numbers.size)
+        none = np.zeros(len(size), np.int32)
+        all_of_it = numbers._replace(start=none, length=size, mirrored=none != 0)
+        window = whole(size)._replace(start=numbers.start, length=numbers.length, mirrored=numbers.mirrored)
+        resampled = _resampled(values, replace(axis, numbers=all_of_it))
+        return _picked(resampled, replace(axis, numbers=window))[0]
     length, most = int(numbers.length[0]), most_taps(numbers)
     first, counts = np.empty(length, np.int64), np.empty(length, np.int64)
     weights = np.zeros((length, most), np.float32)

@@ -13,6 +13,7 @@ from penstock.data.source import Array, Column
 from penstock.graph.operator import Chain, Link
 from penstock.operators.image.axis import footprint, reduced
 from penstock.operators.image.compose import Axis, Pass, Visit
+from penstock.operators.image.packing import ImageCanvas
 from penstock.operators.image.rows import Memory, execute, in_one_piece
 from penstock.operators.image.steps import Images
 
@@ -53,7 +54,7 @@ class ImageChain(Chain):
         visit = Visit(sizes.reshape(len(data), self._ndim), self._layout, self._dtype)
         for operator, given, random in zip(self._operators, arguments, bits, strict=True):
             visit.add(operator.describe(Images(np, len(data), visit.sizes, visit.dtype), random, **given))
-        passes = visit.passes if len(visit.passes) == 1 or not visit.passes[-1].idle else visit.passes[:-1]
+        passes = _needed(visit.passes)
         if self._decoder is None:
             return ImageWork(data, passes, self._scratch)
         return DecodingWork(data, passes, self._scratch, self._decoder, headers)
@@ -74,6 +75,32 @@ class ImageChain(Chain):
             visit.settle(link.made.sizes)
         return execute_canvas(visit.passes, data)
 
+    def canvas(self, arguments: Sequence[Mapping[str, Any]]) -> ImageCanvas:
+        """How the device program executes it with numbers from the host."""
+        limits = self._links[0].given.limits
+        if self._decoder is not None or limits is None:
+            raise ValueError("its input has no largest size")
+        visit = Visit(np.array([limits], np.int64), self._layout, self._dtype)
+        for link, operator, given in zip(self._links, self._operators, arguments, strict=True):
+            bits = np.zeros((1, operator.random_bits), np.uint32) if operator.random_bits else None
+            before = len(visit.passes)
+            visit.add(operator.describe(Images(np, 1, visit.sizes, visit.dtype), bits, **given))
+            made = link.made.limits
+            for each in visit.passes[before - 1 : -1]:
+                sizes = each.shapes[0].tolist()
+                if not limits or not all(
+                    size in known for size, *known in zip(sizes, limits, made or limits, strict=True)
+                ):
+                    raise ValueError("what lies between its passes has no largest size")
+            limits = made
+            if limits is not None:
+                visit.settle(limits)
+        return ImageCanvas(_needed(visit.passes), self._links[0].given.limits or ())
+
+
+def _needed(passes: list[Pass]) -> list[Pass]:
+    return passes if len(passes) == 1 or not passes[-1].idle else passes[:-1]
+
 
 class ImageWork:
     """What becomes of images in memory.
@@ -85,12 +112,12 @@ class ImageWork:
     """
 
     def __init__(self, data: Column, passes: Sequence[Pass], scratch: _Scratch) -> None:
-        self._data, self._passes, self._scratch = data, passes, scratch
+        self._data, self.passes, self._scratch = data, passes, scratch
 
     @property
     def shapes(self) -> NDArray[np.int64]:
         """The shape of each row's result."""
-        return self._passes[-1].shapes
+        return self.passes[-1].shapes
 
     def compute(self, out: Array | None) -> Column:
         """Do all passes, over as many rows at once as stay in the cache."""
@@ -98,7 +125,7 @@ class ImageWork:
             self._compute(Memory.of_batch(out))
             return out
         shapes = self.shapes
-        made = np.empty(int(shapes.prod(axis=1).sum()), self._passes[-1].dtype)
+        made = np.empty(int(shapes.prod(axis=1).sum()), self.passes[-1].dtype)
         target = Memory.packed(made, shapes)
         self._compute(target)
         ends = np.append(target.starts[1:], made.size).tolist()
@@ -109,7 +136,7 @@ class ImageWork:
         if isinstance(self._data, np.ndarray):
             images = self._data if in_one_piece(self._data) else np.ascontiguousarray(self._data)
             source, rows = Memory.of_batch(images), len(images)
-            step = rows if len(self._passes) == 1 else self._together(rows)
+            step = rows if len(self.passes) == 1 else self._together(rows)
             for start in range(0, rows, step):
                 self._visit(slice(start, min(start + step, rows)), source, target)
         else:
@@ -120,7 +147,7 @@ class ImageWork:
 
     def _together(self, rows: int) -> int:
         """How many rows go through several passes together."""
-        between = max(int(each.shapes.prod(axis=1).max()) * each.dtype.itemsize for each in self._passes[:-1])
+        between = max(int(each.shapes.prod(axis=1).max()) * each.dtype.itemsize for each in self.passes[:-1])
         return max(1, min(rows, _CACHE // max(between, 1)))
 
     def _visit(self, rows: slice, source: Memory, target: Memory, *, alone: bool = False) -> None:
@@ -133,8 +160,8 @@ class ImageWork:
             alone: whether `source` holds these rows alone.
         """
         given = source if alone else source.of(rows)
-        last = len(self._passes) - 1
-        for number, each in enumerate(self._passes):
+        last = len(self.passes) - 1
+        for number, each in enumerate(self.passes):
             work = each.of(rows)
             made = target.of(rows)
             if number < last:
@@ -166,7 +193,7 @@ class DecodingWork(ImageWork):
 
     def compute(self, out: Array | None) -> Column:
         """Decode and execute; where nothing is left to do, decode straight into the batch."""
-        if len(self._passes) == 1 and self._passes[0].idle:
+        if len(self.passes) == 1 and self.passes[0].idle:
             return self._decode_only(out)
         return super().compute(out)
 
@@ -183,7 +210,7 @@ class DecodingWork(ImageWork):
         return made if out is None else out
 
     def _compute(self, target: Memory) -> None:
-        if self._decoder.reduced and self._passes[0].resampled:
+        if self._decoder.reduced and self.passes[0].resampled:
             self._reduce()
         tops, bottoms = footprint(self._axis("H").numbers)
         lefts, rights = footprint(self._axis("W").numbers)
@@ -192,14 +219,14 @@ class DecodingWork(ImageWork):
         row, rows = 0, len(sizes)
         while row < rows:
             end, total = row + 1, sizes[row]
-            while end < rows and total + sizes[end] <= _CACHE and self._passes[0].reads == np.uint8:
+            while end < rows and total + sizes[end] <= _CACHE and self.passes[0].reads == np.uint8:
                 total += sizes[end]
                 end += 1
             self._decode_group(row, end, total, regions, sizes, target)
             row = end
 
     def _axis(self, letter: str) -> Axis:
-        return next(axis for axis in self._passes[0].axes if axis.letter == letter)
+        return next(axis for axis in self.passes[0].axes if axis.letter == letter)
 
     def _reduce(self) -> None:
         """Choose at which part of its size each image is decoded: one that is not smaller than what is made of it."""

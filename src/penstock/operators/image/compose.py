@@ -34,11 +34,17 @@ class Axis:
         numbers: what becomes of it.
         source: which axis of the memory that is read it is.
         letter: its letter in the layout, or "".
+        moved: whether a window or a mirror was asked for.
+        reach: of the filters that resample it; 0 where it is not resampled.
+        antialias: whether these are stretched where it shrinks.
     """
 
     numbers: Numbers
     source: int
     letter: str
+    moved: bool = False
+    reach: float = 0.0
+    antialias: bool = False
 
 
 @dataclass(slots=True)
@@ -178,13 +184,14 @@ class Visit:
                 axis = now.axes[step.axis]
             now.void.add(axis.source)
             now.moved = True
+        axis.moved = True
         axis.numbers = axes_.cut(self._xp, axis.numbers, step.first, step.length)
 
     @_add.register
     def _mirror(self, step: Mirror) -> None:
         axis = self._last.axes[step.axis]
         axis.numbers = axes_.mirror(axis.numbers, step.flags)
-        self._last.moved = self._last.mirrored = True
+        axis.moved = self._last.moved = self._last.mirrored = True
 
     @_add.register
     def _resample(self, step: Resample) -> None:
@@ -192,17 +199,18 @@ class Visit:
         if now.resampled or now.colours or now.void or now.mirrored or now.reads != now.dtype:
             now = self._flush()
         parts = {at: part for at, part in step.parts.items() if now.axes[at].letter in "HW"}
-        self._resample_along(now, parts, step.antialias)
+        self._resample_along(now, parts, step)
         parts = {at: part for at, part in step.parts.items() if at not in parts}
         if parts:  # depth last, with floats in between
-            self._resample_along(self._flush(), parts, step.antialias)
+            self._resample_along(self._flush(), parts, step)
 
-    def _resample_along(self, now: Pass, parts: dict[int, Any], antialias: bool) -> None:
+    def _resample_along(self, now: Pass, parts: dict[int, Any], step: Resample) -> None:
         for at, part in parts.items():
             axis = now.axes[at]
             axis.numbers = axes_.resample(
-                axis.numbers, part.low, part.high, part.size, part.filters, antialias, by_steps=axis.letter != "W"
+                axis.numbers, part.low, part.high, part.size, part.filters, step.antialias, by_steps=axis.letter != "W"
             )
+            axis.reach, axis.antialias = step.reach, step.antialias
         now.resampled, now.dtype = True, np.dtype(np.float32)
 
     @_add.register

@@ -97,14 +97,15 @@ def execute(work: Pass, source: Memory, target: Memory) -> None:
     return _copy(Pass(as_is, work.dtype, work.dtype, work.channel), converted, target)
 
 
-def _offsets(axis: Axis) -> NDArray[np.int64]:
+def offsets(axis: Axis) -> NDArray[np.int64]:
     """The first index along an axis, in the order of the result."""
     numbers = axis.numbers
     first = numbers.begin + numbers.start
     return chosen(numbers.mirrored, first + numbers.length - 1, first).astype(np.int64)
 
 
-def _directions(axis: Axis) -> NDArray[np.int64]:
+def directions(axis: Axis) -> NDArray[np.int64]:
+    """1, or -1 where the axis is walked backwards."""
     return np.where(axis.numbers.mirrored, -1, 1)
 
 
@@ -119,8 +120,8 @@ def _copy(work: Pass, source: Memory, target: Memory) -> None:
     places[0][:, 0], places[1][:, 0] = source.starts, target.starts
     for at, axis in enumerate(axes, start=lead):
         strides = source.strides[:, axis.source]
-        places[0][:, 0] += _offsets(axis) * strides
-        places[0][:, 1 + at] = _directions(axis) * strides
+        places[0][:, 0] += offsets(axis) * strides
+        places[0][:, 1 + at] = directions(axis) * strides
         places[1][:, 1 + at] = target.strides[:, at - lead]
         shape[:, at] = axis.numbers.length
         low, high = inside(axis)
@@ -158,8 +159,8 @@ def _blend(work: Pass, source: Memory, target: Memory) -> None:
         if role in (_ROWS, _COLUMNS):
             numbers[role] = axis.numbers
         else:  # windows and mirroring are steps in memory
-            read[:, 0] += _offsets(axis) * strides
-            strides = strides * _directions(axis)
+            read[:, 0] += offsets(axis) * strides
+            strides = strides * directions(axis)
         if role is None:
             planes.append(at)
         else:
@@ -172,7 +173,7 @@ def _blend(work: Pass, source: Memory, target: Memory) -> None:
             continue
         row = np.repeat(np.arange(work.rows), counts)
         plane = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-        read_more = plane * (source.strides[:, axis.source] * _directions(axis))[row]
+        read_more = plane * (source.strides[:, axis.source] * directions(axis))[row]
         write_more = plane * target.strides[row, at]
         work, source, target = work.of(row), source.of(row), target.of(row)
         read, write, numbers = read[row], write[row], [each.of(row) for each in numbers]

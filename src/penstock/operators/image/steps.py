@@ -82,10 +82,12 @@ class Resample:
     Args:
         parts: per axis.
         antialias: whether filters are stretched where an axis shrinks.
+        reach: how far the filters reach to each side at most, in pixels, before they are stretched.
     """
 
     parts: Mapping[int, Part]
     antialias: bool
+    reach: float = 3.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,3 +149,17 @@ def taps(axis: Array, first: Array, counts: Array, weights: Array) -> None:
         for pixel in range(left, right + 1):
             there = min(max(pixel, begin), end - 1)
             weights[at, there - first[at]] += weight(kind, (pixel + 0.5 - centre) / stretch) / total
+
+
+@ahead("f8[2] i8[2] i8[2] f4[3]")
+@Compiled
+def taps_of_rows(axes: Array, first: Array, counts: Array, weights: Array) -> None:
+    """`taps` for many rows; (rows, pixels) and (rows, pixels, taps). Pixels past the end of a row get no weight."""
+    for row in range(axes.shape[0]):
+        length = int(axes[row, LENGTH])
+        taps(axes[row], first[row], counts[row], weights[row])
+        for pixel in range(length, first.shape[1]):
+            first[row, pixel] = 0
+            counts[row, pixel] = 0
+            for k in range(weights.shape[2]):
+                weights[row, pixel, k] = 0

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict
 
 import numpy as np
 
-from penstock.data.spec import Spec
+from penstock.data.spec import Spec, bounded
 from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode
@@ -115,6 +115,18 @@ class Window:
                     )
                 result[at] = int(wanted)
         return tuple(result)
+
+    def bounds(self, images: Spec, arguments: Mapping[str, Any]) -> tuple[int, ...]:
+        """The largest extents of what is cut out; empty where they are not known."""
+        result = list(images.most)
+        for axis in self.axes:
+            at, wanted = self.layout.index(axis), arguments[_SIZES[axis]]
+            if isinstance(wanted, Spec):
+                result[at] = None if self.policy == "pad" else result[at]
+            elif _whole(wanted):
+                trimmed = result[at] if self.policy == "trim_to_shape" else None
+                result[at] = int(wanted) if trimmed is None else min(trimmed, int(wanted))
+        return bounded(result)
 
     def steps(self, images: Images, arguments: Mapping[str, Any]) -> list[Cut]:
         """The window as steps.
