@@ -243,6 +243,47 @@ class DescribeStage(ChainStage):
             self._canvas.pack(work)
 
 
+class DescribeStage(ChainStage):
+    """The numbers of a chain that the device program computes, and images of several sizes on canvases of one.
+
+    Args:
+        node: of the engine's own.
+        registers: where columns are.
+        seed: of the pipeline.
+    """
+
+    def __init__(self, node: Node, registers: Registers, seed: int) -> None:
+        operator = cast(Describe, node.operator)
+        self._begin(operator.nodes, registers, seed)
+        self.label = f"describe {self.label}"
+        self._canvas = operator.canvas
+        self._given = None if operator.given.spec.dense else registers[operator.given]
+        self._spec = operator.given.spec
+        self._outputs = [(value, registers[value]) for value in node.values]
+
+    def _compute(self, frame: Frame) -> None:
+        work = self._describe(frame)
+        if self._nodes[-1].specs[0].dense:
+            self._check_shapes(frame, work)
+        frame.keep(*self._outputs[0], self._canvas.pack(work))
+        for value, register in self._outputs[1:]:
+            canvas = frame.allocate(value, register)
+            for row, sample in enumerate(self._data(frame)):
+                for at, (extent, limit) in enumerate(zip(sample.shape, self._spec.bounds, strict=True)):
+                    canvas[(row, *(slice(n) for n in sample.shape[:at]), slice(extent, limit))] = 0
+                canvas[(row, *map(slice, sample.shape))] = sample
+            frame.columns[register] = canvas
+
+    def _data(self, frame: Frame) -> Column:
+        if self._given is not None:
+            return frame.columns[self._given]
+        return np.broadcast_to(np.zeros((), self._spec.dtype), (frame.rows, *self._spec.sizes))
+
+    def _try(self, work: Work, *, whole: bool) -> None:
+        if whole:
+            self._canvas.pack(work)
+
+
 class WholeBatchStage:
     """One kernel on whole columns.
 

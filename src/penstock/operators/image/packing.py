@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -87,11 +86,12 @@ class ImageCanvas:
             terms = [tuple(term.shape[1] for term in terms_of(colour)) for colour in each.colours]
             self._plans.append(PassPlan(each, tuple(axes), tuple(terms)))
             limits = [axes[axis.source].length for axis in each.axes]
+        self._size = sum(plan.size for plan in self._plans)
 
-    @cached_property
+    @property
     def size(self) -> int:
         """How many numbers describe a row."""
-        return sum(plan.size for plan in self._plans)
+        return self._size
 
     def pack(self, work: Any) -> NDArray[np.float32]:
         """The numbers of some rows."""
