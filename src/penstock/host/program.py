@@ -13,19 +13,11 @@ from penstock.data.source import Array, Column
 from penstock.errors import SampleError
 from penstock.graph.node import Node, Value
 from penstock.graph.operator import ChainKernel, View
+from penstock.host.chains import ChainStage, DescribeStage
 from penstock.host.frame import Frame
+from penstock.host.gather import Registers
 from penstock.host.reading import Reading
-from penstock.host.stages import (
-    BatchStage,
-    ChainStage,
-    DescribeStage,
-    HostStage,
-    ReadStage,
-    Registers,
-    RowStage,
-    SampleStage,
-    WholeBatchStage,
-)
+from penstock.host.stages import BatchStage, HostStage, ReadStage, RowStage, SampleStage, WholeBatchStage
 from penstock.meter import Meter
 from penstock.plan.plan import Plan
 from penstock.plan.stages import Stage, Way

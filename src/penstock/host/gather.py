@@ -1,0 +1,61 @@
+"""How the inputs, arguments and random bits of a node are gathered from a frame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from penstock.data.bits import counters, random_bits
+from penstock.graph.node import Node, Value
+from penstock.host.frame import Frame
+
+Registers = Mapping[Value, int]
+"""Per value the register that holds its column."""
+
+
+class Call:
+    """How a node's inputs, arguments and random bits are gathered from a frame."""
+
+    def __init__(self, node: Node, registers: Registers, seed: int) -> None:
+        self._inputs = [registers[value] for value in node.inputs if value in registers]
+        self._constants = {name: value for name, value in node.arguments.items() if not isinstance(value, Value)}
+        self.varying = {name: registers[value] for name, value in node.arguments.items() if isinstance(value, Value)}
+        self._node, self._schema = node, node.operator.schema
+        self._bits = node.operator.random_bits
+        self._key = node.key(seed)
+
+    def gather(self, frame: Frame) -> tuple[list[Any], dict[str, Any], Any]:
+        """Inputs, arguments and random bits, each with an entry per row, but for arguments that have no schema."""
+        columns, rows = frame.columns, frame.rows
+        arguments = {name: self._constant(name, value, rows) for name, value in self._constants.items()}
+        for name, register in self.varying.items():
+            arguments[name] = self._varying(name, columns[register], frame)
+        bits = None
+        if self._bits:
+            where = frame.coordinates
+            bits = random_bits(np, *self._key, counters(where.epoch, where.positions), self._bits)
+        return [columns[register] for register in self._inputs], arguments, bits
+
+    def _varying(self, name: str, column: Any, frame: Frame) -> Any:
+        schema = self._schema.get(name)
+        if schema is None:
+            return column
+        try:
+            return schema.rows(np, column, frame.rows, varying=True)
+        except ValueError:
+            for row in range(frame.rows):
+                try:
+                    schema.rows(np, column[row : row + 1], 1, varying=True)
+                except ValueError as error:
+                    raise frame.failure(self._node, row, ValueError(f"{name}: {error}")) from None
+            raise
+
+    def _constant(self, name: str, value: Any, rows: int) -> Any:
+        schema = self._schema.get(name)
+        return value if schema is None else schema.rows(np, value, rows, varying=False)
+
+    def by_row(self, name: str) -> bool:
+        """Whether an argument, as it was gathered, has an entry per row."""
+        return name in self.varying or name in self._schema

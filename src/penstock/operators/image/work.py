@@ -1,0 +1,107 @@
+"""What a chain of image operators does with images in memory: passes, over as many rows as stay in the cache."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.data.source import Array, Column
+from penstock.operators.image.compose import Pass
+from penstock.operators.image.rows import Memory, execute, in_one_piece
+
+CACHE = 1 << 18
+"""Bytes that stay in a core's cache: several small images go through all passes together, a large one alone."""
+
+_KEPT = 1 << 26
+"""Scratch memory above this size is not held on to: one huge image would keep it taken for good."""
+
+
+class ImageWork:
+    """What becomes of images in memory.
+
+    Args:
+        data: the images, a dense batch or a list.
+        passes: what to do.
+        scratch: memory that is used again.
+    """
+
+    def __init__(self, data: Column, passes: Sequence[Pass], scratch: Scratch) -> None:
+        self._data, self.passes, self._scratch = data, passes, scratch
+
+    @property
+    def shapes(self) -> NDArray[np.int64]:
+        """The shape of each row's result."""
+        return self.passes[-1].shapes
+
+    def compute(self, out: Array | None) -> Column:
+        """Do all passes, over as many rows at once as stay in the cache."""
+        if out is not None:
+            self._compute(Memory.of_batch(out))
+            return out
+        shapes = self.shapes
+        made = np.empty(int(shapes.prod(axis=1).sum()), self.passes[-1].dtype)
+        target = Memory.packed(made, shapes)
+        self._compute(target)
+        ends = np.append(target.starts[1:], made.size).tolist()
+        pairs = zip(target.starts.tolist(), ends, shapes.tolist(), strict=True)
+        return [made[start:end].reshape(shape) for start, end, shape in pairs]
+
+    def _compute(self, target: Memory) -> None:
+        if isinstance(self._data, np.ndarray):
+            images = self._data if in_one_piece(self._data) else np.ascontiguousarray(self._data)
+            source, rows = Memory.of_batch(images), len(images)
+            step = rows if len(self.passes) == 1 else self._together(rows)
+            for start in range(0, rows, step):
+                self._visit(slice(start, min(start + step, rows)), source, target)
+        else:
+            for row, image in enumerate(self._data):
+                values = np.ascontiguousarray(image)
+                source = Memory.packed(values.reshape(-1), np.array([values.shape], np.int64))
+                self._visit(slice(row, row + 1), source, target, alone=True)
+
+    def _together(self, rows: int) -> int:
+        """How many rows go through several passes together."""
+        between = max(int(each.shapes.prod(axis=1).max()) * each.dtype.itemsize for each in self.passes[:-1])
+        return max(1, min(rows, CACHE // max(between, 1)))
+
+    def _visit(self, rows: slice, source: Memory, target: Memory, *, alone: bool = False) -> None:
+        """All passes over some rows.
+
+        Args:
+            rows: which.
+            source: the images, of all rows, or of these alone.
+            target: where results go, for all rows.
+            alone: whether `source` holds these rows alone.
+        """
+        given = source if alone else source.of(rows)
+        last = len(self.passes) - 1
+        for number, each in enumerate(self.passes):
+            work = each.of(rows)
+            made = target.of(rows)
+            if number < last:
+                shapes = work.shapes
+                size = int(shapes.prod(axis=1).sum()) * work.dtype.itemsize
+                values = self._scratch.take(number % 2, size).view(work.dtype)
+                made = Memory.packed(values, shapes)
+            execute(work, given, made)
+            given = made
+
+
+class Scratch(threading.local):
+    """Memory of one chain on one thread, used again for one group of rows after the other."""
+
+    def __init__(self) -> None:
+        self._memory: dict[int, NDArray[np.uint8]] = {}
+
+    def take(self, number: int, size: int) -> NDArray[np.uint8]:
+        """`size` bytes, uninitialised, valid until the same number is taken again."""
+        size = -(-size // 8) * 8
+        if size > _KEPT:
+            return np.empty(size, np.uint8)
+        memory = self._memory.get(number)
+        if memory is None or memory.size < size:
+            memory = self._memory[number] = np.empty(max(size, 2 * (0 if memory is None else memory.size)), np.uint8)
+        return memory[:size]
