@@ -316,7 +316,7 @@ class Reader(Operator):
     def like(self, other: Reader) -> bool:
         """Whether the two read the same order, but for the shard."""
         mine, theirs = ({**parameters(reader), "shard_id": 0, "source": None} for reader in (self, other))
-        return mine == theirs and self.source.same_data(other.source)
+        return mine == theirs and (self.source is other.source or self.source.same_data(other.source))
 
 
 def parameters(operator: Operator) -> dict[str, Any]:

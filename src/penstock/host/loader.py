@@ -53,7 +53,7 @@ _CHEAP_ROW = 60e-6
 _LIGHT_BATCH = 500e-6
 """Seconds of a batch below which it is not handed to a thread (measured: to hand over costs 300 us of CPU time)."""
 
-_CHUNK = 2e-3
+_CHUNK = 5e-3
 """Seconds of work that are worth a thread of their own; what takes less is not cut."""
 
 _GROUP = 8

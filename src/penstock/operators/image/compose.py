@@ -10,10 +10,9 @@ float32; then the axes in their order. A step that does not fit into the present
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import singledispatchmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,7 +146,7 @@ class Visit:
     def add(self, steps: Sequence[Step]) -> None:
         """Go on with the steps of the next operator."""
         for step in steps:
-            self._add(step)
+            self._ADDERS[type(step)](self, step)
 
     def settle(self, sizes: Sequence[int]) -> None:
         """Say that all rows have these extents now, where that is known beforehand."""
@@ -167,11 +166,6 @@ class Visit:
         self.passes.append(Pass(axes, last.dtype, last.dtype, _channel("".join(axis.letter for axis in axes))))
         return self._last
 
-    @singledispatchmethod
-    def _add(self, step: Any) -> None:
-        raise TypeError(f"no step of the image engine: {step!r}")
-
-    @_add.register
     def _cut(self, step: Cut) -> None:
         now = self._last
         axis = now.axes[step.axis]
@@ -187,13 +181,11 @@ class Visit:
         axis.moved = True
         axis.numbers = axes_.cut(self._xp, axis.numbers, step.first, step.length)
 
-    @_add.register
     def _mirror(self, step: Mirror) -> None:
         axis = self._last.axes[step.axis]
         axis.numbers = axes_.mirror(axis.numbers, step.flags)
         axis.moved = self._last.moved = self._last.mirrored = True
 
-    @_add.register
     def _resample(self, step: Resample) -> None:
         now = self._last
         if now.resampled or now.colours or now.void or now.mirrored or now.reads != now.dtype:
@@ -213,7 +205,6 @@ class Visit:
             axis.reach, axis.antialias = step.reach, step.antialias
         now.resampled, now.dtype = True, np.dtype(np.float32)
 
-    @_add.register
     def _scale(self, step: Scale) -> None:
         if not exact(self._last.dtype):
             self._convert(Convert(np.dtype(np.float32)))
@@ -221,7 +212,6 @@ class Visit:
         now.colours.append(step)
         now.dtype = np.dtype(np.float32)
 
-    @_add.register
     def _convert(self, step: Convert) -> None:
         now = self._last
         if now.dtype == step.dtype:
@@ -232,12 +222,10 @@ class Visit:
         now.colours.append(step)
         now.dtype = step.dtype
 
-    @_add.register
     def _fill(self, step: Fill) -> None:
         if self._last.void:
             self._last.colours.append(step)
 
-    @_add.register
     def _arrange(self, step: Arrange) -> None:
         self._last.axes = [self._last.axes[at] for at in step.order]
         self._last.moved = True
@@ -248,6 +236,16 @@ class Visit:
         beside = {axis.letter for axis in now.axes if axis.source in now.void} - {"H", "W"}
         halved = now.dtype == np.float16 and now.computes  # rounded to that only when it is written
         return self._flush() if beside or halved or now.closed else now
+
+    _ADDERS: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
+        Cut: _cut,
+        Mirror: _mirror,
+        Resample: _resample,
+        Scale: _scale,
+        Convert: _convert,
+        Fill: _fill,
+        Arrange: _arrange,
+    }
 
 
 def exact(*dtypes: np.dtype[Any]) -> bool:
