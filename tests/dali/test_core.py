@@ -143,7 +143,7 @@ def test_layouts_of_python_functions_are_dalis(layouts):
 
     def given(lib, **options):
         with (pipeline := lib.Pipeline(2, 1, None, **options)):
-            images = lib.fn.reshape(lib.fn.constant(np.zeros((4, 3, 2), np.uint8)), layout="HWC")
+            images = lib.fn.reshape(lib.types.Constant(np.zeros((4, 3, 2), np.uint8)), layout="HWC")
             both = lib.fn.python_function(images, function=lambda x: (x, x.T), num_outputs=2, output_layouts=layouts)
             pipeline.set_outputs(*both)
         return [output.layout() for output in pipeline.run()]

@@ -134,6 +134,14 @@ SAME = {
     "0 and 0.0": (fn.random.normal, lambda: fn.random.normal(mean=0, stddev=1)),
     "list and tuple": (lambda: fn.random.uniform(range=[0, 1]), lambda: fn.random.uniform(range=(0, 1))),
     "by position": (lambda: fn.random.normal(images()), lambda: fn.random.normal(shape_like=images())),
+    "a constant": (
+        lambda: fn.resize(images(), size=[4, 3]),
+        lambda: fn.resize(images(), size=types.Constant([4, 3])),
+    ),
+    "a list of inputs": (
+        lambda: tuple(fn.flip([x := images(), x + 1])),
+        lambda: (fn.flip(x := images()), fn.flip(x + 1)),
+    ),
     "where a function is made": (
         lambda: fn.jax_function(halve)(images()),
         lambda: fn.jax_function(moved(), num_outputs=1)(images()),
