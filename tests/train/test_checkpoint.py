@@ -231,6 +231,19 @@ def test_another_batch_size_is_another_training(tmp_path):
         train.fit(STEP, ZERO, data, epochs=2, callbacks=[train.Checkpoint(tmp_path)])
 
 
+def test_the_end_of_an_epoch_is_found_from_any_row():
+    def over(rows):
+        return train.batches(np.arange(64, dtype=np.float32), rows, sharding=ONE)
+
+    begun = over(8)
+    for _ in range(5):
+        next(begun)
+    rest = over(24)
+    rest.restore(begun.state())  # at row 40, from where one batch ends the epoch
+    loop = train.fit(STEP, ZERO, rest, steps=1)
+    assert (loop.step, loop.epoch, len(loop.history.epochs)) == (1, 1, 1)
+
+
 def test_history_is_appended(tmp_path):
     class Sizes(train.Callback):
         def __init__(self):

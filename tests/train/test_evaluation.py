@@ -215,3 +215,14 @@ def test_a_size_does_not_say_where_the_data_end():
         assert not iterator.exact
         with pytest.raises(UsageError, match="size is not the data's own end"):
             mean(iterator)
+
+
+def test_the_middle_of_an_epoch_under_another_batch_size():
+    first = train.batches({"x": np.arange(64.0)}, 8)
+    next(first)
+    other = train.batches({"x": np.arange(64.0)}, 24)
+    other.restore(first.state())
+    assert other.delivered == 0
+    assert not other.at_start
+    with pytest.raises(UsageError, match="middle of an epoch"):
+        mean(other)
