@@ -124,6 +124,28 @@ def reordered(*, first):
 SAME = {
     "defaults": (lambda: fn.flip(images()), lambda: fn.flip(images(), horizontal=1, vertical=0)),
     "a reader's": (images, lambda: images(random_shuffle=False, seed=-1, pad_last_batch=False)),
+    "defaults of images": (
+        lambda: fn.resize(fn.crop(images(), crop=(4, 4)), size=3),
+        lambda: fn.resize(
+            fn.crop(images(), crop=[4, 4], crop_pos_x=0.5, rounding="round", out_of_bounds_policy="error"),
+            size=3,
+            mode="default",
+            interp_type=types.INTERP_LINEAR,
+            antialias=True,
+            minibatch_size=8,
+        ),
+    ),
+    "defaults of decoders": (
+        lambda: fn.decoders.image_random_crop(fn.readers.arrays(np.zeros((2, 9), np.uint8))),
+        lambda: fn.decoders.image_random_crop(
+            fn.readers.arrays(np.zeros((2, 9), np.uint8)),
+            output_type=types.RGB,
+            dtype=np.uint8,
+            random_area=[0.08, 1.0],
+            num_attempts=10,
+            hw_decoder_load=0.9,
+        ),
+    ),
     "hints": (images, lambda: images(initial_fill=100, read_ahead=True)),
     "shards": (images, lambda: images(shard_id=1, num_shards=2)),
     "other data": (images, lambda: fn.readers.arrays(IMAGES + 1, layout="HWC")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict, Unpack, get_args
+from typing import Annotated, Any, TypedDict, Unpack, get_args
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.advice import Trouble, helps
+from penstock.graph.call import Default, Hint
 from penstock.graph.operator import Common, pick
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
@@ -35,23 +36,23 @@ class DecoderHints(TypedDict, total=False):
     use_chunk_allocator.
     """
 
-    affine: bool
-    cache_batch_copy: bool
-    cache_debug: bool
-    cache_size: int
-    cache_threshold: int
-    cache_type: str
-    device_memory_padding: int
-    device_memory_padding_jpeg2k: int
-    host_memory_padding: int
-    host_memory_padding_jpeg2k: int
-    hw_decoder_load: float
-    hybrid_huffman_threshold: int
-    memory_stats: bool
-    preallocate_height_hint: int
-    preallocate_width_hint: int
-    split_stages: bool
-    use_chunk_allocator: bool
+    affine: Hint[bool]
+    cache_batch_copy: Hint[bool]
+    cache_debug: Hint[bool]
+    cache_size: Hint[int]
+    cache_threshold: Hint[int]
+    cache_type: Hint[str]
+    device_memory_padding: Hint[int]
+    device_memory_padding_jpeg2k: Hint[int]
+    host_memory_padding: Hint[int]
+    host_memory_padding_jpeg2k: Hint[int]
+    hw_decoder_load: Hint[float]
+    hybrid_huffman_threshold: Hint[int]
+    memory_stats: Hint[bool]
+    preallocate_height_hint: Hint[int]
+    preallocate_width_hint: Hint[int]
+    split_stages: Hint[bool]
+    use_chunk_allocator: Hint[bool]
 
 
 DTYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float32")
@@ -121,14 +122,14 @@ class DecoderOptions(TypedDict, total=False):
     one is an error. With it, what follows can run on the device, for which images then cross in arrays of this size.
     """
 
-    output_type: DALIImageType
-    dtype: Any
-    adjust_orientation: bool
-    use_fast_idct: bool
-    jpeg_fancy_upsampling: bool
-    backend: Backend
-    reduced: bool
-    max_size: Sequence[int] | None
+    output_type: Annotated[DALIImageType, Default(RGB)]
+    dtype: Annotated[Any, Default(UINT8)]
+    adjust_orientation: Annotated[bool, Default(True)]
+    use_fast_idct: Annotated[bool, Default(False)]
+    jpeg_fancy_upsampling: Hint[bool]
+    backend: Hint[Backend]
+    reduced: Annotated[bool, Default(False)]
+    max_size: Hint[Sequence[int] | None]
 
 
 def decoder(options: DecoderOptions, kind: str) -> DecodeImage:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
 import numpy as np
 
 from penstock.errors import ArgumentTypeError
+from penstock.graph.call import Default, Hint
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode
 from penstock.types import INTERP_LANCZOS3, INTERP_LINEAR, DALIInterpType
@@ -27,12 +28,12 @@ class FilterArguments(TypedDict, total=False):
     INTERP_LINEAR becomes INTERP_TRIANGULAR. minibatch_size, temp_buffer_hint: hints of DALI's without effect here.
     """
 
-    interp_type: Interpolation
+    interp_type: Annotated[Interpolation, Default(INTERP_LINEAR)]
     min_filter: Interpolation
     mag_filter: Interpolation
-    antialias: bool
-    minibatch_size: int
-    temp_buffer_hint: int
+    antialias: Annotated[bool, Default(True)]
+    minibatch_size: Hint[int]
+    temp_buffer_hint: Hint[int]
 
 
 def interpolation(filters: FilterArguments, kind: str) -> dict[str, Any]:

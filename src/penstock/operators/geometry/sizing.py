@@ -6,13 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypedDict, cast
+from typing import Annotated, Any, Literal, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.data.spec import Shape, Spec, bounded
 from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean
+from penstock.graph.call import Default
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode
 from penstock.operators.axes import MAX_PIXELS, SPATIAL
@@ -59,12 +60,12 @@ class SizeArguments(TypedDict, total=False):
     resize_z: Number
     resize_shorter: Number
     resize_longer: Number
-    mode: str
+    mode: Annotated[str, Default("default")]
     max_size: float | Sequence[float]
     roi_start: Sequence[float] | DataNode
     roi_end: Sequence[float] | DataNode
-    roi_relative: bool
-    subpixel_scale: bool
+    roi_relative: Annotated[bool, Default(False)]
+    subpixel_scale: Annotated[bool, Default(True)]
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Annotated, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.data.source import Array
 from penstock.errors import DefinitionError
+from penstock.graph.call import Default
 from penstock.operators.compiled import Compiled, ahead
 from penstock.operators.image.axis import Rows
 
@@ -28,9 +29,9 @@ class RandomWindowArguments(TypedDict, total=False):
     largest width : height, [3/4, 4/3]. num_attempts: how often to draw before the rule for the other cases, 10.
     """
 
-    random_area: Sequence[float]
-    random_aspect_ratio: Sequence[float]
-    num_attempts: int
+    random_area: Annotated[Sequence[float], Default((0.08, 1.0))]
+    random_aspect_ratio: Annotated[Sequence[float], Default((0.75, 4 / 3))]
+    num_attempts: Annotated[int, Default(10)]
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 import numpy as np
 
 from penstock.data.spec import Spec, bounded
 from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean
+from penstock.graph.call import Default
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode
 from penstock.operators.axes import SPATIAL
@@ -40,10 +41,10 @@ class PlaceArguments(TypedDict, total=False):
     crop_h: Number
     crop_w: Number
     crop_d: Number
-    crop_pos_x: Number
-    crop_pos_y: Number
-    crop_pos_z: Number
-    rounding: str
+    crop_pos_x: Annotated[Number, Default(0.5)]
+    crop_pos_y: Annotated[Number, Default(0.5)]
+    crop_pos_z: Annotated[Number, Default(0.5)]
+    rounding: Annotated[str, Default("round")]
 
 
 class WindowArguments(PlaceArguments, total=False):
@@ -53,8 +54,8 @@ class WindowArguments(PlaceArguments, total=False):
     channel.
     """
 
-    out_of_bounds_policy: str
-    fill_values: float | Sequence[float]
+    out_of_bounds_policy: Annotated[str, Default("error")]
+    fill_values: Annotated[float | Sequence[float], Default(0.0)]
 
 
 _PLACES = {"D": "crop_pos_z", "H": "crop_pos_y", "W": "crop_pos_x"}
