@@ -18,8 +18,9 @@ The contract, which the code below must keep:
   what runs is waited for, the threads end, and `take` raises the cause. Nothing is skipped: the same step, taken
   again, is computed again.
 * **A jump.** Taking another step than the one that was expected drops what was begun ahead.
-* **The end.** `close`, and dropping the last reference to the loader, end the threads in the same way. No chunk holds
-  the loader, so a loop that is left by `break` or an exception leaves nothing running once the iterator is gone.
+* **The end.** `close` ends the threads in the same way. Dropping the last reference to the loader ends them, too, but
+  does not wait for them: a finalizer may run where waiting would never end. No chunk holds the loader, so a loop that is
+  left by `break` or an exception leaves nothing running for long once the iterator is gone.
 """
 
 from __future__ import annotations
@@ -177,7 +178,7 @@ class HostLoader:
         ways = {stage.way for stage in program.plan.stages}
         self._pace = _Pace(by_sample=program.by_sample, whole=Way.WHOLE_BATCH in ways)
         self._buffers = Buffers(keep=depth + 2)
-        self._finalizer = weakref.finalize(self, pool.close)
+        self._finalizer = weakref.finalize(self, pool.abandon)
 
     def begin(self, step: Step) -> tuple[Future[None], ...]:
         """Begin a batch that will be taken next, if that has not been done, and do not wait for it.

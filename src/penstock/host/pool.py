@@ -24,6 +24,10 @@ class Pool(Protocol):
         """Give up what has not begun, and wait for what has. The pool may be used again."""
         ...
 
+    def abandon(self) -> None:
+        """Give up what has not begun, and wait for nothing."""
+        ...
+
 
 class Serial:
     """Runs a function at once, in the thread that submits it."""
@@ -41,6 +45,8 @@ class Serial:
 
     def close(self) -> None:
         """There is nothing to end."""
+
+    abandon = close
 
 
 class Threads:
@@ -63,9 +69,19 @@ class Threads:
             return self._executor.submit(function, *args, **kwargs)
 
     def close(self) -> None:
-        """End the threads. Called from one of them (the garbage collector runs where it likes), it does not wait."""
-        with self._lock:
-            executor, self._executor = self._executor, None
+        """End the threads, and wait for what has begun, unless it is one of them that calls."""
+        self._end(wait=threading.get_ident() not in self._own)
+
+    def abandon(self) -> None:
+        """End the threads, and wait for nothing.
+
+        For finalizers: the garbage collector runs in any thread, also in one that holds a lock which a thread needs to
+        end. To wait there is to wait for ever.
+        """
+        self._end(wait=False)
+
+    def _end(self, *, wait: bool) -> None:
+        executor, self._executor = self._executor, None
         if executor is not None:
-            executor.shutdown(wait=threading.get_ident() not in self._own, cancel_futures=True)
+            executor.shutdown(wait=wait, cancel_futures=True)
             self._own.clear()
