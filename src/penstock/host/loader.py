@@ -19,8 +19,8 @@ The contract, which the code below must keep:
   again, is computed again.
 * **A jump.** Taking another step than the one that was expected drops what was begun ahead.
 * **The end.** `close` ends the threads in the same way. Dropping the last reference to the loader ends them, too, but
-  does not wait for them: a finalizer may run where waiting would never end. No chunk holds the loader, so a loop that is
-  left by `break` or an exception leaves nothing running for long once the iterator is gone.
+  does not wait for them: a finalizer may run where waiting would never end. No chunk holds the loader, so a loop that
+  is left by `break` or an exception leaves nothing running for long once the iterator is gone.
 """
 
 from __future__ import annotations
