@@ -208,7 +208,7 @@ def test_a_size_does_not_say_where_the_data_end():
     def reader():
         return fn.readers.arrays(np.arange(61.0), name="r")
 
-    with pytest.raises(UsageError, match="fix:      reader_name in place of size"):
+    with pytest.raises(UsageError, match="fix:      reader_name="):
         sharded(reader, size=61)
     for policy, size in ((LastBatchPolicy.FILL, 64), (LastBatchPolicy.PARTIAL, 60)):
         iterator = sharded(reader, 4, policy, size=size)
