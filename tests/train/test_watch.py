@@ -90,7 +90,7 @@ def test_a_slow_operator_is_found(monkeypatch):
 
     make = data_iterator(definition, ["x"], reader_name="r")
     step = train.data_parallel(lambda state, batch: (state, batch["x"].astype(np.float32).sum()), one_device())
-    loop = train.fit(step, np.float32(0), make(batch_size=16), epochs=2)
+    loop = train.fit(step, np.float32(0), make(batch_size=16, exec_async=False), epochs=2)
     assert "slowest stage: arithmetic.neg, 83% of the work of the pipeline" in loop.verdict()
     assert not [thread for thread in threading.enumerate() if thread.name == "penstock-watch"]
 

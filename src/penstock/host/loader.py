@@ -95,7 +95,7 @@ class _Pace:
 
     def chunks(self, rows: int, workers: int) -> int:
         """Into how many chunks a batch of so many rows is cut."""
-        if self._whole or self.cheap:
+        if self._whole or self.cheap or not (self._recent or self._by_sample):
             return 1
         return max(1, min(workers, rows, math.ceil(min(self._row_seconds * rows / _CHUNK, workers))))
 
