@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from penstock import Pipeline, data_iterator, fn
+from penstock import Pipeline, data_iterator, fn, peekable_data_iterator
 from penstock.data.arrays import ArraySource
 from penstock.data.caffe2 import write_caffe2
 from penstock.data.source import stamp_of
@@ -146,6 +146,7 @@ def placed(placement):
         pipeline.set_outputs(fn.crop_mirror_normalize(data, mirror=fn.random.coin_flip()))
     pipeline.run()
     pipeline.explain()
+    pipeline.close()  # a thread may be reading ahead
     return pipeline.graph
 
 
@@ -160,11 +161,23 @@ def iterated(_):
     iterator = define(batch_size=2)
     next(iterator)
     iterator.state()
+    iterator.close()
+    return iterator._planned.plan.graph
+
+
+def peeked(_):
+    make = peekable_data_iterator(lambda: fn.readers.arrays(np.arange(6), name="r"), ["x"], reader_name="r")
+    iterator = make(batch_size=2)
+    next(iterator)
+    iterator.peek_async()
+    iterator.close()
     return iterator._planned.plan.graph
 
 
 @pytest.mark.parametrize(
-    ("make", "placement"), [(placed, "host"), (placed, "device"), (iterated, None)], ids=["host", "device", "iterator"]
+    ("make", "placement"),
+    [(placed, "host"), (placed, "device"), (iterated, None), (peeked, None)],
+    ids=["host", "device", "iterator", "peekable"],
 )
 def test_a_data_set_ends_with_what_reads_it_without_the_garbage_collector(make, placement):
     gc.collect()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from concurrent.futures import CancelledError, Future
 from typing import Any
 
@@ -43,7 +44,7 @@ class PeekableDataIterator(DataIterator):
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._coming: ComingBatch | None = None
+        self._pending: weakref.ref[ComingBatch] | None = None  # a future holds its iterator: held here, it were a cycle
         super().__init__(*args, **kwargs)
         schedule = self._schedule
         if schedule.policy is LastBatchPolicy.PARTIAL and schedule.remainder != schedule.stride:
@@ -114,18 +115,24 @@ class PeekableDataIterator(DataIterator):
             StopIteration. It is cancelled when `restore` or `next_epoch` leaves the place before the batch was made.
         """
         with self._lock:
-            if self._coming is None:
+            coming = self._coming
+            if coming is None:
                 coming = ComingBatch(self)
                 if self._schedule.ended(self._next):
                     coming.set_exception(StopIteration())
                     return coming
-                self._coming = coming
+                self._pending = weakref.ref(coming)
                 if self._held is None:
                     self._prepare(coming)
                 else:
                     coming.deliver(self._held)
                     coming.set_result(None)
-            return self._coming
+            return coming
+
+    @property
+    def _coming(self) -> ComingBatch | None:
+        """The future of the batch that is next, if somebody holds one."""
+        return None if self._pending is None else self._pending()
 
     def _prepare(self, coming: ComingBatch) -> None:
         try:
@@ -135,15 +142,15 @@ class PeekableDataIterator(DataIterator):
 
     def _here(self) -> list[jax.Array]:
         arrays = super()._here()
-        if self._coming is not None:
-            self._coming.deliver(arrays)
+        if coming := self._coming:
+            coming.deliver(arrays)
         return arrays
 
     def _go_to(self, step: Step) -> None:
         super()._go_to(step)
-        if self._coming is not None:
-            self._coming.leave()
-            self._coming = None
+        if coming := self._coming:
+            coming.leave()
+        self._pending = None
 
     def _form_coming(self, coming: ComingBatch) -> Batch:
         """The batch of a future: made now, if that is still to be done."""
