@@ -11,7 +11,8 @@ from typing import Any
 import jax
 
 from penstock.errors import ArgumentTypeError, UsageError
-from penstock.iterate.iterator import DataIterator, Shardings
+from penstock.iterate.arguments import Shardings
+from penstock.iterate.iterator import DataIterator
 from penstock.iterate.peekable import PeekableDataIterator
 from penstock.pipeline.definition import split_arguments, trace
 from penstock.pipeline.pipeline import Pipeline, option_names

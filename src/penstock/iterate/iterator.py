@@ -6,37 +6,33 @@ import json
 import logging
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import jax
-import numpy as np
-from jax.sharding import NamedSharding
 
-from penstock.data.schedule import Schedule, Step
+from penstock.data.schedule import Step
 from penstock.device.program import stateful
-from penstock.errors import ArgumentTypeError, StateError, UsageError, did_you_mean
+from penstock.errors import ArgumentTypeError, StateError, UsageError
 from penstock.graph.fingerprint import definition
-from penstock.graph.node import Graph, Node
+from penstock.graph.node import Node
 from penstock.graph.operator import DeviceKernel
 from penstock.host.reading import Reading
 from penstock.iterate import dry_run
 from penstock.iterate.agreement import agree, agree_on_shapes, take_part
+from penstock.iterate.arguments import Shardings, grouped, layout_of, named, switch
+from penstock.iterate.epochs import check_epoch, epoch_size, exact, schedule_of
 from penstock.iterate.state import Origin, carried, encode, order_of
 from penstock.meter import Meter
 from penstock.pipeline.pipeline import Pipeline
-from penstock.pipeline.planned import Planned, leading
+from penstock.pipeline.planned import Planned
 from penstock.run import Run
-from penstock.transfer.layout import Layout, Sharded, SingleDevice, Stacked
 from penstock.types import LastBatchPolicy
 
-Shardings = NamedSharding | Mapping[str, NamedSharding]
 Batch = dict[str, jax.Array]
 
 VALID = "valid"
 """The output that the policy PAD adds."""
 
-_AUTO_RESET = {False: False, None: False, "no": False, True: True, "yes": True}
 _log = logging.getLogger("penstock")
 
 
@@ -93,12 +89,12 @@ class DataIterator:
         sharding: Shardings | None = None,
         pmap_compatible: bool | None = None,
     ) -> None:
-        group = _group(pipelines)
-        graphs = [_named(pipeline.graph, output_map) for pipeline in group]
+        group = grouped(pipelines)
+        graphs = [named(pipeline.graph, output_map) for pipeline in group]
         self.output_map = list(output_map)
-        self._auto_reset = _switch(auto_reset)
-        _check_epoch(size, reader_name, last_batch_policy, last_batch_padded, graphs[0])
-        layout = _layout(group, self.output_map, sharding, pmap_compatible)
+        self._auto_reset = switch(auto_reset)
+        check_epoch(size, reader_name, last_batch_policy, last_batch_padded, graphs[0])
+        layout = layout_of(group, self.output_map, sharding, pmap_compatible)
         # a list with one pipeline is one of one block, where this process computes no other
         per_block = len(group) > 1 or (len(layout.shards) == 1 and not isinstance(pipelines, Pipeline))
         self.batch_size = group[0].max_batch_size * (layout.blocks if per_block else 1)
@@ -132,8 +128,8 @@ class DataIterator:
         self._lead_name = reader_name
         self._pipeline = group[0]
         self._meter = Meter()
-        self._schedule = self._make_schedule(size, last_batch_policy, layout)
-        self.size = self._epoch_size()
+        self._schedule = schedule_of(self._readings(self._seed), self.batch_size, size, last_batch_policy, layout)
+        self.size = epoch_size(self._readings(self._seed), self._schedule)
         self._run = self._make_run()
         self._next = self._schedule.first()
         self._held: list[jax.Array] | None = None  # the batch at `_next`, where it was made before it is taken
@@ -145,42 +141,11 @@ class DataIterator:
         elif prepare_first_batch:
             self._here()
 
-    def _make_schedule(self, size: int, policy: LastBatchPolicy, layout: Layout) -> Schedule:
-        readings = self._readings(self._seed)
-        lead = leading(readings)
-        rows = self.batch_size
-        stride = rows if lead is None else lead.stride(rows)
-        length = lead.length if lead is not None and lead.leads else size if size > 0 else None
-        if length == size:  # counted in rows, not in a reader's positions
-            stride = rows
-        strides = tuple(reading.stride(rows) for reading in readings.values())
-        padded = tuple(reading.pads for reading in readings.values())
-        schedule = Schedule(rows, length, stride, strides, policy, padded)
-        schedule.check()
-        if policy is LastBatchPolicy.PARTIAL and schedule.remainder != stride:
-            layout.check_rows(
-                schedule.remainder, "the last batch, which PARTIAL delivers as it is (PAD fills it up and masks),"
-            )
-        return schedule
-
     def _readings(self, seed: int) -> dict[Node, Reading]:
         return self._planned.readings(seed, self._lead_name, self.batch_size)
 
     def _order(self, seed: int) -> str:
         return order_of(self._readings(seed).values())
-
-    def _epoch_size(self) -> int:
-        batches, rows = self._schedule.batches, self.batch_size
-        if batches is None:
-            return -1
-        if self._schedule.policy in (LastBatchPolicy.FILL, LastBatchPolicy.DROP):
-            return batches * rows
-        lead = leading(self._readings(self._seed))
-        last = (batches - 1) * self._schedule.stride
-        if lead is None or not lead.leads:
-            return self._schedule.length or 0
-        real = lead.coordinates(Step(0, last, (), rows), np.arange(rows)).real
-        return (batches - 1) * rows + int(real.sum())
 
     def _make_run(self) -> Run:
         pipeline = self._pipeline
@@ -255,13 +220,7 @@ class DataIterator:
         that to the data; where only some of the shards are read; and where shards have data sets of their own that
         differ in length, since the shortest ends the epoch.
         """
-        schedule = self._schedule
-        lead = leading(self._planned.readings(self._seed, self._lead_name, self.batch_size))
-        if lead is None or not lead.leads or not lead.whole or schedule.length is None:
-            return False
-        if schedule.policy is LastBatchPolicy.PAD:
-            return True
-        return lead.even and (schedule.policy is LastBatchPolicy.PARTIAL or schedule.length % schedule.stride == 0)
+        return exact(self._readings(self._seed), self._schedule)
 
     @property
     def at_start(self) -> bool:
@@ -346,111 +305,3 @@ class DataIterator:
     def close(self) -> None:
         """End the threads. Dropping the iterator does the same; asking for another batch starts them again."""
         self._run.close()
-
-
-def _group(pipelines: Pipeline | Sequence[Pipeline]) -> list[Pipeline]:
-    group = [pipelines] if isinstance(pipelines, Pipeline) else list(pipelines or [])
-    if not group:
-        raise UsageError("at least one pipeline is needed", given=pipelines)
-    sizes = {pipeline.max_batch_size for pipeline in group}
-    if len(sizes) > 1:
-        raise UsageError("all pipelines need the same batch size", given=", ".join(map(str, sorted(sizes))))
-    return group
-
-
-def _named(graph: Graph, names: Sequence[str]) -> Graph:
-    """The graph with those outputs only that have a name."""
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise UsageError("output_map is a list of names", given=repr(names), fix='output_map=["images", "labels"]')
-    if len(set(names)) != len(names):
-        raise UsageError("output_map names an output twice", given=list(names), fix="distinct names")
-    if not names or len(names) > len(graph.outputs):
-        raise UsageError(
-            "output_map needs a name for the outputs",
-            given=f"{len(names)} names",
-            expected=f"1 to {len(graph.outputs)}, the outputs of {graph.name}",
-        )
-    return replace(graph, outputs=graph.outputs[: len(names)])
-
-
-def _switch(auto_reset: bool | str | None) -> bool:
-    if not isinstance(auto_reset, bool | str | None) or auto_reset not in _AUTO_RESET:
-        raise UsageError("no such auto_reset", given=repr(auto_reset), expected='False, None, "no", True or "yes"')
-    return _AUTO_RESET[auto_reset]
-
-
-def _check_epoch(size: int, reader: str | None, policy: LastBatchPolicy, padded: bool, graph: Graph) -> None:
-    if not isinstance(policy, LastBatchPolicy):
-        names = [f"LastBatchPolicy.{choice.name}" for choice in LastBatchPolicy]
-        fix = did_you_mean(f"LastBatchPolicy.{str(policy).upper()}", names)
-        raise UsageError(
-            "last_batch_policy is a LastBatchPolicy", given=repr(policy), expected=", ".join(names), fix=fix
-        )
-    if size == 0 or size < -1:
-        raise UsageError("size is the number of samples of an epoch", given=size, expected="at least 1, or -1 for none")
-    if reader is not None:
-        if size != -1:
-            raise UsageError(
-                "the reader tells the size",
-                given=f"reader_name={reader!r} and size={size}",
-                fix="leave size out",
-            )
-        if padded:
-            raise UsageError(
-                "the reader tells whether it pads",
-                given="reader_name and last_batch_padded",
-                fix="leave it out",
-            )
-        graph.reader(reader)
-        return
-    if padded and not all(getattr(node.operator, "pad_last", False) for node in graph.readers):
-        raise UsageError(
-            "last_batch_padded says that readers pad, and they do not",
-            fix="pad_last_batch=True on the reader",
-        )
-    if size > 0 and policy is LastBatchPolicy.PAD:
-        raise UsageError(
-            "PAD marks the rows that are samples of their own, and only a reader's length tells which these are",
-            given=f"size={size} without reader_name",
-            fix="reader_name=..., or LastBatchPolicy.FILL, DROP or PARTIAL",
-        )
-    if size == -1 and policy is not LastBatchPolicy.FILL:
-        raise UsageError(
-            f"{policy.name} needs the end of an epoch, and this iterator is endless",
-            fix="give reader_name or size",
-        )
-
-
-def _layout(group: Sequence[Pipeline], names: Sequence[str], sharding: Shardings | None, pmap: bool | None) -> Layout:
-    if sharding is not None:
-        return Sharded(_per_output(sharding, names))
-    if len(group) == 1 and not pmap:
-        return SingleDevice()
-    local = jax.local_devices()
-    ids = [pipeline.device_id for pipeline in group]
-    for device_id in ids:
-        if device_id is not None and not 0 <= device_id < len(local):
-            raise UsageError(
-                "a pipeline's device_id is no local device",
-                given=device_id,
-                expected=f"0 to {len(local) - 1}",
-            )
-    if len(set(ids)) == 1:
-        return Stacked([local[ids[0] or 0]], len(group))
-    if len(set(ids)) != len(ids) or None in ids:
-        raise UsageError("pipelines lie all on different devices, or all on one", given=f"device_ids {ids}")
-    return Stacked([local[device_id] for device_id in ids if device_id is not None], len(group))
-
-
-def _per_output(sharding: Shardings, names: Sequence[str]) -> list[NamedSharding]:
-    if not isinstance(sharding, Mapping):
-        return [sharding] * len(names)
-    if set(sharding) != set(names):
-        wrong = next(iter(set(sharding) ^ set(names)))
-        raise UsageError(
-            "sharding has an entry for each output",
-            given=", ".join(sharding),
-            expected=", ".join(names),
-            fix=did_you_mean(wrong, names) if wrong in sharding else None,
-        )
-    return [sharding[name] for name in names]

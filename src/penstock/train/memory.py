@@ -8,7 +8,7 @@ from typing import Any
 from penstock import fn
 from penstock.errors import UsageError
 from penstock.iterate import DataIterator, data_iterator
-from penstock.iterate.iterator import Shardings
+from penstock.iterate.arguments import Shardings
 from penstock.train.placement import batch_sharding
 from penstock.types import LastBatchPolicy
 

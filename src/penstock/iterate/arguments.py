@@ -1,0 +1,109 @@
+"""What an iterator is asked for: pipelines, names of outputs, a layout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import jax
+from jax.sharding import NamedSharding
+
+from penstock.errors import UsageError, did_you_mean
+from penstock.graph.node import Graph
+from penstock.pipeline.pipeline import Pipeline
+from penstock.transfer.layout import Layout, Sharded, SingleDevice, Stacked
+
+Shardings = NamedSharding | Mapping[str, NamedSharding]
+
+_AUTO_RESET = {False: False, None: False, "no": False, True: True, "yes": True}
+
+
+def grouped(pipelines: Pipeline | Sequence[Pipeline]) -> list[Pipeline]:
+    """The pipelines of an iterator, which agree on the batch size.
+
+    Raises:
+        UsageError: there are none, or they do not.
+    """
+    group = [pipelines] if isinstance(pipelines, Pipeline) else list(pipelines or [])
+    if not group:
+        raise UsageError("at least one pipeline is needed", given=pipelines)
+    sizes = {pipeline.max_batch_size for pipeline in group}
+    if len(sizes) > 1:
+        raise UsageError("all pipelines need the same batch size", given=", ".join(map(str, sorted(sizes))))
+    return group
+
+
+def named(graph: Graph, names: Sequence[str]) -> Graph:
+    """The graph with those outputs only that have a name.
+
+    Raises:
+        UsageError: the names are no names, or more than there are outputs.
+    """
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise UsageError("output_map is a list of names", given=repr(names), fix='output_map=["images", "labels"]')
+    if len(set(names)) != len(names):
+        raise UsageError("output_map names an output twice", given=list(names), fix="distinct names")
+    if not names or len(names) > len(graph.outputs):
+        raise UsageError(
+            "output_map needs a name for the outputs",
+            given=f"{len(names)} names",
+            expected=f"1 to {len(graph.outputs)}, the outputs of {graph.name}",
+        )
+    return replace(graph, outputs=graph.outputs[: len(names)])
+
+
+def switch(auto_reset: bool | str | None) -> bool:
+    """Whether DALI's `auto_reset` is on.
+
+    Raises:
+        UsageError: it is none of DALI's values.
+    """
+    if not isinstance(auto_reset, bool | str | None) or auto_reset not in _AUTO_RESET:
+        raise UsageError("no such auto_reset", given=repr(auto_reset), expected='False, None, "no", True or "yes"')
+    return _AUTO_RESET[auto_reset]
+
+
+def layout_of(group: Sequence[Pipeline], names: Sequence[str], sharding: Shardings | None, pmap: bool | None) -> Layout:
+    """How batches lie on the devices.
+
+    Args:
+        group: the pipelines.
+        names: of the outputs.
+        sharding: as `DataIterator` takes it.
+        pmap: whether one pipeline without a sharding gives the layout of `jax.pmap`.
+
+    Raises:
+        UsageError: a sharding that does not fit the outputs, or devices that do not fit the pipelines.
+    """
+    if sharding is not None:
+        return Sharded(_per_output(sharding, names))
+    if len(group) == 1 and not pmap:
+        return SingleDevice()
+    local = jax.local_devices()
+    ids = [pipeline.device_id for pipeline in group]
+    for device_id in ids:
+        if device_id is not None and not 0 <= device_id < len(local):
+            raise UsageError(
+                "a pipeline's device_id is no local device",
+                given=device_id,
+                expected=f"0 to {len(local) - 1}",
+            )
+    if len(set(ids)) == 1:
+        return Stacked([local[ids[0] or 0]], len(group))
+    if len(set(ids)) != len(ids) or None in ids:
+        raise UsageError("pipelines lie all on different devices, or all on one", given=f"device_ids {ids}")
+    return Stacked([local[device_id] for device_id in ids if device_id is not None], len(group))
+
+
+def _per_output(sharding: Shardings, names: Sequence[str]) -> list[NamedSharding]:
+    if not isinstance(sharding, Mapping):
+        return [sharding] * len(names)
+    if set(sharding) != set(names):
+        wrong = next(iter(set(sharding) ^ set(names)))
+        raise UsageError(
+            "sharding has an entry for each output",
+            given=", ".join(sharding),
+            expected=", ".join(names),
+            fix=did_you_mean(wrong, names) if wrong in sharding else None,
+        )
+    return [sharding[name] for name in names]

@@ -1,0 +1,126 @@
+"""What an epoch of an iterator is: its schedule and its size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from penstock.data.schedule import Schedule, Step
+from penstock.errors import UsageError, did_you_mean
+from penstock.graph.node import Graph, Node
+from penstock.host.reading import Reading
+from penstock.pipeline.planned import leading
+from penstock.transfer.layout import Layout
+from penstock.types import LastBatchPolicy
+
+Readings = Mapping[Node, Reading]
+
+
+def check_epoch(size: int, reader: str | None, policy: LastBatchPolicy, padded: bool, graph: Graph) -> None:
+    """Check the arguments that say what an epoch is, before anything is read.
+
+    Args:
+        size: how many samples an epoch has, as the user says; -1 where a reader says so, or nobody.
+        reader: the name of the reader whose length is the epoch.
+        policy: what becomes of the last batch.
+        padded: what the user says of the readers.
+        graph: of the first pipeline.
+
+    Raises:
+        UsageError: they do not go together.
+        UnknownReaderError: no reader has that name.
+    """
+    if not isinstance(policy, LastBatchPolicy):
+        names = [f"LastBatchPolicy.{choice.name}" for choice in LastBatchPolicy]
+        fix = did_you_mean(f"LastBatchPolicy.{str(policy).upper()}", names)
+        raise UsageError(
+            "last_batch_policy is a LastBatchPolicy", given=repr(policy), expected=", ".join(names), fix=fix
+        )
+    if size == 0 or size < -1:
+        raise UsageError("size is the number of samples of an epoch", given=size, expected="at least 1, or -1 for none")
+    if reader is not None:
+        if size != -1:
+            raise UsageError(
+                "the reader tells the size",
+                given=f"reader_name={reader!r} and size={size}",
+                fix="leave size out",
+            )
+        if padded:
+            raise UsageError(
+                "the reader tells whether it pads",
+                given="reader_name and last_batch_padded",
+                fix="leave it out",
+            )
+        graph.reader(reader)
+        return
+    if padded and not all(getattr(node.operator, "pad_last", False) for node in graph.readers):
+        raise UsageError(
+            "last_batch_padded says that readers pad, and they do not",
+            fix="pad_last_batch=True on the reader",
+        )
+    if size > 0 and policy is LastBatchPolicy.PAD:
+        raise UsageError(
+            "PAD marks the rows that are samples of their own, and only a reader's length tells which these are",
+            given=f"size={size} without reader_name",
+            fix="reader_name=..., or LastBatchPolicy.FILL, DROP or PARTIAL",
+        )
+    if size == -1 and policy is not LastBatchPolicy.FILL:
+        raise UsageError(
+            f"{policy.name} needs the end of an epoch, and this iterator is endless",
+            fix="give reader_name or size",
+        )
+
+
+def schedule_of(readings: Readings, rows: int, size: int, policy: LastBatchPolicy, layout: Layout) -> Schedule:
+    """The steps of an iterator.
+
+    Args:
+        readings: how each reader is read.
+        rows: how many a batch has.
+        size: how many samples an epoch has where no reader says so; else -1.
+        policy: what becomes of the last batch.
+        layout: how batches lie on the devices.
+
+    Raises:
+        UsageError: an epoch has no batch, or a last one that the devices do not divide.
+    """
+    lead = leading(readings)
+    stride = rows if lead is None else lead.stride(rows)
+    length = lead.length if lead is not None and lead.leads else size if size > 0 else None
+    if length == size:  # counted in rows, not in a reader's positions
+        stride = rows
+    strides = tuple(reading.stride(rows) for reading in readings.values())
+    padded = tuple(reading.pads for reading in readings.values())
+    schedule = Schedule(rows, length, stride, strides, policy, padded)
+    schedule.check()
+    if policy is LastBatchPolicy.PARTIAL and schedule.remainder != stride:
+        layout.check_rows(
+            schedule.remainder, "the last batch, which PARTIAL delivers as it is (PAD fills it up and masks),"
+        )
+    return schedule
+
+
+def epoch_size(readings: Readings, schedule: Schedule) -> int:
+    """How many samples an epoch delivers; -1 for an endless one."""
+    batches, rows = schedule.batches, schedule.rows
+    if batches is None:
+        return -1
+    if schedule.policy in (LastBatchPolicy.FILL, LastBatchPolicy.DROP):
+        return batches * rows
+    lead = leading(readings)
+    last = (batches - 1) * schedule.stride
+    if lead is None or not lead.leads:
+        return schedule.length or 0
+    real = lead.coordinates(Step(0, last, (), rows), np.arange(rows)).real
+    return (batches - 1) * rows + int(real.sum())
+
+
+def exact(readings: Readings, schedule: Schedule) -> bool:
+    """Whether an epoch has every sample of the leading reader once."""
+    lead = leading(readings)
+    if lead is None or not lead.leads or not lead.whole or schedule.length is None:
+        return False
+    if schedule.policy is LastBatchPolicy.PAD:
+        return True
+    return lead.even and (schedule.policy is LastBatchPolicy.PARTIAL or schedule.length % schedule.stride == 0)
