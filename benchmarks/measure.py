@@ -156,7 +156,7 @@ def _runnable() -> bool:
     """Whether another thread runs, or waits for a processor that other programs keep busy; known on Linux alone."""
     for task in glob.glob("/proc/self/task/*/stat"):  # noqa: PTH207  # paths would cost as much as what is measured
         try:
-            with open(task) as file:  # noqa: PTH123
+            with open(task) as file:  # noqa: PTH123  # likewise
                 state = file.read().rpartition(")")[2].split()[0]
         except OSError:  # it has ended
             continue

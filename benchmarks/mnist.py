@@ -20,6 +20,7 @@ from by_hand import batches, empty, indices
 from data import Arrays, mnist, write_jpeg_records
 from measure import BATCH, REFERENCES, Batches, SkippedError, arguments, compare, epochs, selected
 from pipelines import mnist as pipeline
+from small_images_frameworks import tf_batches
 
 WORKLOADS = ("idx", "lmdb")
 RECORDS = 20_000
@@ -154,7 +155,6 @@ def grain(folder: Path, _records: Path, workload: str, threads: int) -> Batches:
 
 def tf_data(folder: Path, _records: Path, workload: str, threads: int) -> Batches:
     """TensorFlow's tf.data: a function of TensorFlow per sample."""
-    import jax
     import tensorflow as tf
 
     if workload != "idx":
@@ -164,12 +164,7 @@ def tf_data(folder: Path, _records: Path, workload: str, threads: int) -> Batche
     def prepare(image, label):
         return tf.cast(tf.reshape(image, (784,)), tf.float32) / 255, tf.one_hot(label, 10)
 
-    options = tf.data.Options()
-    options.threading.private_threadpool_size = threads
-    options.threading.max_intra_op_parallelism = 1
-    samples = tf.data.Dataset.from_tensor_slices(tuple(data)).shuffle(len(data.images)).repeat()
-    batched = samples.map(prepare, num_parallel_calls=threads).batch(BATCH, drop_remainder=True).prefetch(2)
-    return map(jax.device_put, batched.with_options(options).as_numpy_iterator())
+    return tf_batches(data, prepare, threads)
 
 
 CONTENDERS = {

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import numpy as np
 from data import Arrays
@@ -106,9 +109,16 @@ def tf_data(data: Arrays, workload: str, threads: int) -> Batches:
         cut = tf.image.random_flip_left_right(tf.image.random_crop(padded, (32, 32, 3)))
         return tf.transpose((tf.cast(cut, tf.float32) - CIFAR_MEAN) / CIFAR_STD, (2, 0, 1)), label
 
+    return tf_batches(data, augment, threads)
+
+
+def tf_batches(data: Arrays, prepare: Callable[..., Any], threads: int) -> Batches:
+    """Shuffled batches of tf.data, with a function of TensorFlow for each sample."""
+    import tensorflow as tf
+
     options = tf.data.Options()
     options.threading.private_threadpool_size = threads
     options.threading.max_intra_op_parallelism = 1
     samples = tf.data.Dataset.from_tensor_slices(tuple(data)).shuffle(len(data.images)).repeat()
-    batched = samples.map(augment, num_parallel_calls=threads).batch(BATCH, drop_remainder=True).prefetch(2)
+    batched = samples.map(prepare, num_parallel_calls=threads).batch(BATCH, drop_remainder=True).prefetch(2)
     return map(jax.device_put, batched.with_options(options).as_numpy_iterator())

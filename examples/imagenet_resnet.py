@@ -106,7 +106,7 @@ def main(arguments=None):
     total = epochs * len(batches)
     warm_up = min(5 * len(batches), total // 5)
     rate = optax.warmup_cosine_decay_schedule(0.0, 0.1 * rows / 256, warm_up, total)
-    decayed = lambda params: jax.tree.map(lambda value: value.ndim > 1, params)  # noqa: E731
+    decayed = lambda params: jax.tree.map(lambda value: value.ndim > 1, params)  # noqa: E731  # short enough for a line
     descent = optax.chain(optax.add_decayed_weights(5e-5, decayed), optax.sgd(rate, momentum=0.9, nesterov=True))
     state = model, nnx.Optimizer(model, descent, wrt=nnx.Param)
 

@@ -37,7 +37,7 @@ def test_the_public_names():
     for name in dir(penstock):
         assert getattr(penstock, name) is not None
     with pytest.raises(AttributeError):
-        penstock.nothing  # noqa: B018
+        penstock.nothing  # noqa: B018  # it must raise
 
 
 def test_the_facade_has_the_same_objects():

@@ -90,7 +90,7 @@ def test_decoded_dtypes(agree, data, dtype):
     )
 
 
-@pytest.mark.skipif(not SAMPLE.is_dir(), reason="the ImageNet sample is not there")
+@pytest.mark.skipif(not SAMPLE.is_dir(), reason="the ImageNet sample is missing")
 def test_imagenet_is_decoded_to_the_bit(agree):
     files = [np.fromfile(path, np.uint8) for path in sorted(SAMPLE.glob("*.JPEG"))[::8]]
     agree(lambda d, x: d.fn.decoders.image(x), files)

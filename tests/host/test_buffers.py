@@ -86,7 +86,7 @@ def test_what_is_lent_outlives_the_pool():
     assert (array == 3).all()
 
 
-def test_no_more_than_a_few_unused_pieces_are_kept():
+def test_no_more_than_a_few_unused_buffers_are_kept():
     buffers = Buffers(keep=2)
     lent = [buffers.empty((10,), FLOAT) for _ in range(9)]
     lent.clear()

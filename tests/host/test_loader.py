@@ -123,8 +123,8 @@ def test_a_bad_sample_of_a_later_batch_does_not_spoil_this_one():
         next(iterator)
 
 
-def test_pieces_of_a_batch_run_side_by_side():
-    """Two pieces meet at a barrier: neither could pass it if they ran one after the other."""
+def test_chunks_of_a_batch_run_side_by_side():
+    """Two chunks meet at a barrier: neither could pass it if they ran one after the other."""
     barrier = threading.Barrier(2, timeout=20)
 
     def work(sample):

@@ -329,7 +329,7 @@ def test_a_shorter_last_batch_is_refused():
 def test_is_nonpadding_says_which_rows_are_samples():
     iterator = make(sharding=sharding(2))
     with pytest.raises(ContextError, match="no batch"):
-        iterator.is_nonpadding  # noqa: B018
+        iterator.is_nonpadding  # noqa: B018  # it must raise
     masks = []
     for _ in iterator:
         iterator.peek_async()
@@ -339,7 +339,7 @@ def test_is_nonpadding_says_which_rows_are_samples():
     assert masks[-1].sharding == sharding(2)
     endless = peekable_data_iterator(definition, ["x"])(batch_size=2)
     with pytest.raises(UsageError, match="reader"):
-        endless.is_nonpadding  # noqa: B018
+        endless.is_nonpadding  # noqa: B018  # it must raise
 
 
 def test_many_threads_share_one_iterator(stream):

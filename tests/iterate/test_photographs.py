@@ -51,7 +51,7 @@ def generated(tmp_path_factory):
 def imagenet(tmp_path_factory):
     """The sample of ImageNet, a folder per class."""
     if not SAMPLE.is_dir():
-        pytest.skip("the ImageNet sample is not there")
+        pytest.skip("the ImageNet sample is missing")
     root = tmp_path_factory.mktemp("imagenet")
     for path in sorted(SAMPLE.glob("*.JPEG"))[:400:5]:
         folder = root / path.name.partition("_")[0]

@@ -91,7 +91,7 @@ def test_bytes_cross_not_floats(digits_lmdb):
     ]
 
 
-def test_cpu_is_a_wish_that_keeps_what_follows_on_the_host():
+def test_cpu_is_a_hint_that_keeps_what_follows_on_the_host():
     def definition():
         return fn.flip(fn.readers.arrays(IMAGES, layout="HWC").cpu())
 

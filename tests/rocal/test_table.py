@@ -105,9 +105,9 @@ def test_every_name_is_there_or_refused_with_a_sentence():
 
 def test_what_rocal_has_not_is_proposed():
     with pytest.raises(AttributeError, match="'resize'"):
-        fn.resizee  # noqa: B018
+        fn.resizee  # noqa: B018  # it must raise
     with pytest.raises(AttributeError, match=r"readers\.cifar10"):
-        fn.readers.cifar_10  # noqa: B018
+        fn.readers.cifar_10  # noqa: B018  # it must raise
     with pytest.raises(ArgumentTypeError, match="'resize_width'"):
         call("resize", None, resize_widht=3)
 
@@ -130,4 +130,4 @@ def test_the_methods_of_a_pipeline():
             assert callable(getattr(made, name))
     assert set(pipeline.REFUSED) <= set(METHODS.split())
     with pytest.raises(AttributeError, match="'nothing'"):
-        made.nothing  # noqa: B018
+        made.nothing  # noqa: B018  # it must raise

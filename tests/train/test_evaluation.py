@@ -42,7 +42,7 @@ def test_a_metric_is_forgotten_with_all_that_it_holds():
     class Data:
         factor = 2.0
 
-    def metric(_, batch, data=Data()):  # noqa: B008
+    def metric(_, batch, data=Data()):  # noqa: B008  # what holds the default is looked at
         return batch["x"] * data.factor
 
     held = weakref.ref(metric.__defaults__[0])

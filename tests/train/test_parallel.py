@@ -126,7 +126,7 @@ def linen_state():
 
 
 def linen_step(state, batch):
-    loss = lambda params: ((state.apply_fn({"params": params}, batch["x"]) - batch["y"]) ** 2).mean()  # noqa: E731
+    loss = lambda params: ((state.apply_fn({"params": params}, batch["x"]) - batch["y"]) ** 2).mean()  # noqa: E731  # as users write it
     value, gradient = jax.value_and_grad(loss)(state.params)
     return state.apply_gradients(grads=gradient), value
 

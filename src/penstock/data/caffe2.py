@@ -31,11 +31,11 @@ from penstock.types import LabelType
 
 
 class Caffe2Source(Source):
-    """The records of one or several Caffe2 LMDBs, one behind the other.
+    """The records of one or several Caffe2 LMDBs, one after the other.
 
     Args:
         paths: the LMDBs' folders.
-        label_type: how the protos behind the image are read.
+        label_type: how the protos after the image are read.
         num_labels: the length of a sparse label vector.
         additional_inputs: how many further tensors a record has.
         bbox: whether a record ends with a bounding box.

@@ -197,7 +197,7 @@ def from_files(root: str, files: tuple[str, ...], labels: tuple[int, ...] | None
 
     Raises:
         SourceError: there are none, or the labels are not as many.
-        SourceNotFoundError: the first file is not there.
+        SourceNotFoundError: the first file does not exist.
     """
     if not files:
         raise SourceError("files is empty", expected="at least one path")
@@ -216,7 +216,7 @@ def from_list(list_path: str, root: str | None) -> FileSource:
     Paths are relative to the list's folder or to `root`; they may contain spaces; blank lines do not count.
 
     Raises:
-        SourceNotFoundError: the list, or the first file in it, is not there.
+        SourceNotFoundError: the list, or the first file in it, does not exist.
         SourceError: a line has no label, or there are no lines.
     """
     path = Path(list_path)

@@ -44,7 +44,7 @@ class Root:
 class Index:
     """Keys, and where values lie, in the order of the tree: a few flat arrays.
 
-    A value that begins `HEAD` bytes into a page has pages of its own: nodes begin further behind.
+    A value that begins `HEAD` bytes into a page has pages of its own: nodes begin further on.
     """
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ def read_index(file: int, root: Root) -> Index:
     """Walk the tree.
 
     Raises:
-        DamagedError: a page is not what it should be, or lies behind the end of the file.
+        DamagedError: a page is not what it should be, or lies past the end of the file.
     """
     index, end = Index(), os.fstat(file).st_size
     todo = [] if root.root == _NOWHERE else [(root.root, 1)]
@@ -107,7 +107,7 @@ def read_index(file: int, root: Root) -> Index:
             raise DamagedError("its pages lead in circles")
         page = os.pread(file, root.page, number * root.page) if (number + 1) * root.page <= end else b""
         if len(page) < root.page:
-            raise DamagedError(f"page {number} lies behind its end: it is cut short")
+            raise DamagedError(f"page {number} lies past its end: it is cut short")
         flags, pointers = _pointers(page, number)
         try:
             if level == root.depth and flags & _LEAF:
@@ -117,7 +117,7 @@ def read_index(file: int, root: Root) -> Index:
             else:
                 raise DamagedError(f"page {number} is of another kind than its place in the tree")
         except struct.error:
-            raise DamagedError(f"page {number} points behind its end") from None
+            raise DamagedError(f"page {number} points past its end") from None
     if len(index) != root.records:
         raise DamagedError(f"{len(index)} records are found, and it says {root.records}")
     last = max(map(int.__add__, index.starts, index.sizes), default=0)

@@ -135,7 +135,7 @@ def writing(path: str | Path) -> Generator[Transaction]:
         MissingExtraError: the package lmdb is not installed.
     """
     try:
-        import lmdb  # noqa: PLC0415 - an optional dependency; reading needs none
+        import lmdb  # noqa: PLC0415  # an optional dependency; reading needs none
     except ImportError:
         raise MissingExtraError("lmdb", "lmdb", "writing an LMDB") from None
     Path(path).mkdir(parents=True, exist_ok=True)

@@ -18,8 +18,8 @@ def fields(data: Record, start: int = 0, stop: int | None = None) -> Iterator[tu
     r"""The fields of the message in data[start:stop].
 
     Yields:
-        Field number, wire type, and two integers: the value and the offset behind it for a varint, else the offsets of
-        the payload's first byte and of the byte behind it.
+        Field number, wire type, and two integers: the value and the offset after it for a varint, else the offsets of
+        the payload's first byte and of the byte after it.
 
     Raises:
         ValueError: these bytes are no message.
@@ -42,23 +42,23 @@ def fields(data: Record, start: int = 0, stop: int | None = None) -> Iterator[tu
                 at += 1
                 if size > 0x7F:
                     size, at = varint(data, at - 1)
-                value, behind = at, at + size
+                value, after = at, at + size
             elif kind == VARINT:
-                value, behind = varint(data, at)
+                value, after = varint(data, at)
             elif kind in (FIXED32, FIXED64):
-                value, behind = at, at + (4 if kind == FIXED32 else 8)
+                value, after = at, at + (4 if kind == FIXED32 else 8)
             else:
                 raise ValueError(f"wire type {kind} at byte {at - 1}")
-            if behind > end or tag < 8:
+            if after > end or tag < 8:
                 raise ValueError(f"a field that ends past the message, at byte {at}")
-            yield tag >> 3, kind, value, behind
-            at = behind
+            yield tag >> 3, kind, value, after
+            at = after
     except IndexError:
         raise ValueError("a message that is cut short") from None
 
 
 def varint(data: Record, at: int) -> tuple[int, int]:
-    """The variable-length integer at an offset, and the offset behind it.
+    """The variable-length integer at an offset, and the offset after it.
 
     Raises:
         ValueError: it has more than ten bytes.
@@ -77,7 +77,7 @@ def varint(data: Record, at: int) -> tuple[int, int]:
 
 
 def packed(data: Record, start: int, stop: int, bits: int) -> list[int]:
-    """The signed integers of `bits` bits that lie one behind the other in data[start:stop].
+    """The signed integers of `bits` bits that lie one after the other in data[start:stop].
 
     Raises:
         ValueError: something else lies there.

@@ -86,7 +86,7 @@ def shared(open_it: Callable[..., T], *key: Hashable, stamp: Hashable = None) ->
 def stamp_of(*paths: str | bytes | os.PathLike[str]) -> Hashable:
     """What changes when one of these files is written, or an entry of one of these folders comes, goes or is renamed.
 
-    It costs a look at each path and reads nothing. A path that is not there has a stamp, too.
+    It costs a look at each path and reads nothing. A path that does not exist has a stamp, too.
     """
     return tuple(map(_stamp, paths))
 

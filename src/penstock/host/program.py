@@ -154,7 +154,7 @@ def _kept(plan: Plan) -> set[Value]:
 
 
 def _deliver(value: Value, register: int, frame: Frame, slot: Array | None) -> Column:
-    """A result, copied into its slot where it is not there yet: the slot has a narrower dtype."""
+    """A result, copied into its slot where it does not lie there yet: the slot has a narrower dtype."""
     column = frame.columns[register]
     if slot is None or frame.slots[register] is not None:
         return column if slot is None else slot

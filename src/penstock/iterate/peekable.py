@@ -72,7 +72,7 @@ class PeekableDataIterator(DataIterator):
 
     @property
     def is_nonpadding(self) -> jax.Array:
-        """Which rows of the batch that was taken last are samples of their own, and not there to fill it up.
+        """Which rows of the batch that was taken last are samples of their own, and do not only fill it up.
 
         Returns:
             bool, laid out as the rows of the batch. `LastBatchPolicy.PAD` puts the same into the batch.
@@ -213,10 +213,10 @@ class ComingBatch(Future[Any]):
         """Whether the iterator went elsewhere before the batch was made."""
         return self._left and self._arrays is None
 
-    def after(self, pieces: tuple[Future[None], ...]) -> None:
+    def after(self, chunks: tuple[Future[None], ...]) -> None:
         """Be done when these are. What they raise, `result` raises."""
-        if pieces:
-            pieces[0].add_done_callback(lambda _: self.after(pieces[1:]))
+        if chunks:
+            chunks[0].add_done_callback(lambda _: self.after(chunks[1:]))
             return
         self._announcer = threading.get_ident()
         self.set_result(None)

@@ -94,7 +94,7 @@ def initialize() -> Job:
     if job.started_by != "nobody":
         import jax  # noqa: PLC0415  # the launcher itself has no use for it
 
-        from penstock.transfer import peers  # noqa: PLC0415
+        from penstock.transfer import peers  # noqa: PLC0415  # it imports jax
 
         if job.coordinator is not None and job.process_id == 0:
             check_port(int(job.coordinator.rpartition(":")[2]))

@@ -51,7 +51,7 @@ class Planned:
         Args:
             graphs: one per block of rows that this process computes, or one for the whole batch.
             layout: how batches lie on the devices.
-            placement: the user's wish.
+            placement: the user's placement hint.
             dense_outputs: whether outputs are delivered as arrays.
             mask: whether a mask of the last batch is.
             facts: as `penstock.plan.merge.merge` takes them.

@@ -20,7 +20,8 @@ from penstock.plan.stages import chains
 
 PlacementHint = Literal["auto", "host", "device"]
 
-_SCALAR_WORDS = 16
+_FEW_BITS = 16
+"""So many random bits of a row, 32 at a time, are as cheap to send as to make on the device."""
 
 
 class Place(Enum):
@@ -211,7 +212,7 @@ def _auto(node: Node, target: Target) -> Placement:
         return Placement(Place.HOST, "on the CPU backend XLA would share these cores")
     if node.device == "cpu":
         return Placement(Place.HOST, "asked for: .cpu()")
-    if not node.sources and 0 < node.operator.random_bits <= _SCALAR_WORDS:
+    if not node.sources and 0 < node.operator.random_bits <= _FEW_BITS:
         return Placement(Place.HOST, "a few numbers per sample: as cheap to send as to make there")
     asked = "asked for" if node.device == "gpu" else "dense"
     return Placement(Place.DEVICE, f"{asked}; the {target.platform} takes dense work")

@@ -70,7 +70,7 @@ class Progress(Callback):
 
     def __init__(self, unit: str = "samples", **bar: Any) -> None:
         try:
-            from tqdm import tqdm  # noqa: PLC0415 - an optional dependency
+            from tqdm import tqdm  # noqa: PLC0415  # an optional dependency
         except ImportError:
             raise MissingExtraError("tqdm", "train", "Progress") from None
         self._tqdm, self._unit, self._options = tqdm, unit, {"leave": False, **bar}

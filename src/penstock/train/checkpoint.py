@@ -60,7 +60,7 @@ class Checkpoint(Callback):
 
     def __init__(self, folder: str | PathLike[str], *, every: int | None = None, keep: int | None = 2) -> None:
         try:
-            import orbax.checkpoint as ocp  # noqa: PLC0415 - an optional dependency, and slow to import
+            import orbax.checkpoint as ocp  # noqa: PLC0415  # an optional dependency, and slow to import
         except ImportError:
             raise MissingExtraError("orbax.checkpoint", "train", "Checkpoint") from None
         self._every = count("every", every, least=1)

@@ -157,7 +157,7 @@ class History:
             MissingExtraError: matplotlib is not installed.
         """
         try:
-            from matplotlib.figure import Figure  # noqa: PLC0415 - an optional dependency
+            from matplotlib.figure import Figure  # noqa: PLC0415  # an optional dependency
         except ImportError:
             raise MissingExtraError("matplotlib", "train", "History.plot") from None
         figure = Figure(figsize=(11, 4), layout="constrained")

@@ -1,4 +1,4 @@
-"""The folder of a `Checkpoint`: each save in it is whole or not there, and damage shows before it is loaded."""
+"""The folder of a `Checkpoint`: each save in it is whole or absent, and damage shows before it is loaded."""
 
 from __future__ import annotations
 

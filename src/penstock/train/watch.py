@@ -19,7 +19,7 @@ class Watch:
     """Batches of an iterator, with a look at who waits for whom.
 
     Iterate over it in place of the iterator, and tell it what each step gave. A step is dispatched long before it runs,
-    so what counts is when the devices had finished it and the next batch was still not there. A thread waits for the
+    so what counts is when the devices had finished it and the next batch was not ready yet. A thread waits for the
     steps' metrics to know that; where a step has none, the time that the loop waited for batches is taken, which is
     more.
 
@@ -132,6 +132,6 @@ def _wait(steps: queue.SimpleQueue[Any], done: deque[float]) -> None:
     while (arrays := steps.get()) is not None:
         try:
             jax.block_until_ready(arrays)
-        except Exception:  # noqa: BLE001 - whoever reads the metrics gets the error; here it only means "finished"
+        except Exception:  # noqa: BLE001  # whoever reads the metrics gets the error; here it only means "finished"
             arrays = None
         done.append(time.perf_counter() if arrays else 0.0)

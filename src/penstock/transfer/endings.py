@@ -28,7 +28,7 @@ def observe(failed: Callable[[BaseException], None]) -> None:
         plain_hook(kind, error, trace)
 
     def noted_exit(status: Any = None, /) -> NoReturn:
-        global _asked  # noqa: PLW0603
+        global _asked  # noqa: PLW0603  # the hooks of a process are global, too
         if threading.current_thread() is threading.main_thread():
             frame = sys._getframe(1)  # noqa: SLF001  # as traceback itself does
             error = SystemExit(status)

@@ -63,6 +63,21 @@ _MOST_CHANNELS = 4
 """What ANY_DATA gives at most."""
 
 
+def check_bytes(data: Spec, what: str) -> None:
+    """Check that an input can hold the bytes of files.
+
+    Raises:
+        DefinitionError: it cannot; `what` begins the message.
+    """
+    if data.dtype != np.uint8 or len(data.shape) != 1:
+        raise DefinitionError(
+            f"{what} the bytes of a file",
+            given=data,
+            expected="uint8[?]",
+            fix="give it the first output of a reader",
+        )
+
+
 @dataclass(frozen=True)
 class DecodeImage(ImageDecoder):
     """Bytes to pixels."""
@@ -74,13 +89,7 @@ class DecodeImage(ImageDecoder):
 
     def infer(self, data: Spec) -> Spec:
         """An image of unknown size."""
-        if data.dtype != np.uint8 or len(data.shape) != 1:
-            raise DefinitionError(
-                "fn.decoders.image decodes the bytes of a file",
-                given=data,
-                expected="uint8[?]",
-                fix="give it the first output of a reader",
-            )
+        check_bytes(data, "fn.decoders.image decodes")
         channels = CHANNELS[self.decoding.output_type]
         bounds = () if self.max_size is None else (*self.max_size, channels or _MOST_CHANNELS)
         return Spec(self.dtype, (None, None, channels), "HWC", bounds=bounds)

@@ -63,17 +63,12 @@ def image_slice(
         SampleError: while running, an image that cannot be decoded, or a part that leaves it.
 
     Example:
-        >>> import io, numpy as np, penstock
-        >>> from PIL import Image
+        >>> import numpy as np, penstock
         >>> from penstock import fn
-        >>> file = io.BytesIO()
-        >>> Image.new("RGB", (40, 20), (255, 0, 0)).save(file, "PNG")
-        >>> pipeline = penstock.Pipeline(batch_size=1)
-        >>> with pipeline:
-        ...     data = fn.readers.arrays(np.frombuffer(file.getvalue(), np.uint8)[None])
-        ...     pipeline.set_outputs(fn.decoders.image_slice(data, (0.5, 0.0), (0.25, 1.0)))
-        >>> pipeline.run()[0].as_array().shape
-        (1, 20, 10, 3)
+        >>> with penstock.Pipeline(batch_size=1):
+        ...     data = fn.readers.arrays(np.zeros((1, 400), np.uint8))
+        ...     fn.decoders.image_slice(data, start=(4, 2), shape=(20, 10))
+        DataNode(slice: uint8[10, 20, 3] HWC)
     """
     image = apply(decoder(pick(DecoderOptions, arguments), "decoders.image_slice"), data)
     return cut_out(image, anchor, shape_like, **pick(SliceBounds, arguments), **pick(Common, arguments))

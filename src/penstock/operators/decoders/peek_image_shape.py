@@ -15,6 +15,7 @@ from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.decoders.codecs.channels import CHANNELS
 from penstock.operators.decoders.codecs.decoding import Decoding
+from penstock.operators.decoders.image import check_bytes
 from penstock.types import INT64, RGB, DALIImageType, as_dtype
 
 
@@ -27,13 +28,7 @@ class PeekImageShape(Operator, SampleKernel):
 
     def infer(self, data: Spec) -> Spec:
         """Three numbers."""
-        if data.dtype != np.uint8 or len(data.shape) != 1:
-            raise DefinitionError(
-                "fn.peek_image_shape reads the bytes of a file",
-                given=data,
-                expected="uint8[?]",
-                fix="a reader's output",
-            )
+        check_bytes(data, "fn.peek_image_shape reads")
         return Spec(self.dtype, (3,))
 
     def sample(self, context: SampleContext, data: Array) -> Array:

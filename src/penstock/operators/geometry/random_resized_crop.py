@@ -16,9 +16,8 @@ from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import image_layout
 from penstock.operators.geometry.filters import FILTER_SCHEMA, FilterArguments, interpolation
-from penstock.operators.geometry.resize import resampled_dtype, rounded
+from penstock.operators.geometry.resize import Resampling, resampled_dtype, rounded
 from penstock.operators.image.axis import chosen, reach
-from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.random_window import RandomWindow, RandomWindowArguments, random_window
 from penstock.operators.image.steps import Images, Part, Resample, Step
 from penstock.types import DALIDataType
@@ -29,33 +28,19 @@ class RandomResizedCropArguments(RandomWindowArguments, FilterArguments, Common,
 
 
 @dataclass(frozen=True)
-class RandomResizedCrop(ImageOperator):
+class RandomResizedCrop(Resampling):
     """A random window, resampled. Pixels beside it take part in the resampling at its edges.
 
     Args:
-        layout: of the images.
-        dtype: of the result.
         window: the distribution of windows.
         size: height and width of the result.
         antialias: whether filters are stretched where a window shrinks.
     """
 
-    layout: str
-    dtype: np.dtype[Any]
     window: RandomWindow
     size: tuple[int, int]
     antialias: bool
     schema: ClassVar[Mapping[str, Argument]] = FILTER_SCHEMA
-
-    @property
-    def traceable(self) -> bool:
-        """Only where its numbers are constants: they need 64 bits."""
-        return False
-
-    @property
-    def assumed_layout(self) -> str:
-        """That of the operator."""
-        return self.layout
 
     @property
     def random_bits(self) -> int:

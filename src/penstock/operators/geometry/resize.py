@@ -38,19 +38,16 @@ class ResizeArguments(SizeArguments, FilterArguments, Common, total=False):
 
 
 @dataclass(frozen=True)
-class Resize(ImageOperator):
-    """Resampling to a size.
+class Resampling(ImageOperator):
+    """What operators that resample share.
 
     Args:
         layout: of the images.
         dtype: of the result.
-        sizing: from sizes to what is resampled.
     """
 
     layout: str
     dtype: np.dtype[Any]
-    sizing: Sizing
-    schema: ClassVar[Mapping[str, Argument]] = SIZING_SCHEMA
 
     @property
     def traceable(self) -> bool:
@@ -61,6 +58,18 @@ class Resize(ImageOperator):
     def assumed_layout(self) -> str:
         """That of the operator."""
         return self.layout
+
+
+@dataclass(frozen=True)
+class Resize(Resampling):
+    """Resampling to a size.
+
+    Args:
+        sizing: from sizes to what is resampled.
+    """
+
+    sizing: Sizing
+    schema: ClassVar[Mapping[str, Argument]] = SIZING_SCHEMA
 
     def infer(self, images: Spec, **arguments: Any) -> Spec:
         """The new size."""

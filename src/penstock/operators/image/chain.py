@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ImageChain(Chain):
-    """Image operators, perhaps behind a decoder."""
+    """Image operators, perhaps after a decoder."""
 
     def __init__(self, links: Sequence[Link]) -> None:
         self._links = links

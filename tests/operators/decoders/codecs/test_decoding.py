@@ -17,7 +17,7 @@ from penstock.operators.decoders.codecs.header import Region
 
 RNG = np.random.default_rng(3)
 OUTPUT_TYPES = [types.RGB, types.BGR, types.GRAY, types.YCbCr, types.ANY_DATA]
-WITHOUT_EXTRA = pytest.mark.skipif(not nvimgcodec.installed(), reason="the extra nvimgcodec is not there")
+WITHOUT_EXTRA = pytest.mark.skipif(not nvimgcodec.installed(), reason="the extra nvimgcodec is not installed")
 BACKENDS = ["simplejpeg", pytest.param("nvimgcodec", marks=WITHOUT_EXTRA)]
 
 

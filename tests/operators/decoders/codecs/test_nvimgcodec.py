@@ -21,7 +21,7 @@ def test_the_extra_is_named_where_it_is_missing(monkeypatch, package):
     assert Decoding().backend == "simplejpeg"
 
 
-@pytest.mark.skipif(not nvimgcodec.installed(), reason="the extra nvimgcodec is not there")
+@pytest.mark.skipif(not nvimgcodec.installed(), reason="the extra nvimgcodec is not installed")
 def test_threads_do_not_disturb_each_other(capfd):
     coarse = np.random.default_rng(0).integers(0, 256, (30, 40, 3), np.uint8)
     file = io.BytesIO()

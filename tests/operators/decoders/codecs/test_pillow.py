@@ -83,7 +83,7 @@ def test_only_exif_data_turn_an_image(kind):
     assert decode(encode(kind, xmp=XMP)).shape == (12, 20, 3)
 
 
-def test_a_png_is_turned_by_what_stands_behind_its_pixels():
+def test_a_png_is_turned_by_exif_data_after_its_pixels():
     exif = Image.Exif()
     exif[0x0112] = 6
     data = encode("PNG", exif=exif).tobytes()
