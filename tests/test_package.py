@@ -29,7 +29,9 @@ def test_the_public_names():
         "data_iterator",
         "fn",
         "newaxis",
+        "ops",
         "peekable_data_iterator",
+        "pipeline",
         "pipeline_def",
         "train",
         "types",
@@ -68,7 +70,7 @@ def test_importing_starts_no_device_and_warns_of_nothing():
 def test_types_are_dalis():
     assert [int(types.UINT8), int(types.FLOAT), int(types.BOOL)] == [0, 9, 11]
     for kind in types.DALIDataType:
-        if kind >= 0:
+        if 0 <= kind <= types.BOOL:
             assert types.as_dtype(kind) == kind.numpy == types.as_dtype(int(kind)) == types.as_dtype(kind.numpy)
 
 

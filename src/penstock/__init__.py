@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock import fn as fn
+    from penstock import ops as ops
+    from penstock import pipeline as pipeline
     from penstock import train as train
     from penstock import types as types
     from penstock.iterate import DALIGenericIterator as DALIGenericIterator
@@ -40,7 +42,7 @@ _HOMES = {
     "peekable_data_iterator": "penstock.iterate",
     "pipeline_def": "penstock.pipeline",
 }
-_MODULES = ("fn", "train", "types")
+_MODULES = ("fn", "ops", "pipeline", "train", "types")
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,8 @@ the same here. Where DALI asks for one of its data types, penstock also takes an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from typing import Any
 
@@ -35,11 +36,28 @@ class DALIDataType(IntEnum):
     FLOAT = 9
     FLOAT64 = 10
     BOOL = 11
+    STRING = 12
+    FEATURE = 17
+    IMAGE_TYPE = 20
+    DATA_TYPE = 21
+    INTERP_TYPE = 22
+    TENSOR_LAYOUT = 23
+    PYTHON_OBJECT = 24
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The NumPy dtype of the same name and width."""
+        """The NumPy dtype of the same name and width.
+
+        Raises:
+            TypeError: it is the type of an argument of DALI's, and no value of a pipeline has it.
+        """
+        if self not in _NUMERIC:
+            raise TypeError(self.name)
         return np.dtype({"FLOAT": "float32", "BOOL": "bool"}.get(self.name, self.name.lower()))
+
+
+_NUMERIC = tuple(kind for kind in DALIDataType if 0 <= kind <= DALIDataType.BOOL)
+"""The types that values of a pipeline have."""
 
 
 class DALIImageType(IntEnum):
@@ -90,30 +108,118 @@ class LabelType(IntEnum):
 class Constant:
     """A value that is the same for every sample, with its dtype.
 
-    A bare Python number in a definition counts as int32, float32 or bool, as in DALI; `Constant` says otherwise.
+    A bare Python number in a definition counts as int32, float32 or bool, as in DALI; `Constant` says otherwise, in an
+    argument or by the method that has a type's name: ``Constant(3).uint8()``.
 
     Args:
         value: a number, a (nested) list of numbers or an array; the shape is that of one sample.
         dtype: the element type; None keeps an array's own and gives Python numbers the type named above.
+        shape: the shape of a sample: `value` has as many numbers, or one that is repeated. None: that of `value`.
         layout: the names of the axes, such as "HWC"; empty where they have none.
+        device: a placement hint, "cpu" or "gpu".
     """
 
     value: Any
     dtype: Any = None
-    layout: str = ""
+    shape: int | Sequence[int] | None = None
+    layout: str | None = ""
+    device: str | None = None
 
     def array(self) -> np.ndarray[Any, Any]:
-        """The value as an array of its dtype.
+        """The value as an array of its dtype and shape.
 
-        >>> Constant([1, 2]).array().dtype
-        dtype('int32')
+        Raises:
+            ArgumentTypeError: the shape has another number of elements.
+
+        >>> Constant([1, 2]).array().dtype, Constant(7, shape=2).float16().array()
+        (dtype('int32'), array([7., 7.], dtype=float16))
         """
         array = np.asarray(self.value)
         if self.dtype is not None:
-            return array.astype(as_dtype(self.dtype))
-        if isinstance(self.value, np.ndarray | np.generic):
+            array = _saturated(array, as_dtype(self.dtype))
+        elif not isinstance(self.value, np.ndarray | np.generic):
+            array = array.astype({"f": np.float32, "i": np.int32, "u": np.int32}.get(array.dtype.kind, array.dtype))
+        if self.shape is None:
             return array
-        return array.astype({"f": np.float32, "i": np.int32, "u": np.int32}.get(array.dtype.kind, array.dtype))
+        try:
+            return np.full(self.shape, array.reshape(())) if array.size == 1 else array.reshape(self.shape)
+        except (TypeError, ValueError):
+            raise ArgumentTypeError(
+                "a constant of another shape", given=f"{array.size} numbers", expected=f"shape {self.shape}"
+            ) from None
+
+    def _as(self, dtype: DALIDataType) -> Constant:
+        return replace(self, dtype=dtype)
+
+    def bool(self) -> Constant:
+        """The same as bool."""
+        return self._as(DALIDataType.BOOL)
+
+    def int8(self) -> Constant:
+        """The same as int8."""
+        return self._as(DALIDataType.INT8)
+
+    def int16(self) -> Constant:
+        """The same as int16."""
+        return self._as(DALIDataType.INT16)
+
+    def int32(self) -> Constant:
+        """The same as int32."""
+        return self._as(DALIDataType.INT32)
+
+    def int64(self) -> Constant:
+        """The same as int64."""
+        return self._as(DALIDataType.INT64)
+
+    def uint8(self) -> Constant:
+        """The same as uint8."""
+        return self._as(DALIDataType.UINT8)
+
+    def uint16(self) -> Constant:
+        """The same as uint16."""
+        return self._as(DALIDataType.UINT16)
+
+    def uint32(self) -> Constant:
+        """The same as uint32."""
+        return self._as(DALIDataType.UINT32)
+
+    def uint64(self) -> Constant:
+        """The same as uint64."""
+        return self._as(DALIDataType.UINT64)
+
+    def float16(self) -> Constant:
+        """The same as float16."""
+        return self._as(DALIDataType.FLOAT16)
+
+    def float32(self) -> Constant:
+        """The same as float32."""
+        return self._as(DALIDataType.FLOAT)
+
+    def float64(self) -> Constant:
+        """The same as float64."""
+        return self._as(DALIDataType.FLOAT64)
+
+    def __bool__(self) -> bool:
+        return bool(self.array())
+
+    def __int__(self) -> int:
+        return int(self.array())
+
+    def __float__(self) -> float:
+        return float(self.array())
+
+
+def _saturated(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """The numbers in another type: for integers rounded, halves away from zero, and brought within its limits."""
+    if dtype.kind in "iu" and array.dtype.kind in "iuf":
+        limits = np.iinfo(dtype)
+        whole = np.copysign(np.floor(np.abs(array) + 0.5), array) if array.dtype.kind == "f" else array
+        array = np.asarray(np.clip(whole.astype(object), limits.min, limits.max))  # Python's integers do not wrap
+    return array.astype(dtype)
+
+
+ScalarConstant = Constant
+"""DALI's name for a constant that is a number."""
 
 
 @dataclass(frozen=True)
@@ -151,9 +257,36 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
         raise ArgumentTypeError(
             "no such data type",
             given=repr(dtype),
-            expected=f"types.{', types.'.join(t.name for t in DALIDataType if t >= 0)}, or a NumPy dtype",
+            expected=f"types.{', types.'.join(kind.name for kind in _NUMERIC)}, or a NumPy dtype",
             fix=did_you_mean(dtype, DALIDataType.__members__) if isinstance(dtype, str) else None,
         ) from None
+
+
+def to_numpy_type(dali_type: Any) -> Any:
+    """The NumPy scalar type of a `DALIDataType`, or of its number.
+
+    Raises:
+        ArgumentTypeError: NumPy has none.
+
+    >>> to_numpy_type(FLOAT)
+    <class 'numpy.float32'>
+    """
+    return as_dtype(dali_type).type
+
+
+def to_dali_type(framework_type: Any) -> DALIDataType:
+    """The `DALIDataType` of another library's type, by its name; "float" is float32, as in DALI.
+
+    Raises:
+        ArgumentTypeError: there is none of that name.
+
+    >>> to_dali_type("uint8"), to_dali_type(np.float32), to_dali_type("torch.half")
+    (<DALIDataType.UINT8: 0>, <DALIDataType.FLOAT: 9>, <DALIDataType.FLOAT16: 8>)
+    """
+    name = framework_type.__qualname__ if isinstance(framework_type, type) else str(framework_type)
+    name = name.removeprefix("torch.")
+    dtype = as_dtype({"float": "float32", "boolean": "bool"}.get(name, name))
+    return next(kind for kind in _NUMERIC if kind.numpy == dtype)
 
 
 UINT8, UINT16, UINT32, UINT64 = (
@@ -165,6 +298,19 @@ UINT8, UINT16, UINT32, UINT64 = (
 INT8, INT16, INT32, INT64 = DALIDataType.INT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.INT64
 FLOAT16, FLOAT, FLOAT64 = DALIDataType.FLOAT16, DALIDataType.FLOAT, DALIDataType.FLOAT64
 BOOL, NO_TYPE = DALIDataType.BOOL, DALIDataType.NO_TYPE
+STRING, FEATURE, PYTHON_OBJECT = DALIDataType.STRING, DALIDataType.FEATURE, DALIDataType.PYTHON_OBJECT
+IMAGE_TYPE, DATA_TYPE, INTERP_TYPE = DALIDataType.IMAGE_TYPE, DALIDataType.DATA_TYPE, DALIDataType.INTERP_TYPE
+TENSOR_LAYOUT = DALIDataType.TENSOR_LAYOUT
+
+NCHW, NHWC, NFCHW, NFHWC = "CHW", "HWC", "FCHW", "FHWC"
+"""The layouts of a sample under DALI's names for those of a batch."""
+TensorLayout = str
+"""A layout is a text."""
+SAME = ""
+"""The layout that says: as it is."""
+
+CPU_ONLY_DEVICE_ID = -99999
+"""DALI's `device_id` of a pipeline that uses no accelerator."""
 
 RGB, BGR, GRAY = DALIImageType.RGB, DALIImageType.BGR, DALIImageType.GRAY
 YCbCr, ANY_DATA = DALIImageType.YCbCr, DALIImageType.ANY_DATA

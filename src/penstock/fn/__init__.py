@@ -1,8 +1,10 @@
 """The operators under the names that DALI gives them: `fn.flip`, `fn.readers.file`, `fn.random.uniform`."""
 
 from penstock.fn import decoders as decoders
+from penstock.fn import experimental as experimental
 from penstock.fn import random as random
 from penstock.fn import readers as readers
+from penstock.fn.names import present
 from penstock.graph.registry import missing
 from penstock.operators.colour.crop_mirror_normalize import crop_mirror_normalize as crop_mirror_normalize
 from penstock.operators.colour.normalize import normalize as normalize
@@ -24,4 +26,4 @@ from penstock.operators.tensors.transpose import transpose as transpose
 from penstock.operators.user_code.jax_function import jax_function as jax_function
 from penstock.operators.user_code.python_function import python_function as python_function
 
-__getattr__ = missing(__name__)
+__getattr__ = missing(__name__, present)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from importlib.metadata import entry_points
 from typing import Any, ParamSpec, TypeVar, cast
@@ -86,13 +86,30 @@ def _bound(
 ) -> inspect.BoundArguments:
     """The arguments by name."""
     signature, named = _signature(function)
-    for given in kwargs:
-        if given not in named:
-            raise ArgumentTypeError(f"fn.{name} has no argument {given!r}", given=given, fix=did_you_mean(given, named))
+    _check_names(name, kwargs, named)
     try:
         return signature.bind(*args, **kwargs)
     except TypeError as error:
         raise ArgumentTypeError(f"fn.{name}: {error}", expected=f"{name}{signature}") from None
+
+
+def check_arguments(name: str, given: Iterable[str]) -> None:
+    """Check that an operator has arguments of these names.
+
+    Raises:
+        ArgumentTypeError: it has none of one of them.
+    """
+    try:
+        _check_names(name, given, _signature(inspect.unwrap(lookup(name)))[1])
+    except ArgumentTypeError as error:
+        error.where = user_line()
+        raise
+
+
+def _check_names(name: str, given: Iterable[str], known: frozenset[str]) -> None:
+    for each in given:
+        if each not in known:
+            raise ArgumentTypeError(f"fn.{name} has no argument {each!r}", given=each, fix=did_you_mean(each, known))
 
 
 @functools.cache
@@ -131,15 +148,25 @@ def registered() -> list[str]:
     return sorted(_operators)
 
 
-def missing(module: str) -> Callable[[str], Any]:
-    """A module `__getattr__` for a part of `penstock.fn`: operators of other packages, else an error that helps."""
+def available() -> frozenset[str]:
+    """The names of all operators, those of other packages that are not loaded yet included."""
+    return frozenset({*_operators, *(entry.name for entry in entry_points(group=ENTRY_POINTS))})
+
+
+def missing(module: str, present: Callable[[str], str] = str) -> Callable[[str], Any]:
+    """A module `__getattr__` for a part of `penstock.fn`: operators of other packages, else an error that helps.
+
+    Args:
+        module: the module's name.
+        present: says what an operator is called now, given an older name.
+    """
     prefix = module.removeprefix("penstock.fn").lstrip(".")
 
     def getattr_(name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)  # Python looks for these itself
         try:
-            return lookup(f"{prefix}.{name}" if prefix else name)
+            return lookup(present(f"{prefix}.{name}" if prefix else name))
         except UnknownNameError as error:
             error.where = user_line()
             raise

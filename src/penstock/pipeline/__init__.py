@@ -1,4 +1,6 @@
 """`Pipeline` and `pipeline_def`: a definition is traced to a graph, the graph is planned, the plan is run."""
 
+from penstock.graph.trace import DataNode as DataNode
+from penstock.pipeline import experimental as experimental
 from penstock.pipeline.definition import pipeline_def as pipeline_def
 from penstock.pipeline.pipeline import Pipeline as Pipeline

@@ -51,8 +51,9 @@ class PipelineHints(TypedDict, total=False):
 class Pipeline:
     """A definition with the parameters of its execution.
 
-    Make one by calling a function decorated with `pipeline_def`, or fill one in a `with` statement and name its outputs
-    with `set_outputs`. `run` gives its batches one by one; `penstock.DataIterator` iterates over epochs.
+    Make one by calling a function decorated with `pipeline_def`; or fill one in a `with` statement and name its outputs
+    with `set_outputs`; or derive a class whose `define_graph` returns them. `run` gives its batches one by one;
+    `penstock.DataIterator` iterates over epochs.
 
     Args:
         batch_size: how many samples a batch has.
@@ -120,7 +121,8 @@ class Pipeline:
         self.exec_async = exec_async
         self.placement: PlacementHint = placement
         self._output_dtype, self._output_ndim = output_dtype, output_ndim
-        self._trace = Trace(rows=self.max_batch_size, batch=self.max_batch_size)
+        name = "pipeline" if type(self) is Pipeline else type(self).__name__
+        self._trace = Trace(name, rows=self.max_batch_size, batch=self.max_batch_size)
         self._entered: list[AbstractContextManager[Any]] = []
         self._graph: Graph | None = None
         self._running: _Running | None = None
@@ -158,6 +160,31 @@ class Pipeline:
                 raise DefinitionError(f"output {number} has another rank", given=value.spec, expected=f"{ndim} axes")
         self._graph, self._running = graph, None
 
+    def define_graph(self) -> Any:
+        """What a batch consists of: for classes derived from this one to define. It is called once, to trace it.
+
+        Returns:
+            A node, or a tuple or list of nodes.
+
+        Raises:
+            ContextError: nothing was defined.
+
+        Example:
+            >>> from penstock import ops
+            >>> class Numbers(Pipeline):
+            ...     def __init__(self, batch_size, num_threads):
+            ...         super().__init__(batch_size, num_threads)
+            ...         self.input = ops.readers.Arrays(random_shuffle=False)
+            ...     def define_graph(self):
+            ...         return self.input([10, 20, 30], name="reader") * 2
+            >>> Numbers(2, 1).run()[0].as_array().tolist()
+            [20, 40]
+        """
+        raise ContextError(
+            "the pipeline has no outputs",
+            fix="call set_outputs in its `with` statement, or derive a class with define_graph",
+        )
+
     @property
     def graph(self) -> Graph:
         """What the definition says.
@@ -166,7 +193,10 @@ class Pipeline:
             ContextError: there are no outputs yet.
         """
         if self._graph is None:
-            raise ContextError("the pipeline has no outputs", fix="call set_outputs in its `with` statement")
+            with self:
+                outputs = self.define_graph()
+                self.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
+        assert self._graph is not None
         return self._graph
 
     @property

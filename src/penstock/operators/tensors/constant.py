@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack, cast
 
 import numpy as np
 
 from penstock.data.spec import Spec
-from penstock.errors import ArgumentTypeError
+from penstock.errors import ArgumentTypeError, DefinitionError
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import check_layout
-from penstock.types import Constant
+from penstock.types import FLOAT, INT32, Constant
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +34,27 @@ class ConstantValue(Operator, BatchKernel):
 
 
 @operator("constant")
-def constant(value: Any, *, dtype: Any = None, layout: str = "", **common: Unpack[Common]) -> DataNode:
+def constant(
+    value: Any = None,
+    *,
+    fdata: float | Sequence[float] | None = None,
+    idata: int | Sequence[int] | None = None,
+    dtype: Any = None,
+    shape: int | Sequence[int] | None = None,
+    layout: str | None = "",
+    **common: Unpack[Common],
+) -> DataNode:
     """A value that is the same for every sample. Operators make one of every number or array they are given.
+
+    Give one of three: `value`, or as in DALI `fdata` or `idata`, which one number gives one axis.
 
     Args:
         value: a number, a nested list of numbers, an array, or a `types.Constant`.
-        dtype: the element type; None keeps an array's own, and gives Python numbers int32, float32 or bool.
+        fdata: numbers, float32 unless `dtype` says otherwise.
+        idata: whole numbers, int32 unless `dtype` says otherwise.
+        dtype: the element type; None keeps an array's own, and gives Python numbers int32, float32 or bool. Integers
+            are rounded and saturate.
+        shape: the shape of a sample; one number fills it.
         layout: the names of its axes, or "".
         **common: what every operator takes.
 
@@ -46,26 +62,38 @@ def constant(value: Any, *, dtype: Any = None, layout: str = "", **common: Unpac
         A node of the value's shape.
 
     Raises:
-        ArgumentTypeError: the value holds something else than numbers.
+        ArgumentTypeError: the value holds something else than numbers, or another count than the shape has.
+        DefinitionError: none or two of the three are given.
 
     Example:
         >>> import penstock
         >>> from penstock import fn
         >>> pipeline = penstock.Pipeline(batch_size=2)
         >>> with pipeline:
-        ...     pipeline.set_outputs(fn.constant([1, 2]))
-        >>> pipeline.run()[0].as_array().tolist()
-        [[1, 2], [1, 2]]
+        ...     pipeline.set_outputs(fn.constant([1, 2]), fn.constant(fdata=0.5, shape=[2]))
+        >>> [output.as_array().tolist() for output in pipeline.run()]
+        [[[1, 2], [1, 2]], [[0.5, 0.5], [0.5, 0.5]]]
     """
+    given = [name for name, each in (("value", value), ("fdata", fdata), ("idata", idata)) if each is not None]
+    if len(given) > 1:
+        raise DefinitionError(
+            "fn.constant: the numbers are given twice", given=", ".join(given), expected="one of them"
+        )
+    if fdata is not None:
+        value, dtype = np.atleast_1d(np.asarray(fdata, np.float32)), FLOAT if dtype is None else dtype
+    elif idata is not None:
+        value, dtype = np.atleast_1d(np.asarray(idata).astype(np.int64)), INT32 if dtype is None else dtype
     if value is None or isinstance(value, str | bytes | dict):
         raise ArgumentTypeError(
             "a value of the pipeline is needed",
             given=f"{value!r} of type {type(cast(Any, value)).__name__}",
             expected="a node, a number, an array or types.Constant",
         )
-    wrapped = value if isinstance(value, Constant) else Constant(value, dtype, layout)
+    wrapped = value if isinstance(value, Constant) else Constant(value, dtype, shape, layout or "")
+    if wrapped.device is not None:
+        common = {**common, "device": wrapped.device}
     array = wrapped.array()
     if array.dtype.kind not in "biufV":
         raise ArgumentTypeError("a constant holds numbers", given=f"{value!r} of dtype {array.dtype}")
-    checked = check_layout(wrapped.layout, Spec(array.dtype, array.shape), array.ndim, "constant")
+    checked = check_layout(wrapped.layout or "", Spec(array.dtype, array.shape), array.ndim, "constant")
     return apply(ConstantValue(array, checked), common=common)

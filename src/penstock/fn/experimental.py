@@ -1,0 +1,8 @@
+"""What DALI calls experimental: the same operators as in `penstock.fn`."""
+
+from penstock.fn import decoders as decoders
+from penstock.fn import readers as readers
+from penstock.fn.names import present
+from penstock.graph.registry import missing
+
+__getattr__ = missing(__name__, present)

@@ -1,0 +1,40 @@
+"""The names by which DALI's older releases, and its `experimental` module, call operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+OLDER: Mapping[str, str] = {
+    "audio_decoder": "decoders.audio",
+    "caffe2_reader": "readers.caffe2",
+    "caffe_reader": "readers.caffe",
+    "coco_reader": "readers.coco",
+    "coin_flip": "random.coin_flip",
+    "fast_resize_crop_mirror": "resize_crop_mirror",
+    "file_reader": "readers.file",
+    "image_decoder": "decoders.image",
+    "image_decoder_crop": "decoders.image_crop",
+    "image_decoder_random_crop": "decoders.image_random_crop",
+    "image_decoder_slice": "decoders.image_slice",
+    "mxnet_reader": "readers.mxnet",
+    "nemo_asr_reader": "readers.nemo_asr",
+    "normal_distribution": "random.normal",
+    "numpy_reader": "readers.numpy",
+    "sequence_reader": "readers.sequence",
+    "tfrecord_reader": "readers.tfrecord",
+    "transform_translation": "transforms.translation",
+    "uniform": "random.uniform",
+    "video_reader": "readers.video",
+    "video_reader_resize": "readers.video_resize",
+}
+"""What an operator was called before DALI 1.0, and what it is called now."""
+
+
+def present(name: str) -> str:
+    """The name that an operator has now: that of a table, or the same outside of the module `experimental`.
+
+    >>> present("coin_flip"), present("experimental.decoders.image"), present("flip")
+    ('random.coin_flip', 'decoders.image', 'flip')
+    """
+    plain = name.removeprefix("experimental.")
+    return OLDER.get(plain, plain)

@@ -1,0 +1,11 @@
+"""DALI's class API: `ops.readers.File(...)` makes an operator, and the operator is called on nodes.
+
+Its classes are those of `penstock.fn`, made when they are asked for: a new operator is here at once, under the name
+of the same letters, as `ops.CropMirrorNormalize` is `fn.crop_mirror_normalize`.
+"""
+
+from penstock.ops.classes import Compose as Compose
+from penstock.ops.classes import Operator as Operator
+from penstock.ops.names import offer
+
+__getattr__, __dir__ = offer("", "Compose")

@@ -1,0 +1,134 @@
+"""Operators as objects: made with some of their arguments, called with the others."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.graph.registry import check_arguments, lookup
+from penstock.graph.where import user_line
+
+POSITIONAL: Mapping[str, tuple[str, ...]] = {
+    "dl_tensor_python_function": ("function", "num_outputs", "device", "synchronize_stream", "batch_processing"),
+    "external_source": ("source", "num_outputs"),
+    "experimental.numba_function": ("run_fn", "out_types", "in_types", "outs_ndim", "ins_ndim", "setup_fn"),
+    "jax_function": ("function", "num_outputs"),
+    "numba_function": ("run_fn", "out_types", "in_types", "outs_ndim", "ins_ndim", "setup_fn"),
+    "python_function": ("function", "num_outputs", "device", "batch_processing"),
+    "readers.tfrecord": ("path", "index_path", "features"),
+}
+"""The arguments that DALI's classes take by position."""
+
+
+class Operator:
+    """An operator with the arguments that its uses share. Calling it on nodes is one use.
+
+    Subclasses are made by `penstock.ops`, one for each operator of `penstock.fn`; `kind` is its name there.
+
+    Args:
+        *positional: where DALI's class takes arguments by position, those.
+        **arguments: the operator's arguments, but for those that are nodes.
+
+    Raises:
+        ArgumentTypeError: the operator has no such argument.
+
+    Example:
+        >>> import penstock
+        >>> from penstock import fn, ops, types
+        >>> cast = ops.Cast(dtype=types.FLOAT)
+        >>> pipeline = penstock.Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     pipeline.set_outputs(cast(fn.readers.arrays([10, 20, 30])))
+        >>> pipeline.run()[0].as_array().tolist()
+        [10.0, 20.0]
+    """
+
+    kind: ClassVar[str] = ""
+
+    def __init__(self, *positional: Any, **arguments: Any) -> None:
+        names = POSITIONAL.get(self.kind, ())
+        if len(positional) > len(names):
+            raise ArgumentTypeError(
+                f"ops.{type(self).__name__} takes its arguments by name",
+                given=f"{len(positional)} by position",
+                fix="inputs are given when the operator is called",
+                where=user_line(),
+            )
+        self._arguments = dict(zip(names, positional, strict=False)) | arguments
+        check_arguments(self.kind, self._arguments)
+
+    @property
+    def device(self) -> str:
+        """Where it was wanted, a placement hint: "cpu", "gpu" or "mixed"."""
+        return self._arguments.get("device") or "cpu"
+
+    @property
+    def preserve(self) -> bool:
+        """Whether it runs though nothing uses it."""
+        return bool(self._arguments.get("preserve"))
+
+    def __call__(self, *inputs: Any, **arguments: Any) -> Any:
+        """Use it in the definition that is being traced.
+
+        Args:
+            inputs: nodes or constants; a list of nodes stands for as many uses.
+            arguments: nodes, and whatever was not given before; a `name` replaces the one that was.
+
+        Returns:
+            What the operator of `penstock.fn` returns.
+
+        Raises:
+            DefinitionError: an argument was given before.
+        """
+        twice = sorted((self._arguments.keys() & arguments.keys()) - {"name"})
+        if twice:
+            raise DefinitionError(
+                f"ops.{type(self).__name__}: {', '.join(twice)} was given when the operator was made",
+                fix="give it once: to the class, or to the call",
+                where=user_line(),
+            )
+        return lookup(self.kind)(*inputs, **{**self._arguments, **arguments})
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self._arguments.items())
+        return f"{type(self).__name__}({given})"
+
+
+@functools.cache
+def class_of(name: str, kind: str, module: str) -> type[Operator]:
+    """The class of an operator, under a name of DALI's."""
+    function = lookup(kind)
+    return type(name, (Operator,), {"kind": kind, "__doc__": function.__doc__, "__module__": module})
+
+
+class Compose:
+    """Operators in a row: each is called with what the one before it returned.
+
+    Args:
+        op_list: them.
+
+    Example:
+        >>> import penstock
+        >>> from penstock import fn, ops, types
+        >>> double = ops.Compose([ops.Cast(dtype=types.INT32), lambda number: number * 2])
+        >>> pipeline = penstock.Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     pipeline.set_outputs(double(fn.readers.arrays([1.0, 2.0])))
+        >>> pipeline.run()[0].as_array().tolist()
+        [2, 4]
+    """
+
+    def __init__(self, op_list: Sequence[Callable[..., Any]]) -> None:
+        if not op_list:
+            raise ArgumentTypeError("ops.Compose needs at least one operator", where=user_line())
+        self._operators = tuple(op_list)
+
+    def __call__(self, *inputs: Any, **arguments: Any) -> Any:
+        """Call the operators one after the other; the first gets the arguments."""
+        first, *others = self._operators
+        result = first(*inputs, **arguments)
+        for operator in others:
+            result = operator(*result) if isinstance(result, tuple) else operator(result)
+        return result

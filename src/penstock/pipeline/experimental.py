@@ -1,0 +1,3 @@
+"""DALI's `pipeline.experimental`."""
+
+from penstock.pipeline.definition import pipeline_def as pipeline_def
