@@ -14,8 +14,19 @@ import numpy as np
 
 from penstock.data.source import Array
 from penstock.operators.compiled import Compiled, ahead
-from penstock.operators.image.lines import blend_columns, blend_rows, colour, inside, pick_row, same_numbers
+from penstock.operators.image.lines import (
+    blend_columns,
+    blend_rows,
+    colour,
+    inside,
+    look_up_one,
+    look_up_three,
+    pick_row,
+    same_numbers,
+)
 from penstock.operators.image.taps import BEGIN, END, LENGTH, MIRRORED, START, taps
+
+_ENTRIES = np.uint64(257)
 
 
 def scratch(rows: Array, columns: Array, most_taps: int, channels: int) -> tuple[Array, Array, Array]:
@@ -196,28 +207,21 @@ def look_up(  # noqa: C901  # likewise
         if columns[n, MIRRORED]:
             start += (width - 1) * step_x
             step_x = -step_x
+        by, channel = np.uint64(step_x), np.uint64(place_in[n, 3])
+        step, plane = np.uint64(place_out[n, 2]), np.uint64(place_out[n, 3])
         for y in range(height):
             low, high = (low_x, high_x) if low_y <= y < high_y else (width, width)
-            for c in range(channels):
-                at = start + y * step_y + c * place_in[n, 3]
-                to = place_out[n, 0] + y * place_out[n, 1] + c * place_out[n, 3]
-                step = place_out[n, 2]
+            at, to = np.uint64(start + y * step_y), np.uint64(place_out[n, 0] + y * place_out[n, 1])
+            if channels == 3 and not to_bytes:
+                look_up_three(bytes_in, at, by, channel, table, low, high, width, floats_out, to, step, plane)
+                continue
+            for c in range(np.uint64(channels)):
                 if to_bytes:
-                    values = byte_table[c * 257 : c * 257 + 257]
-                    for x in range(low):
-                        bytes_out[to + x * step] = values[256]
-                    for x in range(low, high):
-                        bytes_out[to + x * step] = values[bytes_in[at + x * step_x]]
-                    for x in range(high, width):
-                        bytes_out[to + x * step] = values[256]
+                    look_up_one(bytes_in, at, by, byte_table, c * _ENTRIES, low, high, width, bytes_out, to, step)
                 else:
-                    entries = table[c * 257 : c * 257 + 257]
-                    for x in range(low):
-                        floats_out[to + x * step] = entries[256]
-                    for x in range(low, high):
-                        floats_out[to + x * step] = entries[bytes_in[at + x * step_x]]
-                    for x in range(high, width):
-                        floats_out[to + x * step] = entries[256]
+                    look_up_one(bytes_in, at, by, table, c * _ENTRIES, low, high, width, floats_out, to, step)
+                at += channel
+                to += plane
 
 
 @ahead(*(f"u{size}[1] i8[2] i8[3] u{size}[2] u{size}[1] i8[2] i8[2] i8 i8[1]" for size in (1, 4)))
