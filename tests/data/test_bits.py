@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.data import bits
 from penstock.data.bits import counters, random_bits, threefry
 
 # known answers of Threefry-2x32 with 20 rounds, from the authors' distribution (Random123, kat_vectors)
@@ -25,11 +26,19 @@ def test_threefry_gives_the_known_answers(xp, key, counter, expected):
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 50), st.integers(0, 2**32 - 1), st.integers(0, 2**63 - 300))
-def test_numpy_and_xla_give_the_same_bits(seed, stream, epoch, start):
+def test_host_and_xla_give_the_same_bits(seed, stream, epoch, start):
     rows = counters(epoch, np.arange(start, start + 5))
     on_host = random_bits(np, seed, stream, rows, 3)
     on_device = jax.jit(lambda rows: random_bits(jnp, seed, stream, rows, 3))(rows)
     assert np.array_equal(on_host, np.asarray(on_device))
+
+
+def test_the_compiled_loop_equals_its_python_twin():
+    rows = np.concatenate([counters(0, np.arange(3)), counters(1, np.arange(2) + (1 << 40))])
+    compiled, plain = np.empty((2, 5, 3), np.uint32)
+    bits._draw(0xFFFFFFFE, 0xFFFFFFFF, 7, rows, compiled)
+    bits._draw.plain(0xFFFFFFFE, 0xFFFFFFFF, 7, rows, plain)
+    assert np.array_equal(compiled, plain)
 
 
 def test_a_row_does_not_depend_on_its_neighbours():
@@ -58,5 +67,5 @@ def test_seeds_streams_epochs_and_positions_differ():
 
 
 def test_bits_are_fair():
-    bits = np.unpackbits(random_bits(np, 3, 0, counters(0, np.arange(20_000)), 2).view(np.uint8))
-    assert abs(bits.mean() - 0.5) < 0.002
+    single = np.unpackbits(random_bits(np, 3, 0, counters(0, np.arange(20_000)), 2).view(np.uint8))
+    assert abs(single.mean() - 0.5) < 0.002

@@ -6,8 +6,9 @@ import sys
 import numpy as np
 
 from penstock import Pipeline, fn, types
-from penstock.operators import code_cache, compile_ahead, machine_code
-from penstock.operators.compiled import Compiled
+from penstock.native import code_cache, machine_code
+from penstock.native.compiled import Compiled
+from penstock.operators import compile_ahead
 from penstock.operators.image import random_window, rows
 
 
@@ -39,7 +40,7 @@ def test_the_usual_calls_are_compiled_ahead(monkeypatch):
 
 
 def test_the_build_needs_no_more_than_numpy_and_numba():
-    names = [f"penstock.operators.{name}" for name in compile_ahead.MODULES]
+    names = [f"penstock.{name}" for name in compile_ahead.MODULES]
     code = (
         "import sys\n"
         "for name in ('jax', 'jaxlib', 'PIL', 'simplejpeg', 'lmdb'): sys.modules[name] = None\n"
@@ -59,7 +60,7 @@ def test_a_build_replaces_what_an_earlier_one_left(tmp_path, monkeypatch):
     (tmp_path / "ahead" / "old.code").write_bytes(b"")
     compile_ahead.main()
     written = {path.stem for path in (tmp_path / "ahead").iterdir()}
-    assert {"blend-here", "copy-here", "draw-here", "scale_and_shift-here"} <= written
+    assert {"blend-here", "copy-here", "draw-here", "_draw-here", "scale_and_shift-here"} <= written
     assert "old" not in written
 
 

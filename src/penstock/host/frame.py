@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from penstock.data.bits import counters
 from penstock.data.order import Indices
 from penstock.data.schedule import Step
 from penstock.data.source import Array, Column
@@ -20,7 +23,7 @@ from penstock.plan.plan import dense_fix
 from penstock.plan.rows import Coordinates
 
 
-@dataclass(slots=True)
+@dataclass
 class Frame:
     """One pass.
 
@@ -40,12 +43,17 @@ class Frame:
     slots: Sequence[Array | None]
     samples: dict[Node, Samples | list[tuple[Indices, Samples]]] = field(default_factory=dict[Node, Any])
 
-    @property
+    @cached_property
     def coordinates(self) -> Coordinates:
         """Where the rows stand in the epoch."""
         if self.lead is not None:
             return self.lead.coordinates(self.step, self.numbers)
         return Coordinates(self.step.epoch, self.numbers + self.step.row, np.ones(len(self.numbers), np.bool_))
+
+    @cached_property
+    def counters(self) -> NDArray[np.uint32]:
+        """The same as words of 32 bits, from which random bits are made."""
+        return counters(self.coordinates.epoch, self.coordinates.positions)
 
     @property
     def rows(self) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.data.bits import counters, random_bits
+from penstock.data.bits import random_bits
 from penstock.graph.node import Node, Value
 from penstock.host.frame import Frame
 
@@ -34,8 +34,7 @@ class Call:
             arguments[name] = self._varying(name, columns[register], frame)
         bits = None
         if self._bits:
-            where = frame.coordinates
-            bits = random_bits(np, *self._key, counters(where.epoch, where.positions), self._bits)
+            bits = random_bits(np, *self._key, frame.counters, self._bits)
         return [columns[register] for register in self._inputs], arguments, bits
 
     def _varying(self, name: str, column: Any, frame: Frame) -> Any:

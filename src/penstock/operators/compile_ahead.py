@@ -5,10 +5,16 @@ from __future__ import annotations
 import os
 from importlib import import_module
 
-from penstock.operators import code_cache, machine_code
-from penstock.operators.compiled import Compiled
+from penstock.native import code_cache, machine_code
+from penstock.native.compiled import Compiled
 
-MODULES = ("compiled", "image.kernels", "image.random_window", "image.taps")
+MODULES = (
+    "data.bits",
+    "operators.convert",
+    "operators.image.kernels",
+    "operators.image.random_window",
+    "operators.image.taps",
+)
 """Where loops are that are compiled ahead. These modules can be imported while only NumPy and numba are installed."""
 
 
@@ -20,7 +26,7 @@ def main() -> None:
     os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"] = machine_code.BASELINE
     code: dict[str, bytes] = {}
     for name in MODULES:
-        for value in vars(import_module(f"penstock.operators.{name}")).values():
+        for value in vars(import_module(f"penstock.{name}")).values():
             if isinstance(value, Compiled):
                 code |= value.compile_ahead(environment)
     folder = code_cache.AHEAD

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from penstock.data.source import Array
-from penstock.operators.compiled import scale_and_shift
+from penstock.native.compiled import Compiled, ahead
 from penstock.types import NO_TYPE, as_dtype
 
 
@@ -102,6 +102,14 @@ def normalize(
 
 
 _ZERO, _ONE = np.float32(0), np.float32(1)
+
+
+@ahead("u1[1] f4 f4 f4 f4[1]", "f4[1] f4 f4 f4 f4[1]")
+@Compiled
+def scale_and_shift(values: Array, mean: np.float32, factor: np.float32, shift: np.float32, out: Array) -> None:
+    """``out[i] = (values[i] - mean) * factor + shift`` in float32; both one-dimensional."""
+    for i in range(values.shape[0]):
+        out[i] = (np.float32(values[i]) - mean) * factor + shift
 
 
 def _flat(values: Array, result: Array) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.data.source import Array
-from penstock.operators.compiled import Compiled, ahead
+from penstock.native.compiled import Compiled, ahead
 from penstock.operators.image.lines import (
     blend_columns,
     blend_rows,
@@ -156,7 +156,7 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
 
 @ahead("u1[1] i8[2] f8[2] f8[2] i8[1] f4[4] f4[1] u1[1] u1[1] f4[1] b1 i8[2]")
 @Compiled
-def look_up(  # noqa: C901  # likewise
+def look_up(  # likewise
     bytes_in: Array,
     place_in: Array,
     rows: Array,

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from penstock.data.source import Array
-from penstock.operators.compiled import Compiled
+from penstock.native.compiled import Compiled
 from penstock.operators.image.taps import BEGIN, END, LENGTH, MIRRORED, START
 
 SCALE, HALVES_UP, HALVES_AWAY, FILL = range(4)
@@ -170,7 +170,17 @@ def colour(line: Array, codes: Array, terms: Array, low: int, high: int) -> None
 
 @Compiled
 def look_up_one(
-    pixels: Array, at: int, by: int, table: Array, entry: int, low: int, high: int, width: int, out: Array, to: int, step: int
+    pixels: Array,
+    at: np.uint64,
+    by: np.uint64,
+    table: Array,
+    entry: np.uint64,
+    low: int,
+    high: int,
+    width: int,
+    out: Array,
+    to: np.uint64,
+    step: np.uint64,
 ) -> None:
     """One channel of a row: per pixel the entry of a table.
 
@@ -201,23 +211,21 @@ def look_up_one(
 @Compiled
 def look_up_three(
     pixels: Array,
-    at: int,
-    by: int,
-    channel: int,
+    at: np.uint64,
+    by: np.uint64,
+    channel: np.uint64,
     table: Array,
     low: int,
     high: int,
     width: int,
     out: Array,
-    to: int,
-    step: int,
-    plane: int,
+    to: np.uint64,
+    step: np.uint64,
+    plane: np.uint64,
 ) -> None:
-    """`look_up_one` for three channels side by side, the usual case, which is faster than one after the other.
+    """`look_up_one` for three channels, the usual case, which is faster than one after the other.
 
-    Args:
-        channel: the distance between the channels that are read.
-        plane: the distance between the channels that are written.
+    Their distance is `channel` in the memory that is read, and `plane` in the memory that is written.
     """
     one, two = np.uint64(257), np.uint64(514)
     red, green, blue = table[np.uint64(256)], table[one + np.uint64(256)], table[two + np.uint64(256)]

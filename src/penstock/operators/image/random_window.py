@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from penstock.data.source import Array
 from penstock.errors import DefinitionError
 from penstock.graph.call import Default
-from penstock.operators.compiled import Compiled, ahead
+from penstock.native.compiled import Compiled, ahead
 from penstock.operators.image.axis import Rows
 
 

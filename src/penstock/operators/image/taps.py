@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from penstock.data.source import Array
-from penstock.operators.compiled import Compiled, ahead
+from penstock.native.compiled import Compiled, ahead
 from penstock.operators.image.axis import NEAREST_BY_STEPS
 from penstock.types import INTERP_CUBIC, INTERP_GAUSSIAN, INTERP_LANCZOS3, INTERP_NN
 

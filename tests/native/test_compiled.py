@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from penstock.data.order import Order
 from penstock.errors import InternalError
-from penstock.operators import code_cache, machine_code
-from penstock.operators.compiled import Compiled, ahead, scale_and_shift
-from penstock.operators.convert import normalize
+from penstock.native import code_cache, machine_code
+from penstock.native.compiled import Compiled, ahead
+from penstock.operators.convert import normalize, scale_and_shift
 
 numbers = st.floats(-1e4, 1e4, width=32)
 
@@ -55,7 +55,7 @@ def test_spans_equal_positions(shuffle, shards, start, count, length, epoch):
 TWO = 2
 OUTER = """
 import sys, numpy as np
-from penstock.operators.compiled import scale_and_shift
+from penstock.operators.convert import scale_and_shift
 out = np.empty(3, np.float32)
 scale_and_shift(np.arange(3, dtype=np.int16), np.float32(1), np.float32(2), np.float32(0), out)
 assert out.tolist() == [-2, 0, 2]
@@ -108,7 +108,7 @@ def test_where_nothing_can_be_kept_loops_are_compiled_in_memory(tmp_path):
     shutil.copytree(
         Path(code_cache.__file__).parents[1], package, ignore=shutil.ignore_patterns("__pycache__", "ahead")
     )
-    (package / "operators" / "__pycache__").write_text("no folder")  # permissions would not stop root
+    (package / "native" / "__pycache__").write_text("no folder")  # permissions would not stop root
     done = process(path=str(tmp_path), HOME=os.devnull)
     out, said = done.communicate()
     assert (out, done.returncode) == ("True\n", 0), said

@@ -12,10 +12,9 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from penstock.data.source import Array
 from penstock.errors import InternalError
-from penstock.operators import code_cache, machine_code
-from penstock.operators.machine_code import Kind, MachineCode, Native
+from penstock.native import code_cache, machine_code
+from penstock.native.machine_code import Kind, MachineCode, Native
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -156,11 +155,3 @@ def ahead(*kinds: str) -> Callable[[Compiled[P, R]], Compiled[P, R]]:
         return function
 
     return marked
-
-
-@ahead("u1[1] f4 f4 f4 f4[1]", "f4[1] f4 f4 f4 f4[1]")
-@Compiled
-def scale_and_shift(values: Array, mean: np.float32, factor: np.float32, shift: np.float32, out: Array) -> None:
-    """``out[i] = (values[i] - mean) * factor + shift`` in float32; both one-dimensional."""
-    for i in range(values.shape[0]):
-        out[i] = (np.float32(values[i]) - mean) * factor + shift

@@ -5,8 +5,8 @@ import ctypes
 import numpy as np
 import pytest
 
-from penstock.operators import machine_code
-from penstock.operators.machine_code import MachineCode, flat, parsed
+from penstock.native import machine_code
+from penstock.native.machine_code import MachineCode, flat, parsed
 
 
 def test_code_is_packed_and_unpacked():

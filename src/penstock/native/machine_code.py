@@ -19,8 +19,8 @@ from importlib import import_module, metadata
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from penstock.data.source import Array
 from penstock.errors import InternalError
 
 Kind = np.dtype[Any] | tuple[np.dtype[Any], int, str]
@@ -110,7 +110,7 @@ def flat(arguments: Sequence[Any]) -> tuple[tuple[Kind, ...], list[Any]]:
     values: list[Any] = [*_SINK]
     for argument in arguments:
         if isinstance(argument, np.ndarray):
-            array = cast(Array, argument)
+            array = cast(NDArray[Any], argument)
             flags = array.flags
             kinds.append((array.dtype, array.ndim, ("C" if flags.c_contiguous else "A") if flags.aligned else "U"))
             values += (None, None, array.size, array.itemsize, _address(array), *array.shape, *array.strides)
@@ -138,7 +138,7 @@ def parsed(kinds: str) -> tuple[Kind, ...]:
     return tuple(result)
 
 
-def _address(array: Array) -> int:
+def _address(array: NDArray[Any]) -> int:
     """Where the data of an array begin."""
     # the first field of its C structure, which every extension reads; `array.ctypes.data` takes ten times longer
     return ctypes.c_ssize_t.from_address(id(array) + _HEADER).value

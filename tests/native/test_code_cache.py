@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.operators import code_cache
+from penstock.native import code_cache
 
 
 @pytest.fixture
