@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import jax
@@ -85,16 +85,7 @@ class DeviceProgram:
             data = values[canvas[0] if canvas else nodes[0].inputs[0]]
             with jax.numpy_dtype_promotion("standard"):
                 return cast(Describe, by.operator).canvas.trace(data, values[numbers])
-        arguments: list[dict[str, Any]] = []
-        for node in nodes:
-            given: dict[str, Any] = {}
-            for name, value in node.arguments.items():
-                schema = node.operator.schema[name]
-                if isinstance(value, Value):
-                    given[name] = schema.rows(jnp, values[value], rows, varying=True)
-                else:
-                    given[name] = schema.rows(np, value, 1, varying=False)
-            arguments.append(given)
+        arguments = [_arguments(node, rows, values, described=True) for node in nodes]
         bits = [self._bits(node, values) for node in nodes]
         chain = cast(ChainKernel, nodes[0].operator).chain(links(nodes))
         with jax.numpy_dtype_promotion("standard"):
@@ -110,7 +101,7 @@ class DeviceProgram:
     def _compute_node(self, node: Node, rows: int, values: dict[Value, Any], states: dict[Node, Any]) -> Sequence[Any]:
         """The outputs of a node; its new state replaces the one in `states`."""
         inputs = [values[value] for value in node.inputs]
-        arguments = {n: values[v] if isinstance(v, Value) else v for n, v in node.arguments.items()}
+        arguments = _arguments(node, rows, values)
         if isinstance(node.operator, DeviceKernel):
             state, outputs = node.operator.trace(self._context, states.get(node, ()), *inputs, **arguments)
             if node in states:
@@ -121,6 +112,27 @@ class DeviceProgram:
         with jax.numpy_dtype_promotion("strict"):  # kernels state every conversion, so that NumPy and XLA agree
             result = kernel.batch(BatchContext(jnp, rows, random), *inputs, **arguments)
         return result if isinstance(result, tuple) else (result,)
+
+
+def _arguments(node: Node, rows: int, values: Mapping[Value, Any], *, described: bool = False) -> dict[str, Any]:
+    """The arguments of a node: those of its schema with an entry per row.
+
+    Args:
+        node: it.
+        rows: how many there are.
+        values: what has been computed.
+        described: whether constants are for a description that NumPy makes, and have one entry.
+    """
+    given: dict[str, Any] = {}
+    for name, value in node.arguments.items():
+        schema = node.operator.schema.get(name)
+        varying = isinstance(value, Value)
+        column = values[value] if isinstance(value, Value) else value
+        if schema is not None:
+            constant = described and not varying
+            column = schema.rows(np if constant else jnp, column, 1 if constant else rows, varying=varying)
+        given[name] = column
+    return given
 
 
 def stateful(plan: Plan) -> tuple[Node, ...]:

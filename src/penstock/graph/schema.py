@@ -39,14 +39,18 @@ class Argument:
             given: a number, a nested sequence, an array, or a `Spec`.
 
         Raises:
-            ArgumentTypeError: it holds no numbers, or is a node where only a constant can be.
-            DefinitionError: its shape is another, or a number is not in range.
+            ArgumentTypeError: it holds no numbers, or is a node of floats or where only a constant can be.
+            DefinitionError: its shape is another, or a number is not in range or not whole.
         """
         if isinstance(given, Spec):
             if not self.varies:
                 raise ArgumentTypeError(f"{what} is the same for all samples", given="a node", expected="a constant")
             if given.dtype.kind not in "biuf":
                 raise ArgumentTypeError(f"{what} is a number", given=given, expected=self)
+            if self._whole and given.dtype.kind == "f":
+                raise ArgumentTypeError(
+                    f"{what} is a whole number", given=given, expected=self, fix="fn.cast(..., dtype=types.INT32)"
+                )
             if len(given.shape) > max(1, len(self.shape)):
                 raise DefinitionError(f"{what} has another shape", given=given, expected=self)
             return
@@ -61,8 +65,14 @@ class Argument:
             )
         if not self._fits(values.shape):
             raise DefinitionError(f"{what} has another shape", given=f"{given!r}", expected=self)
+        if self._whole and (np.mod(values, 1) != 0).any():
+            raise DefinitionError(f"{what} is a whole number", given=f"{given!r}", expected=self)
         if not np.isfinite(values).all() or (values < self.low).any() or (values > self.high).any():
             raise DefinitionError(f"{what} is out of range", given=f"{given!r}", expected=self)
+
+    @property
+    def _whole(self) -> bool:
+        return np.dtype(self.dtype).kind in "iu"
 
     def _fits(self, shape: tuple[int, ...]) -> bool:
         if len(self.shape) == 1 and not shape:
@@ -86,7 +96,7 @@ class Argument:
             ValueError: a column has another shape, or a number that is not in range; also naming which.
         """
         if not varying:
-            value = np.asarray(given, self.dtype)
+            value = np.asarray(given, _narrow(xp, self.dtype))
             value = (
                 value.reshape((1,) * (len(self.shape) - value.ndim) + value.shape)
                 if value.ndim <= len(self.shape)

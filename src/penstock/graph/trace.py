@@ -12,7 +12,7 @@ from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, did_you_mean
 from penstock.graph.call import running, unwritten
 from penstock.graph.node import Graph, Handle, Node, Value, infer
-from penstock.graph.operator import BatchKernel, ChainKernel, Common, DeviceKernel, Operator
+from penstock.graph.operator import BatchKernel, ChainKernel, Common, DeviceKernel, Operator, SampleKernel
 from penstock.graph.registry import kind, lookup
 from penstock.graph.where import user_line
 from penstock.types import Constant
@@ -335,6 +335,7 @@ def apply_many(
         call=running() or unwritten(operator, inputs, arguments),
     )
     _check_direction(node)
+    _check_kernel(node)
     trace.nodes += 1
     trace.streams += random
     if common.get("preserve"):
@@ -345,6 +346,19 @@ def apply_many(
 def as_given(argument: Any) -> Any:
     """An argument as a schema checks it: a constant as it is, of a node's value its spec."""
     return argument.spec if isinstance(argument, Value) else argument
+
+
+def _check_kernel(node: Node) -> None:
+    """Check that an operator which is computed in chains alone has an input with axes."""
+    if not isinstance(node.operator, ChainKernel) or isinstance(node.operator, BatchKernel | SampleKernel):
+        return
+    if not node.inputs[0].spec.shape:
+        raise DefinitionError(
+            f"fn.{node.kind} works on values with axes",
+            given=f"{node.inputs[0]}: {node.inputs[0].spec}",
+            expected="at least one axis",
+            fix="fn.reshape(value, shape=[1])",
+        )
 
 
 def _check_direction(node: Node) -> None:

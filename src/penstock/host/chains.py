@@ -104,7 +104,7 @@ class ChainStage:
         """What the first nodes of the chain, so many, do with one row."""
         one = slice(row, row + 1)
         arguments = [
-            {name: value[one] if call.by_row(name) else value for name, value in each[1].items()}
+            {name: value[one] if name in call.by_row else value for name, value in each[1].items()}
             for call, each in zip(self._calls[:count], gathered, strict=False)
         ]
         bits = [None if each[2] is None else each[2][one] for each in gathered[:count]]

@@ -16,13 +16,19 @@ Registers = Mapping[Value, int]
 
 
 class Call:
-    """How a node's inputs, arguments and random bits are gathered from a frame."""
+    """How a node's inputs, arguments and random bits are gathered from a frame.
+
+    Attributes:
+        varying: the arguments that are values of the graph, each with the register of its column.
+        by_row: the arguments that are gathered with an entry per row: these, and constants of the operator's schema.
+    """
 
     def __init__(self, node: Node, registers: Registers, seed: int) -> None:
         self._inputs = [registers[value] for value in node.inputs if value in registers]
         self._constants = {name: value for name, value in node.arguments.items() if not isinstance(value, Value)}
         self.varying = {name: registers[value] for name, value in node.arguments.items() if isinstance(value, Value)}
         self._node, self._schema = node, node.operator.schema
+        self.by_row = frozenset(name for name in node.arguments if name in self.varying or name in self._schema)
         self._bits = node.operator.random_bits
         self._key = node.key(seed)
 
@@ -54,7 +60,3 @@ class Call:
     def _constant(self, name: str, value: Any, rows: int) -> Any:
         schema = self._schema.get(name)
         return value if schema is None else schema.rows(np, value, rows, varying=False)
-
-    def by_row(self, name: str) -> bool:
-        """Whether an argument, as it was gathered, has an entry per row."""
-        return name in self.varying or name in self._schema

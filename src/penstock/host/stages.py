@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -95,7 +96,7 @@ class BatchStage:
         try:
             result = self._kernel.batch(context, *inputs, **arguments)
         except Exception as error:
-            _blame(frame, self._node, self._alone, inputs, arguments, bits, self._call.varying, error)
+            _blame(frame, self._node, self._alone, inputs, arguments, bits, self._call.by_row, error)
             raise
         for (value, register), column in zip(self._outputs, _outputs(result), strict=True):
             frame.keep(value, register, column)
@@ -146,7 +147,8 @@ class SampleStage:
 
     def __init__(self, nodes: Sequence[Node], registers: Registers, kept: set[Value], seed: int) -> None:
         self.label = " + ".join(node.kind for node in nodes)
-        self._parts = [(node, _sample_kernel(node), Call(node, registers, seed)) for node in nodes]
+        calls = [(node, Call(node, registers, seed)) for node in nodes]
+        self._parts = [(node, _sample_kernel(node, call), call) for node, call in calls]
         self._outputs = {node: [(value, registers[value], value in kept) for value in node.values] for node in nodes}
 
     def compute(self, frame: Frame) -> None:
@@ -165,8 +167,8 @@ class SampleStage:
         outputs = self._outputs[node]
         columns = [_column(value, register, kept, frame) for value, register, kept in outputs]
         inputs, arguments, bits = call.gather(frame)
-        varying = [(name, arguments[name]) for name in call.varying]
-        constant = {name: value for name, value in arguments.items() if name not in call.varying}
+        varying = [(name, arguments[name]) for name in call.by_row]
+        constant = {name: value for name, value in arguments.items() if name not in call.by_row}
         context = SampleContext()
         writes = isinstance(columns[0], np.ndarray) if columns else False
 
@@ -214,13 +216,13 @@ def _blame(
     inputs: Sequence[Any],
     arguments: Mapping[str, Any],
     bits: Any,
-    varying: Mapping[str, int],
+    by_row: AbstractSet[str],
     error: Exception,
 ) -> None:
     """Find the first row for which a kernel fails, and raise the error that names its sample."""
     for row in range(frame.rows):
         one = slice(row, row + 1)
-        alone = {name: value[one] if name in varying else value for name, value in arguments.items()}
+        alone = {name: value[one] if name in by_row else value for name, value in arguments.items()}
         try:
             compute([column[one] for column in inputs], alone, None if bits is None else bits[one])
         except Exception as again:  # noqa: BLE001  # whatever a third party's kernel raises
@@ -231,7 +233,7 @@ def _outputs(result: Any) -> tuple[Any, ...]:
     return cast(tuple[Any, ...], result) if isinstance(result, tuple) else (result,)
 
 
-def _sample_kernel(node: Node) -> Callable[..., Any]:
+def _sample_kernel(node: Node, call: Call) -> Callable[..., Any]:
     """A node's sample kernel, or its batch kernel on batches of one."""
     kernel = node.operator
     if isinstance(kernel, SampleKernel):
@@ -239,11 +241,10 @@ def _sample_kernel(node: Node) -> Callable[..., Any]:
     if not isinstance(kernel, BatchKernel):
         raise InternalError(f"{node} has no kernel for the host")
     batch = kernel.batch
-    varying = {name for name, value in node.arguments.items() if isinstance(value, Value)}
 
     def alone(context: SampleContext, *inputs: Any, **arguments: Any) -> Any:
         one = BatchContext(np, 1, None if context.bits is None else context.bits[None])
-        given = {name: np.asarray(value)[None] if name in varying else value for name, value in arguments.items()}
+        given = {name: np.asarray(value)[None] if name in call.by_row else value for name, value in arguments.items()}
         result = batch(one, *[np.asarray(sample)[None] for sample in inputs], **given)
         return tuple(column[0] for column in _outputs(result))
 

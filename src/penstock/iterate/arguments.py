@@ -33,17 +33,28 @@ def grouped(pipelines: Pipeline | Sequence[Pipeline]) -> list[Pipeline]:
     return group
 
 
+def check_names(names: Sequence[str]) -> None:
+    """Check that an `output_map` names outputs.
+
+    Raises:
+        UsageError: it does not.
+    """
+    if not names:
+        raise UsageError("output_map needs a name for an output", given=repr(names), fix='output_map=["images"]')
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise UsageError("output_map is a list of names", given=repr(names), fix='output_map=["images", "labels"]')
+    if len(set(names)) != len(names):
+        raise UsageError("output_map names an output twice", given=list(names), fix="distinct names")
+
+
 def named(graph: Graph, names: Sequence[str]) -> Graph:
     """The graph with those outputs only that have a name.
 
     Raises:
         UsageError: the names are no names, or more than there are outputs.
     """
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise UsageError("output_map is a list of names", given=repr(names), fix='output_map=["images", "labels"]')
-    if len(set(names)) != len(names):
-        raise UsageError("output_map names an output twice", given=list(names), fix="distinct names")
-    if not names or len(names) > len(graph.outputs):
+    check_names(names)
+    if len(names) > len(graph.outputs):
         raise UsageError(
             "output_map needs a name for the outputs",
             given=f"{len(names)} names",
@@ -63,20 +74,24 @@ def switch(auto_reset: bool | str | None) -> bool:
     return _AUTO_RESET[auto_reset]
 
 
-def layout_of(group: Sequence[Pipeline], names: Sequence[str], sharding: Shardings | None, pmap: bool | None) -> Layout:
+def layout_of(
+    group: Sequence[Pipeline], names: Sequence[str], sharding: Shardings | Layout | None, pmap: bool | None
+) -> Layout:
     """How batches lie on the devices.
 
     Args:
         group: the pipelines.
         names: of the outputs.
-        sharding: as `DataIterator` takes it.
+        sharding: as `DataIterator` takes it, or a layout that was chosen already.
         pmap: whether one pipeline without a sharding gives the layout of `jax.pmap`.
 
     Raises:
         UsageError: a sharding that does not fit the outputs, or devices that do not fit the pipelines.
     """
+    if isinstance(sharding, Layout):
+        return sharding
     if sharding is not None:
-        return Sharded(_per_output(sharding, names))
+        return sharded(sharding, names)
     if len(group) == 1 and not pmap:
         return SingleDevice()
     local = jax.local_devices()
@@ -95,9 +110,14 @@ def layout_of(group: Sequence[Pipeline], names: Sequence[str], sharding: Shardin
     return Stacked([local[device_id] for device_id in ids if device_id is not None], len(group))
 
 
-def _per_output(sharding: Shardings, names: Sequence[str]) -> list[NamedSharding]:
+def sharded(sharding: Shardings, names: Sequence[str]) -> Layout:
+    """The layout of outputs with these names.
+
+    Raises:
+        UsageError: the sharding does not cut the batch, or is not that of these outputs.
+    """
     if not isinstance(sharding, Mapping):
-        return [sharding] * len(names)
+        return Sharded([sharding] * len(names))
     if set(sharding) != set(names):
         wrong = next(iter(set(sharding) ^ set(names)))
         raise UsageError(
@@ -106,4 +126,4 @@ def _per_output(sharding: Shardings, names: Sequence[str]) -> list[NamedSharding
             expected=", ".join(names),
             fix=did_you_mean(wrong, names) if wrong in sharding else None,
         )
-    return [sharding[name] for name in names]
+    return Sharded([sharding[name] for name in names])

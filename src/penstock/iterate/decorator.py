@@ -11,12 +11,12 @@ from typing import Any
 import jax
 
 from penstock.errors import ArgumentTypeError, UsageError
-from penstock.iterate.arguments import Shardings
+from penstock.iterate.arguments import Shardings, check_names, sharded
 from penstock.iterate.iterator import DataIterator
 from penstock.iterate.peekable import PeekableDataIterator
 from penstock.pipeline.definition import split_arguments, trace
 from penstock.pipeline.pipeline import Pipeline, option_names
-from penstock.transfer.layout import Layout, Sharded, Stacked
+from penstock.transfer.layout import Layout, Stacked
 from penstock.types import LastBatchPolicy
 
 Factory = Callable[..., DataIterator]
@@ -63,7 +63,7 @@ def data_iterator(
         A function that makes a `DataIterator`.
 
     Raises:
-        UsageError: both `sharding` and `devices` are given.
+        UsageError: both `sharding` and `devices` are given, or no names.
 
     Example:
         >>> import jax
@@ -111,7 +111,7 @@ def peekable_data_iterator(
         A function that makes a `PeekableDataIterator`.
 
     Raises:
-        UsageError: both `sharding` and `devices` are given.
+        UsageError: both `sharding` and `devices` are given, or no names.
 
     Example:
         >>> from penstock import fn, peekable_data_iterator
@@ -135,16 +135,18 @@ def _decorator(
 ) -> Any:
     """The decorator whose iterators are of a kind, made with the arguments that the user gave."""
     stacked = devices is not None if pmap_compatible is None else pmap_compatible
-    options: dict[str, Any] = {**others, "sharding": sharding, "pmap_compatible": stacked}
     if sharding is not None and devices is not None:
         raise UsageError("only one of sharding and devices can be given", fix="sharding= gives global arrays")
     if devices is not None and not len(devices):
         raise UsageError("devices is empty", fix="jax.local_devices()")
+    check_names(others["output_map"])
     layout: Layout | None = None
     if sharding is not None:
-        layout = Sharded([*sharding.values()] if isinstance(sharding, Mapping) else [sharding])
+        layout = sharded(sharding, others["output_map"])
     elif devices is not None:
         layout = Stacked(devices, len(devices))
+
+    options: dict[str, Any] = {**others, "sharding": layout, "pmap_compatible": stacked}
 
     def decorate(function: Callable[..., Any]) -> Factory:
         definition, defaults = getattr(function, "definition", function), getattr(function, "defaults", {})
@@ -196,14 +198,14 @@ def _pipelines(
         return trace(definition, args, ours, pipeline)
     local = jax.local_devices()
     ids = [None] * len(layout.shards) if devices is None else [local.index(device) for device in devices]
-    one = Pipeline(**theirs)  # its seed is that of all, also where it is drawn
     pipelines: list[Pipeline] = []
     for shard, device_id in zip(layout.shards, ids, strict=True):
-        block = {**theirs, "batch_size": rows // layout.blocks, "device_id": device_id, "seed": one.seed}
+        block = {**theirs, "batch_size": rows // layout.blocks, "device_id": device_id}
+        if pipelines:
+            block["seed"] = pipelines[0].seed  # the first one's is that of all, also where it is drawn
         numbers = {"shard_id": shard, "num_shards": layout.blocks}
         numbers = {argument: numbers[argument] for argument in wanted}
         pipeline = Pipeline(**block)
-        pipeline.seed_is_given = one.seed_is_given
         pipeline.expect(rows // layout.blocks, rows)
         pipelines.append(trace(definition, args, {**ours, **numbers}, pipeline))
     return pipelines

@@ -26,6 +26,7 @@ from penstock.meter import Meter
 from penstock.pipeline.pipeline import Pipeline
 from penstock.pipeline.planned import Planned
 from penstock.run import Run
+from penstock.transfer.layout import Layout
 from penstock.types import LastBatchPolicy
 
 Batch = dict[str, jax.Array]
@@ -86,7 +87,7 @@ class DataIterator:
         last_batch_padded: bool = False,
         last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL,
         prepare_first_batch: bool = True,
-        sharding: Shardings | None = None,
+        sharding: Shardings | Layout | None = None,
         pmap_compatible: bool | None = None,
     ) -> None:
         group = grouped(pipelines)
@@ -126,6 +127,7 @@ class DataIterator:
         self._origin = Origin(definition(graphs[0]), self._planned.dataset, len(graphs[0].readers))
         self._names = [*self.output_map, VALID] if mask else self.output_map
         self._lead_name = reader_name
+        self._read: tuple[int, dict[Node, Reading]] | None = None  # how readers are read under the seed used last
         self._pipeline = group[0]
         self._meter = Meter()
         self._schedule = schedule_of(self._readings(self._seed), self.batch_size, size, last_batch_policy, layout)
@@ -142,7 +144,9 @@ class DataIterator:
             self._here()
 
     def _readings(self, seed: int) -> dict[Node, Reading]:
-        return self._planned.readings(seed, self._lead_name, self.batch_size)
+        if self._read is None or self._read[0] != seed:
+            self._read = seed, self._planned.readings(seed, self._lead_name, self.batch_size)
+        return self._read[1]
 
     def _order(self, seed: int) -> str:
         return order_of(self._readings(seed).values())

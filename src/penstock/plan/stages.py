@@ -84,7 +84,8 @@ def chains(
 ) -> list[tuple[Node, ...]]:
     """The nodes of chain kernels, in chains as long as nobody else needs what lies between.
 
-    On the device, a chain is described by the host or in the program, as a whole.
+    On the device, a chain is described by the host or in the program, as a whole. Scalars stand in none: what takes
+    them has another kernel.
 
     Args:
         graph: the definition.
@@ -95,7 +96,7 @@ def chains(
     ending: dict[Node, list[Node]] = {}
     for node in nodes:
         operator = node.operator
-        if not isinstance(operator, ChainKernel):
+        if not isinstance(operator, ChainKernel) or not node.inputs[0].spec.shape:
             continue
         value = node.inputs[0]
         before = ending.get(value.node)
@@ -142,4 +143,4 @@ def _way(node: Node) -> Way:
         return Way.WHOLE_BATCH
     if isinstance(operator, BatchKernel) and all(spec.dense for spec in specs):
         return Way.BATCH
-    return Way.CHAIN if isinstance(operator, ChainKernel) and node.inputs[0].spec.shape else Way.SAMPLE
+    return Way.CHAIN if isinstance(operator, ChainKernel) else Way.SAMPLE
