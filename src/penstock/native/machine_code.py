@@ -68,6 +68,7 @@ _DTYPES: dict[type, np.dtype[Any]] = {
 }
 """The dtypes of numbers, by type."""
 
+_Array = NDArray[Any]  # named once: to write it costs as much as all else that a call needs
 _sink = (ctypes.c_void_p * 2)()  # where loops may write a result and an exception, which nobody reads
 _SINK = (ctypes.addressof(_sink), ctypes.addressof(_sink) + ctypes.sizeof(ctypes.c_void_p))
 _HEADER = object.__basicsize__
@@ -110,7 +111,7 @@ def flat(arguments: Sequence[Any]) -> tuple[tuple[Kind, ...], list[Any]]:
     values: list[Any] = [*_SINK]
     for argument in arguments:
         if isinstance(argument, np.ndarray):
-            array = cast(NDArray[Any], argument)
+            array = cast(_Array, argument)
             flags = array.flags
             kinds.append((array.dtype, array.ndim, ("C" if flags.c_contiguous else "A") if flags.aligned else "U"))
             values += (None, None, array.size, array.itemsize, _address(array), *array.shape, *array.strides)

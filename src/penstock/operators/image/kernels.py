@@ -21,7 +21,9 @@ from penstock.operators.image.lines import (
     inside,
     look_up_one,
     look_up_three,
+    part,
     pick_row,
+    same_for_all,
     same_numbers,
 )
 from penstock.operators.image.taps import BEGIN, END, LENGTH, MIRRORED, START, taps
@@ -35,7 +37,7 @@ def scratch(rows: Array, columns: Array, most_taps: int, channels: int) -> tuple
     extent = int((columns[:, END] - columns[:, BEGIN]).max(initial=0))
     return (
         np.empty((height + width, most_taps), np.float32),
-        np.empty((width + extent + 3) * channels, np.float32),
+        np.empty((2 * width + extent + 5) * channels, np.float32),
         np.empty(2 * (height + width), np.int64),
     )
 
@@ -89,15 +91,19 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
         extent = max(extent, int(columns[n, END] - columns[n, BEGIN]))
     first_y, counts_y = firsts[:height], firsts[height : 2 * height]
     first_x, counts_x = firsts[2 * height : 2 * height + width], firsts[2 * height + width : 2 * (height + width)]
-    weights_y, weights_x, row = weights[:height], weights[height:], memory[width * channels :]
+    weights_y, weights_x, row = weights[:height], weights[height:], memory[(2 * width + 1) * channels :]
+    mixed = memory[width * channels :]
     known_y, known_x = -1, -1
     left, needed = 0, 0
     for n in range(place_in.shape[0]):
         height, width = int(rows[n, LENGTH]), int(columns[n, LENGTH])
         start, down, right, channel = place_in[n, 0], place_in[n, 1], place_in[n, 2], place_in[n, 3]
-        line = memory[: channels * width]
+        line, together = memory[: channels * width], False
         low_y, high_y, low_x, high_x = 0, height, 0, width
         if resampled[n]:
+            together = place_out[n, 2] == channels and place_out[n, 3] == 1 and same_for_all(terms[n % terms.shape[0]])
+            if together:
+                line = mixed[: channels * width]
             if known_y < 0 or not same_numbers(rows[n], rows[known_y]):
                 taps(rows[n], first_y, counts_y, weights_y)
                 known_y = n
@@ -111,7 +117,7 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
                 for x in range(width):
                     needed = max(needed, first_x[x] + counts_x[x] - left)
                 needed *= channels
-                for i in range(needed, needed + 3 * channels):
+                for i in range(needed, needed + 4 * channels):
                     row[i] = 0
         else:
             low_y, high_y = inside(rows[n])
@@ -128,8 +134,10 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
                     blend_rows(bytes_in, at, down, place_in[n], counts_y[y], weights_y[y], channels, row[:needed])
                 else:
                     blend_rows(floats_in, at, down, place_in[n], counts_y[y], weights_y[y], channels, row[:needed])
-                blend_columns(row, channels, left, first_x, counts_x, weights_x, line)
-                colour(line, codes, terms[n % terms.shape[0]], 0, width)
+                blend_columns(row, channels, left, first_x, counts_x[:width], weights_x, mixed)
+                if not together:
+                    part(mixed, channels, line)
+                colour(line, 1 if together else channels, codes, terms[n % terms.shape[0]], 0, width)
             else:
                 low, high = (low_x, high_x) if low_y <= y < high_y else (width, width)
                 at = start + (first_row + (height - 1 - y if rows[n, MIRRORED] else y)) * down + first_column * right
@@ -137,20 +145,30 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
                     pick_row(bytes_in, at, step_x, channel, channels, low, high, line)
                 else:
                     pick_row(floats_in, at, step_x, channel, channels, low, high, line)
-                colour(line, codes, terms[n % terms.shape[0]], low, high)
+                colour(line, channels, codes, terms[n % terms.shape[0]], low, high)
             to = place_out[n, 0] + y * place_out[n, 1]
+            if together:
+                if to_bytes:
+                    bytes_line = bytes_out[to : to + channels * width]
+                    for i in range(channels * width):
+                        bytes_line[i] = np.uint8(line[i])
+                else:
+                    out = floats_out[to : to + channels * width]
+                    for i in range(channels * width):
+                        out[i] = line[i]
+                continue
             for c in range(channels):
                 values = line[c * width : (c + 1) * width]
                 if to_bytes:
                     for x in range(width):
-                        bytes_out[to + x * place_out[n, 2]] = np.uint8(values[x])
+                        bytes_out[np.uint64(to + x * place_out[n, 2])] = np.uint8(values[x])
                 elif place_out[n, 2] == 1:
                     out = floats_out[to : to + width]
                     for x in range(width):
                         out[x] = values[x]
                 else:
                     for x in range(width):
-                        floats_out[to + x * place_out[n, 2]] = values[x]
+                        floats_out[np.uint64(to + x * place_out[n, 2])] = values[x]
                 to += place_out[n, 3]
 
 
@@ -191,7 +209,7 @@ def look_up(  # likewise
         if n == 0 or terms.shape[0] > 1:
             for i in range(table.shape[0]):
                 table[i] = np.float32(i % 257)
-            colour(table, codes, terms[n % terms.shape[0]], 0, 256)
+            colour(table, channels, codes, terms[n % terms.shape[0]], 0, 256)
             if to_bytes:
                 for i in range(table.shape[0]):
                     byte_table[i] = np.uint8(table[i])

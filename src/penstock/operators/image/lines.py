@@ -13,6 +13,8 @@ from penstock.operators.image.taps import BEGIN, END, LENGTH, MIRRORED, START
 SCALE, HALVES_UP, HALVES_AWAY, FILL = range(4)
 """What can be done to the value of a pixel; see `colour`."""
 
+_U1, _U2, _U3 = np.uint64(1), np.uint64(2), np.uint64(3)
+
 
 @Compiled
 def blend_rows(
@@ -63,43 +65,50 @@ def blend_rows(
 
 @Compiled
 def blend_columns(
-    row: Array, channels: int, left: int, first: Array, counts: Array, weights: Array, line: Array
+    row: Array, channels: int, left: int, first: Array, counts: Array, weights: Array, out: Array
 ) -> None:
-    """A row resampled in width, its channels apart.
+    """A row resampled in width.
 
-    The first taps of three channels, the usual case, are written out: a loop over them costs more than they do.
+    The first taps of three channels, the usual case, are written out: a loop over them costs more than they do. There a
+    pixel is computed as four values, which fit a register. The fourth is overwritten by the pixel that follows.
 
     Args:
-        row: float32, the channels of a pixel side by side; three pixels longer than what has a weight, and zero there.
+        row: float32, the channels of a pixel side by side; four pixels longer than what has a weight, and zero there.
         channels: how many there are.
         left: the pixel with which `row` begins.
         first: per pixel of the result the first pixel that has a weight.
         counts: how many pixels have one.
         weights: float32 (pixels of the result, taps), zero from `counts` on.
-        line: float32 (channels * pixels of the result,).
+        out: float32 (pixels of the result * channels + 1,), the channels of a pixel side by side.
     """
-    size = line.shape[0] // channels
+    size = counts.shape[0]
     most = 0
     for x in range(size):
         most = max(most, counts[x])
     if channels == 3 and most <= 2:
         for x in range(size):
-            i, a, b = 3 * (first[x] - left), weights[x, 0], weights[x, 1]
-            line[x] = row[i] * a + row[i + 3] * b
-            line[size + x] = row[i + 1] * a + row[i + 4] * b
-            line[2 * size + x] = row[i + 2] * a + row[i + 5] * b
+            i, o, a, b = np.uint64(3 * (first[x] - left)), np.uint64(3 * x), weights[x, 0], weights[x, 1]
+            red = row[i] * a + row[i + _U3] * b
+            green = row[i + _U1] * a + row[i + _U3 + _U1] * b
+            blue = row[i + _U2] * a + row[i + _U3 + _U2] * b
+            spare = row[i + _U3] * a + row[i + _U3 + _U3] * b
+            out[o], out[o + _U1], out[o + _U2], out[o + _U3] = red, green, blue, spare
     elif channels == 3 and weights.shape[1] >= 4:
         for x in range(size):
-            i, a, b, c, d = 3 * (first[x] - left), weights[x, 0], weights[x, 1], weights[x, 2], weights[x, 3]
-            red = row[i] * a + row[i + 3] * b + row[i + 6] * c + row[i + 9] * d
-            green = row[i + 1] * a + row[i + 4] * b + row[i + 7] * c + row[i + 10] * d
-            blue = row[i + 2] * a + row[i + 5] * b + row[i + 8] * c + row[i + 11] * d
-            for k in range(4, counts[x]):
-                at = i + 3 * k
-                red += row[at] * weights[x, k]
-                green += row[at + 1] * weights[x, k]
-                blue += row[at + 2] * weights[x, k]
-            line[x], line[size + x], line[2 * size + x] = red, green, blue
+            i, o = np.uint64(3 * (first[x] - left)), np.uint64(3 * x)
+            a, b, c, d = weights[x, 0], weights[x, 1], weights[x, 2], weights[x, 3]
+            j, k, m = i + _U3, i + _U3 + _U3, i + _U3 + _U3 + _U3
+            red = row[i] * a + row[j] * b + row[k] * c + row[m] * d
+            green = row[i + _U1] * a + row[j + _U1] * b + row[k + _U1] * c + row[m + _U1] * d
+            blue = row[i + _U2] * a + row[j + _U2] * b + row[k + _U2] * c + row[m + _U2] * d
+            spare = row[i + _U3] * a + row[j + _U3] * b + row[k + _U3] * c + row[m + _U3] * d
+            for t in range(4, counts[x]):
+                m += _U3
+                red += row[m] * weights[x, t]
+                green += row[m + _U1] * weights[x, t]
+                blue += row[m + _U2] * weights[x, t]
+                spare += row[m + _U3] * weights[x, t]
+            out[o], out[o + _U1], out[o + _U2], out[o + _U3] = red, green, blue, spare
     else:
         for x in range(size):
             i = channels * (first[x] - left)
@@ -107,7 +116,22 @@ def blend_columns(
                 total = np.float32(0)
                 for k in range(counts[x]):
                     total += row[i + k * channels + c] * weights[x, k]
-                line[c * size + x] = total
+                out[channels * x + c] = total
+
+
+@Compiled
+def part(mixed: Array, channels: int, line: Array) -> None:
+    """The channels of a row of pixels, which lie side by side, one after the other."""
+    size = line.shape[0] // channels
+    if channels == 3:
+        red, green, blue = line[:size], line[size : 2 * size], line[2 * size :]
+        for x in range(size):
+            i = np.uint64(3 * x)
+            red[x], green[x], blue[x] = mixed[i], mixed[i + _U1], mixed[i + _U2]
+        return
+    for c in range(channels):
+        for x in range(size):
+            line[c * size + x] = mixed[x * channels + c]
 
 
 @Compiled
@@ -128,11 +152,12 @@ def pick_row(
 
 
 @Compiled
-def colour(line: Array, codes: Array, terms: Array, low: int, high: int) -> None:
+def colour(line: Array, channels: int, codes: Array, terms: Array, low: int, high: int) -> None:
     """What becomes of the values of a row of pixels: a few operations, one after the other.
 
     Args:
         line: float32 (channels * pixels,), changed in place.
+        channels: how many there are, one after the other; or 1, where what becomes of them is the same.
         codes: int64, one per operation: SCALE, HALVES_UP, HALVES_AWAY or FILL.
         terms: float32 (operations, 3, channels). SCALE: ``(value - terms[0]) * terms[1] + terms[2]``. HALVES_UP,
             HALVES_AWAY: the nearest whole number from terms[0] to terms[1], halves up, or away from zero. FILL: the
@@ -140,7 +165,6 @@ def colour(line: Array, codes: Array, terms: Array, low: int, high: int) -> None
         low: the first pixel inside the image.
         high: the first one after it.
     """
-    channels = terms.shape[2]
     size = line.shape[0] // channels
     for k in range(codes.shape[0]):
         code = codes[k]
@@ -240,6 +264,17 @@ def look_up_three(
     for x in range(np.uint64(high), np.uint64(width)):
         i = to + x * step
         out[i], out[i + plane], out[i + plane + plane] = red, green, blue
+
+
+@Compiled
+def same_for_all(terms: Array) -> bool:
+    """Whether operations have the same terms for all channels."""
+    same = True
+    for k in range(terms.shape[0]):
+        for i in range(terms.shape[1]):
+            for c in range(1, terms.shape[2]):
+                same = same and terms[k, i, c] == terms[k, i, 0]
+    return same
 
 
 @Compiled
