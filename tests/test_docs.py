@@ -18,7 +18,7 @@ from penstock.rocal.pipeline import REFUSED
 from penstock.rocal.table import OPERATORS
 
 DOCS = Path(__file__).parents[1] / "docs"
-SPELLED_BY_PYTHON = ("arithmetic.", "getitem", "test.")
+SPELLED_BY_PYTHON = ("arithmetic.", "getitem", "math.", "test.")
 
 
 def operators():
@@ -28,7 +28,7 @@ def operators():
         if not name.startswith(SPELLED_BY_PYTHON):
             function = inspect.unwrap(registry.lookup(name))
             parameters = inspect.signature(function).parameters.values()
-            inputs = {p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD}
+            inputs = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL)}
             yield name, registry._signature(function)[1] - inputs - set(Common.__annotations__), inputs
 
 
@@ -41,10 +41,10 @@ def dali_table():
     known = set(backend.RegisteredCPUOps()) | set(backend.RegisteredGPUOps()) | set(backend.RegisteredMixedOps())
     yield "| operator | arguments of DALI's that are not offered | arguments that only penstock has |"
     yield "|---|---|---|"
+    schemas = {schema.lower(): schema for schema in known}  # RMS, MFCC
     for name, mine, inputs in operators():
-        schema = "__".join("".join(map(str.title, part.split("_"))) for part in name.split(".")[-1:])
-        schema = "__".join([*name.split(".")[:-1], schema])
-        if schema not in known:
+        schema = schemas.get("__".join([*name.split(".")[:-1], name.split(".")[-1].replace("_", "")]).lower())
+        if schema is None:
             yield f"| `{name}` | DALI has no such operator | |"
             continue
         theirs = set(backend.GetSchema(schema).GetArgumentNames()) - set(Common.__annotations__)

@@ -28,6 +28,7 @@ def test_the_public_names():
         "__version__",
         "data_iterator",
         "fn",
+        "math",
         "newaxis",
         "ops",
         "peekable_data_iterator",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock import fn as fn
+    from penstock import math as math
     from penstock import ops as ops
     from penstock import pipeline as pipeline
     from penstock import train as train
@@ -42,7 +43,7 @@ _HOMES = {
     "peekable_data_iterator": "penstock.iterate",
     "pipeline_def": "penstock.pipeline",
 }
-_MODULES = ("fn", "ops", "pipeline", "train", "types")
+_MODULES = ("fn", "math", "ops", "pipeline", "train", "types")
 
 
 def __getattr__(name: str) -> Any:

@@ -26,7 +26,7 @@ class Theirs:
 def both():
     """A function that runs a definition in both libraries and returns the samples of each output, twice."""
 
-    def run(define, *inputs, layouts=(), rows=None, seed=1):
+    def run(define, *inputs, layouts=(), rows=None, seed=1, placement="auto"):
         columns = [[np.asarray(sample, order="C") for sample in column] for column in inputs]
         names = tuple(layouts) or ("",) * len(columns)
         count = rows or len(columns[0])
@@ -41,12 +41,14 @@ def both():
             theirs.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
         expected = [[np.array(sample) for sample in output] for output in theirs.run()]
 
-        ours = Pipeline(count, 2, seed=seed)
+        ours = Pipeline(count, 2, seed=seed, placement=placement)
         with ours:
             nodes = load(ListSource(columns, names), {}) if columns else ()
+            if placement == "device":  # there, samples have one shape
+                nodes = penstock.fn.readers.arrays(tuple(map(np.stack, columns)), layout=list(names))
             outputs = define(Ours, *nodes)
             ours.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
-        actual = [list(output) for output in ours.run()]
+        actual = [[np.asarray(sample) for sample in output] for output in ours.run()]
         ours.close()
         return actual, expected
 
@@ -57,8 +59,8 @@ def both():
 def agree(both):
     """A function that checks that both libraries give the same: integers within `off`, floats within `rtol`."""
 
-    def check(define, *inputs, layouts=(), off=0, rtol=0.0, atol=0.0):
-        actual, expected = both(define, *inputs, layouts=layouts)
+    def check(define, *inputs, layouts=(), off=0, rtol=0.0, atol=0.0, placement="auto"):
+        actual, expected = both(define, *inputs, layouts=layouts, placement=placement)
         for mine, theirs in zip(actual, expected, strict=True):
             for a, b in zip(mine, theirs, strict=True):
                 assert (a.dtype, a.shape) == (b.dtype, b.shape)

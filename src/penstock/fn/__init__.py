@@ -4,6 +4,7 @@ from penstock.fn import decoders as decoders
 from penstock.fn import experimental as experimental
 from penstock.fn import random as random
 from penstock.fn import readers as readers
+from penstock.fn import reductions as reductions
 from penstock.fn.names import present
 from penstock.graph.registry import missing
 from penstock.operators.colour.crop_mirror_normalize import crop_mirror_normalize as crop_mirror_normalize
@@ -16,12 +17,25 @@ from penstock.operators.geometry.random_resized_crop import random_resized_crop 
 from penstock.operators.geometry.resize import resize as resize
 from penstock.operators.geometry.resize_crop_mirror import resize_crop_mirror as resize_crop_mirror
 from penstock.operators.geometry.slice import slice as slice  # noqa: A004  # DALI's name
-from penstock.operators.tensors import arithmetic, getitem  # noqa: F401  # pyright: ignore[reportUnusedImport]  # a + b, a[i]
+from penstock.operators.tensors import arithmetic, functions, getitem  # noqa: F401  # pyright: ignore[reportUnusedImport]  # a + b, a[i]
 from penstock.operators.tensors.cast import cast as cast
+from penstock.operators.tensors.cast_like import cast_like as cast_like
+from penstock.operators.tensors.cat import cat as cat
 from penstock.operators.tensors.constant import constant as constant
 from penstock.operators.tensors.copy import copy as copy
+from penstock.operators.tensors.expand_dims import expand_dims as expand_dims
+from penstock.operators.tensors.full import full as full
+from penstock.operators.tensors.full import full_like as full_like
+from penstock.operators.tensors.full import ones as ones
+from penstock.operators.tensors.full import ones_like as ones_like
+from penstock.operators.tensors.full import zeros as zeros
+from penstock.operators.tensors.full import zeros_like as zeros_like
 from penstock.operators.tensors.one_hot import one_hot as one_hot
+from penstock.operators.tensors.reinterpret import reinterpret as reinterpret
 from penstock.operators.tensors.reshape import reshape as reshape
+from penstock.operators.tensors.shapes import shapes as shapes
+from penstock.operators.tensors.squeeze import squeeze as squeeze
+from penstock.operators.tensors.stack import stack as stack
 from penstock.operators.tensors.transpose import transpose as transpose
 from penstock.operators.user_code.jax_function import jax_function as jax_function
 from penstock.operators.user_code.python_function import python_function as python_function

@@ -115,6 +115,10 @@ class DataNode(Handle):
         """The same value, with the hint to run what follows on the host."""
         return lookup("copy")(self, device="cpu")
 
+    def shape(self, *, dtype: Any = None, device: str | None = None) -> DataNode:
+        """The extents of each sample, as `fn.shapes` gives them."""
+        return lookup("shapes")(self, **({} if dtype is None else {"dtype": dtype}), device=device)
+
     def __getitem__(self, index: Any) -> DataNode:
         return lookup("getitem")(self, *(index if isinstance(index, tuple) else (index,)))
 

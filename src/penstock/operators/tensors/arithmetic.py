@@ -1,8 +1,9 @@
-"""Arithmetic, comparisons and bit operations between values, as Python's operators spell them.
+"""Arithmetic, comparisons and bit operations between values, as Python's operators and `penstock.math` spell them.
 
 Types and results are DALI's: Python numbers count as int32 and float32, ``u8 + u8`` wraps, ``u8 + i8`` is int16,
 ``/`` of integers is float32, ``//`` of integers cuts towards zero and is plain division for floats, ``%`` has the sign
-of the dividend. A division of integers by zero gives 0.
+of the dividend. A division of integers by zero gives 0. Comparisons compare numbers, whatever the types: -1 is less
+than any uint64.
 """
 
 from __future__ import annotations
@@ -39,6 +40,17 @@ def _remainder(xp: Any, a: Any, b: Any) -> Any:
     return xp.where(b == 0, xp.zeros((), a.dtype), a - _divide(xp, a, b) * b)
 
 
+def _compare(xp: Any, symbol: str, a: Any, b: Any) -> Any:
+    """A comparison of signed with unsigned integers, for which no integer type is wide enough."""
+    signed, unsigned = (a, b) if a.dtype.kind == "i" else (b, a)
+    negative = signed < 0
+    wide = np.dtype(f"u{max(signed.dtype.itemsize, unsigned.dtype.itemsize)}")
+    size, other = xp.where(negative, xp.zeros((), signed.dtype), signed).astype(wide), unsigned.astype(wide)
+    above = _BINARY[symbol](xp, *((size, other) if signed is a else (other, size)))
+    below = symbol in (("ne", "lt", "le") if signed is a else ("ne", "gt", "ge"))
+    return xp.where(negative, below, above)
+
+
 def _power(xp: Any, a: Any, b: Any) -> Any:
     if a.dtype.kind != "i":
         return xp.power(a, b)
@@ -60,6 +72,10 @@ _BINARY: Mapping[str, Callable[[Any, Any, Any], Any]] = {
     "xor": lambda _xp, a, b: a ^ b,
     "lshift": lambda _xp, a, b: a << b,
     "rshift": lambda _xp, a, b: a >> b,
+    "min": lambda xp, a, b: xp.where(a < b, a, b),  # of a NaN and a number, the second
+    "max": lambda xp, a, b: xp.where(a > b, a, b),
+    "atan2": lambda xp, a, b: xp.arctan2(a, b),
+    "fpow": lambda xp, a, b: xp.power(a, b),
     "eq": lambda _xp, a, b: a == b,
     "ne": lambda _xp, a, b: a != b,
     "lt": lambda _xp, a, b: a < b,
@@ -69,7 +85,8 @@ _BINARY: Mapping[str, Callable[[Any, Any, Any], Any]] = {
 }
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _BITWISE = ("and", "or", "xor", "lshift", "rshift")
-_NOT_FOR_BOOLS = ("add", "sub", "floordiv", "mod", "pow")
+_NOT_FOR_BOOLS = ("add", "sub", "truediv", "floordiv", "mod", "pow", "min", "max", "atan2", "fpow")
+_IN_FLOATS = ("truediv", "atan2", "fpow")
 
 _UNARY: Mapping[str, Callable[[Any, Any], Any]] = {
     "neg": lambda _xp, a: -a,
@@ -97,6 +114,22 @@ def promote(a: DType, b: DType) -> DType:
     return np.dtype(f"i{max(signed.itemsize, min(2 * unsigned.itemsize, 8))}")
 
 
+def common_layout(left: Spec, right: Spec) -> str:
+    """The layout of what two values give together.
+
+    Raises:
+        DefinitionError: their axes have other names.
+    """
+    if not (left.layout.endswith(right.layout) or right.layout.endswith(left.layout)):
+        raise DefinitionError(
+            "the axes of the operands have different names",
+            given=f"{left.layout} and {right.layout}",
+            expected="the same layout, or the last axes of it",
+            fix="fn.transpose(x, output_layout=...) or fn.reshape(x, layout='')",
+        )
+    return max(left, right, key=lambda spec: (len(spec.shape), bool(spec.layout))).layout
+
+
 @dataclass(frozen=True)
 class Binary(Operator, BatchKernel):
     """Two values combined element by element; shapes broadcast as in NumPy."""
@@ -107,24 +140,26 @@ class Binary(Operator, BatchKernel):
         """The broadcast shape in the combined type."""
         common = self._common(left.dtype, right.dtype)
         given = f"{left.dtype} {self.symbol} {right.dtype}"
-        if common.kind == "b" and self.symbol in _NOT_FOR_BOOLS:
+        if left.dtype.kind == right.dtype.kind == "b" and self.symbol in _NOT_FOR_BOOLS:
             raise DefinitionError("truth values do not add up", given=given, fix="fn.cast one of them to types.INT32")
         if common.kind not in "biu" and self.symbol in _BITWISE:
             raise DefinitionError("bit operations work on integers and truth values", given=given)
-        layout = max(left, right, key=lambda spec: (len(spec.shape), bool(spec.layout))).layout
-        shape = _broadcast(left.shape, right.shape)
+        layout = common_layout(left, right)
+        shape = broadcast(left.shape, right.shape)
         return Spec(np.dtype(np.bool_) if self.symbol in _COMPARISONS else common, shape, layout)
 
     def _common(self, left: DType, right: DType) -> DType:
         common = promote(left, right)
-        return np.dtype(np.float32) if self.symbol == "truediv" and common.kind in "biu" else common
+        return np.dtype(np.float32) if self.symbol in _IN_FLOATS and common.kind in "biu" else common
 
     def batch(self, context: BatchContext, left: Any, right: Any) -> Any:
         """The combined batch."""
         common = self._common(left.dtype, right.dtype)
         rank = max(left.ndim, right.ndim)
-        a, b = (_raise_rank(value, rank).astype(common) for value in (left, right))
-        return _BINARY[self.symbol](context.xp, a, b)
+        a, b = raise_rank(left, rank), raise_rank(right, rank)
+        if self.symbol in _COMPARISONS and {a.dtype.kind, b.dtype.kind} == {"i", "u"} and common.itemsize == 8:
+            return _compare(context.xp, self.symbol, a, b)
+        return _BINARY[self.symbol](context.xp, a.astype(common), b.astype(common))
 
 
 @dataclass(frozen=True)
@@ -139,6 +174,8 @@ class Unary(Operator, BatchKernel):
             raise DefinitionError("~ works on integers and truth values", given=value)
         if self.symbol == "neg" and value.dtype.kind == "b":
             raise DefinitionError("a truth value has no negative", given=value, fix="~value")
+        if self.symbol == "abs" and value.dtype.kind == "b":
+            raise DefinitionError("a truth value has no absolute value", given=value)
         return value
 
     def batch(self, context: BatchContext, value: Any) -> Any:
@@ -146,7 +183,12 @@ class Unary(Operator, BatchKernel):
         return _UNARY[self.symbol](context.xp, value)
 
 
-def _broadcast(left: Shape, right: Shape) -> Shape:
+def broadcast(left: Shape, right: Shape) -> Shape:
+    """The shape of what two values give together.
+
+    Raises:
+        DefinitionError: an axis has two extents, neither of them 1.
+    """
     rank = max(len(left), len(right))
     pairs = zip((1,) * (rank - len(left)) + left, (1,) * (rank - len(right)) + right, strict=True)
     shape: list[int | None] = []
@@ -159,7 +201,8 @@ def _broadcast(left: Shape, right: Shape) -> Shape:
     return tuple(shape)
 
 
-def _raise_rank(value: Any, rank: int) -> Any:
+def raise_rank(value: Any, rank: int) -> Any:
+    """A batch of values with axes of extent 1 in front of a sample's."""
     return value.reshape(value.shape[:1] + (1,) * (rank - value.ndim) + value.shape[1:])
 
 

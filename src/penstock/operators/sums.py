@@ -1,0 +1,52 @@
+"""Sums of floats in one fixed order, the same under NumPy and XLA, whatever is computed beside them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+
+def fold(xp: Any, values: Any, axes: Sequence[int]) -> Any:
+    """The axes of an array as its last one, in their order; the others stay in front of it.
+
+    Args:
+        xp: the array namespace.
+        values: an array.
+        axes: which, not negative.
+
+    Returns:
+        An array with as many elements and one axis more than are kept.
+    """
+    kept = [axis for axis in range(values.ndim) if axis not in axes]
+    moved = xp.transpose(values, (*kept, *sorted(axes)))
+    count = math.prod(values.shape[axis] for axis in axes)
+    return moved.reshape(*(values.shape[axis] for axis in kept), count)
+
+
+def ordered_sum(xp: Any, values: Any, axes: Sequence[int]) -> Any:
+    """The sum over axes, which are left out.
+
+    How a library orders the additions depends on the shape of the batch and on what is compiled around them. Here the
+    second half of the numbers is added to the first until one is left: with this order the result is a function of the
+    summed numbers alone. Its error grows with the logarithm of their count, as in pairwise summation.
+
+    Args:
+        xp: the array namespace.
+        values: an array of floats.
+        axes: over which, not negative.
+
+    >>> import numpy as np
+    >>> ordered_sum(np, np.ones((3, 5, 7), np.float32), [1, 2])
+    array([35., 35., 35.], dtype=float32)
+    """
+    terms = fold(xp, values, axes)
+    count = terms.shape[-1]
+    if count == 0:
+        return xp.zeros(terms.shape[:-1], terms.dtype)
+    while count > 1:
+        half = (count + 1) // 2
+        paired = terms[..., : count - half] + terms[..., half:count]
+        terms = paired if count % 2 == 0 else xp.concatenate([paired, terms[..., count - half : half]], axis=-1)
+        count = half
+    return terms[..., 0]

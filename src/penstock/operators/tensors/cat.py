@@ -1,0 +1,70 @@
+"""cat: values joined along an axis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+from penstock.data.spec import Shape, Spec
+from penstock.errors import DefinitionError
+from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply, as_value
+from penstock.operators.tensors.joining import check_alike, joined_extents, one_axis
+
+
+@dataclass(frozen=True)
+class Cat(Operator, BatchKernel):
+    """Values one after the other along an axis that they have."""
+
+    axis: int
+
+    def infer(self, *values: Spec) -> Spec:
+        """The first input's layout; the extents along the axis add up."""
+        check_alike("cat", values)
+        first = values[0]
+        if not first.shape:
+            raise DefinitionError("fn.cat joins along an axis", given="scalars", fix="fn.stack(...) makes a vector")
+        along = [value.shape[self.axis] for value in values]
+        others: Shape = joined_extents("cat", [_without(value.shape, self.axis) for value in values])
+        total = None if None in along else sum(extent or 0 for extent in along)
+        return Spec(first.dtype, (*others[: self.axis], total, *others[self.axis :]), first.layout)
+
+    def batch(self, context: BatchContext, *values: Any) -> Any:
+        """The joined batch."""
+        return context.xp.concatenate(values, axis=self.axis + 1)
+
+
+def _without(shape: Shape, axis: int) -> Shape:
+    return shape[:axis] + shape[axis + 1 :]
+
+
+@operator("cat")
+def cat(*inputs: DataNode, axis: int = 0, axis_name: str | None = None, **common: Unpack[Common]) -> DataNode:
+    """Join values along an axis that they have.
+
+    Args:
+        *inputs: of one dtype and rank; but for the axis, of one shape.
+        axis: along which; a negative number counts from the end.
+        axis_name: its letter in the layout, instead.
+        **common: what every operator takes.
+
+    Returns:
+        As long along the axis as the inputs together, with the layout of the first.
+
+    Raises:
+        DefinitionError: the inputs differ in dtype, rank or another extent, or the axis does not exist.
+
+    Example:
+        >>> import penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     pairs = fn.readers.arrays([[1, 2], [3, 4]])
+        ...     pipeline.set_outputs(fn.cat(pairs, pairs[::-1]))
+        >>> pipeline.run()[0].as_array().tolist()
+        [[1, 2, 2, 1], [3, 4, 4, 3]]
+    """
+    specs = [as_value(value).spec for value in inputs]
+    number = one_axis("cat", axis, axis_name, specs[0]) if specs and specs[0].shape else 0
+    return apply(Cat(number), *inputs, common=common)

@@ -1,0 +1,109 @@
+"""Mathematical functions of one value, and `clamp`: what `penstock.math` has besides arithmetic.
+
+Integers are computed in float32, floats in their own type; `abs` and `clamp` keep integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock.data.spec import Spec
+from penstock.errors import DefinitionError
+from penstock.graph.operator import BatchContext, BatchKernel, Operator
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply
+from penstock.operators.tensors.arithmetic import broadcast, common_layout, promote, raise_rank
+
+FUNCTIONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "sqrt": lambda xp, a: xp.sqrt(a),
+    "rsqrt": lambda xp, a: xp.ones((), a.dtype) / xp.sqrt(a),
+    "cbrt": lambda xp, a: xp.cbrt(a),
+    "exp": lambda xp, a: xp.exp(a),
+    "log": lambda xp, a: xp.log(a),
+    "log2": lambda xp, a: xp.log2(a),
+    "log10": lambda xp, a: xp.log10(a),
+    "fabs": lambda xp, a: xp.abs(a),
+    "floor": lambda xp, a: xp.floor(a),
+    "ceil": lambda xp, a: xp.ceil(a),
+    "sin": lambda xp, a: xp.sin(a),
+    "cos": lambda xp, a: xp.cos(a),
+    "tan": lambda xp, a: xp.tan(a),
+    "asin": lambda xp, a: xp.arcsin(a),
+    "acos": lambda xp, a: xp.arccos(a),
+    "atan": lambda xp, a: xp.arctan(a),
+    "sinh": lambda xp, a: xp.sinh(a),
+    "cosh": lambda xp, a: xp.cosh(a),
+    "tanh": lambda xp, a: xp.tanh(a),
+    "asinh": lambda xp, a: xp.arcsinh(a),
+    "acosh": lambda xp, a: xp.arccosh(a),
+    "atanh": lambda xp, a: xp.arctanh(a),
+}
+
+
+@dataclass(frozen=True)
+class Function(Operator, BatchKernel):
+    """A function of every element.
+
+    Args:
+        symbol: which.
+    """
+
+    symbol: str
+
+    def infer(self, value: Spec) -> Spec:
+        """The input's shape, in floats."""
+        if value.dtype.kind == "b":
+            raise DefinitionError(f"math.{self.symbol} takes numbers", given=value, fix="fn.cast(x, dtype=types.FLOAT)")
+        return Spec(_float(value.dtype), value.shape, value.layout)
+
+    def batch(self, context: BatchContext, value: Any) -> Any:
+        """The function's values."""
+        xp = context.xp
+        numbers = value.astype(_float(value.dtype))
+        # NumPy computes what lies with gaps in memory by another routine, whose last bit differs
+        return FUNCTIONS[self.symbol](xp, np.ascontiguousarray(numbers) if xp is np else numbers)
+
+
+@dataclass(frozen=True)
+class Clamp(Operator, BatchKernel):
+    """Values between two limits."""
+
+    def infer(self, value: Spec, low: Spec, high: Spec) -> Spec:
+        """The broadcast shape in the combined type."""
+        dtype = promote(promote(value.dtype, low.dtype), high.dtype)
+        if dtype.kind == "b":
+            raise DefinitionError("math.clamp takes numbers", given=value, fix="fn.cast(x, dtype=types.INT32)")
+        limited = Spec(dtype, broadcast(value.shape, low.shape), common_layout(value, low))
+        return Spec(dtype, broadcast(limited.shape, high.shape), common_layout(limited, high))
+
+    def batch(self, context: BatchContext, value: Any, low: Any, high: Any) -> Any:
+        """The limited values; a NaN stays."""
+        xp = context.xp
+        dtype = promote(promote(value.dtype, low.dtype), high.dtype)
+        rank = max(value.ndim, low.ndim, high.ndim)
+        numbers, least, most = (raise_rank(each, rank).astype(dtype) for each in (value, low, high))
+        above = xp.where(least > numbers, least, numbers)
+        return xp.where(most < above, most, above)
+
+
+def _float(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(np.float32) if dtype.kind in "iu" else dtype
+
+
+def _define(kind: Function) -> None:
+    @operator(f"math.{kind.symbol}")
+    def apply_to(value: Any) -> DataNode:  # pyright: ignore[reportUnusedFunction]  # it is registered
+        return apply(kind, value)
+
+
+for _symbol in FUNCTIONS:
+    _define(Function(_symbol))
+
+
+@operator("math.clamp")
+def _clamp(value: Any, low: Any, high: Any) -> DataNode:  # pyright: ignore[reportUnusedFunction]  # it is registered
+    return apply(Clamp(), value, low, high)

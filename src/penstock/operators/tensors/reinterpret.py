@@ -1,0 +1,128 @@
+"""reinterpret: the same bytes as elements of another type, under another shape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Unpack
+
+import numpy as np
+
+from penstock.data.spec import Spec
+from penstock.errors import DefinitionError
+from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply
+from penstock.operators.tensors.reshape import reshape
+from penstock.types import as_dtype
+
+
+@dataclass(frozen=True)
+class Reinterpret(Operator, BatchKernel):
+    """The same bytes, as elements of another type; the last extent changes with their size."""
+
+    dtype: np.dtype[Any]
+
+    def infer(self, data: Spec) -> Spec:
+        """The input's shape but for the last extent."""
+        if data.dtype.itemsize == self.dtype.itemsize:
+            return replace(data, dtype=self.dtype)
+        if not data.shape:
+            raise DefinitionError(
+                "fn.reinterpret: a number is as large as its type",
+                given=f"{data.dtype} as {self.dtype}",
+                fix="fn.reshape(x, shape=[1]) before",
+            )
+        last = data.shape[-1]
+        if last is not None:
+            if last * data.dtype.itemsize % self.dtype.itemsize:
+                raise DefinitionError(
+                    "fn.reinterpret: the bytes of the last axis make no whole number of elements",
+                    given=f"{last} times {data.dtype} as {self.dtype}",
+                    fix="shape=[-1] joins all axes first",
+                )
+            last = last * data.dtype.itemsize // self.dtype.itemsize
+        return Spec(self.dtype, (*data.shape[:-1], last), data.layout)
+
+    def batch(self, context: BatchContext, data: Any) -> Any:
+        """The same bytes."""
+        xp = context.xp
+        if data.dtype == self.dtype:
+            return data
+        if xp is np:
+            return np.ascontiguousarray(data).view(self.dtype)
+        whole = np.dtype(np.uint8) if self.dtype.kind == "b" else self.dtype
+        values = (data.astype(np.uint8) if data.dtype.kind == "b" else data).view(whole)
+        return values if whole == self.dtype else values != xp.zeros((), whole)
+
+
+@operator("reinterpret")
+def reinterpret(
+    data: DataNode,
+    new_shape: DataNode | None = None,
+    *,
+    shape: int | Sequence[int] | DataNode | None = None,
+    rel_shape: float | Sequence[float] | None = None,
+    src_dims: int | Sequence[int] | None = None,
+    layout: str | None = None,
+    dtype: Any = None,
+    **common: Unpack[Common],
+) -> DataNode:
+    """Take the same bytes as elements of another type, under another shape, without moving them.
+
+    Args:
+        data: any shape, any dtype.
+        new_shape: a node with a shape of its own for each sample, in elements of the new type.
+        shape: the new extents, in elements of the new type; one of them may be -1 and takes what is left. Without a
+            shape, the last extent changes with the size of the elements.
+        rel_shape: the new extents as multiples of the old; a negative one takes what is left.
+        src_dims: the axis of `data` whose extent each new axis gets; -1 for a new axis of extent 1.
+        layout: the names of the new axes. Without it, the old ones are kept if there are as many axes.
+        dtype: the new element type; None keeps the old.
+        **common: what every operator takes.
+
+    Returns:
+        The same bytes in the same order.
+
+    Raises:
+        DefinitionError: the bytes do not make a whole number of elements, or not that shape.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn, types
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     bytes_ = fn.readers.arrays(np.uint8([[1, 0, 0, 0, 2, 0, 0, 0]]))
+        ...     pipeline.set_outputs(fn.reinterpret(bytes_, dtype=types.INT32))
+        >>> pipeline.run()[0].as_array().tolist()
+        [[1, 2]]
+    """
+    element = data.dtype if dtype is None else as_dtype(dtype)
+    target: Any = new_shape if new_shape is not None else shape
+    plain = target is None and rel_shape is None and src_dims is None
+    if element.itemsize == data.dtype.itemsize or plain:
+        taken = apply(Reinterpret(element), data, common=common)
+        return taken if plain and layout is None else _reshaped(taken, target, rel_shape, src_dims, layout)
+    if target is not None and src_dims is None:
+        flat = apply(Reinterpret(element), reshape(data, shape=[-1]), common=common)
+        kept = data.layout if layout is None and np.shape(target) == (data.ndim,) else layout
+        return _reshaped(flat, target, None, None, kept)
+    if data.spec.dense and rel_shape is not None and src_dims is None:
+        factors = [float(factor) for factor in np.atleast_1d(np.asarray(rel_shape))]
+        sizes = [-1 if f < 0 else round(f * n) for f, n in zip(factors, data.spec.sizes, strict=False)]
+        elements = math.prod(data.spec.sizes) * data.dtype.itemsize // element.itemsize
+        if -1 not in sizes and math.prod(sizes) != elements:
+            raise DefinitionError(
+                "fn.reinterpret keeps the number of bytes", given=f"{sizes} of {element} for {data.spec}"
+            )
+        return reinterpret(data, shape=sizes, layout=layout, dtype=dtype, **common)
+    raise DefinitionError(
+        "fn.reinterpret changes the size of elements and the shape by rel_shape or src_dims only for known shapes",
+        given=data.spec,
+        fix="fn.reinterpret(fn.reshape(x, ...), dtype=...)",
+    )
+
+
+def _reshaped(data: DataNode, shape: Any, rel_shape: Any, src_dims: Any, layout: str | None) -> DataNode:
+    return reshape(data, shape=shape, rel_shape=rel_shape, src_dims=src_dims, layout=layout)

@@ -1,0 +1,76 @@
+"""squeeze: without axes of extent 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+from penstock.data.spec import Spec
+from penstock.errors import DefinitionError
+from penstock.graph.operator import BatchContext, Common, Operator, View
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply
+from penstock.operators.axes import axis_numbers
+
+
+@dataclass(frozen=True)
+class Squeeze(Operator, View):
+    """The same elements without some axes."""
+
+    axes: tuple[int, ...]
+
+    def infer(self, data: Spec) -> Spec:
+        """The other axes."""
+        wrong = [axis for axis in self.axes if data.shape[axis] not in (1, None)]
+        if wrong:
+            raise DefinitionError(
+                "fn.squeeze removes axes of extent 1", given=f"axes {wrong} of samples of shape {list(data.shape)}"
+            )
+        kept = [axis for axis in range(len(data.shape)) if axis not in self.axes]
+        layout = "".join(data.layout[axis] for axis in kept) if data.layout else ""
+        return Spec(data.dtype, tuple(data.shape[axis] for axis in kept), layout)
+
+    def batch(self, context: BatchContext, data: Any) -> Any:
+        """The same elements."""
+        return data.squeeze(tuple(axis + 1 for axis in self.axes))
+
+
+@operator("squeeze")
+def squeeze(
+    data: DataNode,
+    *,
+    axes: int | Sequence[int] | None = None,
+    axis_names: str | None = None,
+    **common: Unpack[Common],
+) -> DataNode:
+    """Remove axes of extent 1.
+
+    Args:
+        data: any shape, any dtype.
+        axes: which; a negative number counts from the end.
+        axis_names: their letters in the layout, instead.
+        **common: what every operator takes.
+
+    Returns:
+        The same elements under the axes that are left.
+
+    Raises:
+        DefinitionError: an axis that does not exist or has another extent; both or none of the arguments.
+
+    Example:
+        >>> import penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     labels = fn.readers.arrays([[3], [4]])
+        ...     pipeline.set_outputs(fn.squeeze(labels, axes=0))
+        >>> pipeline.run()[0].as_array().tolist()
+        [3, 4]
+    """
+    if (axes is None) == (axis_names is None):
+        raise DefinitionError(
+            "fn.squeeze: either axes or axis_names", given=f"axes={axes}, axis_names={axis_names}", fix="axes=0"
+        )
+    numbers = axis_numbers(axes, axis_names, data.spec, "squeeze") if axes != [] else ()
+    return apply(Squeeze(numbers), data, common=common)
