@@ -12,10 +12,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penstock import backend as backend
+    from penstock import data_node as data_node
     from penstock import fn as fn
     from penstock import math as math
     from penstock import ops as ops
     from penstock import pipeline as pipeline
+    from penstock import plugin as plugin
+    from penstock import tensors as tensors
+    from penstock import tfrecord as tfrecord
     from penstock import train as train
     from penstock import types as types
     from penstock.iterate import DALIGenericIterator as DALIGenericIterator
@@ -43,7 +48,7 @@ _HOMES = {
     "peekable_data_iterator": "penstock.iterate",
     "pipeline_def": "penstock.pipeline",
 }
-_MODULES = ("fn", "math", "ops", "pipeline", "train", "types")
+_MODULES = ("backend", "data_node", "fn", "math", "ops", "pipeline", "plugin", "tensors", "tfrecord", "train", "types")
 
 
 def __getattr__(name: str) -> Any:
@@ -51,7 +56,9 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"penstock.{name}")
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+    from penstock.absent import refusal  # noqa: PLC0415  # `import penstock` stays cheap
+
+    raise refusal("", name)
 
 
 def __dir__() -> list[str]:

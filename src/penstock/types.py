@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.absent import absent
 from penstock.errors import ArgumentTypeError, did_you_mean
 
 
@@ -54,6 +55,17 @@ class DALIDataType(IntEnum):
         if self not in _NUMERIC:
             raise TypeError(self.name)
         return np.dtype({"FLOAT": "float32", "BOOL": "bool"}.get(self.name, self.name.lower()))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The same, under the name by which NumPy looks for it: its dtypes are equal to those of DALI.
+
+        >>> np.dtype("float32") == DALIDataType.FLOAT, np.dtype("int8") == DALIDataType.STRING
+        (True, False)
+        """
+        if self not in _NUMERIC:
+            raise AttributeError(f"{self.name} is no dtype")  # so that NumPy's comparison is False
+        return self.numpy
 
 
 _NUMERIC = tuple(kind for kind in DALIDataType if 0 <= kind <= DALIDataType.BOOL)
@@ -325,3 +337,5 @@ INTERP_LANCZOS3, INTERP_TRIANGULAR, INTERP_GAUSSIAN = (
     DALIInterpType.INTERP_TRIANGULAR,
     DALIInterpType.INTERP_GAUSSIAN,
 )
+
+__getattr__ = absent(__name__)

@@ -6,7 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from penstock import Pipeline, fn
+from penstock import Pipeline, backend, fn, tensors, types
+from penstock.errors import DefinitionError
 
 ROWS = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
 
@@ -45,3 +46,42 @@ def test_host_samples_are_arrays():
     assert not sample.T.layout()
     number = pipeline.run()[1][0]
     assert (number.shape(), int(number)) == ([], 3)
+
+
+def test_batches_are_arrays_where_their_samples_have_one_shape(batch):
+    assert np.array_equal(np.asarray(batch), ROWS)
+    assert np.array_equal(jax.numpy.asarray(batch.as_cpu().as_array()), ROWS)
+    assert np.array_equal(np.from_dlpack(batch.as_cpu()), ROWS)
+    assert batch.as_tensor().shape() == [2, 2, 3]
+    assert batch.as_tensor().layout() == "NHW"
+    assert batch.as_reshaped_tensor([4, 3]).shape() == [4, 3]
+    assert batch.dtype == types.FLOAT
+    assert batch.dtype != types.UINT8
+    assert isinstance(batch.as_cpu(), backend.TensorListCPU)
+    assert isinstance(batch, backend.TensorListCPU) != isinstance(batch, tensors.TensorListGPU)
+    batch.set_layout("XY")
+    assert batch.layout() == batch[0].layout() == "XY"
+
+
+def test_batches_are_made_of_arrays():
+    ragged = backend.TensorListCPU([np.zeros(2), np.zeros(3)], layout="X")
+    assert (ragged.shape(), ragged.is_dense_tensor(), ragged[1].layout()) == ([(2,), (3,)], False, "X")
+    dense = backend.TensorListCPU(np.zeros((2, 3, 4)), "HW")
+    assert (dense.shape(), dense[0].get_property("layout")) == ([(3, 4), (3, 4)], "HW")
+    assert backend.TensorListCPU.broadcast(backend.TensorCPU(ROWS[0], "HW"), 3).shape() == [(2, 3)] * 3
+    assert dense[0].data_ptr() == dense.at(0).ctypes.data
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        (lambda: backend.TensorListCPU(np.zeros((2, 3)), "HW"), "a letter for each axis"),
+        (lambda: backend.TensorListCPU([np.zeros(2), np.zeros((2, 2))]), "one dtype and one number of axes"),
+        (lambda: backend.TensorListCPU([np.zeros(2), np.zeros(3)]).as_tensor(), "differ in shape"),
+        (lambda: backend.TensorListCPU(np.zeros((2, 3))).as_reshaped_tensor([5]), "another size"),
+    ],
+    ids=["layout", "axes", "ragged", "size"],
+)
+def test_mistakes_are_told(mistake, message):
+    with pytest.raises(DefinitionError, match=message):
+        mistake()

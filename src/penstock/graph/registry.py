@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from importlib.metadata import entry_points
 from typing import Any, ParamSpec, TypeVar, cast
 
+from penstock.absent import reason
 from penstock.errors import ArgumentTypeError, PenstockError, UnknownNameError, did_you_mean
 from penstock.graph.call import Recorder
 from penstock.graph.inputs import converted, input_sets, joined
@@ -165,10 +166,13 @@ def missing(module: str, present: Callable[[str], str] = str) -> Callable[[str],
     def getattr_(name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)  # Python looks for these itself
+        wanted = present(f"{prefix}.{name}" if prefix else name)
         try:
-            return lookup(present(f"{prefix}.{name}" if prefix else name))
+            return lookup(wanted)
         except UnknownNameError as error:
-            error.where = user_line()
-            raise
+            fix = reason(f"fn.{wanted}")
+            known = error if fix is None else UnknownNameError(f"DALI's fn.{wanted} is not offered", fix=fix)
+            known.where = user_line()
+            raise known from None
 
     return getattr_

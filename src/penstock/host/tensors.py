@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -28,15 +28,25 @@ class Extents(tuple[int, ...]):
         return list(self)
 
 
-class Tensor(Array):
+class TensorCPU(Array):
     """One sample of an output: a NumPy array that also has DALI's `shape()`, `layout()` and `as_cpu()`.
 
-    >>> sample = tensor(np.zeros((2, 3), np.uint8), "HW")
+    Args:
+        array: what NumPy makes an array of, without a copy where it can.
+        layout: the names of its axes, or "".
+
+    >>> sample = TensorCPU(np.zeros((2, 3), np.uint8), "HW")
     >>> sample.shape(), sample.shape, sample.layout(), int(sample.max())
     ([2, 3], (2, 3), 'HW', 0)
     """
 
     _layout = ""
+
+    def __new__(cls, array: Any, layout: str = "") -> Self:
+        """A view of the array."""
+        made = np.asarray(array).view(cls)
+        made.set_layout(layout)
+        return made
 
     @property
     def shape(self) -> Extents:  # pyright: ignore[reportIncompatibleMethodOverride]  # a tuple, too
@@ -47,20 +57,36 @@ class Tensor(Array):
         """The names of its axes, or "": what is computed from a sample has none."""
         return self._layout
 
-    def as_cpu(self) -> Tensor:
+    def set_layout(self, layout: str | None) -> None:
+        """Give its axes other names.
+
+        Raises:
+            DefinitionError: it has another number of axes.
+        """
+        self._layout = _named(layout, super().ndim)
+
+    def get_property(self, key: str) -> Any:
+        """Its "layout"; None for anything else."""
+        return self._layout if key == "layout" else None
+
+    def data_ptr(self) -> int:
+        """The address of its first element."""
+        return int(self.ctypes.data)
+
+    def as_cpu(self) -> TensorCPU:
         """The same: it is in host memory."""
         return self
 
 
-class DeviceTensor:
-    """One sample of an output that is on a device: what `Tensor` has of DALI's, and whatever else the array offers.
+class TensorGPU:
+    """One sample of an output that is on a device: what `TensorCPU` has of DALI's, and what else the array offers.
 
     Args:
         array: the sample, a `jax.Array`.
         layout: the names of its axes, or "".
     """
 
-    def __init__(self, array: Any, layout: str) -> None:
+    def __init__(self, array: Any, layout: str = "") -> None:
         self._array = array
         self._layout = layout
 
@@ -73,15 +99,21 @@ class DeviceTensor:
         """The names of its axes, or ""."""
         return self._layout
 
-    def as_cpu(self) -> Tensor:
+    def as_cpu(self) -> TensorCPU:
         """The same sample in host memory."""
-        return tensor(np.asarray(self._array), self._layout)
+        return TensorCPU(self._array, self._layout)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.array(self._array, dtype, copy=copy)
 
     def __jax_array__(self) -> Any:
         return self._array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._array.__dlpack_device__()
 
     def __getattr__(self, name: str) -> Any:
         if name == "_array":  # nothing to ask yet: the instance is being copied or unpickled
@@ -101,46 +133,38 @@ class DeviceTensor:
         return int(self._array)
 
     def __repr__(self) -> str:
-        return f"DeviceTensor({self._array!r}, layout={self._layout!r})"
-
-
-def tensor(array: Any, layout: str) -> Tensor:
-    """A host array as a sample, without a copy."""
-    made = np.asarray(array).view(Tensor)
-    made._layout = layout  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # a view has no constructor
-    return made
+        return f"TensorGPU({self._array!r}, layout={self._layout!r})"
 
 
 class TensorList:
-    """A batch of one output: samples that need not have the same shape.
+    """A batch of one output: samples that need not have the same shape. It is a `TensorListCPU` or a `TensorListGPU`.
 
-    Indexing and iteration give a `Tensor` each, or a `DeviceTensor` where the batch is on a device.
+    Indexing and iteration give a `TensorCPU` each, or a `TensorGPU` where the batch is on a device. Where all samples
+    have one shape, NumPy, JAX and whatever knows DLPack take the batch for an array.
 
-    Args:
-        samples: an array with a leading axis of samples, or a list of arrays.
-        spec: what the plan says of a sample.
-
-    >>> batch = TensorList(np.zeros((2, 3), np.uint8), Spec(np.dtype("uint8"), (3,)))
-    >>> len(batch), batch.shape(), batch.as_array().shape
-    (2, [(3,), (3,)], (2, 3))
+    >>> batch = tensor_list(np.zeros((2, 3), np.uint8), Spec(np.dtype("uint8"), (3,)))
+    >>> len(batch), batch.shape(), batch.as_array().shape, np.asarray(batch).shape
+    (2, [(3,), (3,)], (2, 3), (2, 3))
     >>> batch[0].shape(), batch.at(0).shape
     ([3], (3,))
     """
 
-    def __init__(self, samples: Any, spec: Spec) -> None:
-        self._samples: Any = samples
-        self._listed = isinstance(samples, list)
-        self._spec = spec
+    _samples: Any
+    _dtype: np.dtype[Any]
+    _axes: int
+    _layout: str
+
+    @property
+    def _listed(self) -> bool:
+        return isinstance(self._samples, list)
 
     def __len__(self) -> int:
         return len(self._samples)
 
-    def __getitem__(self, index: int) -> Tensor | DeviceTensor:
-        sample = self._samples[index]
-        on_host = self._listed or isinstance(sample, np.ndarray | np.generic)
-        return (tensor if on_host else DeviceTensor)(sample, self._spec.layout)
+    def __getitem__(self, index: int) -> TensorCPU | TensorGPU:
+        raise NotImplementedError
 
-    def __iter__(self) -> Iterator[Tensor | DeviceTensor]:
+    def __iter__(self) -> Iterator[TensorCPU | TensorGPU]:
         return (self[index] for index in range(len(self)))
 
     def at(self, index: int) -> Any:
@@ -149,31 +173,39 @@ class TensorList:
 
     def shape(self) -> list[tuple[int, ...]]:
         """The shape of each sample."""
-        if not self._listed:
-            return [tuple(self._samples.shape[1:])] * len(self)
-        return [sample.shape for sample in self._samples]
+        if self._listed:
+            return [tuple(sample.shape) for sample in self._samples]
+        return [tuple(self._samples.shape[1:])] * len(self)
 
     @property
     def ndim(self) -> int:
         """The number of axes of a sample."""
-        return len(self._spec.shape)
+        return self._axes
 
     def layout(self) -> str:
         """The names of a sample's axes, or ""."""
-        return self._spec.layout
+        return self._layout
+
+    def set_layout(self, layout: str | None) -> None:
+        """Give the axes of a sample other names.
+
+        Raises:
+            DefinitionError: a sample has another number of axes.
+        """
+        self._layout = _named(layout, self._axes)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The element type."""
-        return self._spec.dtype
+        """The element type; it is equal to the `types.DALIDataType` of the same name."""
+        return self._dtype
 
     def is_dense_tensor(self) -> bool:
         """Whether all samples have one shape."""
         return len(set(self.shape())) <= 1
 
-    def as_cpu(self) -> TensorList:
+    def as_cpu(self) -> TensorListCPU:
         """The same batch in host memory."""
-        return self if self._listed else TensorList(np.asarray(self._samples), self._spec)
+        raise NotImplementedError
 
     def as_array(self) -> Array:
         """One NumPy array with a leading axis of samples.
@@ -181,17 +213,145 @@ class TensorList:
         Raises:
             DefinitionError: the samples differ in shape.
         """
+        return np.asarray(self._dense())
+
+    def as_reshaped_tensor(self, shape: Sequence[int]) -> TensorCPU | TensorGPU:
+        """All elements of the batch as one array of another shape.
+
+        Raises:
+            DefinitionError: the samples differ in shape, or have another number of elements.
+        """
+        dense = self._dense()
+        if int(np.prod(shape)) != dense.size:
+            raise DefinitionError("a tensor of another size", given=f"shape {list(shape)}", expected=dense.shape)
+        return self._one(dense.reshape(tuple(shape)), "")
+
+    def as_tensor(self) -> TensorCPU | TensorGPU:
+        """One array with a leading axis of samples, where the samples are: host or device.
+
+        Raises:
+            DefinitionError: the samples differ in shape.
+        """
+        return self._one(self._dense(), self._layout and f"N{self._layout}")
+
+    def _one(self, array: Any, layout: str) -> TensorCPU | TensorGPU:
+        raise NotImplementedError
+
+    def _dense(self) -> Any:
         if not self.is_dense_tensor():
             raise DefinitionError(
                 "the samples differ in shape, so they are no array",
                 given=", ".join(map(str, dict.fromkeys(self.shape()))),
                 fix=f"give them one shape ({advice(Trouble.RAGGED)}), or take them one by one with .at(i)",
             )
-        return np.stack(self._samples) if self._listed else np.asarray(self._samples)
+        return np.stack(self._samples) if self._listed else self._samples
 
-    def as_tensor(self) -> Any:
-        """One array with a leading axis of samples, where the samples are: host or device."""
-        return self.as_array() if self._listed else self._samples
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self._dense(), dtype, copy=copy)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._dense().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._dense().__dlpack_device__()
 
     def __repr__(self) -> str:
-        return f"TensorList({len(self)} x {self._spec})"
+        return f"{type(self).__name__}({len(self)} x {Spec(self._dtype, _common(self.shape()), self._layout)})"
+
+
+class TensorListCPU(TensorList):
+    """A batch in host memory.
+
+    Args:
+        samples: an array with a leading axis of samples, or a list of arrays of one dtype and number of axes.
+        layout: the names of a sample's axes, or "".
+
+    Raises:
+        DefinitionError: the layout has another number of axes; the samples differ in dtype or number of axes.
+
+    >>> ragged = TensorListCPU([np.zeros((2, 3)), np.zeros((4, 5))], "HW")
+    >>> ragged.shape(), ragged.layout(), ragged.is_dense_tensor()
+    ([(2, 3), (4, 5)], 'HW', False)
+    """
+
+    def __init__(self, samples: Any, layout: str | None = "") -> None:
+        kinds: set[tuple[np.dtype[Any], int]]
+        if isinstance(samples, list | tuple):
+            self._samples = arrays = [np.asarray(each) for each in cast(list[Any], samples)]
+            kinds = {(array.dtype, array.ndim) for array in arrays}
+        else:
+            self._samples = array = np.asarray(samples)
+            kinds = {(array.dtype, array.ndim - 1)}
+        if len(kinds) != 1:
+            raise DefinitionError(
+                "the samples of a batch have one dtype and one number of axes",
+                given=", ".join(f"{dtype} with {axes} axes" for dtype, axes in kinds) or "no samples",
+            )
+        self._dtype, self._axes = kinds.pop()
+        self._layout = _named(layout, self._axes)
+
+    def __getitem__(self, index: int) -> TensorCPU:
+        return TensorCPU(self._samples[index], self._layout)
+
+    def as_cpu(self) -> TensorListCPU:
+        """The same: it is in host memory."""
+        return self
+
+    def _one(self, array: Any, layout: str) -> TensorCPU:
+        return TensorCPU(array, layout)
+
+    @staticmethod
+    def broadcast(tensor: Any, num_samples: int) -> TensorListCPU:
+        """A batch that has one sample several times."""
+        array = np.asarray(tensor)
+        layout = tensor.layout() if isinstance(tensor, TensorCPU) else ""
+        return TensorListCPU(np.broadcast_to(array, (num_samples, *array.shape)), layout)
+
+
+class TensorListGPU(TensorList):
+    """A batch on a device of JAX, which may be a CPU.
+
+    Args:
+        samples: a `jax.Array` with a leading axis of samples.
+        layout: the names of a sample's axes, or "".
+    """
+
+    def __init__(self, samples: Any, layout: str | None = "") -> None:
+        self._samples = samples
+        self._dtype, self._axes = samples.dtype, samples.ndim - 1
+        self._layout = _named(layout, self._axes)
+
+    def __getitem__(self, index: int) -> TensorGPU:
+        return TensorGPU(self._samples[index], self._layout)
+
+    def as_cpu(self) -> TensorListCPU:
+        """The same batch in host memory."""
+        return TensorListCPU(np.asarray(self._samples), self._layout)
+
+    def _one(self, array: Any, layout: str) -> TensorGPU:
+        return TensorGPU(array, layout)
+
+    def __jax_array__(self) -> Any:
+        return self._samples
+
+
+def tensor_list(samples: Any, spec: Spec) -> TensorList:
+    """An output of a plan as what users get of it.
+
+    Args:
+        samples: an array with a leading axis of samples, or a list of arrays; or a `jax.Array`.
+        spec: what the plan says of a sample.
+    """
+    on_host = isinstance(samples, list | np.ndarray)
+    return (TensorListCPU if on_host else TensorListGPU)(samples, spec.layout)
+
+
+def _named(layout: str | None, axes: int) -> str:
+    if layout and len(layout) != axes:
+        raise DefinitionError("a layout has a letter for each axis", given=repr(layout), expected=f"{axes} letters")
+    return layout or ""
+
+
+def _common(shapes: Sequence[tuple[int, ...]]) -> tuple[int | None, ...]:
+    """The extents that all shapes have, None where they differ."""
+    return tuple(sizes[0] if len(set(sizes)) == 1 else None for sizes in zip(*shapes, strict=True))

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from penstock import fn as fn  # registers the operators
+from penstock.absent import ABSENT, reason
 from penstock.errors import UnknownNameError, did_you_mean
 from penstock.fn.names import OLDER, present
 from penstock.graph.registry import available
@@ -55,9 +56,8 @@ def offer(part: str, *apart: str) -> tuple[Callable[[str], Any], Callable[[], li
             return _module(inner)
         kind = _kinds(prefix).get(name.lower()) if name[:1].isupper() else None
         if kind is None:
-            raise UnknownNameError(
-                f"there is no operator ops.{prefix}{name}", fix=did_you_mean(name, dir_()), where=user_line()
-            )
+            fix = _reason(prefix + name) or did_you_mean(name, dir_())
+            raise UnknownNameError(f"there is no operator ops.{prefix}{name}", fix=fix, where=user_line())
         return class_of(name, kind, f"penstock.ops.{part}".rstrip("."))
 
     def dir_() -> list[str]:
@@ -81,6 +81,13 @@ def _names(prefix: str) -> list[str]:
 def _kinds(prefix: str) -> dict[str, str]:
     """The operators of a part by the letters of their names."""
     return {name.removeprefix(prefix).replace("_", ""): present(name) for name in _names(prefix)}
+
+
+def _reason(name: str) -> str | None:
+    """Why DALI's operator is absent whose class has this name, by its letters."""
+    letters = name.lower().removeprefix("experimental.")
+    operators = [each.removeprefix("fn.") for each in ABSENT if each.startswith("fn.")]
+    return next((reason(f"fn.{present(o)}") for o in (*operators, *OLDER) if o.replace("_", "") == letters), None)
 
 
 def _parts() -> set[str]:

@@ -1,6 +1,10 @@
 """`Pipeline` and `pipeline_def`: a definition is traced to a graph, the graph is planned, the plan is run."""
 
+from penstock.absent import absent
 from penstock.graph.trace import DataNode as DataNode
 from penstock.pipeline import experimental as experimental
+from penstock.pipeline.definition import do_not_convert as do_not_convert
 from penstock.pipeline.definition import pipeline_def as pipeline_def
 from penstock.pipeline.pipeline import Pipeline as Pipeline
+
+__getattr__ = absent(__name__)

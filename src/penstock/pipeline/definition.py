@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.errors import ArgumentTypeError, DefinitionError, nearest
 from penstock.graph.where import user_line
 from penstock.pipeline.pipeline import Pipeline, option_names
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def pipeline_def(
@@ -103,6 +105,18 @@ def _refuse_conditionals(enabled: object) -> None:
             fix="compute with the flag: a * flag + b * (1 - flag)",
             where=user_line(),
         )
+
+
+def do_not_convert(func: Function) -> Function:
+    """Mark a function as one in which `if` on a node has no meaning of its own.
+
+    Args:
+        func: the function.
+
+    Returns:
+        It.
+    """
+    return func
 
 
 def trace(

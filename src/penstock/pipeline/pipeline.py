@@ -16,7 +16,7 @@ from penstock.graph.operator import Reader
 from penstock.graph.trace import Trace
 from penstock.graph.where import user_line
 from penstock.host.pool import Serial, Threads
-from penstock.host.tensors import TensorList
+from penstock.host.tensors import TensorList, tensor_list
 from penstock.meter import Meter
 from penstock.pipeline.planned import Planned
 from penstock.plan.place import PlacementHint
@@ -245,7 +245,7 @@ class Pipeline:
         running = self._start()
         outputs = running.run.outputs(running.step)
         running.step = running.schedule.after(running.step)
-        return tuple([TensorList(o, v.spec) for o, v in zip(outputs, running.planned.plan.graph.outputs, strict=True)])
+        return tuple([tensor_list(o, v.spec) for o, v in zip(outputs, running.planned.plan.graph.outputs, strict=True)])
 
     def outputs(self) -> tuple[TensorList, ...]:
         """The next batch; the same as `run`."""

@@ -1,1 +1,14 @@
 """Other libraries' names for the same things: tables and delegation, no logic."""
+
+import importlib
+from typing import Any
+
+from penstock.absent import refusal
+
+_MODULES = ("base_iterator", "jax", "triton")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"penstock.plugin.{name}")
+    raise refusal("plugin", name)

@@ -1,0 +1,120 @@
+"""What DALI has and penstock has not, by name, each with a sentence that says what to do instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from penstock.errors import UnknownNameError
+
+_CUDA = "penstock has no CUDA of its own: JAX owns the devices"
+_MEMORY = "JAX and NumPy own the memory; there is nothing to tune"
+_SCHEMA = "help(fn.…) and inspect.signature tell an operator's arguments"
+_NATIVE = "there is no native code to load: docs/operators.md shows how to write an operator"
+_OWN = "an inner part of DALI that programs do not use"
+_VIDEO = "video is not offered yet: read its frames as images, or give them by a source of your own"
+
+_INNER = (
+    "backend.DLDeviceType backend.ExternalContextCheckpoint backend.Init backend.IsDriverInitialized backend.OpSchema "
+    "backend.OpSpec backend.Pipeline backend.PipelineDebug backend.SharedMem backend.Stream backend.check_cuda_runtime "
+    "backend.cuda_checked backend.deprecation_warning backend.initialized backend_impl internal pickling "
+    "pipeline.WorkerPool pipeline.dali_pickle pipeline.pipeline_tls pipeline.tls python_function_plugin "
+    "reducers types.unique"
+)
+
+ABSENT: Mapping[str, str] = {
+    **dict.fromkeys(_INNER.split(), "an inner part of DALI that programs do not use"),
+    "auto_aug": "automatic augmentation is not offered yet: choose operators by fn.random and fn.jax_function",
+    "backend.CUDAStreamSynchronize": _CUDA,
+    "backend.CheckDLPackCapsule": "numpy.from_dlpack and jax.dlpack take what has __dlpack__",
+    "backend.GetCUDA*": "jax.devices() tells the devices",
+    "backend.GetSchema*": _SCHEMA,
+    "backend.Get*Threshold": _MEMORY,
+    "backend.Get*Factor": _MEMORY,
+    "backend.Get*Version": "importlib.metadata.version tells the versions of packages",
+    "backend.Load*": _NATIVE,
+    "backend.Preallocate*": _MEMORY,
+    "backend.Registered*": "dir(fn) tells the operators",
+    "backend.ReleaseUnusedMemory": _MEMORY,
+    "backend.RestrictPinnedMemUsage": _MEMORY,
+    "backend.Set*Threshold": _MEMORY,
+    "backend.Set*Factor": _MEMORY,
+    "backend.SetCUDACurrentDevice": "the sharding of an iterator says which devices hold its batches",
+    "backend.TryGetSchema": _SCHEMA,
+    "DataNode.property": "fn.get_property is not offered yet; node.layout is known before there are data",
+    "DataNode.source_info": "fn.get_property is not offered yet; an error names the file of its sample",
+    "DataNode.shape": "fn.shapes is not offered yet; node.spec tells what is known of it before there are data",
+    "experimental": "the dynamic mode is not offered: call NumPy or JAX on arrays",
+    "external_source": "it is a module of DALI's inner parts: fn.external_source is the operator",
+    "fn.decoders.video": _VIDEO,
+    "fn.inputs.video": _VIDEO,
+    "fn.optical_flow": "it needs NVIDIA's optical flow hardware; compute it in fn.jax_function",
+    "fn.readers.video": _VIDEO,
+    "fn.readers.video_resize": _VIDEO,
+    "Pipeline.add_sink": "give the operator preserve=True",
+    "Pipeline.checkpoint": "the iterator's state(), a few numbers, is the checkpoint",
+    "Pipeline.enable_api_check": "run, and schedule_run with share_outputs, may be mixed",
+    "Pipeline.external_source_shm_statistics": "executor_statistics() tells what the stages have done",
+    "Pipeline.input_feed_count": "feed_input waits for nothing, so nothing has to be counted",
+    "Pipeline.output_stream": _CUDA,
+    "Pipeline.pop_current": "leave the `with` statement",
+    "Pipeline.push_current": "use `with pipeline:`",
+    "Pipeline.save_graph_to_dot_file": "explain() shows the plan as text",
+    "Pipeline.start_py_workers": "workers start when they are needed",
+    "plugin.paddle": "penstock feeds JAX",
+    "plugin.pytorch": "penstock feeds JAX; torch.from_dlpack takes what pipeline.run() returns",
+    "plugin.tf": "penstock feeds JAX",
+    "plugin.video": _VIDEO,
+    "plugin_manager": _NATIVE,
+    "sysconfig": _NATIVE,
+    "OperatorConcurrency": "a hint of DALI's executor: num_threads says how many threads there are",
+    "StreamPolicy": _CUDA,
+    "tensors.Pipeline*Adapter": _OWN,
+    "tensors.format_*": "print(batch)",
+    "TensorCPU.copy_to_external": "numpy.copyto copies it, and numpy.from_dlpack shares it",
+    "TensorCPU.reinterpret": "view(dtype) of the array",
+    "TensorCPU.source_info": "an error names the file of its sample",
+    "TensorListCPU.copy_to_external": "numpy.copyto copies as_array(), and numpy.from_dlpack shares it",
+    "TensorListCPU.data_ptr": "batch[0].data_ptr() tells the address of a sample",
+    "TensorListCPU.from_dlpack_list": "TensorListCPU([numpy.from_dlpack(each) for each in list])",
+    "TensorListCPU.reinterpret": "view(dtype) of as_array()",
+    "TensorListCPU.reset": "drop the batch: del batch",
+    "types.CUDAStream": _CUDA,
+    "types.PipelineAPIType": "run, and schedule_run with share_outputs, may be mixed",
+    "types.dali_type_converters": "to_dali_type knows the types of NumPy, JAX and PyTorch by name",
+    "types.tfrec": "the module penstock.tfrecord",
+}
+"""The sentences, by the name without ``nvidia.dali``; ``*`` stands for any letters, and a name in full goes first."""
+
+
+def reason(name: str) -> str | None:
+    """Why penstock has not what DALI calls so, or what to do instead; None where the table does not tell.
+
+    >>> reason("backend.GetNppVersion")
+    'importlib.metadata.version tells the versions of packages'
+    """
+    found = [pattern for pattern in ABSENT if "*" in pattern and fnmatchcase(name, pattern)]
+    return ABSENT.get(name) or (ABSENT[max(found, key=len)] if found else None)
+
+
+def refusal(owner: str, name: str) -> AttributeError:
+    """The error for a name that something has in DALI, or has not there either.
+
+    Args:
+        owner: what DALI calls the module or class, without ``nvidia.dali``; "" for the package.
+        name: what it was asked for.
+    """
+    full = f"{owner}.{name}".lstrip(".")
+    if (fix := reason(full)) is None or name.startswith("_"):
+        return AttributeError(f"{owner or 'penstock'!r} has no attribute {name!r}")
+    return UnknownNameError(f"DALI's {full} is not offered", fix=fix)
+
+
+def absent(module: str) -> Callable[[str], Any]:
+    """A module's `__getattr__` that says what to do instead of what DALI's module of that name has."""
+
+    def getattr_(name: str) -> Any:
+        raise refusal(module.removeprefix("penstock").lstrip("."), name)
+
+    return getattr_

@@ -1,0 +1,11 @@
+"""DALI's `nvidia.dali.plugin.jax.iterator`."""
+
+from penstock.iterate import DALIGenericIterator as DALIGenericIterator
+from penstock.iterate import data_iterator as data_iterator
+from penstock.pipeline.pipeline import DEFAULT_THREADS
+from penstock.types import LastBatchPolicy as LastBatchPolicy
+
+
+def default_num_threads_value() -> int:
+    """How many threads a pipeline has that is not told a number."""
+    return DEFAULT_THREADS

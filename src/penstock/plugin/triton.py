@@ -1,0 +1,29 @@
+"""DALI's `nvidia.dali.plugin.triton`: the definition stays one, and serving it is left to others."""
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.errors import ArgumentTypeError
+from penstock.graph.where import user_line
+
+
+def autoserialize(dali_pipeline: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a definition for DALI's backend of the Triton server, which does nothing here.
+
+    Args:
+        dali_pipeline: a function decorated with `pipeline_def`.
+
+    Returns:
+        It.
+
+    Raises:
+        ArgumentTypeError: it is no such function.
+    """
+    if not hasattr(dali_pipeline, "definition"):
+        raise ArgumentTypeError(
+            "autoserialize marks a pipeline",
+            given=repr(dali_pipeline),
+            fix="decorate it with @pipeline_def first",
+            where=user_line(),
+        )
+    return dali_pipeline

@@ -1,0 +1,74 @@
+"""What a TFRecord reader is told of the features that it shall read, in DALI's words.
+
+>>> {"image": FixedLenFeature((), string, ""), "boxes": VarLenFeature([4], float32, 0.0)}
+{'image': FixedLenFeature(shape=(), dtype=1, default_value=''),
+ 'boxes': VarLenFeature(shape=(4,), dtype=2, default_value=0.0)}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, overload
+
+from penstock.errors import ArgumentTypeError, DefinitionError
+
+int64, string, float32 = 0, 1, 2
+"""The types that features have in the format."""
+
+
+class Feature:
+    """A feature of the examples in TFRecord files: a `FixedLenFeature` or a `VarLenFeature`.
+
+    Args:
+        shape: the extents of its axes, or of those after the first where its length varies.
+        dtype: `int64`, `string` or `float32`.
+        default_value: what an example has that does not have the feature.
+
+    Raises:
+        ArgumentTypeError: the shape has other than whole numbers.
+        DefinitionError: there is no such type.
+    """
+
+    def __init__(self, shape: Sequence[int], dtype: int, default_value: Any) -> None:
+        if dtype not in (int64, string, float32):
+            raise DefinitionError(
+                "no such type of a feature", given=repr(dtype), expected="tfrecord.int64, string or float32"
+            )
+        try:
+            self.shape = tuple([int(extent) for extent in shape])
+        except (TypeError, ValueError):
+            raise ArgumentTypeError("a feature's shape is a list of whole numbers", given=repr(shape)) from None
+        self.dtype, self.default_value = dtype, default_value
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({fields})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.shape, self.dtype))
+
+
+class FixedLenFeature(Feature):
+    """A feature that has the same shape in all examples."""
+
+
+class VarLenFeature(Feature):
+    """A feature whose length varies; with a shape, the axes after the first are those.
+
+    Called with two arguments, it takes a type and a default value, else `Feature`'s three.
+    """
+
+    @overload
+    def __init__(self, dtype: int, default_value: Any, /) -> None: ...
+    @overload
+    def __init__(self, shape: Sequence[int], dtype: int, default_value: Any, /) -> None: ...
+    def __init__(self, *given: Any) -> None:
+        if len(given) not in (2, 3):
+            raise ArgumentTypeError(
+                "VarLenFeature takes a type and a default, or a shape before them", given=f"{len(given)} arguments"
+            )
+        shape, dtype, default_value = given if len(given) == 3 else ((), *given)
+        super().__init__(shape, dtype, default_value)
