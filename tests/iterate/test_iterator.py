@@ -544,7 +544,11 @@ MISUSE = {
         "shard_id",
     ),
     "arbitrary names": (lambda: data_iterator(lambda **kw: numbers_definition(), ["x"])(batch_size=2), TypeError, "kw"),
-    "conditionals": (lambda: pipeline_def(enable_conditionals=True), ValueError, "conditionals"),
+    "a condition without conditionals": (
+        lambda: data_iterator(lambda: bool(numbers_definition()), ["x"])(batch_size=2),
+        TypeError,
+        "enable_conditionals",
+    ),
     "threads": (lambda: Pipeline(2, 0), ValueError, "num_threads"),
     "placement": (lambda: Pipeline(2, placement="gpu"), ValueError, "'gpu'"),
     "no outputs": (lambda: Pipeline(2).run(), RuntimeError, "set_outputs"),

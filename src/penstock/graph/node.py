@@ -62,6 +62,7 @@ class Node:
         device: the placement hint, "gpu" or "cpu"; None where none was given.
         where: the line that made it.
         call: the call that made it; None for a node of the engine's own.
+        guard: a truth value per row that says for which rows it is computed; None where it is computed for all.
     """
 
     operator: Operator
@@ -76,6 +77,7 @@ class Node:
     device: str | None
     where: Where
     call: Call | None = None
+    guard: Value | None = None
 
     @property
     def values(self) -> tuple[Value, ...]:
@@ -83,9 +85,14 @@ class Node:
         return tuple(Value(self, index) for index in range(len(self.specs)))
 
     @property
-    def sources(self) -> tuple[Value, ...]:
+    def operands(self) -> tuple[Value, ...]:
         """Every value it computes from, inputs and arguments."""
         return self.inputs + tuple(value for value in self.arguments.values() if isinstance(value, Value))
+
+    @property
+    def sources(self) -> tuple[Value, ...]:
+        """Every value that has to be there before it is computed: its operands and its guard."""
+        return self.operands if self.guard is None else (*self.operands, self.guard)
 
     @cached_property
     def device_bound(self) -> bool:
@@ -219,7 +226,9 @@ class Graph:
 
         for node in self.nodes:
             arguments = {n: moved(v) if isinstance(v, Value) else v for n, v in node.arguments.items()}
-            changed[node] = change(replace(node, inputs=tuple(map(moved, node.inputs)), arguments=arguments))
+            guard = None if node.guard is None else moved(node.guard)
+            inputs = tuple(map(moved, node.inputs))
+            changed[node] = change(replace(node, inputs=inputs, arguments=arguments, guard=guard))
         preserved = tuple(changed[node] for node in self.preserved)
         return Graph(tuple(map(moved, self.outputs)), self.name, preserved)
 

@@ -14,6 +14,7 @@ from penstock.graph.call import running, unwritten
 from penstock.graph.node import Graph, Handle, Node, Value, infer
 from penstock.graph.operator import BatchKernel, ChainKernel, Common, DeviceKernel, Operator, SampleKernel
 from penstock.graph.registry import kind, lookup
+from penstock.graph.selection import Select
 from penstock.graph.where import user_line
 from penstock.types import Constant
 
@@ -28,6 +29,7 @@ class Trace:
         name: what messages call the definition.
         rows: how many rows of a batch one device will compute, as far as can be told.
         batch: how many rows a batch will have.
+        guard: what says which rows take the branch that is being traced; None outside of branches.
     """
 
     name: str = "pipeline"
@@ -37,6 +39,7 @@ class Trace:
     streams: int = 0
     names: set[str] = field(default_factory=set[str])
     preserved: list[Node] = field(default_factory=list[Node])
+    guard: Value | None = None
 
     @contextmanager
     def active(self) -> Generator[Trace]:
@@ -58,8 +61,11 @@ class Trace:
             if not returned:
                 raise ArgumentTypeError(f"{self.name} has no outputs", expected="at least one node")
             with self.active():
-                return Graph(tuple(as_value(output) for output in returned), self.name, tuple(self.preserved))
-        except ArgumentTypeError as error:
+                values = tuple(as_value(output) for output in returned)
+                for value in values:
+                    _check_reach(value, self.guard)
+                return Graph(values, self.name, tuple(self.preserved))
+        except (ArgumentTypeError, DefinitionError) as error:
             error.where = error.where or user_line()
             raise
 
@@ -229,7 +235,9 @@ class DataNode(Handle):
         return ArgumentTypeError(said, fix=fix, where=user_line())
 
     def __bool__(self) -> bool:
-        raise self._refuse("the truth", "compute with it, as in image * flag + other * (1 - flag)")
+        raise self._refuse(
+            "the truth", "enable_conditionals=True, with which if, and, or, not take it; nothing else can"
+        )
 
     def __len__(self) -> int:
         raise self._refuse("the length", "see its spec for what is known of the shape")
@@ -323,6 +331,9 @@ def apply_many(
     for argument, given in linked.items():
         if argument in operator.schema:
             operator.schema[argument].check(f"fn.{kind.get('')}: {argument}", as_given(given))
+    for value in () if isinstance(operator, Select) else (*values, *linked.values()):
+        if isinstance(value, Value):
+            _check_reach(value, trace.guard)
     random = operator.random_bits > 0
     node = Node(
         operator=operator,
@@ -337,6 +348,7 @@ def apply_many(
         device=hint,
         where=user_line(),
         call=running() or unwritten(operator, inputs, arguments),
+        guard=trace.guard,
     )
     _check_direction(node)
     _check_kernel(node)
@@ -345,6 +357,23 @@ def apply_many(
     if common.get("preserve"):
         trace.preserved.append(node)
     return tuple(DataNode(value) for value in node.values)
+
+
+def _check_reach(value: Value, guard: Value | None) -> None:
+    """Check that a value is there in all rows in which it is used: that it was not made in another branch.
+
+    Raises:
+        DefinitionError: it was.
+    """
+    made = value.node.guard
+    while made is not None and guard != made:
+        if guard is None:
+            raise DefinitionError(
+                f"{value} was made in a branch of a condition, and rows that do not take the branch have no such value",
+                given=f"made at {value.node.where}",
+                fix="assign it to a variable in each branch, and use the variable after the condition",
+            )
+        guard = guard.node.guard
 
 
 def as_given(argument: Any) -> Any:

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-_PACKAGE = str(Path(__file__).resolve().parents[1])
+PACKAGE = str(Path(__file__).resolve().parents[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,6 @@ def user_line() -> Where:
     """The innermost line outside this package on the stack: frames are excluded by file, not counted."""
     # the only way to a frame that does not build a whole traceback, hence the private name
     frame = sys._getframe(1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # see above
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back
     return Where(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)

@@ -34,6 +34,9 @@ class Frame:
         columns: per register the column that it holds, once it is computed.
         slots: per register the place in a batch buffer into which its column goes, if there is one.
         samples: per reader which samples stand in the rows.
+        branch_of: the frame of the whole pass, where this one is of the rows that take a branch; None where it is that.
+        places: where the rows are in the whole pass, ascending; None for all of them.
+        branches: of the whole pass: per guard the frame of the rows that take its branch.
     """
 
     step: Step
@@ -42,6 +45,9 @@ class Frame:
     columns: list[Any]
     slots: Sequence[Array | None]
     samples: dict[Node, Samples | list[tuple[Indices, Samples]]] = field(default_factory=dict[Node, Any])
+    branch_of: Frame | None = None
+    places: Indices | None = None
+    branches: dict[Value, Frame] = field(default_factory=dict[Value, Any])
 
     @cached_property
     def coordinates(self) -> Coordinates:
@@ -59,6 +65,28 @@ class Frame:
     def rows(self) -> int:
         """How many rows there are."""
         return len(self.numbers)
+
+    @property
+    def whole(self) -> Frame:
+        """The frame of the whole pass."""
+        return self.branch_of or self
+
+    def home(self, guard: Value | None) -> Frame:
+        """The frame that holds the values of a branch; the whole one for values that stand in none."""
+        return self.whole if guard is None else self.whole.branches[guard]
+
+    def at(self, rows: Indices) -> Indices:
+        """Where some rows are in the whole pass."""
+        return rows if self.places is None else self.places[rows]
+
+    def find(self, places: Indices) -> Indices:
+        """Which rows these places of the whole pass are; they are among them."""
+        return places if self.places is None else np.searchsorted(self.places, places)
+
+    def branch(self, rows: Indices) -> Frame:
+        """A frame for some rows, without columns."""
+        columns: list[Any] = [None] * len(self.columns)
+        return Frame(self.step, self.numbers[rows], self.lead, columns, columns, {}, self.whole, self.at(rows))
 
     def allocate(self, value: Value, register: int) -> Array:
         """Where a dense column goes: its place in the batch, or memory of its own."""
@@ -98,7 +126,11 @@ class Frame:
         """The error for one row of one node: which samples went into it, and where the user wrote the node."""
         described: list[str] = []
         for reader in _readers_of(node):
-            samples = self.samples[reader]
+            home = self.home(reader.guard)
+            (place,) = self.at(np.array([row]))
+            if home.places is not None and place not in home.places:
+                continue  # its rows take another branch
+            samples, (row,) = home.samples[reader], home.find(np.array([place]))
             if isinstance(samples, Samples):
                 source, index = samples.source, int(samples.indices[row])
             else:
@@ -137,5 +169,5 @@ def _readers_of(node: Node) -> list[Node]:
         source = todo.pop()
         if isinstance(source.operator, Reader):
             found[source] = None
-        todo += [value.node for value in source.sources]
+        todo += [value.node for value in source.operands]
     return list(found)

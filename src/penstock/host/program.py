@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from penstock.data.source import Array, Column
 from penstock.errors import SampleError
 from penstock.graph.node import Node, Value
 from penstock.graph.operator import ChainKernel, View
+from penstock.host.branches import BranchStage, SelectStage, delivered
 from penstock.host.chains import ChainStage, DescribeStage
 from penstock.host.frame import Frame
 from penstock.host.gather import Registers
@@ -45,7 +47,10 @@ class HostProgram:
         registers = {value: number for number, value in enumerate(values)}
         targets = _targets(plan)
         kept = _kept(plan)
-        self._stages = [_compile(stage, readings, registers, targets, kept, seed) for stage in plan.stages]
+        self._stages: list[HostStage] = []
+        for stage in plan.stages:
+            compiled = _compile(stage, readings, registers, targets, kept, seed)
+            self._stages.append(compiled if stage.guard is None else BranchStage(compiled, stage, registers))
         self._registers = len(registers)
         self._results = [(value, registers[value]) for value in plan.results]
         self._targets = [
@@ -124,6 +129,8 @@ def _compile(
             return SampleStage(stage.nodes, registers, kept, seed)
         case Way.WHOLE_BATCH:
             return WholeBatchStage(node, registers, seed)
+        case Way.SELECT:
+            return SelectStage(node, registers)
 
 
 def _targets(plan: Plan) -> dict[Value, int]:
@@ -135,7 +142,7 @@ def _targets(plan: Plan) -> dict[Value, int]:
     found: dict[Value, int] = {}
     for number, result in enumerate(plan.results):
         value = result
-        while value.spec.dense:
+        while value.spec.dense and value.node.guard is None:
             found[value] = number
             shown = value.node.inputs[0] if isinstance(value.node.operator, View) else None
             if shown is None or shown in results or len(plan.graph.consumers[shown]) > 1:
@@ -155,7 +162,7 @@ def _kept(plan: Plan) -> set[Value]:
 
 def _deliver(value: Value, register: int, frame: Frame, slot: Array | None) -> Column:
     """A result, copied into its slot where it does not lie there yet: the slot has a narrower dtype."""
-    column = frame.columns[register]
+    column: Any = delivered(value, register, frame)
     if slot is None or frame.slots[register] is not None:
         return column if slot is None else slot
     if column.dtype.kind in "iu" and slot.dtype.itemsize < column.dtype.itemsize and column.size:

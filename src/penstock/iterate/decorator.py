@@ -153,8 +153,8 @@ def _decorator(
 
         @functools.wraps(definition)
         def make(*args: Any, checkpoints: Sequence[str | bytes] | None = None, **kwargs: Any) -> DataIterator:
-            ours, theirs = split_arguments(definition, {**defaults, **kwargs}, option_names())
-            pipelines = _pipelines(definition, args, ours, theirs, layout, devices)
+            traced, ours, theirs = split_arguments(definition, {**defaults, **kwargs}, option_names())
+            pipelines = _pipelines(traced, args, ours, theirs, layout, devices)
             if not checkpoints:
                 return kind(pipelines, **options)
             iterator = kind(pipelines, **{**options, "prepare_first_batch": False})

@@ -7,7 +7,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from penstock.errors import ArgumentTypeError, DefinitionError, nearest
+from penstock.errors import ArgumentTypeError, nearest
+from penstock.graph.conditionals import definition_with_conditionals
 from penstock.graph.where import user_line
 from penstock.pipeline.pipeline import Pipeline, option_names
 
@@ -25,7 +26,8 @@ def pipeline_def(
 
     Args:
         fn: the definition: it calls operators and returns a node or a tuple of nodes.
-        enable_conditionals: not offered; `if` on a node is an error.
+        enable_conditionals: whether `if`, `and`, `or` and `not` work on nodes, in the definition and in the user's
+            functions that it calls.
         debug: a hint.
         **pipeline_arguments: arguments of `Pipeline`; those given when the pipeline is made stand instead, and so do
             `enable_conditionals` and `debug`.
@@ -34,7 +36,7 @@ def pipeline_def(
         A function that takes the definition's arguments and `Pipeline`'s, told apart by name, and returns the pipeline.
 
     Raises:
-        DefinitionError: `enable_conditionals` is set.
+        DefinitionError: the source of a definition with conditionals cannot be read.
 
     Example:
         >>> from penstock import fn, pipeline_def
@@ -45,25 +47,25 @@ def pipeline_def(
         [5, 6]
     """
     del debug
-    _refuse_conditionals(enable_conditionals)
+    defaults = {"enable_conditionals": enable_conditionals, **pipeline_arguments}
     if fn is None:
-        return functools.partial(pipeline_def, **pipeline_arguments)
+        return functools.partial(pipeline_def, **defaults)
     definition = fn
 
     @functools.wraps(definition)
     def make(*args: Any, **kwargs: Any) -> Pipeline:
-        ours, theirs = split_arguments(definition, {**pipeline_arguments, **kwargs}, option_names())
-        return trace(definition, args, ours, Pipeline(**theirs))
+        traced, ours, theirs = split_arguments(definition, {**defaults, **kwargs}, option_names())
+        return trace(traced, args, ours, Pipeline(**theirs))
 
     make.definition = definition  # type: ignore[attr-defined]  # `data_iterator` takes such functions, too
-    make.defaults = pipeline_arguments  # type: ignore[attr-defined]  # likewise
+    make.defaults = defaults  # type: ignore[attr-defined]  # likewise
     return make
 
 
 def split_arguments(
     definition: Callable[..., Any], arguments: Mapping[str, Any], options: Iterable[str]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arguments of the definition, by name, and the remainder, which are the pipeline's.
+) -> tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]:
+    """The function to trace, its arguments by name, and the remainder, which are the pipeline's.
 
     Args:
         definition: the user's function.
@@ -72,7 +74,7 @@ def split_arguments(
 
     Raises:
         ArgumentTypeError: a name that neither has; or the definition takes any name, so they cannot be told apart.
-        DefinitionError: conditionals are asked for.
+        DefinitionError: conditionals are asked for, and the source of the definition cannot be read.
     """
     parameters = inspect.signature(definition).parameters
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
@@ -83,7 +85,8 @@ def split_arguments(
     ours = {name: value for name, value in arguments.items() if name in parameters}
     theirs = {name: value for name, value in arguments.items() if name not in parameters}
     theirs.pop("debug", None)
-    _refuse_conditionals(theirs.pop("enable_conditionals", False))
+    if theirs.pop("enable_conditionals", False):
+        definition = definition_with_conditionals(definition)
     for name in theirs:
         if name not in options:
             raise ArgumentTypeError(
@@ -94,17 +97,7 @@ def split_arguments(
                 fix=nearest(name, {*parameters, *options}),
                 where=user_line(),
             )
-    return ours, theirs
-
-
-def _refuse_conditionals(enabled: object) -> None:
-    if enabled:
-        raise DefinitionError(
-            "conditionals are not offered",
-            given=f"enable_conditionals={enabled!r}",
-            fix="compute with the flag: a * flag + b * (1 - flag)",
-            where=user_line(),
-        )
+    return definition, ours, theirs
 
 
 def do_not_convert(func: Function) -> Function:

@@ -71,6 +71,5 @@ def describing(nodes: tuple[Node, ...]) -> Node:
     sources += [] if operator.given.spec.dense else [operator.given]
     specs = operator.infer()
     where = Where("penstock", 0, "planner")
-    return Node(
-        operator, f"described {nodes[-1].kind}", tuple(dict.fromkeys(sources)), {}, specs, -1, 0, None, "", None, where
-    )
+    kind, given = f"described {nodes[-1].kind}", tuple(dict.fromkeys(sources))
+    return Node(operator, kind, given, {}, specs, -1, 0, None, "", None, where, guard=nodes[-1].guard)

@@ -36,6 +36,7 @@ def explain(
     for number, node in enumerate(plan.graph.nodes):
         placement = plan.placements[node]
         how = hows.get(node, "chain" if any(node in nodes for nodes in plan.chains) else "batch")
+        how += f", where {plan.graph.nodes.index(node.guard.node)}" if node.guard else ""
         gives = ", ".join(_describe(value) for value in node.values)
         why = placement.why
         if isinstance(node.operator, Reader):

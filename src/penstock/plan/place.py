@@ -212,7 +212,7 @@ def _auto(node: Node, target: Target) -> Placement:
         return Placement(Place.HOST, "on the CPU backend XLA would share these cores")
     if node.device == "cpu":
         return Placement(Place.HOST, "asked for: .cpu()")
-    if not node.sources and 0 < node.operator.random_bits <= _FEW_BITS:
+    if not node.operands and 0 < node.operator.random_bits <= _FEW_BITS:
         return Placement(Place.HOST, "a few numbers per sample: as cheap to send as to make there")
     asked = "asked for" if node.device == "gpu" else "dense"
     return Placement(Place.DEVICE, f"{asked}; the {target.platform} takes dense work")

@@ -94,12 +94,12 @@ def make_plan(graph: Graph, target: Target, *, dense_outputs: bool, mask: bool =
 def _needs(
     device: tuple[Node, ...], chained: tuple[tuple[Node, ...], ...], describing: Mapping[Node, Node]
 ) -> Iterable[Value]:
-    """What the device program computes from. A chain that the host describes needs no arguments."""
+    """What the device program computes from: no guards, and no arguments of a chain that the host describes."""
     inside = {node: nodes for nodes in chained for node in nodes if nodes[-1] in describing}
     for node in device:
         nodes = inside.get(node)
         if nodes is None:
-            yield from node.sources
+            yield from node.operands
         elif node is nodes[-1]:
             numbers, *canvas = describing[node].values
             yield canvas[0] if canvas else nodes[0].inputs[0]
@@ -135,6 +135,6 @@ def verify(plan: Plan) -> None:
             if plan.on_device(value) and plan.placements[node].place is not Place.DEVICE:
                 raise InternalError(f"{node} on the host needs {value} from the device")
     for node in plan.device:
-        for value in (*node.sources, *node.values):
+        for value in (*node.operands, *node.values):
             if not value.spec.dense and not described(node):
                 raise InternalError(f"{value} is ragged and on the device", given=value.spec)

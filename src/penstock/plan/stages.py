@@ -10,6 +10,7 @@ from typing import cast
 
 from penstock.graph.node import Graph, Node, Value
 from penstock.graph.operator import BatchKernel, ChainKernel, Link, Reader, WholeBatchKernel
+from penstock.graph.selection import Select
 from penstock.plan.described import Describe, described
 from penstock.plan.rows import RowOperator
 
@@ -31,6 +32,8 @@ class Way(Enum):
     """The numbers of a chain that the device program computes."""
     WHOLE_BATCH = "whole batch"
     """One kernel that needs all samples of the batch."""
+    SELECT = "select"
+    """The rows of several branches, put together."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,11 @@ class Stage:
 
     nodes: tuple[Node, ...]
     way: Way
+
+    @property
+    def guard(self) -> Value | None:
+        """What says for which rows they are computed; all nodes of a stage have the same."""
+        return self.nodes[0].guard
 
     @property
     def sources(self) -> tuple[Value, ...]:
@@ -70,8 +78,11 @@ def stages(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value]) -> 
             done.update(node for stage in together for node in stage.nodes)
         else:
             run: list[Node] = []
+            guard = ready[0].guard
             for stage in todo:  # in topological order: a node whose inputs are in the run joins it
-                if stage.way is Way.SAMPLE and all(v.node in done or v.node in run for v in stage.sources):
+                if stage.way is not Way.SAMPLE or stage.guard != guard:
+                    continue
+                if all(v.node in done or v.node in run for v in stage.sources):
                     run += stage.nodes
             ordered.append(Stage(tuple(run), Way.SAMPLE))
             done.update(run)
@@ -103,7 +114,7 @@ def chains(
         ending[node] = [node]
         if before is None or operator.heads or cast(ChainKernel, value.node.operator).chain is not operator.chain:
             continue
-        if device and described(node) != described(value.node):
+        if node.guard != value.node.guard or (device and described(node) != described(value.node)):
             continue
         if value not in results and graph.consumers[value] == (node,) and node.sources.count(value) == 1:
             del ending[value.node]
@@ -141,6 +152,8 @@ def _way(node: Node) -> Way:
         return Way.DESCRIBE
     if isinstance(operator, WholeBatchKernel):
         return Way.WHOLE_BATCH
+    if isinstance(operator, Select):
+        return Way.SELECT
     if isinstance(operator, BatchKernel) and all(spec.dense for spec in specs):
         return Way.BATCH
     return Way.CHAIN if isinstance(operator, ChainKernel) else Way.SAMPLE

@@ -1,0 +1,10 @@
+"""Conditions in definitions: `if`, `and`, `or`, `not` on values of the graph.
+
+A definition is rewritten (`rewrite.py`, `source.py`), so that these reach functions of ours (`control.py`). They trace
+both branches, each under a *guard*: a truth value per row, which every node of the branch carries, and which says for
+which rows the node is computed. What the branches leave in variables is selected row by row (`selection.py`).
+"""
+
+from penstock.graph.conditionals.source import converted as converted
+from penstock.graph.conditionals.source import definition_with_conditionals as definition_with_conditionals
+from penstock.graph.conditionals.source import do_not_convert as do_not_convert
