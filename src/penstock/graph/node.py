@@ -102,7 +102,9 @@ class Node:
     @property
     def link(self) -> Link:
         """The node as a link of a chain."""
-        return Link(self.operator, self.inputs[0].spec, self.specs[0])
+        computed = any(isinstance(value, Value) for value in self.arguments.values())
+        varies = computed or self.operator.random_bits > 0
+        return Link(self.operator, self.inputs[0].spec, self.specs[0], varies)
 
     def key(self, seed: int) -> tuple[int, int]:
         """Seed and stream of its random numbers, for a pipeline with `seed`. A seed of its own fixes both.

@@ -133,11 +133,14 @@ class Link:
         operator: it.
         given: the spec of its first input.
         made: the spec of its output.
+        varies: whether what it does may differ from row to row and from batch to batch: it draws random numbers, or an
+            argument is computed.
     """
 
     operator: Operator
     given: Spec
     made: Spec
+    varies: bool
 
 
 class Work(Protocol):

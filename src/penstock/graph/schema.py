@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -109,9 +110,13 @@ class Argument:
             raise ValueError(f"an argument has shape {shape}, not {self._shape()}")
         if len(shape) != len(self.shape):
             column = column.reshape(rows, *(1,) * len(self.shape))
-        if xp is np and (not np.isfinite(column).all() or (column < self.low).any() or (column > self.high).any()):
+        if xp is np and column.size and not self._in_range(column.min().item(), column.max().item()):
             raise ValueError(f"an argument is {column.tolist()[0] if rows == 1 else 'out of range'}, not {self}")
         return column.astype(_narrow(xp, self.dtype))
+
+    def _in_range(self, least: float, most: float) -> bool:
+        """Whether numbers are finite and in range, of which these are the least and the greatest; NaN is both."""
+        return math.isfinite(least) and math.isfinite(most) and self.low <= least and most <= self.high
 
     def _shape(self) -> str:
         return (

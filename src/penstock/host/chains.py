@@ -75,9 +75,9 @@ class ChainStage:
         work.compute(None)
 
     def _check_shapes(self, frame: Frame, work: Work) -> None:
-        odd = (work.shapes != self._nodes[-1].specs[0].sizes).any(axis=1)
-        if odd.any():
-            raise self._unfit(frame, int(odd.argmax()))
+        fits = work.shapes == self._nodes[-1].specs[0].sizes
+        if not fits.all():
+            raise self._unfit(frame, int(fits.all(axis=1).argmin()))
 
     def _unfit(self, frame: Frame, row: int) -> PenstockError:
         """The error for a row of another shape: of the first node whose spec it departs from."""

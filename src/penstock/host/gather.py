@@ -31,11 +31,12 @@ class Call:
         self.by_row = frozenset(name for name in node.arguments if name in self.varying or name in self._schema)
         self._bits = node.operator.random_bits
         self._key = node.key(seed)
+        self._last: tuple[int, dict[str, Any]] = -1, {}
 
     def gather(self, frame: Frame) -> tuple[list[Any], dict[str, Any], Any]:
         """Inputs, arguments and random bits, each with an entry per row, but for arguments that have no schema."""
-        columns, rows = frame.columns, frame.rows
-        arguments = {name: self._constant(name, value, rows) for name, value in self._constants.items()}
+        columns = frame.columns
+        arguments = dict(self._constant(frame.rows))
         for name, register in self.varying.items():
             arguments[name] = self._varying(name, columns[register], frame)
         bits = None
@@ -57,6 +58,11 @@ class Call:
                     raise frame.failure(self._node, row, ValueError(f"{name}: {error}")) from None
             raise
 
-    def _constant(self, name: str, value: Any, rows: int) -> Any:
-        schema = self._schema.get(name)
-        return value if schema is None else schema.rows(np, value, rows, varying=False)
+    def _constant(self, rows: int) -> dict[str, Any]:
+        """The constants, which are the same for every frame of as many rows."""
+        known, arguments = self._last
+        if known != rows:
+            schemas = [(name, value, self._schema.get(name)) for name, value in self._constants.items()]
+            arguments = {name: s.rows(np, value, rows, varying=False) if s else value for name, value, s in schemas}
+            self._last = rows, arguments  # by one assignment, since several threads may do so
+        return arguments

@@ -5,6 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock import Pipeline, fn
+from penstock.operators.geometry.resize import Resize
 from penstock.operators.image import rows as executor
 from penstock.operators.image.axis import footprint
 from penstock.operators.image.compose import Visit
@@ -157,3 +159,17 @@ def test_taps_lie_in_the_footprint(kind):
     low, high = footprint(wanted)
     assert low <= first.min()
     assert (first + counts).max() <= high
+
+
+def test_what_is_the_same_for_every_batch_is_described_once(monkeypatch):
+    described = []
+    original = Resize.describe
+    monkeypatch.setattr(Resize, "describe", lambda self, *a, **k: described.append(1) or original(self, *a, **k))
+    data = np.arange(6 * 4 * 4 * 3, dtype=np.uint8).reshape(6, 4, 4, 3)
+    pipeline = Pipeline(2, seed=1, exec_async=False)
+    with pipeline:
+        images = fn.readers.arrays(data)
+        pipeline.set_outputs(fn.resize(images, size=[3, 5]), fn.resize(images, size=fn.random.uniform(range=[2, 6])))
+    first = [pipeline.run()[0].as_array() for _ in range(3)]
+    assert len(described) == 1 + 3
+    assert len({batch.tobytes() for batch in first}) == 3

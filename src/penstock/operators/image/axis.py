@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,9 +68,17 @@ def whole(extents: Rows) -> Numbers:
     >>> whole(np.array([640, 480])).length.tolist()
     [640, 480]
     """
-    none: Rows = np.zeros(len(extents), np.int32)
-    linear = np.full(len(extents), int(INTERP_LINEAR), np.int32)
-    return Numbers(none, extents, none, extents, extents, none, extents, none != 0, linear, none != 0)
+    none, no, linear = _defaults(len(extents))
+    return Numbers(none, extents, none, extents, extents, none, extents, no, linear, no)
+
+
+@lru_cache(maxsize=16)
+def _defaults(rows: int) -> tuple[Rows, Rows, Rows]:
+    """Zeros, as many times False, and INTERP_LINEAR. Nobody writes into the numbers of an axis."""
+    result = np.zeros(rows, np.int32), np.zeros(rows, np.bool_), np.full(rows, int(INTERP_LINEAR), np.int32)
+    for each in result:
+        each.flags.writeable = False
+    return result
 
 
 def cut(xp: Any, numbers: Numbers, first: Rows, length: Rows) -> Numbers:

@@ -31,9 +31,14 @@ class ImageChain(Chain):
         self._layout = first.layout or next((each.assumed_layout for each in operators), "")
         self._ndim, self._dtype = len(first.shape), first.dtype
         self._scratch = Scratch()
+        self._varies = self._decoder is not None or not first.dense or any(link.varies for link in links)
+        self._last: tuple[int, list[Pass]] = -1, []
 
     def describe(self, data: Column, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]) -> ImageWork:
         """From the images' sizes, or the headers of files, to passes."""
+        known, passes = self._last
+        if known == len(data):  # the same for every batch
+            return ImageWork(data, passes, self._scratch)
         headers: list[Any] = []
         if self._decoder is not None:
             headers = [self._decoder.header(each) for each in data]
@@ -47,6 +52,8 @@ class ImageChain(Chain):
         for operator, given, random in zip(self._operators, arguments, bits, strict=True):
             visit.add(operator.describe(Images(np, len(data), visit.sizes, visit.dtype), random, **given))
         passes = _needed(visit.passes)
+        if not self._varies:
+            self._last = len(data), passes  # by one assignment, since several threads may do so
         if self._decoder is None:
             return ImageWork(data, passes, self._scratch)
         return DecodingWork(data, passes, self._scratch, self._decoder, headers)

@@ -80,7 +80,10 @@ class Pass:
     @property
     def shapes(self) -> NDArray[np.int64]:
         """The extents of each row's result, (rows, axes)."""
-        return np.stack([axis.numbers.length for axis in self.axes], axis=1).astype(np.int64)
+        result = np.empty((self.rows, len(self.axes)), np.int64)
+        for at, axis in enumerate(self.axes):
+            result[:, at] = axis.numbers.length
+        return result
 
     @property
     def computes(self) -> bool:
@@ -99,6 +102,8 @@ class Pass:
 
     def of(self, rows: slice | NDArray[np.int64]) -> Pass:
         """The same for fewer rows."""
+        if isinstance(rows, slice) and rows == slice(0, self.rows):
+            return self
         axes = [Axis(axis.numbers.of(rows), axis.source, axis.letter) for axis in self.axes]
         colours: list[Any] = [_of(colour, rows) for colour in self.colours]
         return replace(self, axes=axes, colours=colours)

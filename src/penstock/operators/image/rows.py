@@ -39,8 +39,9 @@ class Memory:
         """A dense batch where it is. It must be one piece of memory, in any order of its axes."""
         step = images.dtype.itemsize
         starts = np.arange(len(images)) * (images.strides[0] // step)
-        strides = np.broadcast_to(np.array(images.strides[1:]) // step, (len(images), images.ndim - 1))
-        return Memory(_flat(images), starts, strides.astype(np.int64))
+        strides = np.empty((len(images), images.ndim - 1), np.int64)
+        strides[:] = [stride // step for stride in images.strides[1:]]
+        return Memory(_flat(images), starts, strides)
 
     @staticmethod
     def packed(values: Array, shapes: NDArray[np.int64], starts: NDArray[np.int64] | None = None) -> Memory:
@@ -52,6 +53,8 @@ class Memory:
 
     def of(self, rows: slice | NDArray[np.int64]) -> Memory:
         """Some of the rows."""
+        if isinstance(rows, slice) and rows == slice(0, len(self.starts)):
+            return self
         return Memory(self.values, self.starts[rows], self.strides[rows])
 
 

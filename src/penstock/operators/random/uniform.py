@@ -26,11 +26,10 @@ class Uniform(Drawn):
         xp = context.xp
         draws = fractions(context.bits)
         if values is not None:
-            options = xp.asarray(values, np.float32)
+            options = convert(xp, xp.asarray(values, np.float32), self.dtype)
             count = options.shape[-1]
             pick = xp.minimum((draws * np.float32(count)).astype(np.int32), xp.asarray(count - 1, np.int32))
-            options = xp.broadcast_to(options, (context.rows, count))
-            result = xp.take_along_axis(options, pick, axis=1)
+            result = options[pick] if options.ndim == 1 else xp.take_along_axis(options, pick, axis=1)
         else:
             limits = xp.asarray(range, np.float32)
             low, high = along_rows(xp, limits[..., 0], 2), along_rows(xp, limits[..., 1], 2)
