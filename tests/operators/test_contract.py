@@ -1,4 +1,4 @@
-"""Every operator passes the contract suite, in the uses below. A new operator needs an entry here.
+"""Every operator passes the contract suite, in the uses below and in `cases`. A new operator needs an entry in `cases`.
 
 What they give on the host is kept as digests in `golden/digests.txt`; PENSTOCK_UPDATE_GOLDEN=1 writes them anew.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import colour
 from PIL import Image
 
 from penstock import fn, math, types
@@ -443,6 +444,8 @@ for name, function in BITWISE.items():
 CASES["arithmetic.and"].append(OperatorCase(lambda a, b: a & b, [TRUTHS, TRUTHS[::-1]]))
 CASES["arithmetic.neg"] = [OperatorCase(lambda a: -a, [FLOATS]), OperatorCase(lambda a: -a, [SMALL])]
 CASES["arithmetic.abs"] = [OperatorCase(abs, [FLOATS]), OperatorCase(abs, [INTEGERS])]
+for family in (colour,):
+    CASES |= family.CASES
 CASES["arithmetic.invert"] = [OperatorCase(lambda a: ~a, [TRUTHS]), OperatorCase(lambda a: ~a, [SMALL])]
 CASES |= {
     "cast_like": [OperatorCase(lambda x, y: fn.cast_like(x * 90, y), [FLOATS, SMALL])],

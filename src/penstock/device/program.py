@@ -66,7 +66,7 @@ class DeviceProgram:
         for nodes in self._parts:
             node = nodes[-1]
             with jax.named_scope(node.kind):
-                if isinstance(node.operator, ChainKernel) and not isinstance(node.operator, BatchKernel):
+                if len(nodes) > 1 or not isinstance(node.operator, BatchKernel | DeviceKernel):
                     columns = [self._compute_chain(nodes, rows, values)]
                 else:
                     columns = self._compute_node(node, rows, values, states)

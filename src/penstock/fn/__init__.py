@@ -7,8 +7,15 @@ from penstock.fn import readers as readers
 from penstock.fn import reductions as reductions
 from penstock.fn.names import present
 from penstock.graph.registry import missing
+from penstock.operators.colour.brightness import brightness as brightness
+from penstock.operators.colour.brightness_contrast import brightness_contrast as brightness_contrast
+from penstock.operators.colour.color_twist import color_twist as color_twist
+from penstock.operators.colour.contrast import contrast as contrast
 from penstock.operators.colour.crop_mirror_normalize import crop_mirror_normalize as crop_mirror_normalize
+from penstock.operators.colour.hsv import hsv as hsv
+from penstock.operators.colour.hue import hue as hue
 from penstock.operators.colour.normalize import normalize as normalize
+from penstock.operators.colour.saturation import saturation as saturation
 from penstock.operators.decoders.peek_image_shape import peek_image_shape as peek_image_shape
 from penstock.operators.geometry.crop import crop as crop
 from penstock.operators.geometry.flip import flip as flip

@@ -21,6 +21,11 @@ def result_dtype(own: np.dtype[Any], *wanted: Any) -> np.dtype[Any]:
     return next(map(as_dtype, given), own)
 
 
+def wanted_dtype(dtype: Any) -> np.dtype[Any] | None:
+    """The dtype that a user wants; None where none was given. DALI's NO_TYPE counts as none."""
+    return None if dtype is None or dtype == NO_TYPE else as_dtype(dtype)
+
+
 def convert(xp: Any, values: Any, dtype: np.dtype[Any]) -> Any:
     """Values as another dtype, the way DALI's cast converts them.
 

@@ -115,6 +115,8 @@ _NORMALIZED = {
     "output_layout": Argument("output_layout"),
     "output_dtype": Argument("dtype"),
 }
+_COLOUR = "rocAL turns colours in HSV and draws the numbers that are not given, penstock changes RGB linearly"
+_LEVELS = "rocAL draws the numbers that are not given, and shifts in units of values"
 _INTERPOLATION = {"interpolation_type": Argument("interp_type"), "antialias": Argument("antialias")}
 _RESIZE = {
     "resize_width": Argument("resize_x", unless_zero),
@@ -205,12 +207,12 @@ OPERATORS: Mapping[str, Row] = {
     "blur": Row(awaits=("gaussian_blur",)),
     "box_encoder": Row(awaits=("box_encoder",)),
     "box_iou_matcher": Row(),
-    "brightness": Row(awaits=("brightness", "brightness_contrast")),
-    "brightness_fixed": Row(awaits=("brightness", "brightness_contrast")),
+    "brightness": Row(differs=_LEVELS),
+    "brightness_fixed": Row(differs=_LEVELS),
     "center_crop": Row((Step("crop", _CENTER),)),
     "color_temp": Row(),
-    "color_twist": Row(awaits=("color_twist",)),
-    "contrast": Row(awaits=("contrast", "brightness_contrast")),
+    "color_twist": Row(differs=_COLOUR),
+    "contrast": Row(differs=_LEVELS),
     "copy": Row((Step("copy"),)),
     "crop": Row((Step("crop", {**_CROP, "crop_d": Argument(), "crop_pos_z": Argument()}),)),
     "crop_mirror_normalize": Row((Step("crop_mirror_normalize", {**_CROP, **_NORMALIZED}, _KEEP_LAYOUT),)),
@@ -228,7 +230,7 @@ OPERATORS: Mapping[str, Row] = {
     ),
     "fog": Row(),
     "gamma_correction": Row(),
-    "hue": Row(awaits=("hue",)),
+    "hue": Row(differs=_COLOUR),
     "jitter": Row(awaits=("jitter",)),
     "lens_correction": Row(),
     "log1p": Row(awaits=("log1p",)),
@@ -267,7 +269,7 @@ OPERATORS: Mapping[str, Row] = {
     "resize_mirror_normalize": Row((Step("resize", _RESIZE), Step("crop_mirror_normalize", _NORMALIZED, _KEEP_LAYOUT))),
     "roi_resize": Row(),
     "rotate": Row(awaits=("rotate",)),
-    "saturation": Row(awaits=("saturation",)),
+    "saturation": Row(differs=_COLOUR),
     "slice": Row(
         (
             Step(

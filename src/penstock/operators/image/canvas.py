@@ -21,7 +21,7 @@ from penstock.operators.convert import convert
 from penstock.operators.image.axis import Numbers, is_resampled, most_taps, whole
 from penstock.operators.image.compose import Axis, Pass
 from penstock.operators.image.packing import AxisPlan, PassPlan
-from penstock.operators.image.steps import Convert, Fill, Scale
+from penstock.operators.image.steps import Convert, Fill, Mix, Scale
 from penstock.operators.image.taps import taps
 
 _UNROLLED = 16
@@ -41,6 +41,12 @@ def execute(passes: Sequence[Pass], images: Any) -> Any:
 
 
 def _execute(work: Pass, images: Any) -> Any:
+    if work.apply:
+        numbers = [axis.numbers for axis in work.axes]
+        given = jnp.stack([jnp.asarray(each.end).astype(np.int32) for each in numbers], axis=1)
+        made = jnp.stack([jnp.asarray(each.length).astype(np.int32) for each in numbers], axis=1)
+        shape = tuple(int(each.length[0]) for each in numbers)
+        return work.apply.transform.trace(images, given, work.apply.terms, made, shape)
     outside = None
     by_source = sorted(work.axes, key=lambda axis: axis.source)
     if work.resampled:
@@ -78,6 +84,11 @@ def execute_packed(plans: Sequence[PassPlan], images: Any, numbers: Any) -> Any:
 
     for plan in plans:
         work, outside = plan.outline, None
+        if work.apply:
+            given, made, *terms = map(take, plan.applied)
+            shape = tuple(axis.length for axis in plan.axes)
+            images = work.apply.transform.trace(images, given.astype(np.int32), terms, made.astype(np.int32), shape)
+            continue
         values = images.astype(np.float32) if work.resampled else images
         for axis in plan.axes:
             if axis.most:
@@ -94,6 +105,8 @@ def execute_packed(plans: Sequence[PassPlan], images: Any, numbers: Any) -> Any:
                 case Scale():
                     mean, factor = map(take, widths)
                     given = replace(operation, mean=mean, factor=factor)
+                case Mix():
+                    given = Mix(take(widths[0]).reshape(-1, 3, 3))
                 case Fill():
                     given = Fill(take(widths[0]))
                 case _:
@@ -201,6 +214,12 @@ def _coloured(operation: Any, values: Any, dtype: Any, outside: Any, work: Pass)
             floats = values.astype(np.float32)
             scaled = (floats - terms(mean).astype(np.float32)) * terms(factor).astype(np.float32)
             return (scaled + np.float32(shift) if shift else scaled), np.dtype(np.float32)
+        case Mix(factors):
+            channel = work.channel or 0
+            floats = values.astype(np.float32)
+            each = [jax.lax.slice_in_dim(floats, at, at + 1, axis=channel + 1) for at in range(3)]
+            by = [_along(jnp.asarray(factors).astype(np.float32)[:, :, at], channel, values.ndim) for at in range(3)]
+            return each[0] * by[0] + each[1] * by[1] + each[2] * by[2], np.dtype(np.float32)
         case Fill(filling):
             if outside is None:
                 return values, dtype

@@ -5,7 +5,9 @@ float32; then the axes in their order. A step that does not fit into the present
 
 * a resampling, when pixels are computed, changed, mirrored or filled in already;
 * a window that leaves an image that is resampled, or filled in beyond its edge, already;
-* an operation on values that float32 does not hold: such a conversion is the last of its pass.
+* an operation on values that float32 does not hold: such a conversion is the last of its pass;
+* a window of channels that are mixed already, or channels exchanged;
+* a transform, which is a pass of its own.
 """
 
 from __future__ import annotations
@@ -19,10 +21,13 @@ from numpy.typing import NDArray
 
 from penstock.operators.image import axis as axes_
 from penstock.operators.image.axis import Numbers, Rows
-from penstock.operators.image.steps import Arrange, Convert, Cut, Fill, Mirror, Resample, Scale, Step
+from penstock.operators.image.steps import Apply, Arrange, Convert, Cut, Fill, Mirror, Mix, Resample, Scale, Step
 
 _EXACT = ("uint8", "int8", "uint16", "int16", "float16", "float32")
 """What float32 holds without loss."""
+
+Colour = Scale | Mix | Convert | Fill
+"""An operation on values."""
 
 
 @dataclass(slots=True)
@@ -54,23 +59,25 @@ class Pass:
         axes: in the order of the result.
         reads: the dtype that is read.
         dtype: the dtype that is written.
-        colours: operations on values, in order: Scale, Convert and Fill.
+        colours: operations on values, in order: Scale, Mix, Convert and Fill.
         resampled: whether pixels are computed.
         void: the axes beyond whose ends pixels may lie, by their number in the memory that is read.
         moved: whether a window, a mirror or another order of the axes was asked for.
         mirrored: whether a mirror was.
         channel: the axis that terms of operations have an entry for, likewise; None where there is none.
+        apply: the transform that is all that this pass does; the axes then have the extents of its result.
     """
 
     axes: list[Axis]
     reads: np.dtype[Any]
     dtype: np.dtype[Any]
     channel: int | None
-    colours: list[Scale | Convert | Fill] = field(default_factory=list[Any])
+    colours: list[Colour] = field(default_factory=list[Any])
     resampled: bool = False
     void: set[int] = field(default_factory=set[int])
     moved: bool = False
     mirrored: bool = False
+    apply: Apply | None = None
 
     @property
     def rows(self) -> int:
@@ -86,6 +93,11 @@ class Pass:
         return result
 
     @property
+    def given(self) -> NDArray[np.int64]:
+        """The extents of each row's image as it is read, (rows, axes), where all axes stay in their order."""
+        return np.stack([axis.numbers.end for axis in self.axes], axis=1).astype(np.int64)
+
+    @property
     def computes(self) -> bool:
         """Whether values change; else they are moved as they are, whatever their dtype."""
         return self.resampled or self.reads != self.dtype or any(not isinstance(c, Fill) for c in self.colours)
@@ -98,7 +110,12 @@ class Pass:
     @property
     def idle(self) -> bool:
         """Whether the result is what is read."""
-        return not (self.moved or self.computes or self.colours)
+        return not (self.moved or self.computes or self.colours or self.apply)
+
+    @property
+    def mixes(self) -> bool:
+        """Whether each channel is made of all of them."""
+        return any(isinstance(colour, Mix) for colour in self.colours)
 
     def of(self, rows: slice | NDArray[np.int64]) -> Pass:
         """The same for fewer rows."""
@@ -106,20 +123,25 @@ class Pass:
             return self
         axes = [Axis(axis.numbers.of(rows), axis.source, axis.letter) for axis in self.axes]
         colours: list[Any] = [_of(colour, rows) for colour in self.colours]
-        return replace(self, axes=axes, colours=colours)
+        apply = self.apply and replace(self.apply, terms=[_part(term, rows) for term in self.apply.terms])
+        return replace(self, axes=axes, colours=colours, apply=apply)
 
 
-def _of(colour: Scale | Convert | Fill, rows: slice | NDArray[np.int64]) -> Scale | Convert | Fill:
-    def part(term: Any) -> Any:
-        return term if len(term) == 1 else term[rows]
-
+def _of(colour: Colour, rows: slice | NDArray[np.int64]) -> Colour:
     match colour:
         case Scale(mean, factor, shift):
-            return Scale(part(mean), part(factor), shift)
+            return Scale(_part(mean, rows), _part(factor, rows), shift)
+        case Mix(factors):
+            return Mix(_part(factors, rows))
         case Fill(values):
-            return Fill(part(values))
+            return Fill(_part(values, rows))
         case Convert():
             return colour
+
+
+def _part(term: Any, rows: slice | NDArray[np.int64]) -> Any:
+    """Some rows of a term; one that is the same for all rows stays."""
+    return term if len(term) == 1 else term[rows]
 
 
 class Visit:
@@ -172,7 +194,7 @@ class Visit:
         return self._last
 
     def _cut(self, step: Cut) -> None:
-        now = self._last
+        now = self._along(step.axis)
         axis = now.axes[step.axis]
         now.moved = True
         if step.leaves:
@@ -187,13 +209,20 @@ class Visit:
         axis.numbers = axes_.cut(self._xp, axis.numbers, step.first, step.length)
 
     def _mirror(self, step: Mirror) -> None:
-        axis = self._last.axes[step.axis]
+        now = self._along(step.axis)
+        axis = now.axes[step.axis]
         axis.numbers = axes_.mirror(axis.numbers, step.flags)
-        axis.moved = self._last.moved = self._last.mirrored = True
+        axis.moved = now.moved = now.mirrored = True
+
+    def _along(self, axis: int) -> Pass:
+        """The pass in which a window along an axis, or mirroring, can go on."""
+        now = self._last
+        mixed = now.mixes and now.axes[axis].source == now.channel
+        return self._flush() if mixed or now.apply else now
 
     def _resample(self, step: Resample) -> None:
         now = self._last
-        if now.resampled or now.colours or now.void or now.mirrored or now.reads != now.dtype:
+        if now.resampled or now.colours or now.void or now.mirrored or now.reads != now.dtype or now.apply:
             now = self._flush()
         parts = {at: part for at, part in step.parts.items() if now.axes[at].letter in "HW"}
         self._resample_along(now, parts, step)
@@ -210,7 +239,7 @@ class Visit:
             axis.reach, axis.antialias = step.reach, step.antialias
         now.resampled, now.dtype = True, np.dtype(np.float32)
 
-    def _scale(self, step: Scale) -> None:
+    def _compute(self, step: Scale | Mix) -> None:
         if not exact(self._last.dtype):
             self._convert(Convert(np.dtype(np.float32)))
         now = self._values()
@@ -232,24 +261,33 @@ class Visit:
             self._last.colours.append(step)
 
     def _arrange(self, step: Arrange) -> None:
-        self._last.axes = [self._last.axes[at] for at in step.order]
-        self._last.moved = True
+        now = self._flush() if self._last.apply else self._last
+        now.axes = [now.axes[at] for at in step.order]
+        now.moved = True
+
+    def _apply(self, step: Apply) -> None:
+        now = self._flush()
+        for axis, size in zip(now.axes, step.sizes, strict=True):
+            axis.numbers = axis.numbers._replace(size=size, length=size)
+        now.apply, now.dtype = step, step.dtype
 
     def _values(self) -> Pass:
         """The pass in which an operation on values can go on."""
         now = self._last
         beside = {axis.letter for axis in now.axes if axis.source in now.void} - {"H", "W"}
         halved = now.dtype == np.float16 and now.computes  # rounded to that only when it is written
-        return self._flush() if beside or halved or now.closed else now
+        return self._flush() if beside or halved or now.closed or now.apply else now
 
     _ADDERS: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
         Cut: _cut,
         Mirror: _mirror,
         Resample: _resample,
-        Scale: _scale,
+        Scale: _compute,
+        Mix: _compute,
         Convert: _convert,
         Fill: _fill,
         Arrange: _arrange,
+        Apply: _apply,
     }
 
 

@@ -101,7 +101,8 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
         line, together = memory[: channels * width], False
         low_y, high_y, low_x, high_x = 0, height, 0, width
         if resampled[n]:
-            together = place_out[n, 2] == channels and place_out[n, 3] == 1 and same_for_all(terms[n % terms.shape[0]])
+            alike = same_for_all(codes, terms[n % terms.shape[0]])
+            together = alike and place_out[n, 2] == channels and place_out[n, 3] == 1
             if together:
                 line = mixed[: channels * width]
             if known_y < 0 or not same_numbers(rows[n], rows[known_y]):

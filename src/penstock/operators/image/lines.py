@@ -10,7 +10,7 @@ from penstock.data.source import Array
 from penstock.native.compiled import Compiled
 from penstock.operators.image.taps import BEGIN, END, LENGTH, MIRRORED, START
 
-SCALE, HALVES_UP, HALVES_AWAY, FILL = range(4)
+SCALE, HALVES_UP, HALVES_AWAY, FILL, MIX = range(5)
 """What can be done to the value of a pixel; see `colour`."""
 
 _U1, _U2, _U3 = np.uint64(1), np.uint64(2), np.uint64(3)
@@ -152,22 +152,38 @@ def pick_row(
 
 
 @Compiled
+def mix(line: Array, factors: Array) -> None:
+    """Three channels made of three: ``factors[j, c]`` is the factor of channel j for channel c."""
+    size = line.shape[0] // 3
+    reds, greens, blues = line[:size], line[size : 2 * size], line[2 * size : 3 * size]
+    by_red, by_green, by_blue = factors[0], factors[1], factors[2]
+    for x in range(size):
+        red, green, blue = reds[x], greens[x], blues[x]
+        reds[x] = red * by_red[0] + green * by_green[0] + blue * by_blue[0]
+        greens[x] = red * by_red[1] + green * by_green[1] + blue * by_blue[1]
+        blues[x] = red * by_red[2] + green * by_green[2] + blue * by_blue[2]
+
+
+@Compiled
 def colour(line: Array, channels: int, codes: Array, terms: Array, low: int, high: int) -> None:
     """What becomes of the values of a row of pixels: a few operations, one after the other.
 
     Args:
         line: float32 (channels * pixels,), changed in place.
         channels: how many there are, one after the other; or 1, where what becomes of them is the same.
-        codes: int64, one per operation: SCALE, HALVES_UP, HALVES_AWAY or FILL.
+        codes: int64, one per operation: SCALE, HALVES_UP, HALVES_AWAY, FILL or MIX.
         terms: float32 (operations, 3, channels). SCALE: ``(value - terms[0]) * terms[1] + terms[2]``. HALVES_UP,
             HALVES_AWAY: the nearest whole number from terms[0] to terms[1], halves up, or away from zero. FILL: the
-            value outside of the image.
+            value outside of the image. MIX: as `mix` has it.
         low: the first pixel inside the image.
         high: the first one after it.
     """
     size = line.shape[0] // channels
     for k in range(codes.shape[0]):
         code = codes[k]
+        if code == MIX:
+            mix(line, terms[k])
+            continue
         for c in range(channels):
             a, b, shift = terms[k, 0, c], terms[k, 1, c], terms[k, 2, c]
             values = line[c * size : (c + 1) * size]
@@ -267,10 +283,11 @@ def look_up_three(
 
 
 @Compiled
-def same_for_all(terms: Array) -> bool:
-    """Whether operations have the same terms for all channels."""
+def same_for_all(codes: Array, terms: Array) -> bool:
+    """Whether operations do the same to each channel, and know no other."""
     same = True
     for k in range(terms.shape[0]):
+        same = same and codes[k] != MIX
         for i in range(terms.shape[1]):
             for c in range(1, terms.shape[2]):
                 same = same and terms[k, i, c] == terms[k, i, 0]

@@ -19,7 +19,7 @@ from penstock.errors import InternalError
 from penstock.operators.image.axis import most_taps
 from penstock.operators.image.compose import Axis, Pass, exact
 from penstock.operators.image.rows import directions, inside, offsets
-from penstock.operators.image.steps import Fill, Scale
+from penstock.operators.image.steps import Fill, Mix, Scale
 from penstock.operators.image.taps import taps_of_rows
 
 
@@ -63,7 +63,13 @@ class PassPlan:
     @property
     def size(self) -> int:
         """How many numbers it has."""
-        return sum(axis.size for axis in self.axes) + sum(map(sum, self.terms))
+        return sum(axis.size for axis in self.axes) + sum(map(sum, self.terms)) + sum(self.applied)
+
+    @property
+    def applied(self) -> tuple[int, ...]:
+        """The widths of what a transform needs: the extents of what it reads and makes, and its terms."""
+        apply, axes = self.outline.apply, len(self.axes)
+        return (axes, axes, *(term.shape[1] for term in apply.terms)) if apply else ()
 
 
 class ImageCanvas:
@@ -102,6 +108,9 @@ class ImageCanvas:
         for plan, each in zip(self._plans, passes, strict=True):
             for planned, axis in zip(plan.axes, _by_source(each), strict=True):
                 parts += _taps(planned, axis) if planned.most else _window(axis) if planned.moved else []
+            if each.apply:
+                numbers = (each.given, each.shapes, *each.apply.terms)
+                parts += [np.broadcast_to(t, (each.rows, w)) for t, w in zip(numbers, plan.applied, strict=True)]
             for widths, colour in zip(plan.terms, each.colours, strict=True):
                 parts += [
                     np.broadcast_to(t, (each.rows, width)) for t, width in zip(terms_of(colour), widths, strict=True)
@@ -122,6 +131,8 @@ def terms_of(colour: Any) -> tuple[Any, ...]:
     match colour:
         case Scale(mean, factor):
             return np.asarray(mean), np.asarray(factor)
+        case Mix(factors):
+            return (np.asarray(factors).reshape(len(factors), 9),)
         case Fill(values):
             return (np.asarray(values),)
         case _:

@@ -13,8 +13,8 @@ from penstock.operators.convert import convert
 from penstock.operators.image.axis import Numbers, chosen, is_resampled, most_taps, whole
 from penstock.operators.image.compose import Axis, Pass
 from penstock.operators.image.kernels import blend, copy, look_up, scratch
-from penstock.operators.image.lines import FILL, HALVES_AWAY, HALVES_UP, SCALE
-from penstock.operators.image.steps import Convert, Fill, Scale
+from penstock.operators.image.lines import FILL, HALVES_AWAY, HALVES_UP, MIX, SCALE
+from penstock.operators.image.steps import Convert, Fill, Mix, Scale
 
 _NO_BYTES, _NO_FLOATS = np.empty(0, np.uint8), np.empty(0, np.float32)
 _BYTE, _FLOAT = np.dtype(np.uint8), np.dtype(np.float32)
@@ -78,6 +78,8 @@ def execute(work: Pass, source: Memory, target: Memory) -> None:
         source: the images, of dtype `work.reads`.
         target: where the results go, of dtype `work.dtype`.
     """
+    if work.apply:
+        return work.apply.transform.rows(source, work.given, work.apply.terms, target, work.shapes)
     if not work.computes:
         return _copy(work, source, target)
     channels = _channels(work)
@@ -188,7 +190,7 @@ def _blend(work: Pass, source: Memory, target: Memory) -> None:
     bytes_out = made if made.dtype == _BYTE else _NO_BYTES
     written = bytes_out, made if made.dtype == _FLOAT else _NO_FLOATS, made.dtype == _BYTE, write
     rows, columns = matrices
-    if given.dtype == _BYTE and not work.resampled:
+    if given.dtype == _BYTE and not work.resampled and not work.mixes:
         size = 257 * terms.shape[3]
         tables = np.empty(size, np.float32), np.empty(size, np.uint8)
         return look_up(given, read, rows, columns, codes, terms, *tables, *written)
@@ -239,6 +241,9 @@ def _program(work: Pass, channels: int) -> tuple[NDArray[np.int64], NDArray[np.f
         match operation:
             case Scale(mean, factor, shift):
                 found.append((SCALE, (mean, factor, [[shift]])))
+                dtype = _FLOAT
+            case Mix(factors):
+                found.append((MIX, (factors[:, :, 0], factors[:, :, 1], factors[:, :, 2])))
                 dtype = _FLOAT
             case Fill(values):
                 found.append((FILL, (values, [[0]], [[0]])))

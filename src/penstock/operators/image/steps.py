@@ -1,19 +1,23 @@
 """The vocabulary in which an image operator describes its work. An executor does the work.
 
 A step holds numbers, with one entry per row of the batch, and touches no pixel. Axes are numbers of axes of a sample,
-in the layout that the images have when the step is reached. The vocabulary is closed: whatever operators compose of
-these steps is executed in one visit to the pixels where that gives the same result, bit by bit, as one after the other.
+in the layout that the images have when the step is reached. Whatever operators compose of these steps is executed in
+one visit to the pixels where that gives the same result, bit by bit, as one after the other. What they do not say, such
+as a warp, is a `Transform`, which has a visit of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from penstock.operators.image.axis import Rows
+
+if TYPE_CHECKING:
+    from penstock.operators.image.transform import Transform
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,17 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True)
+class Mix:
+    """Three channels made of three, in float32: each is the sum of all, times factors.
+
+    Args:
+        factors: (rows, 3, 3) or (1, 3, 3): per channel of the result its factor for each present channel.
+    """
+
+    factors: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Convert:
     """Another dtype, as `penstock.operators.convert` converts: to the nearest value.
 
@@ -130,4 +145,21 @@ class Arrange:
     order: tuple[int, ...]
 
 
-Step = Cut | Mirror | Resample | Scale | Convert | Fill | Arrange
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """A transform that no other step says, in a pass of its own.
+
+    Args:
+        transform: what to do, the same for all rows.
+        sizes: per axis the extents of the results, integers with an entry per row.
+        terms: its numbers, each (rows, n) or (1, n), that float32 holds.
+        dtype: of the results.
+    """
+
+    transform: Transform
+    sizes: Sequence[Rows]
+    terms: Sequence[Any]
+    dtype: np.dtype[Any]
+
+
+Step = Cut | Mirror | Resample | Scale | Mix | Convert | Fill | Arrange | Apply

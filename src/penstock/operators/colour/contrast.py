@@ -1,0 +1,61 @@
+"""contrast: change the contrast."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+from penstock.graph.operator import Common
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply
+from penstock.operators.colour.levels import Levels
+from penstock.operators.convert import wanted_dtype
+from penstock.types import DALIDataType
+
+
+@operator("contrast")
+def contrast(
+    data: DataNode,
+    *,
+    contrast: float | DataNode = 1.0,
+    contrast_center: float | DataNode | None = None,
+    dtype: DALIDataType | Any = None,
+    **common: Unpack[Common],
+) -> DataNode:
+    """Change the contrast of images.
+
+    A value becomes ``centre + contrast * (value - centre)``.
+
+    Args:
+        data: images, volumes or sequences of any dtype; layout of any kind (HWC where none is named).
+        contrast: the factor of the distance from the centre; a number, or a node with one per sample.
+        contrast_center: the value that contrast leaves as it is; by default the middle of the input's range (128 for
+            uint8, 0.5 for floats); a number, or a node with one per sample.
+        dtype: of the result; the input's by default.
+        **common: what every operator takes.
+
+    Returns:
+        The changed values, rounded and clipped where they are integers; shape and layout of the input.
+
+    Raises:
+        DefinitionError: arguments that are no numbers.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     images = fn.readers.arrays(np.uint8([[[[200, 100, 50]]]]), layout="HWC")
+        ...     pipeline.set_outputs(fn.contrast(images, contrast=0.5))
+        >>> pipeline.run()[0].as_array().ravel().tolist()
+        [164, 114, 89]
+    """
+    made = Levels(wanted_dtype(dtype), centred=contrast_center is not None)
+    return apply(
+        made,
+        data,
+        common=common,
+        brightness=1.0,
+        brightness_shift=0.0,
+        contrast=contrast,
+        contrast_center=0.0 if contrast_center is None else contrast_center,
+    )
