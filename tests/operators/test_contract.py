@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import colour
+from cases import colour, warps
 from PIL import Image
 
 from penstock import fn, math, types
@@ -444,7 +444,7 @@ for name, function in BITWISE.items():
 CASES["arithmetic.and"].append(OperatorCase(lambda a, b: a & b, [TRUTHS, TRUTHS[::-1]]))
 CASES["arithmetic.neg"] = [OperatorCase(lambda a: -a, [FLOATS]), OperatorCase(lambda a: -a, [SMALL])]
 CASES["arithmetic.abs"] = [OperatorCase(abs, [FLOATS]), OperatorCase(abs, [INTEGERS])]
-for family in (colour,):
+for family in (colour, warps):
     CASES |= family.CASES
 CASES["arithmetic.invert"] = [OperatorCase(lambda a: ~a, [TRUTHS]), OperatorCase(lambda a: ~a, [SMALL])]
 CASES |= {

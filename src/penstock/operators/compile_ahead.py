@@ -14,6 +14,7 @@ MODULES = (
     "operators.image.kernels",
     "operators.image.random_window",
     "operators.image.taps",
+    "operators.image.warp",
 )
 """Where loops are that are compiled ahead. These modules can be imported while only NumPy and numba are installed."""
 

@@ -47,7 +47,7 @@ def hue(
         ...     images = fn.readers.arrays(np.uint8([[[[200, 100, 50]]]]), layout="HWC")
         ...     pipeline.set_outputs(fn.hue(images, hue=120))
         >>> pipeline.run()[0].as_array().ravel().tolist()
-        [122, 95, 255]
+        [50, 177, 45]
     """
     wanted = wanted_dtype(dtype)
     return apply(

@@ -46,7 +46,7 @@ def _execute(work: Pass, images: Any) -> Any:
         given = jnp.stack([jnp.asarray(each.end).astype(np.int32) for each in numbers], axis=1)
         made = jnp.stack([jnp.asarray(each.length).astype(np.int32) for each in numbers], axis=1)
         shape = tuple(int(each.length[0]) for each in numbers)
-        return work.apply.transform.trace(images, given, work.apply.terms, made, shape)
+        return _applied(work, images, given, work.apply.terms, made, shape)
     outside = None
     by_source = sorted(work.axes, key=lambda axis: axis.source)
     if work.resampled:
@@ -87,7 +87,7 @@ def execute_packed(plans: Sequence[PassPlan], images: Any, numbers: Any) -> Any:
         if work.apply:
             given, made, *terms = map(take, plan.applied)
             shape = tuple(axis.length for axis in plan.axes)
-            images = work.apply.transform.trace(images, given.astype(np.int32), terms, made.astype(np.int32), shape)
+            images = _applied(work, images, given.astype(np.int32), terms, made.astype(np.int32), shape)
             continue
         values = images.astype(np.float32) if work.resampled else images
         for axis in plan.axes:
@@ -114,6 +114,12 @@ def execute_packed(plans: Sequence[PassPlan], images: Any, numbers: Any) -> Any:
             values, dtype = _coloured(given, values, dtype, outside, work)
         images = jnp.transpose(values.astype(work.dtype), (0, *(axis.source + 1 for axis in work.axes)))
     return images
+
+
+def _applied(work: Pass, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
+    """The result of a pass that is a transform, in its dtype."""
+    assert work.apply is not None
+    return convert(jnp, work.apply.transform.trace(images, given, terms, made, shape), work.dtype)
 
 
 def _weighed(values: Any, at: int, first: Any, weights: Any) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.data.source import Array
+from penstock.operators.image.steps import Apply, Convert, Images, Step
 
 if TYPE_CHECKING:
     from penstock.operators.image.rows import Memory
@@ -65,6 +66,7 @@ class Planes:
         write: the same for the results.
         given: int64 (planes, 3): height, width and channels as they are read.
         made: the same for the results.
+        rounding: what compiled loops add before they write: a half where they write whole numbers, else 0.
     """
 
     row: NDArray[np.int64]
@@ -72,6 +74,7 @@ class Planes:
     write: NDArray[np.int64]
     given: NDArray[np.int64]
     made: NDArray[np.int64]
+    rounding: np.float32
 
     @staticmethod
     def of(layout: str, source: Memory, given: NDArray[np.int64], target: Memory, made: NDArray[np.int64]) -> Planes:
@@ -103,9 +106,52 @@ class Planes:
             row = np.repeat(row, counts)
             read[:, 0] += index * source.strides[row, at]
             write[:, 0] += index * target.strides[row, at]
-        return Planes(row, read, write, sizes[0][row], sizes[1][row])
+        rounding = np.float32(0.5 if target.values.dtype.kind in "iu" else 0)
+        return Planes(row, read, write, sizes[0][row], sizes[1][row], rounding)
 
     def term(self, values: Any, dtype: Any = np.float32) -> Array:
         """A term of the step with an entry per plane, contiguous."""
         term = np.asarray(values, dtype)
         return np.ascontiguousarray(np.broadcast_to(term, (1, *term.shape[1:])) if len(term) == 1 else term[self.row])
+
+
+def as_planes(images: Any, layout: str) -> Any:
+    """A dense batch of the device program as (rows, planes, height, width, channels)."""
+    import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
+
+    others = [at for at, letter in enumerate(layout) if letter not in "HWC"]
+    order = [*others, *(layout.index(letter) for letter in "HWC" if letter in layout)]
+    moved = jnp.transpose(images, (0, *(at + 1 for at in order)))
+    height, width, *channels = moved.shape[1 + len(others) :]
+    return moved.reshape(moved.shape[0], -1, height, width, *(channels or [1]))
+
+
+def from_planes(planes: Any, layout: str, shape: tuple[int, ...]) -> Any:
+    """The inverse of `as_planes`, for a sample of the given shape."""
+    import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
+
+    others = [at for at, letter in enumerate(layout) if letter not in "HWC"]
+    order = [*others, *(layout.index(letter) for letter in "HWC" if letter in layout)]
+    moved = planes.reshape(planes.shape[0], *(shape[at] for at in order))
+    return jnp.transpose(moved, (0, *(order.index(at) + 1 for at in range(len(order)))))
+
+
+def applied(
+    transform: Transform, images: Images, sizes: Sequence[Any], terms: Sequence[Any], dtype: np.dtype[Any]
+) -> list[Step]:
+    """The steps of an operator that is a transform of bytes or floats.
+
+    Its loops read uint8 or float32, and write float32, or uint8 where that is read; other dtypes are converted before
+    and after.
+
+    Args:
+        transform: what to do.
+        images: to what.
+        sizes: per axis the extents of the results.
+        terms: the numbers that it needs.
+        dtype: of the results.
+    """
+    floats, read = np.dtype(np.float32), images.dtype
+    before: list[Step] = [] if read in (np.dtype(np.uint8), floats) else [Convert(floats)]
+    written = dtype if read == dtype == np.dtype(np.uint8) else floats
+    return [*before, Apply(transform, sizes, terms, written), Convert(dtype)]

@@ -1,0 +1,82 @@
+"""The operators that look pixels up where a matrix says give DALI's numbers."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+RNG = np.random.default_rng(8)
+TURNED = [0.9, -0.3, 1.5, 0.25, 1.1, -0.75]
+
+
+def smooth(height, width, dtype=np.uint8):
+    """An image with something to see in it, whose neighbours do not differ much."""
+    small = Image.fromarray(RNG.integers(0, 256, (4, 5, 3), np.uint8))
+    pixels = np.asarray(small.resize((width, height), Image.Resampling.BICUBIC))
+    return pixels.astype(dtype)
+
+
+BYTES = [smooth(40, 60), smooth(31, 17), smooth(1, 1)]
+FLOATS = [smooth(24, 30, np.float32), smooth(3, 40, np.float32)]
+WORDS = [smooth(24, 30, np.int16) - 100]
+
+
+@pytest.fixture
+def nearly(both):
+    """A function that checks that both libraries give the same within 1 for 99.9 % of all integers, 2 for all."""
+
+    def check(define, *inputs, layouts=("HWC",)):
+        actual, expected = both(define, *inputs, layouts=layouts)
+        for mine, theirs in zip(actual, expected, strict=True):
+            for a, b in zip(mine, theirs, strict=True):
+                assert (a.dtype, a.shape) == (b.dtype, b.shape)
+                off = abs(a.astype(np.float64) - b.astype(np.float64))
+                if a.dtype.kind == "f":
+                    off = off / (2e-3 * np.maximum(abs(b), 1))
+                assert off.max(initial=0) <= 2
+                assert (off > 1).mean() <= 1e-3
+
+    return check
+
+
+@pytest.mark.parametrize("images", [BYTES, FLOATS, WORDS], ids=["uint8", "float32", "int16"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"matrix": TURNED},
+        {"matrix": TURNED, "fill_value": 10.0},
+        {"matrix": TURNED, "inverse_map": False},
+        {"matrix": TURNED, "size": (20, 50)},
+        {"matrix": TURNED, "size": (7.6, 3.2), "fill_value": 0.0},
+        {"matrix": [0.37, 0.1, 0.3, 0.05, 0.61, 2.2], "nearest": True, "fill_value": 3.0},
+        {"matrix": [-1.13, 0.1, 20.3, 0.05, 1.61, 2.2], "nearest": True},
+        {"matrix": TURNED, "float": True},
+    ],
+)
+def test_warp_affine(nearly, images, arguments):
+    arguments = dict(arguments)
+    nearest, floats = arguments.pop("nearest", False), arguments.pop("float", False)
+
+    def define(lib, x):
+        more = {"interp_type": lib.types.INTERP_NN} if nearest else {}
+        more |= {"dtype": lib.types.FLOAT} if floats else {}
+        return lib.fn.warp_affine(x, **arguments, **more)
+
+    nearly(define, images)
+
+
+def test_a_matrix_and_a_size_for_each_sample(nearly):
+    matrices = np.float32([[TURNED[:3], TURNED[3:]], [[1, 0, 3], [0, 1, -2]], [[2, 0, 0], [0, 2, 0]]])
+    sizes = np.float32([[20, 20], [40, 9], [5, 5]])
+    nearly(
+        lambda lib, x, m, s: lib.fn.warp_affine(x, m, size=s, fill_value=99),
+        BYTES,
+        matrices,
+        sizes,
+        layouts=("HWC", "", ""),
+    )
+    nearly(lambda lib, x, m: lib.fn.warp_affine(x, matrix=m), BYTES, matrices, layouts=("HWC", ""))
+
+
+def test_sequences(nearly):
+    videos = [np.stack([smooth(20, 30), smooth(20, 30)]) for _ in range(2)]
+    nearly(lambda lib, x: lib.fn.warp_affine(x, matrix=TURNED), videos, layouts=("FHWC",))
