@@ -135,6 +135,11 @@ class InternalError(PenstockError, RuntimeError):
         super().__init__(
             f"[internal error] {what}", given=given, expected=expected, fix="please report it", where=where
         )
+        self.what, self.given, self.expected = what, given, expected
+
+    def within(self, outer: str, where: object) -> InternalError:
+        """The same fault, said of what it happened in."""
+        return InternalError(f"{outer}: {self.what}", given=self.given, expected=self.expected, where=where)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

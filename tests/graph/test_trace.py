@@ -5,7 +5,7 @@ import inspect
 import numpy as np
 import pytest
 
-from penstock import Pipeline, fn, pipeline_def, types
+from penstock import DataIterator, Pipeline, fn, pipeline_def, types
 from penstock.errors import (
     ArgumentTypeError,
     ContextError,
@@ -265,3 +265,16 @@ def test_specs_are_inferred_again_from_a_node():
         value = fn.flip(images()).value
         pipeline.set_outputs(images())
     assert infer(value.node.operator, value.node.inputs, value.node.arguments) == value.node.specs
+
+
+def test_a_long_definition_is_no_deep_recursion():
+    pipeline = Pipeline(2, 1)
+    with pipeline:
+        numbers = fn.readers.arrays(np.arange(4, dtype=np.int32), name="r")
+        for _ in range(400):
+            numbers = numbers + 1
+        pipeline.set_outputs(numbers)
+    iterator = DataIterator(pipeline, ["x"], reader_name="r")
+    assert next(iterator)["x"].tolist() == [400, 401]
+    iterator.restore(iterator.state())
+    assert "arithmetic.add" in iterator.explain()

@@ -37,6 +37,20 @@ DENSE = {
     "pad": lambda images: fn.pad(images, axes=[0, 1], shape=[20, 20]),
     "transpose": lambda images: fn.transpose(images, perm=[2, 0, 1]),
 }
+
+
+def parts(images):
+    """Windows of any size, at any place."""
+    places = fn.random.uniform(range=[0, 4], dtype=penstock.types.INT32, shape=2)
+    sizes = fn.random.uniform(range=[2, 8], dtype=penstock.types.INT32, shape=2)
+    return fn.slice(images, start=places, shape=sizes, axes=[0, 1])
+
+
+RAGGED = {
+    "flip": lambda images: fn.flip(images, horizontal=fn.random.coin_flip()),
+    "resize and normalise": lambda images: normalised(fn.resize(images, size=(20, 10))),
+    "transpose": lambda images: fn.transpose(images, perm=[2, 0, 1]),
+}
 DECODED = {
     "alone": (lambda files: fn.decoders.image(files), 0),
     "into the batch": (lambda files: fn.reshape(fn.decoders.image(files), shape=[16, 12, 3]), 1),
@@ -55,7 +69,8 @@ def calls(build, data, rows, layout=""):
     """How often each function is called while a batch is taken: by file and name."""
     pipeline = Pipeline(rows, 1, seed=1, exec_async=False)
     with pipeline:
-        pipeline.set_outputs(build(fn.readers.arrays(data, layout=layout)))
+        outputs = build(fn.readers.arrays(data, layout=layout))
+        pipeline.set_outputs(*(outputs if isinstance(outputs, tuple) else (outputs,)))
     for _ in range(2):
         pipeline.run()
     found = Counter()
@@ -85,6 +100,15 @@ def further(build, data, layout=""):
 @pytest.mark.parametrize("name", DENSE)
 def test_dense_images_need_no_python_per_row(name):
     assert further(DENSE[name], IMAGES, "HWC") == Counter()
+
+
+@pytest.mark.parametrize("name", RAGGED)
+def test_ragged_images_in_memory_need_no_python_per_row(name):
+    def build(images):
+        ragged = parts(images)
+        return ragged, RAGGED[name](ragged)  # given out, so that what follows takes images from memory
+
+    assert further(build, IMAGES, "HWC") == Counter()
 
 
 @pytest.mark.parametrize("name", DECODED)

@@ -7,7 +7,7 @@ import pytest
 
 from penstock import DataIterator, Pipeline, fn
 from penstock.data.spec import Spec
-from penstock.errors import SampleError
+from penstock.errors import InternalError, SampleError
 from penstock.graph.operator import Operator, Reader, SampleKernel, WholeBatchKernel
 from penstock.graph.trace import apply, apply_many
 from penstock.testing import ListSource
@@ -77,3 +77,27 @@ def test_sample_0_is_seen_through_a_reader_with_fields_of_its_own():
         (images,) = apply_many(Annotated(source=ragged, annotations="more.json"))
         pipeline.set_outputs(fn.reshape(images, shape=[6]))
     assert next(DataIterator(pipeline, ["x"]))["x"].shape == (2, 6)
+
+
+@dataclass(frozen=True)
+class Liar(Operator, SampleKernel):
+    """Says float32, gives float64."""
+
+    def infer(self, numbers):
+        return Spec(FLOAT, numbers.shape)
+
+    def sample(self, context, numbers):
+        return numbers.astype(np.float64)
+
+
+def test_a_broken_promise_is_said_once():
+    pipeline = Pipeline(2, 1, exec_async=False)
+    with pipeline:
+        pipeline.set_outputs(apply(Liar(), fn.readers.arrays(np.zeros((2, 3), np.float32))))
+    with pytest.raises(InternalError) as caught:
+        pipeline.run()
+    said = str(caught.value)
+    assert said.startswith("[internal error] ")
+    assert "failed on sample 0 " in said
+    assert "given:    float64[3]" in said
+    assert [said.count(part) for part in ("[internal error]", "please report it", "given:")] == [1, 1, 1]

@@ -70,6 +70,19 @@ def test_images_of_several_sizes_may_be_brought_to_one_shape(name):
     assert np.array_equal(batches[0], np.stack(ragged[:2]))
 
 
+def test_an_image_as_large_as_its_padded_one_says_nothing_of_the_others():
+    files = [photograph(size) for size in [(9, 8), (7, 8), (9, 6), (5, 5)]]
+    made = Pipeline(4, 1)
+    with made:
+        (data,) = load(ListSource([files]), {"name": "r"})
+        images = fn.decoders.image(data)
+        heights = fn.python_function(images, function=lambda image: np.int32(len(image)))
+        made.set_outputs(fn.pad(images, axes=[0, 1], shape=[9, 8]), heights)
+    batch = next(DataIterator(made, ["x", "height"], reader_name="r"))
+    assert batch["x"].shape == (4, 9, 8, 3)
+    assert batch["height"].tolist() == [9, 7, 9, 5]
+
+
 # which node is to blame for sample 1
 BLAMED = {
     "decoded": (lambda x: x, "decoders.image", "(61, 47, 3)"),

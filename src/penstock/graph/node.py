@@ -79,6 +79,9 @@ class Node:
     call: Call | None = None
     guard: Value | None = None
 
+    def __post_init__(self) -> None:
+        _ = self.device_bound  # known of what it computes from: asked later, a long chain would be a deep recursion
+
     @property
     def values(self) -> tuple[Value, ...]:
         """Its outputs. They are not kept: a node that held them would be part of a cycle, and so would its source."""

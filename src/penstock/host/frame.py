@@ -137,9 +137,10 @@ class Frame:
                 places, part = next(part for part in samples if row in part[0])
                 source, index = part.source, int(part.indices[places == row][0])
             described.append(f"sample {index} ({source.describe(index)})")
-        what = f"{node} failed on {' with '.join(described) or f'row {row}'}: {str(error) or type(error).__name__}"
-        kind = InternalError if isinstance(error, InternalError) else SampleError
-        return kind(what, where=node.where)
+        what = f"{node} failed on {' with '.join(described) or f'row {row}'}"
+        if isinstance(error, InternalError):
+            return error.within(what, node.where)
+        return SampleError(f"{what}: {str(error) or type(error).__name__}", where=node.where)
 
 
 def unfit(value: Value, dtype: Any, shape: tuple[int, ...]) -> PenstockError:

@@ -87,8 +87,9 @@ def _pinned(value: Value, source: Value, shapes: Shapes) -> bool:
     at_sample_0 = shape(own)
     if at_sample_0 is None or None in at_sample_0:
         return False
-    larger = [(*own[:at], own[at] + 1, *own[at + 1 :]) for at, extent in enumerate(source.spec.shape) if extent is None]
-    return all(shape(changed) not in (None, at_sample_0) for changed in larger)
+    unknown = [at for at, extent in enumerate(source.spec.shape) if extent is None]
+    others = [(at, own[at] + by) for at in unknown for by in (-1, 1) if own[at] + by > 0]
+    return all(shape((*own[:at], extent, *own[at + 1 :])) not in (None, at_sample_0) for at, extent in others)
 
 
 def resolve(graph: Graph, shapes: Shapes) -> Graph:

@@ -14,6 +14,8 @@ from penstock.operators.image.kernels import scratch
 from penstock.operators.image.rows import Memory, execute
 from penstock.operators.image.steps import Arrange, Convert, Cut, Fill, Mirror, Part, Resample, Scale
 from penstock.operators.image.taps import LENGTH, taps
+from penstock.operators.readers.loader import load
+from penstock.testing import ListSource
 from penstock.types import DALIInterpType
 
 IMAGES = np.random.default_rng(1).integers(0, 256, (3, 11, 13, 3), np.uint8)
@@ -173,3 +175,24 @@ def test_what_is_the_same_for_every_batch_is_described_once(monkeypatch):
     first = [pipeline.run()[0].as_array() for _ in range(3)]
     assert len(described) == 1 + 3
     assert len({batch.tobytes() for batch in first}) == 3
+
+
+@pytest.mark.parametrize("cache", [1, 200, 1 << 18])
+def test_images_of_any_sizes_are_the_same_in_any_groups(cache, monkeypatch):
+    monkeypatch.setattr("penstock.operators.image.work.CACHE", cache)
+    draw = np.random.default_rng(0)
+    shapes = [(5, 7, 3), (1, 9, 3), (8, 2, 1), (6, 6, 3), (12, 11, 1)]
+    images = [draw.integers(0, 256, shape, np.uint8) for shape in shapes]
+    images[1] = images[1][:, ::-1]  # not in one piece
+    pipeline = Pipeline(len(images), 1, seed=1)
+    with pipeline:
+        (data,) = load(ListSource([images], layouts=["HWC"]), {})
+        pipeline.set_outputs(fn.flip(data), fn.resize(fn.flip(data), resize_y=4))
+    flipped, resized = pipeline.run()
+    for number, image in enumerate(images):
+        assert np.array_equal(flipped[number], image[:, ::-1])
+        alone = Pipeline(1, 1, seed=1)
+        with alone:
+            one = fn.readers.arrays(np.ascontiguousarray(image)[None], layout="HWC")
+            alone.set_outputs(fn.resize(fn.flip(one), resize_y=4))
+        assert np.array_equal(resized[number], alone.run()[0][0])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,10 +59,18 @@ class ImageWork:
             for start in range(0, rows, step):
                 self._visit(slice(start, min(start + step, rows)), source, target)
         else:
-            for row, image in enumerate(self._data):
-                values = np.ascontiguousarray(image)
-                source = Memory.packed(values.reshape(-1), np.array([values.shape], np.int64))
-                self._visit(slice(row, row + 1), source, target, alone=True)
+            for rows in _groups([image.nbytes for image in self._data]):
+                self._visit(rows, self._gather(self._data[rows]), target, alone=True)
+
+    def _gather(self, images: Sequence[Array]) -> Memory:
+        """Small images, one after the other in scratch memory; a large one where it is."""
+        shapes = np.array([image.shape for image in images], np.int64)
+        if len(images) == 1:
+            return Memory.packed(np.ascontiguousarray(images[0]).reshape(-1), shapes)
+        dtype = images[0].dtype
+        values = self._scratch.take(2, int(shapes.prod(axis=1).sum()) * dtype.itemsize).view(dtype)
+        flat = [image.reshape(-1) for image in images]
+        return Memory.packed(np.concatenate(flat, out=values[: sum(map(len, flat))]), shapes)
 
     def _together(self, rows: int) -> int:
         """How many rows go through several passes together."""
@@ -88,6 +98,16 @@ class ImageWork:
                 made = Memory.packed(values, shapes)
             execute(work, given, made)
             given = made
+
+
+def _groups(sizes: Sequence[int]) -> Iterator[slice]:
+    """Runs of rows, of so many bytes each, that stay in the cache together; at least one row each."""
+    ends = list(accumulate(sizes))
+    start, before = 0, 0
+    while start < len(ends):
+        end = max(start + 1, bisect_right(ends, before + CACHE))
+        yield slice(start, end)
+        start, before = end, ends[end - 1]
 
 
 class Scratch(threading.local):
