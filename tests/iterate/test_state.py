@@ -9,9 +9,12 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from penstock import LastBatchPolicy, data_iterator, fn
+from penstock.data.arrays import ArraySource
 from penstock.data.schedule import Schedule, Step
 from penstock.errors import StateError
 from penstock.graph.fingerprint import Definition
+from penstock.graph.operator import Reader
+from penstock.host.reading import Reading
 from penstock.iterate.state import Origin
 
 FILL, DROP, PARTIAL, PAD = LastBatchPolicy
@@ -132,9 +135,11 @@ def test_a_state_holds_as_much_of_its_definition_as_fits_into_1_kb(length, given
 def test_a_state_of_many_calls_and_readers_holds_their_fingerprints_alone():
     calls = tuple(f"call {number}" for number in np.random.default_rng(0).random(500))
     step = Step(2**32 - 1, 2**62, (2**62,) * 3, 8)
+    reader = Reader(ArraySource([np.zeros(4)], [""]))
+    readings = [Reading([reader], [0], 1, seed=0, number=number, leads=True) for number in range(3)]
     for dataset in ("files:40:0123456789abcdef", "x" * 590):
         origin = Origin(Definition(calls, (None,) * 500), dataset, 3)
-        state = origin.state(step, Schedule(8, None, 8, (8,) * 3), 2**64 - 1, "0" * 8, None)
+        state = origin.state(step, Schedule(8, None, 8, (8,) * 3), 2**64 - 1, readings, None)
         assert state["calls"] == ""
         assert len(json.dumps(state)) <= 1024
 
@@ -312,3 +317,40 @@ def test_random_numbers_belong_to_places_not_to_batches():
     taken(old, 2)
     new.restore(old.state())
     assert np.array_equal(np.concatenate([np.asarray(batch["x"]) for batch in new]), whole[16:])
+
+
+@pytest.mark.parametrize("devices", [None, 2])
+def test_a_padded_reader_beside_the_one_that_leads_goes_on_under_another_batch_size(devices):
+    """Its epochs end with a batch, so how many positions they take depends on the batch size."""
+    sharding = None
+    if devices is not None:
+        sharding = NamedSharding(Mesh(np.array(jax.devices()[:devices]), ("batch",)), P("batch"))
+
+    @data_iterator(output_map=["x", "beside"], reader_name="r", sharding=sharding)
+    def definition():
+        lead = fn.readers.arrays(np.arange(60, dtype=np.int32), name="r")
+        return lead, fn.readers.arrays(np.arange(14, dtype=np.int32), random_shuffle=True, pad_last_batch=True)
+
+    def make(rows):
+        return definition(batch_size=rows, seed=1, num_threads=1)
+
+    def beside(iterator, rows):
+        return sum((next(iterator)["beside"].tolist() for _ in range(rows // iterator.batch_size)), [])
+
+    four = make(4)
+    for _ in range(6):  # an epoch takes four batches of four: this is in the second one
+        next(four)
+    state = four.state()
+    left = beside(four, 8)
+    assert left[-1] == left[-2]  # filled up
+    for rows in (2, 4, 8):
+        iterator = make(rows)
+        iterator.restore(state)
+        assert iterator.state() == state
+        assert beside(iterator, 8)[:6] == left[:6]
+    begun = make(2)
+    begun.restore(state)
+    beside(begun, 6)
+    assert beside(begun, 14) == beside(four, 16)[:14]  # the whole next epoch
+    with pytest.raises(StateError, match=r"(?s)pad_last_batch.*after 8 of 14 samples.*one that divides"):
+        make(6).restore(state)

@@ -182,7 +182,7 @@ class Order:
             stride: how many positions a batch passes. With `pad_last`, an epoch has a whole number of batches.
         """
         if self.pad_last or self.shards == 1:
-            epochs, inside = np.divmod(positions, self._passed_by_epoch(stride))
+            epochs, inside = np.divmod(positions, self.passed_by_epoch(stride))
         else:  # the parts of successive epochs may differ in length by one
             epochs, inside = self._cycles(positions)
         result = np.empty_like(positions)
@@ -193,14 +193,17 @@ class Order:
 
     def endless_span(self, start: int, count: int, stride: int = 1) -> Indices:
         """`endless` of `count` positions in a row."""
-        passed = self._passed_by_epoch(stride)
+        passed = self.passed_by_epoch(stride)
         epoch, inside = divmod(start, passed)
         if inside + count > passed or (self.shards > 1 and not self.pad_last):
             return self.endless(np.arange(start, start + count), stride)
         return self.span(epoch, inside, count)
 
-    def _passed_by_epoch(self, stride: int) -> int:
-        """How many positions an epoch takes; where there are parts and none is padded, that of all parts together."""
+    def passed_by_epoch(self, stride: int) -> int:
+        """How many positions an epoch takes, in batches that pass `stride` of them.
+
+        Where there are parts and none is padded, that of all parts together.
+        """
         return -(-self.epoch_length // stride) * stride if self.pad_last else self.length
 
     def _cycles(self, positions: Indices) -> tuple[Indices, Indices]:

@@ -62,9 +62,14 @@ class Reading:
     @property
     def length(self) -> int:
         """How many positions an epoch has; the shortest block's, where each has its own data."""
+        return min(self._lengths)
+
+    @property
+    def _lengths(self) -> list[int]:
+        """How many positions an epoch has, for each block."""
         if self._facts is not None:
-            return min(facts.length for facts in self._facts)
-        return min(order.epoch_length for order in self.orders)
+            return [facts.length for facts in self._facts]
+        return [order.epoch_length for order in self.orders]
 
     @property
     def whole(self) -> bool:
@@ -109,6 +114,33 @@ class Reading:
     def pads(self) -> bool:
         """Whether an epoch takes a whole number of batches: rows past its end repeat its last sample."""
         return self.readers[0].pad_last
+
+    def samples_passed(self, total: int) -> int:
+        """A number of positions as a state has it: without those that fill up a padded reader's last batches."""
+        if not self._fills_up:
+            return total
+        order = self.orders[0]
+        epochs, inside = divmod(total, order.passed_by_epoch(self._stride))
+        return epochs * order.epoch_length + inside
+
+    def positions_passed(self, samples: int) -> int:
+        """The inverse of `samples_passed`, for the batches of this reading.
+
+        Raises:
+            ValueError: none of them begins there.
+        """
+        if not self._fills_up:
+            return samples
+        order = self.orders[0]
+        epochs, inside = divmod(samples, order.epoch_length)
+        if inside % self._stride:
+            raise ValueError(f"no batch begins after {inside} of {order.epoch_length} samples")
+        return epochs * order.passed_by_epoch(self._stride) + inside
+
+    @property
+    def _fills_up(self) -> bool:
+        """Whether positions of epochs that follow each other depend on how large batches are."""
+        return self.pads and not self.leads and len(set(self._lengths)) == 1
 
     def consecutive(self, rows: int) -> bool:
         """Whether a batch passes as many positions as it has rows, all in one order."""

@@ -21,7 +21,7 @@ from penstock.iterate import dry_run
 from penstock.iterate.agreement import agree, agree_on_shapes, take_part
 from penstock.iterate.arguments import Shardings, grouped, layout_of, named, switch
 from penstock.iterate.epochs import check_epoch, epoch_size, exact, schedule_of
-from penstock.iterate.state import Origin, carried, encode, order_of
+from penstock.iterate.state import Origin, carried, encode
 from penstock.meter import Meter
 from penstock.pipeline.pipeline import Pipeline
 from penstock.pipeline.planned import Planned
@@ -148,9 +148,6 @@ class DataIterator:
             self._read = seed, self._planned.readings(seed, self._lead_name, self.batch_size)
         return self._read[1]
 
-    def _order(self, seed: int) -> str:
-        return order_of(self._readings(seed).values())
-
     def _make_run(self) -> Run:
         pipeline = self._pipeline
         depth = pipeline.prefetch_queue_depth
@@ -258,7 +255,7 @@ class DataIterator:
         """
         with self._lock:
             kept = self._run.carried(self._schedule.begun(self._next))
-            return self._origin.state(self._next, self._schedule, self._seed, self._order(self._seed), kept)
+            return self._origin.state(self._next, self._schedule, self._seed, self._readings(self._seed).values(), kept)
 
     def restore(self, state: Mapping[str, Any], *, new_definition: bool = False) -> None:
         """Go to where another iterator over the same definition and data stood, whatever its devices and threads.
@@ -275,7 +272,9 @@ class DataIterator:
             StateError: it belongs to another definition or data set, or stands where no batch of this iterator begins.
         """
         with self._lock:
-            step, seed = self._origin.step(state, self._schedule, self._order, new_definition=new_definition)
+            step, seed = self._origin.step(
+                state, self._schedule, lambda seed: self._readings(seed).values(), new_definition=new_definition
+            )
             if seed != self._seed:
                 self._run.close()
                 self._seed = seed

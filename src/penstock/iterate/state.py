@@ -7,7 +7,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
 from math import gcd
@@ -45,15 +45,24 @@ class Origin:
     readers: int
 
     def state(
-        self, step: Step, schedule: Schedule, seed: int, order: str, operators: Sequence[Sequence[Any]] | None
+        self,
+        step: Step,
+        schedule: Schedule,
+        seed: int,
+        readings: Iterable[Reading],
+        operators: Sequence[Sequence[Any]] | None,
     ) -> dict[str, Any]:
         """The state at a step: at most 1 KB of JSON, and the arrays that operators carry.
 
-        The end of an epoch is at its last row, whatever the batch size.
+        It does not depend on the batch size: the end of an epoch is at its last row, and what fills up the last batch
+        of a padded reader does not count.
         """
+        each = list(readings)
+        totals = [reading.samples_passed(total) for reading, total in zip(each, step.totals, strict=True)]
+        step = replace(step, totals=tuple(totals))
         state: dict[str, Any] = {} if operators is None else {"operators": [list(leaves) for leaves in operators]}
         row = schedule.length if schedule.ended(step) else step.row
-        return state | self._entries(step, row or 0, seed, order) | {"calls": self._calls}
+        return state | self._entries(step, row or 0, seed, _order_of(each)) | {"calls": self._calls}
 
     def _entries(self, step: Step, row: int, seed: int, order: str) -> dict[str, Any]:
         return {
@@ -74,14 +83,19 @@ class Origin:
         return _pack(self.definition.calls, _LIMIT - len(json.dumps(largest | {"calls": ""})))
 
     def step(
-        self, state: Mapping[str, Any], schedule: Schedule, order: Callable[[int], str], *, new_definition: bool
+        self,
+        state: Mapping[str, Any],
+        schedule: Schedule,
+        readings: Callable[[int], Iterable[Reading]],
+        *,
+        new_definition: bool,
     ) -> tuple[Step, int]:
         """The step and the seed of a state.
 
         Args:
             state: what `state` made, for this origin or another.
             schedule: the steps of the iterator that goes there.
-            order: as `order_of` gives it, for a seed.
+            readings: how each reader is read, for a seed.
             new_definition: whether the definition may be another.
 
         Raises:
@@ -103,14 +117,15 @@ class Origin:
         totals = tuple(_number(state, "totals", _ROWS, total) for total in state["totals"])
         if len(totals) != self.readers:
             raise StateError("the state has another number of readers", given=len(totals), expected=self.readers)
-        if state["order"] != order(seed) and not (new_definition and row in (0, schedule.length)):
+        each = list(readings(seed))
+        if state["order"] != _order_of(each) and not (new_definition and row in (0, schedule.length)):
             raise StateError(
                 "the readers of this iterator visit the samples in another order than those of the state",
                 given=f"row {row} of epoch {epoch}",
                 fix="reader_name, shuffling, seeds and shards as they were; or a state from the end of an epoch, with "
                 "restore(state, new_definition=True)",
             )
-        step = schedule.at(epoch, row, totals)
+        step = schedule.at(epoch, row, _positions(each, totals))
         if row == schedule.length:
             return schedule.end(step), seed
         if schedule.policy in (LastBatchPolicy.DROP, LastBatchPolicy.PARTIAL) and row % schedule.stride:
@@ -137,7 +152,19 @@ class Origin:
         )
 
 
-def order_of(readings: Iterable[Reading]) -> str:
+def _positions(readings: Sequence[Reading], totals: Sequence[int]) -> tuple[int, ...]:
+    try:
+        return tuple([reading.positions_passed(total) for reading, total in zip(readings, totals, strict=True)])
+    except ValueError as error:
+        raise StateError(
+            "the state was taken under another batch size, and a reader with pad_last_batch=True ends its epochs with "
+            "a batch",
+            given=error,
+            fix="the batch_size that it had, or one that divides it",
+        ) from None
+
+
+def _order_of(readings: Iterable[Reading]) -> str:
     """A short text that tells one order of the data from another."""
     orders = [(reading.leads, reading.orders[0]) for reading in readings]
     facts = [(leads, o.shuffle and o.seed, o.pad_last, o.shards, o.stick) for leads, o in orders]
