@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
 import jax
 import numpy as np
 
-from penstock.data.schedule import Step
+from penstock.data.schedule import Schedule, Step
 from penstock.data.source import Array, Column
 from penstock.device.carried import Carried
 from penstock.device.program import DeviceProgram, State, stateful
 from penstock.graph.node import Node
+from penstock.host.feeding import Feeding
 from penstock.host.loader import HostLoader
 from penstock.host.pool import Pool
 from penstock.host.program import HostProgram
@@ -36,9 +37,10 @@ class Run:
         layout: how batches lie on the devices.
         pool: where host work runs.
         depth: how many host batches are begun ahead.
-        after: the step that follows another.
+        schedule: the steps.
         meter: what the stages report to.
         narrow: whether 64-bit values are handed over as JAX would make them; else as they are.
+        feeding: how its streams are asked, where it has any.
     """
 
     def __init__(
@@ -50,29 +52,31 @@ class Run:
         layout: Layout,
         pool: Pool,
         depth: int,
-        after: Callable[[Step], Step],
+        schedule: Schedule,
         meter: Meter,
         *,
         narrow: bool,
+        feeding: Feeding | None = None,
     ) -> None:
         self._layout = layout
         self._meter = meter
         self._backlog = Backlog(layout.devices)
         self._device = DeviceProgram(plan, seed, layout) if plan.device else None
         self._carried = Carried(plan, self._device.place) if self._device and stateful(plan) else None
-        self._after = after
+        self._after = schedule.after
+        self._feeding = feeding
         numbers = {value: number for number, value in enumerate(plan.results)}
         self._hosted = [(n, numbers[value]) for n, value in enumerate(plan.graph.outputs) if value in numbers]
         self._crossing = [numbers[value] for value in plan.crossing]
         self._mask = None if plan.valid is None else numbers[plan.valid]
         dtypes = [value.spec.dtype for value in plan.results]
         self._loader = HostLoader(
-            HostProgram(plan, readings, lead, seed, meter),
+            HostProgram(plan, readings, lead, seed, meter, feeding),
             layout.local_rows,
             [np.dtype(jax.dtypes.canonicalize_dtype(dtype)) if narrow else dtype for dtype in dtypes],
             pool,
             depth,
-            after,
+            schedule.after,
         )
 
     def arrays(self, step: Step) -> list[jax.Array]:
@@ -153,6 +157,8 @@ class Run:
     def close(self) -> None:
         """End the threads and forget what was prepared. The run may be used again."""
         self._loader.close()
+        if self._feeding is not None:
+            self._feeding.close()
 
 
 def _dense(column: Column) -> Array:

@@ -234,6 +234,36 @@ ScalarConstant = Constant
 """DALI's name for a constant that is a number."""
 
 
+@dataclass(frozen=True, slots=True)
+class SampleInfo:
+    """Which sample `fn.external_source` asks its source for.
+
+    Args:
+        idx_in_epoch: its number in the epoch, from 0.
+        idx_in_batch: its number in the batch.
+        iteration: the number of the batch in the epoch.
+        epoch_idx: the number of the epoch.
+    """
+
+    idx_in_epoch: int
+    idx_in_batch: int
+    iteration: int
+    epoch_idx: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchInfo:
+    """Which batch `fn.external_source` asks its source for, with ``batch_info=True``.
+
+    Args:
+        iteration: its number in the epoch, from 0.
+        epoch_idx: the number of the epoch.
+    """
+
+    iteration: int
+    epoch_idx: int
+
+
 @dataclass(frozen=True)
 class NewAxis:
     """An axis of extent 1, to be put into brackets: ``value[newaxis]``, ``value[newaxis("F")]``.

@@ -36,6 +36,7 @@ class Schedule:
         strides: the same for each reader.
         policy: what becomes of the batch that the epoch does not fill.
         padded: for each reader, whether a batch with fewer rows passes as many positions as a whole one.
+        streams: whether the data may end an epoch of which no length is known.
     """
 
     rows: int
@@ -44,6 +45,7 @@ class Schedule:
     strides: tuple[int, ...]
     policy: LastBatchPolicy = LastBatchPolicy.FILL
     padded: tuple[bool, ...] = ()
+    streams: bool = False
 
     def first(self) -> Step:
         """The first step of the first epoch."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from penstock.data.order import mix
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError, PenstockError, UnknownReaderError, did_you_mean
-from penstock.graph.operator import DeviceKernel, Link, Operator, Reader
+from penstock.graph.operator import DeviceKernel, Feed, Link, Operator, Reader
 from penstock.graph.where import Where
 
 
@@ -192,6 +192,11 @@ class Graph:
     def readers(self) -> tuple[Node, ...]:
         """The nodes that read, in the order of the definition."""
         return tuple(node for node in self.nodes if isinstance(node.operator, Reader))
+
+    @cached_property
+    def feeds(self) -> tuple[Node, ...]:
+        """The nodes whose batches a stream gives, in the order of the definition."""
+        return tuple(node for node in self.nodes if isinstance(node.operator, Feed))
 
     @cached_property
     def consumers(self) -> Mapping[Value, tuple[Node, ...]]:

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from penstock.data.order import Order
 from penstock.data.source import Array, Column, Source
 from penstock.data.spec import Spec
+from penstock.data.stream import Stream
 from penstock.graph.schema import Argument
 
 
@@ -320,6 +321,21 @@ class Reader(Operator):
         """Whether the two read the same order, but for the shard."""
         mine, theirs = ({**parameters(reader), "shard_id": 0, "source": None} for reader in (self, other))
         return mine == theirs and (self.source is other.source or self.source.same_data(other.source))
+
+
+@dataclass(frozen=True, eq=False)
+class Feed(Operator):
+    """The other operator at the head of a pipeline: batches that a stream gives in turn. It runs on the host.
+
+    Args:
+        stream: what gives them.
+    """
+
+    stream: Stream
+
+    def infer(self) -> tuple[Spec, ...]:
+        """The specs of the stream."""
+        return self.stream.specs
 
 
 def parameters(operator: Operator) -> dict[str, Any]:

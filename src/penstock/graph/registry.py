@@ -14,6 +14,7 @@ from penstock.absent import reason
 from penstock.errors import ArgumentTypeError, PenstockError, UnknownNameError, did_you_mean
 from penstock.graph.call import Recorder
 from penstock.graph.inputs import converted, input_sets, joined
+from penstock.graph.journal import Journal
 from penstock.graph.node import Call
 from penstock.graph.where import user_line
 
@@ -26,6 +27,9 @@ ENTRY_POINTS = "penstock.operators"
 _operators: dict[str, Callable[..., Any]] = {}
 kind: ContextVar[str] = ContextVar("kind")
 """The public name of the operator whose function is running."""
+
+journal: ContextVar[Journal | None] = ContextVar("journal", default=None)
+"""Where the calls of the definition that is being traced are noted."""
 
 
 def operator(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -63,8 +67,7 @@ def named(name: str, function: Callable[P, R], maker: Call | None = None) -> Cal
     """
     recorder = Recorder(name, function, maker)
 
-    @functools.wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+    def once(*args: P.args, **kwargs: P.kwargs) -> R:
         token = kind.set(name)
         try:
             calls = [converted(each, _constant) for each in input_sets(name, _bound(name, function, args, kwargs))]
@@ -78,6 +81,11 @@ def named(name: str, function: Callable[P, R], maker: Call | None = None) -> Cal
             raise
         finally:
             kind.reset(token)
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        noted = None if kind.get(None) else journal.get()  # what an operator calls in turn belongs to its call
+        return once(*args, **kwargs) if noted is None else noted.call(functools.partial(once, *args, **kwargs))
 
     return call
 

@@ -11,9 +11,10 @@ from typing import Any, SupportsIndex, cast
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, did_you_mean
 from penstock.graph.call import running, unwritten
+from penstock.graph.journal import Journal
 from penstock.graph.node import Graph, Handle, Node, Value, infer
-from penstock.graph.operator import BatchKernel, ChainKernel, Common, DeviceKernel, Operator, SampleKernel
-from penstock.graph.registry import kind, lookup
+from penstock.graph.operator import BatchKernel, ChainKernel, Common, DeviceKernel, Feed, Operator, SampleKernel
+from penstock.graph.registry import journal, kind, lookup
 from penstock.graph.selection import Select
 from penstock.graph.where import user_line
 from penstock.types import Constant
@@ -30,6 +31,11 @@ class Trace:
         rows: how many rows of a batch one device will compute, as far as can be told.
         batch: how many rows a batch will have.
         guard: what says which rows take the branch that is being traced; None outside of branches.
+        shared: what the traces of one definition for several blocks of rows have in common, by whatever key.
+        fed: the streams that are fed by hand, by name.
+
+    Attributes:
+        journal: the calls that were made.
     """
 
     name: str = "pipeline"
@@ -40,15 +46,27 @@ class Trace:
     names: set[str] = field(default_factory=set[str])
     preserved: list[Node] = field(default_factory=list[Node])
     guard: Value | None = None
+    shared: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    fed: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def __post_init__(self) -> None:
+        self.journal = Journal(self._begin, lambda: self.guard is not None)
+
+    def _begin(self) -> None:
+        """Begin anew, for the same calls."""
+        self.nodes = self.streams = 0
+        self.names.clear()
+        self.preserved.clear()
 
     @contextmanager
     def active(self) -> Generator[Trace]:
         """Record the operators that are called inside the `with` statement."""
-        token = _current.set(self)
+        token, noting = _current.set(self), journal.set(self.journal)
         try:
             yield self
         finally:
             _current.reset(token)
+            journal.reset(noting)
 
     def graph(self, outputs: Any) -> Graph:
         """The graph whose outputs a definition returned: a node, a constant, or a tuple or list of them.
@@ -112,6 +130,12 @@ class DataNode(Handle):
     def device(self) -> str:
         """Where the user wants it, a placement hint: "gpu" or "cpu"."""
         return self.value.node.device or "cpu"
+
+    @property
+    def stream_name(self) -> str | None:
+        """What the stream is called that gives it; None where none does."""
+        operator = self.value.node.operator
+        return str(operator.stream) if isinstance(operator, Feed) else None
 
     def gpu(self) -> DataNode:
         """The same value, with the hint to run what follows on the accelerator."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import linecache
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,8 +32,23 @@ class Where:
         return f"{self.file}:{self.line} in {self.function}" + (f": {text}" if text else "")
 
 
+_instead: ContextVar[Where | None] = ContextVar("standing_at", default=None)
+
+
+@contextmanager
+def standing_at(where: Where) -> Generator[None]:
+    """Let a line be the user's, for what is done again on its behalf."""
+    token = _instead.set(where)
+    try:
+        yield
+    finally:
+        _instead.reset(token)
+
+
 def user_line() -> Where:
     """The innermost line outside this package on the stack: frames are excluded by file, not counted."""
+    if (instead := _instead.get()) is not None:
+        return instead
     # the only way to a frame that does not build a whole traceback, hence the private name
     frame = sys._getframe(1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # see above
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):

@@ -17,7 +17,8 @@ from penstock.data.source import Array, Column
 from penstock.data.spec import Extent
 from penstock.errors import InternalError, PenstockError, SampleError
 from penstock.graph.node import Node, Value
-from penstock.graph.operator import Reader
+from penstock.graph.operator import Feed, Reader
+from penstock.host.feeding import Fed
 from penstock.host.reading import Reading, Samples
 from penstock.plan.plan import dense_fix
 from penstock.plan.rows import Coordinates
@@ -37,6 +38,7 @@ class Frame:
         branch_of: the frame of the whole pass, where this one is of the rows that take a branch; None where it is that.
         places: where the rows are in the whole pass, ascending; None for all of them.
         branches: of the whole pass: per guard the frame of the rows that take its branch.
+        fed: what the streams gave for the batch, where there are any.
     """
 
     step: Step
@@ -48,6 +50,7 @@ class Frame:
     branch_of: Frame | None = None
     places: Indices | None = None
     branches: dict[Value, Frame] = field(default_factory=dict[Value, Any])
+    fed: Fed | None = None
 
     @cached_property
     def coordinates(self) -> Coordinates:
@@ -86,7 +89,9 @@ class Frame:
     def branch(self, rows: Indices) -> Frame:
         """A frame for some rows, without columns."""
         columns: list[Any] = [None] * len(self.columns)
-        return Frame(self.step, self.numbers[rows], self.lead, columns, columns, {}, self.whole, self.at(rows))
+        return Frame(
+            self.step, self.numbers[rows], self.lead, columns, columns, {}, self.whole, self.at(rows), fed=self.fed
+        )
 
     def allocate(self, value: Value, register: int) -> Array:
         """Where a dense column goes: its place in the batch, or memory of its own."""
@@ -105,6 +110,8 @@ class Frame:
             for row, sample in enumerate(samples):
                 self.check(value, row, sample)
                 column[row] = sample
+        elif not value.spec.dense and isinstance(column, np.ndarray):
+            self.check(value, 0, column[0])
         elif isinstance(column, np.ndarray) and (
             column.shape[1:] != value.spec.sizes or column.dtype != value.spec.dtype or len(column) != self.rows
         ):
@@ -125,11 +132,14 @@ class Frame:
     def failure(self, node: Node, row: int, error: Exception) -> PenstockError:
         """The error for one row of one node: which samples went into it, and where the user wrote the node."""
         described: list[str] = []
-        for reader in _readers_of(node):
+        for reader in _heads_of(node):
             home = self.home(reader.guard)
             (place,) = self.at(np.array([row]))
             if home.places is not None and place not in home.places:
                 continue  # its rows take another branch
+            if isinstance(reader.operator, Feed):
+                described.append(f"sample {self.numbers[row]} of the batch that {reader.operator.stream} gave")
+                continue
             samples, (row,) = home.samples[reader], home.find(np.array([place]))
             if isinstance(samples, Samples):
                 source, index = samples.source, int(samples.indices[row])
@@ -163,12 +173,12 @@ def broken_promise(value: Value, dtype: Any, shape: tuple[int, ...]) -> Internal
     )
 
 
-def _readers_of(node: Node) -> list[Node]:
+def _heads_of(node: Node) -> list[Node]:
     found: dict[Node, None] = {}
     todo = [node]
     while todo:
         source = todo.pop()
-        if isinstance(source.operator, Reader):
+        if isinstance(source.operator, Reader | Feed):
             found[source] = None
         todo += [value.node for value in source.operands]
     return list(found)

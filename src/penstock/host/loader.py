@@ -10,6 +10,9 @@ The contract, which the code below must keep:
   disk, or a function that sleeps, is work for a thread.
 * **The GIL.** Samples that take microseconds hand the interpreter's lock back and forth so often that two threads are
   slower than one. Chunks of such work take turns: one of them runs, the others wait without working.
+* **Streams.** What users' sources give for a batch is asked for by the consumer's thread, when the batch begins. Only
+  that thread calls them, as they may not be made for another. The end of a stream, or its failure, found ahead is
+  raised by the batch that it belongs to.
 * **Order.** `take` returns the batch of the step it is given. Batches of the steps that follow are begun ahead, at most
   `depth` of them; nothing depends on which chunk ends first.
 * **Memory.** At most depth + 1 batches exist here. A batch that was taken belongs to the consumer: its buffers are
@@ -33,7 +36,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -43,7 +46,10 @@ import numpy as np
 from penstock.data.order import Indices
 from penstock.data.schedule import Step
 from penstock.data.source import Column
+from penstock.data.stream import EndOfStreamError
+from penstock.errors import PenstockError, SourceError
 from penstock.host.buffers import Buffers
+from penstock.host.feeding import Fed
 from penstock.host.pool import Pool
 from penstock.host.program import HostProgram
 from penstock.plan.stages import Way
@@ -191,11 +197,19 @@ class HostLoader:
         """
         if self._ahead and self._ahead[0].step != step:
             self._drop()
+            if self._program.feeding is not None:
+                self._program.feeding.rewind()
         light = self._pace.batches_at_once(step.rows)
-        if not self._ahead and light:
-            self._compute(step, light)
-        elif not self._ahead:
-            self._ahead.append(self._begin(step))
+        try:
+            if not self._ahead and light:
+                self._compute(step, light)
+            elif not self._ahead:
+                self._ahead.append(self._begin(step))
+        except (PenstockError, EndOfStreamError) as error:
+            if self._program.feeding is not None:
+                ended = isinstance(error, EndOfStreamError)
+                (self._program.feeding.delivered if ended else self._program.feeding.forgive)(step)
+            raise
         return self._ahead[0].chunks
 
     def take(self, step: Step) -> tuple[Column, ...]:
@@ -206,14 +220,20 @@ class HostLoader:
         """
         self.begin(step)
         while len(self._ahead) <= self._depth and not self._pace.batches_at_once(step.rows):
-            self._ahead.append(self._begin(self._after(self._ahead[-1].step)))
+            try:
+                self._ahead.append(self._begin(self._after(self._ahead[-1].step)))
+            except (PenstockError, EndOfStreamError):
+                break  # the streams keep it for the batch that it belongs to
         batch = self._ahead.popleft()
         try:
-            return batch.wait()
+            columns = batch.wait()
         except BaseException:
             batch.drop()
             self.close()
             raise
+        if self._program.feeding is not None:
+            self._program.feeding.delivered(step)
+        return columns
 
     def close(self) -> None:
         """End the threads and forget what was begun. The loader may be used again."""
@@ -225,8 +245,24 @@ class HostLoader:
             batch.drop()
         self._ahead.clear()
 
+    def _feed(self, step: Step) -> tuple[Step, Fed | None]:
+        """What the streams give for a batch, which has as many rows as they give."""
+        feeding = self._program.feeding
+        if feeding is None:
+            return step, None
+        fed = feeding.take(step)
+        if fed.rows != step.rows and self._program.reads:
+            raise SourceError(
+                "a source gives fewer samples than the readers of the definition",
+                given=f"{fed.rows} samples",
+                expected=step.rows,
+            )
+        return replace(step, rows=fed.rows), fed
+
     def _compute(self, step: Step, count: int) -> None:
         """Compute a batch now and here, and, for the same overhead, those that follow it in the epoch."""
+        asked = step
+        step, fed = self._feed(step)
         steps = [step]
         while len(steps) < count and self._program.consecutive(step.rows):
             following = self._after(steps[-1])
@@ -237,26 +273,29 @@ class HostLoader:
         numbers = one if len(steps) == 1 else np.concatenate([one + n * step.rows for n in range(len(steps))])
         buffers = self._empty(len(numbers))
         try:
-            _compute_chunk(self._program, self._pace, step, numbers, buffers, 0, len(numbers))
+            _compute_chunk(self._program, self._pace, step, numbers, buffers, fed, 0, len(numbers))
         except Exception:
             if len(steps) > 1:  # perhaps a sample of a later batch: this one may be good
                 return self._compute(step, 1)
             self.close()
             raise
+        steps[0] = asked
         for number, each in enumerate(steps):
             rows = slice(number * len(one), (number + 1) * len(one))
             self._ahead.append(HostBatch(each, tuple([buffer[rows] for buffer in buffers]), ()))
         return None
 
     def _begin(self, step: Step) -> HostBatch:
-        """A batch on the pool."""
+        """A batch on the pool. What its streams give is asked for here and now, in the consumer's thread."""
+        asked = step
+        step, fed = self._feed(step)
         numbers = self._local_rows(step.rows)
         rows = len(numbers)
         buffers = self._empty(rows)
         count = self._pace.chunks(rows, self._pool.workers)
         cuts = pairwise([rows * chunk // count for chunk in range(count + 1)])
-        work = partial(_compute_chunk, self._program, self._pace, step, numbers, buffers)
-        return HostBatch(step, buffers, tuple([self._pool.submit(work, start, stop) for start, stop in cuts]))
+        work = partial(_compute_chunk, self._program, self._pace, step, numbers, buffers, fed)
+        return HostBatch(asked, buffers, tuple([self._pool.submit(work, start, stop) for start, stop in cuts]))
 
     def _empty(self, rows: int) -> tuple[Column, ...]:
         return tuple(
@@ -268,12 +307,19 @@ class HostLoader:
 
 
 def _compute_chunk(
-    program: HostProgram, pace: _Pace, step: Step, numbers: Indices, buffers: tuple[Column, ...], start: int, stop: int
+    program: HostProgram,
+    pace: _Pace,
+    step: Step,
+    numbers: Indices,
+    buffers: tuple[Column, ...],
+    fed: Fed | None,
+    start: int,
+    stop: int,
 ) -> None:
     whole = stop - start == len(numbers)
     slots = [None if isinstance(buffer, list) else buffer if whole else buffer[start:stop] for buffer in buffers]
     with pace.timed(stop - start):
-        columns = program.compute(step, numbers if whole else numbers[start:stop], slots)
+        columns = program.compute(step, numbers if whole else numbers[start:stop], slots, fed)
     for buffer, column in zip(buffers, columns, strict=True):
         if isinstance(buffer, list):
             buffer[start:stop] = list(column)

@@ -9,7 +9,10 @@ import numpy as np
 
 from penstock.data.schedule import Step
 from penstock.data.source import Array
+from penstock.data.stream import Columns, EndOfStreamError, Stream
+from penstock.errors import PenstockError, SourceError
 from penstock.graph.node import Graph, Node, Value
+from penstock.host.feeding import Fed
 from penstock.host.program import HostProgram
 from penstock.host.reading import Reading
 from penstock.meter import Meter
@@ -47,7 +50,20 @@ def _shapes(program: Program, values: tuple[Value, ...]) -> Mapping[Value, tuple
         alone = replace(first, shuffle=False, shard_id=0, num_shards=1, pad_last=False, contiguous=False, stick=False)
         readings[node] = Reading([alone], [0], 1, seed=0, number=number, leads=True)
     host = HostProgram(plan, readings, next(iter(readings.values()), None), 0, Meter())
+    feeds = {node: program.streams[node.serial][0] for node in graph.feeds}
+    fed = Fed(1, {node: _first(node, stream) for node, stream in feeds.items()}, lambda _, numbers: numbers)
     step = Step(epoch=0, row=0, totals=(0,) * len(readings), rows=1)
     slots: list[Array | None] = [None] * len(plan.results)
-    columns = host.compute(step, np.zeros(1, np.int64), slots)
+    columns = host.compute(step, np.zeros(1, np.int64), slots, fed)
     return {value: np.asarray(column[0]).shape for value, column in zip(plan.results, columns, strict=True)}
+
+
+def _first(node: Node, stream: Stream) -> Columns:
+    """The first sample of a stream."""
+    try:
+        return stream.probe()
+    except EndOfStreamError:
+        raise SourceError("there are no data: the source ends before the first batch", where=node.where) from None
+    except PenstockError as error:
+        error.where = error.where or node.where
+        raise

@@ -16,10 +16,11 @@ from penstock.graph.node import Node, Value
 from penstock.graph.operator import ChainKernel, View
 from penstock.host.branches import BranchStage, SelectStage, delivered
 from penstock.host.chains import ChainStage, DescribeStage
+from penstock.host.feeding import Fed, Feeding
 from penstock.host.frame import Frame
 from penstock.host.gather import Registers
 from penstock.host.reading import Reading
-from penstock.host.stages import BatchStage, HostStage, ReadStage, RowStage, SampleStage, WholeBatchStage
+from penstock.host.stages import BatchStage, FeedStage, HostStage, ReadStage, RowStage, SampleStage, WholeBatchStage
 from penstock.meter import Meter
 from penstock.plan.plan import Plan
 from penstock.plan.stages import Stage, Way
@@ -34,12 +35,20 @@ class HostProgram:
         lead: the reading whose positions number the rows, or None where nothing is read.
         seed: what all random numbers of the definition derive from.
         meter: what the stages report to.
+        feeding: how its streams are asked, where it has any.
     """
 
     def __init__(
-        self, plan: Plan, readings: Mapping[Node, Reading], lead: Reading | None, seed: int, meter: Meter
+        self,
+        plan: Plan,
+        readings: Mapping[Node, Reading],
+        lead: Reading | None,
+        seed: int,
+        meter: Meter,
+        feeding: Feeding | None = None,
     ) -> None:
         self.plan = plan
+        self.feeding = feeding
         self._lead = lead
         self._readings = tuple(readings.values())
         self._meter = meter
@@ -64,17 +73,25 @@ class HostProgram:
         decoded = any(isinstance(s.nodes[0].operator, ChainKernel) and s.nodes[0].operator.heads for s in chains)
         return decoded or any(stage.way is Way.SAMPLE for stage in self.plan.stages)
 
+    @property
+    def reads(self) -> bool:
+        """Whether it has readers."""
+        return bool(self._readings)
+
     def consecutive(self, rows: int) -> bool:
         """Whether row number `rows` of a batch is the first row of the next one, in the order of every reader."""
-        return all(reading.consecutive(rows) for reading in self._readings)
+        return self.feeding is None and all(reading.consecutive(rows) for reading in self._readings)
 
-    def compute(self, step: Step, numbers: Indices, slots: Sequence[Array | None]) -> tuple[Column, ...]:
+    def compute(
+        self, step: Step, numbers: Indices, slots: Sequence[Array | None], fed: Fed | None = None
+    ) -> tuple[Column, ...]:
         """Compute the results for some rows.
 
         Args:
             step: the batch.
             numbers: the numbers of the rows in the batch, int64.
             slots: per result the place for these rows in a batch buffer; None for a ragged result.
+            fed: what the streams gave for the batch.
 
         Returns:
             Per result its column; the slot itself where there is one.
@@ -82,7 +99,7 @@ class HostProgram:
         Raises:
             SampleError: a sample cannot be read, decoded or brought to shape; it is named.
         """
-        frame = Frame(step, numbers, self._lead, [None] * self._registers, self._placed(slots))
+        frame = Frame(step, numbers, self._lead, [None] * self._registers, self._placed(slots), fed=fed)
         with np.errstate(all="ignore"):  # infinities are values, as they are for XLA
             before = time.perf_counter()
             for stage in self._stages:
@@ -115,6 +132,8 @@ def _compile(
     match stage.way:
         case Way.READ:
             return ReadStage(node, readings[node], registers)
+        case Way.FEED:
+            return FeedStage(node, registers)
         case Way.ROWS:
             return RowStage(node, registers)
         case Way.BATCH:

@@ -54,6 +54,24 @@ class ReadStage:
             frame.keep(value, register, column)
 
 
+class FeedStage:
+    """What a stream gave for the batch."""
+
+    def __init__(self, node: Node, registers: Registers) -> None:
+        self.label = node.kind
+        self._node = node
+        self._outputs = [(value, registers[value]) for value in node.values]
+
+    def compute(self, frame: Frame) -> None:
+        """Take the rows' part of it."""
+        assert frame.fed is not None
+        columns = frame.fed.of(self._node, frame.numbers)
+        for (value, register), column in zip(self._outputs, columns, strict=True):
+            if isinstance(column, np.ndarray):
+                frame.check(value, 0, column[0])
+            frame.keep(value, register, column)
+
+
 class RowStage:
     """A value that comes from the coordinates of the rows."""
 

@@ -199,6 +199,7 @@ def _pipelines(
     local = jax.local_devices()
     ids = [None] * len(layout.shards) if devices is None else [local.index(device) for device in devices]
     pipelines: list[Pipeline] = []
+    shared: dict[Any, Any] = {}
     for shard, device_id in zip(layout.shards, ids, strict=True):
         block = {**theirs, "batch_size": rows // layout.blocks, "device_id": device_id}
         if pipelines:
@@ -207,5 +208,6 @@ def _pipelines(
         numbers = {argument: numbers[argument] for argument in wanted}
         pipeline = Pipeline(**block)
         pipeline.expect(rows // layout.blocks, rows)
+        pipeline.share(shared)
         pipelines.append(trace(definition, args, {**ours, **numbers}, pipeline))
     return pipelines

@@ -10,7 +10,7 @@ from penstock.data.schedule import Schedule, Step
 from penstock.errors import UsageError, did_you_mean
 from penstock.graph.node import Graph, Node
 from penstock.host.reading import Reading
-from penstock.pipeline.planned import leading
+from penstock.pipeline.planned import Planned, leading
 from penstock.transfer.layout import Layout
 from penstock.types import LastBatchPolicy
 
@@ -70,6 +70,32 @@ def check_epoch(size: int, reader: str | None, policy: LastBatchPolicy, padded: 
             f"{policy.name} needs the end of an epoch, and this iterator is endless",
             fix="give reader_name or size",
         )
+
+
+def check_feeds(planned: Planned, schedule: Schedule) -> None:
+    """Check that the processes of a job get the same from the users' sources, so far as that can be known.
+
+    Raises:
+        UsageError: nobody knows how many batches there are, or each process would get other rows of the batch.
+    """
+    feeds = planned.plan.graph.feeds
+    if planned.layout.processes <= 1 or not feeds:
+        return
+    if schedule.length is None:
+        raise UsageError(
+            f"each process calls the source of {feeds[0]}, and all must end after the same batch",
+            fix="size=..., or reader_name=..., which says how long an epoch is",
+            where=feeds[0].where,
+        )
+    for node, why in planned.obstacles:
+        if node.serial not in planned.program.local:
+            raise UsageError(
+                f"each process calls the source of {node}, which must give all of them the same batch",
+                given=why,
+                fix="a source that is told which sample or batch is meant; or a definition that takes shard_id and "
+                "num_shards, and gives each shard a source of its own",
+                where=node.where,
+            )
 
 
 def schedule_of(readings: Readings, rows: int, size: int, policy: LastBatchPolicy, layout: Layout) -> Schedule:

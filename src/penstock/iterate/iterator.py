@@ -6,21 +6,23 @@ import json
 import logging
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import jax
 
 from penstock.data.schedule import Step
+from penstock.data.stream import EndOfStreamError
 from penstock.device.program import stateful
-from penstock.errors import ArgumentTypeError, StateError, UsageError
+from penstock.errors import ArgumentTypeError, SourceError, StateError, UsageError
 from penstock.graph.fingerprint import definition
-from penstock.graph.node import Node
+from penstock.graph.node import Graph, Node
 from penstock.graph.operator import DeviceKernel
 from penstock.host.reading import Reading
 from penstock.iterate import dry_run
 from penstock.iterate.agreement import agree, agree_on_shapes, take_part
 from penstock.iterate.arguments import Shardings, grouped, layout_of, named, switch
-from penstock.iterate.epochs import check_epoch, epoch_size, exact, schedule_of
+from penstock.iterate.epochs import check_epoch, check_feeds, epoch_size, exact, schedule_of
 from penstock.iterate.state import Origin, carried, encode
 from penstock.meter import Meter
 from penstock.pipeline.pipeline import Pipeline
@@ -130,18 +132,21 @@ class DataIterator:
         self._read: tuple[int, dict[Node, Reading]] | None = None  # how readers are read under the seed used last
         self._pipeline = group[0]
         self._meter = Meter()
-        self._schedule = schedule_of(self._readings(self._seed), self.batch_size, size, last_batch_policy, layout)
+        schedule = schedule_of(self._readings(self._seed), self.batch_size, size, last_batch_policy, layout)
+        self._schedule = replace(schedule, streams=bool(self._planned.plan.graph.feeds))
+        check_feeds(self._planned, self._schedule)
         self.size = epoch_size(self._readings(self._seed), self._schedule)
         self._run = self._make_run()
         self._next = self._schedule.first()
         self._held: list[jax.Array] | None = None  # the batch at `_next`, where it was made before it is taken
+        self._stream_ended = False  # whether a stream has said that there is no batch at `_next`
         self._lock = threading.RLock()  # so that several threads may take batches
         if len({pipeline.seed for pipeline in group}) > 1:
             _log.info("the pipelines' seeds differ; the first one's, %d, orders all", self._seed)
         if dry is not None:
             dry.listener(self.explain())
         elif prepare_first_batch:
-            self._here()
+            self._prepare_first(graphs[0])
 
     def _readings(self, seed: int) -> dict[Node, Reading]:
         if self._read is None or self._read[0] != seed:
@@ -156,7 +161,7 @@ class DataIterator:
             self._seed,
             pipeline.pool(),
             depth,
-            self._schedule.after,
+            self._schedule,
             self._meter,
             narrow=True,
         )
@@ -170,26 +175,42 @@ class DataIterator:
         if dry_run.current() is not None:
             raise dry_run.FirstBatchError
         if self._held is None:
-            self._held = self._run.arrays(self._next)
+            if self._stream_ended:
+                raise EndOfStreamError
+            try:
+                self._held = self._run.arrays(self._next)
+            except EndOfStreamError:
+                self._stream_ended = True
+                raise
         return self._held
 
+    def _prepare_first(self, graph: Graph) -> None:
+        try:
+            self._here()
+        except EndOfStreamError:
+            where = graph.feeds[0].where
+            raise SourceError("there are no data: the source ends before the first batch", where=where) from None
+
     def _go_to(self, step: Step) -> None:
-        self._next, self._held = step, None
+        self._next, self._held, self._stream_ended = step, None, False
 
     def __iter__(self) -> Self:
         with self._lock:
-            if self._schedule.ended(self._next):
+            if self.at_end:
                 self.reset()
         return self
 
     def __next__(self) -> Batch:
         with self._lock:
-            if self._schedule.ended(self._next):
+            try:
+                if self.at_end:
+                    raise EndOfStreamError
+                with self._taking():
+                    batch = self._form(self._here())
+            except EndOfStreamError:
                 if self._auto_reset:
                     self.reset()
-                raise StopIteration
-            with self._taking():
-                batch = self._form(self._here())
+                raise StopIteration from None
             self._go_to(self._schedule.passed(self._next))
             return batch
 
@@ -231,12 +252,12 @@ class DataIterator:
     @property
     def at_end(self) -> bool:
         """Whether the iterator stands at the end of an epoch, where the next one has not begun."""
-        return self._schedule.ended(self._next)
+        return self._stream_ended or self._schedule.ended(self._next)
 
     def reset(self) -> None:
         """Begin the next epoch, when this one has ended. In the middle of an epoch it does nothing but say so."""
         with self._lock:
-            if not self._schedule.ended(self._next):
+            if not self.at_end:
                 _log.warning("reset() in the middle of an epoch does nothing; the epoch goes on")
                 return
             self.next_epoch()
@@ -244,7 +265,7 @@ class DataIterator:
     def next_epoch(self) -> None:
         """Begin the next epoch, wherever this one stands; does nothing at the beginning of one."""
         with self._lock:
-            if self._next.row:
+            if self._next.row or self._stream_ended:
                 self._go_to(self._schedule.next_epoch(self._next))
 
     def state(self) -> dict[str, Any]:
@@ -275,12 +296,24 @@ class DataIterator:
             step, seed = self._origin.step(
                 state, self._schedule, lambda seed: self._readings(seed).values(), new_definition=new_definition
             )
+            if step != self._next:
+                self._check_seeks()
             if seed != self._seed:
                 self._run.close()
                 self._seed = seed
                 self._run = self._make_run()
             self._resume(self._schedule.begun(step), carried(state), begin_anew=new_definition)
             self._go_to(step)
+
+    def _check_seeks(self) -> None:
+        """Check that every stream can be asked for any batch."""
+        for node, why in self._planned.obstacles:
+            raise StateError(
+                f"the source of {node} cannot go to another place: {why}",
+                fix="a source that is told which sample or batch is meant, such as a function of types.SampleInfo; or "
+                "one with a length and items by number, such as a list",
+                where=node.where,
+            )
 
     def _resume(self, step: Step, kept: list[list[Any]] | None, *, begin_anew: bool) -> None:
         """Go to a step with what operators carried there; or with what they begin with, if that does not fit."""

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from penstock.data.schedule import Step
+from penstock.data.stream import EndOfStreamError
 from penstock.errors import ContextError, UsageError
 from penstock.iterate.iterator import VALID, Batch, DataIterator
 from penstock.pipeline.planned import leading
@@ -100,9 +101,12 @@ class PeekableDataIterator(DataIterator):
             SampleError: a sample of the batch is bad.
         """
         with self._lock:
-            if self._schedule.ended(self._next):
-                raise StopIteration
-            return self._form(self._here())
+            try:
+                if not self.at_end:
+                    return self._form(self._here())
+            except EndOfStreamError:
+                pass
+            raise StopIteration
 
     def peek_async(self) -> ComingBatch:
         """Begin to prepare the batch that `next` will give, and return at once.
@@ -118,7 +122,7 @@ class PeekableDataIterator(DataIterator):
             coming = self._coming
             if coming is None:
                 coming = ComingBatch(self)
-                if self._schedule.ended(self._next):
+                if self.at_end:
                     coming.set_exception(StopIteration())
                     return coming
                 self._pending = weakref.ref(coming)
@@ -156,7 +160,10 @@ class PeekableDataIterator(DataIterator):
         """The batch of a future: made now, if that is still to be done."""
         with self._lock:
             if coming is self._coming:
-                self._here()
+                try:
+                    self._here()
+                except EndOfStreamError:
+                    raise StopIteration from None
             return self._form(coming.arrays())
 
 

@@ -112,7 +112,7 @@ class Origin:
         if state["definition"] != self.definition.fingerprint and not new_definition:
             raise self._changed(state)
         seed = _number(state, "seed", _SEEDS - 1)
-        epoch = _number(state, "epoch", 0 if schedule.length is None else _EPOCHS - 1)
+        epoch = _number(state, "epoch", 0 if schedule.length is None and not schedule.streams else _EPOCHS - 1)
         row = _number(state, "row", _ROWS if schedule.length is None else schedule.length)
         totals = tuple(_number(state, "totals", _ROWS, total) for total in state["totals"])
         if len(totals) != self.readers:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import inspect
 import secrets
+import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Self, TypedDict, Unpack
 
 from penstock.data.schedule import Schedule, Step
-from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, UsageError, did_you_mean
+from penstock.data.stream import EndOfStreamError
+from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, PenstockError, UsageError, did_you_mean
 from penstock.graph.node import Graph, Node
 from penstock.graph.operator import Reader
-from penstock.graph.trace import Trace
+from penstock.graph.trace import DataNode, Trace
 from penstock.graph.where import user_line
 from penstock.host.pool import Serial, Threads
 from penstock.host.tensors import TensorList, tensor_list
@@ -125,6 +127,7 @@ class Pipeline:
         self._trace = Trace(name, rows=self.max_batch_size, batch=self.max_batch_size)
         self._entered: list[AbstractContextManager[Any]] = []
         self._graph: Graph | None = None
+        self._outputs: Sequence[Any] = ()
         self._running: _Running | None = None
 
     def __enter__(self) -> Self:
@@ -149,10 +152,76 @@ class Pipeline:
         """Say how many rows one device will compute, and how many a batch has, where that is known before tracing."""
         self._trace.rows, self._trace.batch = rows, batch
 
+    def share(self, shared: dict[Any, Any]) -> None:
+        """Say that its trace is one of several of one definition, which have this in common."""
+        self._trace.shared = shared
+
+    def feed_input(
+        self,
+        data_node: DataNode | str,
+        data: Any,
+        layout: str | None = None,
+        cuda_stream: Any = None,
+        use_copy_kernel: bool = False,
+    ) -> None:
+        """Give a batch to an `fn.external_source` that has no source. It waits behind those that were given before.
+
+        Args:
+            data_node: the node, or its name.
+            data: an array with a leading axis of samples, or a list of samples; copied.
+            layout: the layout of a sample.
+            cuda_stream: a hint of DALI's.
+            use_copy_kernel: likewise.
+
+        Raises:
+            UsageError: there is no such node, or it has a source.
+            SourceError: the data are of another kind than its samples.
+        """
+        del cuda_stream, use_copy_kernel
+        if self._graph is None:
+            self._define()
+        name = data_node.stream_name if isinstance(data_node, DataNode) else data_node
+        if name not in self._trace.fed:
+            raise UsageError(
+                f"the pipeline has no external_source without a source named {name!r}",
+                fix=did_you_mean(str(name), self._trace.fed),
+                where=user_line(),
+            )
+        self._trace.fed[name].feed(data, layout)
+
+    def iter_setup(self) -> None:
+        """Called where nothing is left of what was fed. A subclass may feed the next batch, or raise StopIteration."""
+
+    def _settle(self) -> None:
+        """Make the definition's calls again, where it is known by now what is fed.
+
+        Raises:
+            UsageError: nothing was fed, so what is fed is not known.
+        """
+        guessed = [stream for stream in self._trace.fed.values() if stream.guessed]
+        if not guessed:
+            return
+        if any(not stream.waits for stream in guessed):
+            self.iter_setup()
+        for stream in guessed:
+            try:
+                stream.settle()
+            except PenstockError as error:
+                error.where = user_line()
+                raise
+        with self._trace.active():
+            self._trace.journal.repeat()
+        self.set_outputs(*self._outputs)
+
     def set_outputs(self, *outputs: Any) -> None:
         """Say what a batch consists of: nodes, or values that become constants."""
+        self._outputs = outputs
+        self._trace.journal.close()
         graph = self._trace.graph(outputs)
-        for number, value in enumerate(graph.outputs):
+        refill = weakref.WeakMethod(self.iter_setup)
+        for stream in self._trace.fed.values():
+            stream.refill = refill
+        for number, value in enumerate(() if self._trace.journal.open else graph.outputs):
             dtype, ndim = _nth(self._output_dtype, number), _nth(self._output_ndim, number)
             if dtype is not None and value.spec.dtype != as_dtype(dtype):
                 raise DefinitionError(f"output {number} has another dtype", given=value.spec, expected=as_dtype(dtype))
@@ -185,6 +254,11 @@ class Pipeline:
             fix="call set_outputs in its `with` statement, or derive a class with define_graph",
         )
 
+    def _define(self) -> None:
+        with self:
+            outputs = self.define_graph()
+            self.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
+
     @property
     def graph(self) -> Graph:
         """What the definition says.
@@ -193,9 +267,8 @@ class Pipeline:
             ContextError: there are no outputs yet.
         """
         if self._graph is None:
-            with self:
-                outputs = self.define_graph()
-                self.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
+            self._define()
+        self._settle()
         assert self._graph is not None
         return self._graph
 
@@ -218,7 +291,10 @@ class Pipeline:
         Raises:
             PenstockError: the definition or its first sample is not right.
         """
-        self._start()
+        if self._graph is None:
+            self._define()
+        if not any(stream.guessed and not stream.waits for stream in self._trace.fed.values()):
+            self._start()
 
     def _start(self) -> _Running:
         if self._running is None:
@@ -227,7 +303,7 @@ class Pipeline:
             strides = tuple(reading.stride(self.max_batch_size) for reading in readings.values())
             schedule = Schedule(self.max_batch_size, None, (*strides, self.max_batch_size)[0], strides)
             run = planned.run(
-                readings, self.seed, self.pool(), self.prefetch_queue_depth, schedule.after, Meter(), narrow=False
+                readings, self.seed, self.pool(), self.prefetch_queue_depth, schedule, Meter(), narrow=False
             )
             self._running = _Running(planned, run, schedule, schedule.first())
         return self._running
@@ -236,14 +312,26 @@ class Pipeline:
         """Where its host work runs."""
         return Threads(self.num_threads) if self.exec_async else Serial()
 
-    def run(self) -> tuple[TensorList, ...]:
+    def run(self, **feeds: Any) -> tuple[TensorList, ...]:
         """The next batch, an output each. Readers go on from epoch to epoch without end.
+
+        Args:
+            **feeds: batches for external sources without a source, by name.
 
         Raises:
             SampleError: a sample of the batch is bad.
+            StopIteration: an external source has ended; `reset` begins its next epoch.
         """
+        for name, data in feeds.items():
+            self.feed_input(name, data)
         running = self._start()
-        outputs = running.run.outputs(running.step)
+        try:
+            if running.ended:
+                raise EndOfStreamError
+            outputs = running.run.outputs(running.step)
+        except EndOfStreamError:
+            running.ended = True
+            raise StopIteration from None
         running.step = running.schedule.after(running.step)
         return tuple([tensor_list(o, v.spec) for o, v in zip(outputs, running.planned.plan.graph.outputs, strict=True)])
 
@@ -252,8 +340,15 @@ class Pipeline:
         return self.run()
 
     def reset(self) -> None:
-        """Go back to the beginning: the next batch is the first one again."""
-        if self._running is not None:
+        """Go back to the beginning: the next batch is the first one again.
+
+        With external sources, which end their epochs themselves: begin the next epoch, where this one has ended.
+        """
+        running = self._running
+        if running is not None and self.graph.feeds:
+            if running.ended:
+                running.step, running.ended = running.schedule.next_epoch(running.step), False
+        elif self._running is not None:
             self._running.step = self._running.schedule.first()
             self._running.run.resume(self._running.step, None)
 
@@ -295,6 +390,7 @@ class _Running:
     run: Run
     schedule: Schedule
     step: Step
+    ended: bool = False
 
 
 def option_names() -> frozenset[str]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import jax
 
 from penstock.data.order import mix
-from penstock.data.schedule import Step
+from penstock.data.schedule import Schedule
 from penstock.errors import DefinitionError
 from penstock.graph.node import Graph, Node
 from penstock.graph.operator import WholeBatchKernel
+from penstock.host.feeding import Feeding
 from penstock.host.pool import Serial, Threads
 from penstock.host.probe import resolved
 from penstock.host.reading import Reading, check_same_specs
@@ -68,6 +69,12 @@ class Planned:
         target = Target(layout.platform, bool(jax.config.read("jax_enable_x64")), placement)
         return Planned(program, make_plan(program.graph, target, dense_outputs=dense_outputs, mask=mask), layout, facts)
 
+    @property
+    def obstacles(self) -> list[tuple[Node, str]]:
+        """The feeds whose streams can only go on, and why."""
+        found = [(node, self.program.streams[node.serial][0].obstacle) for node in self.plan.graph.feeds]
+        return [(node, why) for node, why in found if why is not None]
+
     def readings(self, seed: int, lead: str | None, rows: int) -> dict[Node, Reading]:
         """How each reader is read, in batches of so many rows.
 
@@ -113,6 +120,8 @@ class Planned:
             else:
                 parts = dict.fromkeys(reader.source.fingerprint() for reader in dict.fromkeys(readers))
             texts.append(next(iter(parts)) if len(parts) == 1 else f"parts:{_digest(parts)}")
+        for node in self.plan.graph.feeds:
+            texts += dict.fromkeys(stream.fingerprint() for stream in self.program.streams[node.serial])
         return "+".join(texts)
 
     def run(
@@ -121,14 +130,19 @@ class Planned:
         seed: int,
         pool: Threads | Serial,
         depth: int,
-        after: Callable[[Step], Step],
+        schedule: Schedule,
         meter: Meter,
         *,
         narrow: bool,
     ) -> Run:
         """The plan in motion."""
         lead = leading(readings)
-        return Run(self.plan, readings, lead, seed, self.layout, pool, depth, after, meter, narrow=narrow)
+        streams = {node: self.program.streams[node.serial] for node in self.plan.graph.feeds}
+        layout, local = self.layout, self.program.local
+        feeding = Feeding(streams, local, layout.shards, layout.blocks, schedule) if streams else None
+        return Run(
+            self.plan, readings, lead, seed, layout, pool, depth, schedule, meter, narrow=narrow, feeding=feeding
+        )
 
     def explain(self, rows: int) -> str:
         """What runs where, and why, for batches of so many rows."""

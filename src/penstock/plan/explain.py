@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from penstock.data.spec import Extent
 from penstock.graph.node import Node, Value
-from penstock.graph.operator import Reader
+from penstock.graph.operator import Feed, Reader
 from penstock.plan.pairs import pairs
 from penstock.plan.place import Place
 from penstock.plan.plan import Plan
@@ -39,6 +39,8 @@ def explain(
         how += f", where {plan.graph.nodes.index(node.guard.node)}" if node.guard else ""
         gives = ", ".join(_describe(value) for value in node.values)
         why = placement.why
+        if isinstance(node.operator, Feed):
+            why = _feeding(node, node.operator, local)
         if isinstance(node.operator, Reader):
             why = _reading(node, readers, local) + _pairing(node, paired, readers)
         rows.append((str(number), str(node), placement.place.value, how, gives, why))
@@ -67,6 +69,12 @@ def _reading(node: Node, readers: Mapping[int, Sequence[Reader]], local: frozens
         )
     part = f"; shard {reader.shard_id} of {reader.num_shards}" if reader.num_shards > 1 else ""
     return f"{len(reader.source)} samples, {order}{part}"
+
+
+def _feeding(node: Node, feed: Feed, local: frozenset[int]) -> str:
+    each = "; one for each shard" if node.serial in local else ""
+    obstacle = feed.stream.obstacle
+    return f"calls the source{each}" + (f"; cannot be resumed: {obstacle}" if obstacle else "")
 
 
 def _pairing(node: Node, paired: Mapping[Node, Node], readers: Mapping[int, Sequence[Reader]]) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
 
+from penstock.data.stream import Stream
 from penstock.errors import DefinitionError
 from penstock.graph.node import Graph, Node, Value
-from penstock.graph.operator import Reader, parameters
+from penstock.graph.operator import Feed, Reader, parameters
 
 
 @dataclass(frozen=True)
@@ -21,12 +22,14 @@ class Program:
         graph: the definition. A reader whose shards are slices of one global order stands in it as the reader of the
             whole; for the others, the reader of the first block stands for all.
         readers: per reader of the graph, by its serial number, the reader of each block, or one for all blocks.
-        local: the serial numbers of those readers that have one for each block.
+        local: the serial numbers of those readers and streams that have one for each block.
+        streams: per feed of the graph, by its serial number, the stream of each block, or one for all blocks.
     """
 
     graph: Graph
     readers: Mapping[int, tuple[Reader, ...]]
     local: frozenset[int] = frozenset()
+    streams: Mapping[int, tuple[Stream, ...]] = field(default_factory=dict[int, tuple[Stream, ...]])
 
 
 @dataclass(frozen=True)
@@ -80,9 +83,18 @@ def merge(
     for graph in graphs[1:]:
         _check_same(first, graph)
     joined: dict[int, tuple[Reader, ...]] = {}
+    streams: dict[int, tuple[Stream, ...]] = {}
     local: set[int] = set()
 
     def join(node: Node) -> Node:
+        if isinstance(node.operator, Feed):
+            feeds = [_twin(first, graph, node).operator for graph in graphs]
+            each = [feed.stream for feed in feeds if isinstance(feed, Feed)]
+            same = facts is None and all(stream.like(each[0]) for stream in each)
+            streams[node.serial] = tuple(each[:1] if same else each)
+            if not same:
+                local.add(node.serial)
+            return node
         if not isinstance(node.operator, Reader):
             return node
         twins = [_twin(first, graph, node).operator for graph in graphs]
@@ -96,7 +108,7 @@ def merge(
         joined[node.serial] = tuple(readers) if one is None else (one,)
         return replace(node, operator=joined[node.serial][0])
 
-    return Program(first.rewrite(join), joined, frozenset(local))
+    return Program(first.rewrite(join), joined, frozenset(local), streams)
 
 
 def _join(readers: Sequence[Reader], shards: Sequence[int], num_shards: int) -> Reader | None:
@@ -146,8 +158,9 @@ def _shape_of(node: Node, graph: Graph) -> Any:
 
 
 def _same_work(mine: Node, theirs: Node) -> bool:
-    if isinstance(mine.operator, Reader) or isinstance(theirs.operator, Reader):
-        return isinstance(mine.operator, Reader) and isinstance(theirs.operator, Reader)
+    for kind in (Reader, Feed):
+        if isinstance(mine.operator, kind) or isinstance(theirs.operator, kind):
+            return isinstance(mine.operator, kind) and isinstance(theirs.operator, kind)
     return (
         type(mine.operator) is type(theirs.operator)
         and _equal(parameters(mine.operator), parameters(theirs.operator))

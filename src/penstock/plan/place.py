@@ -14,7 +14,7 @@ from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.advice import Trouble, advice
 from penstock.graph.node import Graph, Node, Value
-from penstock.graph.operator import BatchKernel, ChainKernel, DeviceKernel, Reader, WholeBatchKernel
+from penstock.graph.operator import BatchKernel, ChainKernel, DeviceKernel, Feed, Reader, WholeBatchKernel
 from penstock.plan.described import canvas_of, described
 from penstock.plan.stages import chains
 
@@ -22,6 +22,9 @@ PlacementHint = Literal["auto", "host", "device"]
 
 _FEW_BITS = 16
 """So many random bits of a row, 32 at a time, are as cheap to send as to make on the device."""
+
+_HOSTED = {Reader: "reads", Feed: "calls the source", WholeBatchKernel: "needs all samples of the batch"}
+"""What only the host can do, and why."""
 
 
 class Place(Enum):
@@ -143,10 +146,9 @@ def _cannot(node: Node, target: Target, graph: Graph, chosen: Mapping[Node, Plac
         graph: the definition.
         chosen: where the nodes run that compute from it.
     """
-    if isinstance(node.operator, Reader):
-        return "reads"
-    if isinstance(node.operator, WholeBatchKernel):
-        return "needs all samples of the batch"
+    for kind, reason in _HOSTED.items():
+        if isinstance(node.operator, kind):
+            return reason
     specs = [value.spec for value in node.sources] + list(node.specs)
     ragged = next((spec for spec in specs if not spec.dense), None)
     if ragged is not None and _on_a_canvas(node, graph, chosen):

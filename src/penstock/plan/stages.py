@@ -9,7 +9,7 @@ from enum import Enum
 from typing import cast
 
 from penstock.graph.node import Graph, Node, Value
-from penstock.graph.operator import BatchKernel, ChainKernel, Link, Reader, WholeBatchKernel
+from penstock.graph.operator import BatchKernel, ChainKernel, Feed, Link, Reader, WholeBatchKernel
 from penstock.graph.selection import Select
 from penstock.plan.described import Describe, described
 from penstock.plan.rows import RowOperator
@@ -20,6 +20,8 @@ class Way(Enum):
 
     READ = "read"
     """A reader: many samples by index."""
+    FEED = "feed"
+    """What a stream gave for the batch."""
     ROWS = "rows"
     """From nothing but the coordinates of the rows."""
     BATCH = "batch"
@@ -146,6 +148,8 @@ def _way(node: Node) -> Way:
     specs = [value.spec for value in node.sources] + list(node.specs)
     if isinstance(operator, Reader):
         return Way.READ
+    if isinstance(operator, Feed):
+        return Way.FEED
     if isinstance(operator, RowOperator):
         return Way.ROWS
     if isinstance(operator, Describe):

@@ -217,7 +217,7 @@ OPERATORS: Mapping[str, Row] = {
     "crop": Row((Step("crop", {**_CROP, "crop_d": Argument(), "crop_pos_z": Argument()}),)),
     "crop_mirror_normalize": Row((Step("crop_mirror_normalize", {**_CROP, **_NORMALIZED}, _KEEP_LAYOUT),)),
     "exposure": Row(),
-    "external_source": Row(awaits=("external_source",)),
+    "external_source": Row(differs="its JAX iterators feed no external source"),
     "fish_eye": Row(),
     "flip": Row(
         (

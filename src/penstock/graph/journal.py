@@ -1,0 +1,134 @@
+"""The calls of a definition, so that they can be made again when it is known what the program feeds.
+
+A definition may take batches of which nothing is said before they are fed. It is traced with a guess of what they are;
+where an operator refuses that, with another one. When the first batch is there, the calls are made again with what it
+is. The nodes that the user holds then stand for the new values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import combinations, product
+from typing import Any, Protocol, TypeVar, cast
+
+from penstock.errors import DefinitionError, PenstockError
+from penstock.graph.node import Handle
+from penstock.graph.where import Where, standing_at, user_line
+
+R = TypeVar("R")
+
+_TOGETHER = 2
+"""The guesses of so many inputs are changed at once, at most."""
+
+
+class Guessed(Protocol):
+    """An input that is fed by hand."""
+
+    @property
+    def guesses(self) -> int:
+        """How many guesses of its kind there are; 1 where it is known."""
+        ...
+
+    def guess(self, number: int) -> None:
+        """Let it be of another kind."""
+        ...
+
+
+class Journal:
+    """The calls of one trace.
+
+    Args:
+        begin: lets the trace begin anew.
+        in_branch: tells whether the trace is in a branch of a conditional.
+    """
+
+    def __init__(self, begin: Callable[[], None], in_branch: Callable[[], bool]) -> None:
+        self._begin, self._in_branch = begin, in_branch
+        self._branches = False
+        self._calls: list[tuple[Callable[[], Any], Where, Any]] = []
+        self._inputs: dict[Guessed, int] = {}
+
+    @property
+    def open(self) -> bool:
+        """Whether the kind of an input is still guessed."""
+        return any(each.guesses > 1 for each in self._inputs)
+
+    def expect(self, fed: Guessed) -> None:
+        """An input of which nothing may be known."""
+        self._inputs.setdefault(fed, 0)
+
+    def call(self, run: Callable[[], R]) -> R:
+        """Make a call of the user's, and note it."""
+        where = user_line()
+        self._branches |= self._in_branch()
+        try:
+            result = run()
+        except PenstockError as error:
+            if not self.open:
+                raise
+            error.where = error.where or where
+            result = self._guess_again(run, error)
+        self._calls.append((run, where, result))
+        return result
+
+    def repeat(self) -> None:
+        """Make all calls again; the nodes that they returned stand for the new values.
+
+        Raises:
+            PenstockError: with the kinds that are known by now, one of them is refused.
+        """
+        if self._branches:
+            raise DefinitionError(
+                "with conditionals, it must be known beforehand what is fed",
+                fix="fn.external_source(..., dtype=, ndim=)",
+            )
+        self._begin()
+        for run, where, result in self._calls:
+            with standing_at(where):
+                for old, new in zip(_handles(result), _handles(run()), strict=True):
+                    old.value = new.value
+
+    def close(self) -> None:
+        """Forget the calls, if they need not be made again."""
+        if not self._inputs:
+            self._calls.clear()
+
+    def _guess_again(self, run: Callable[[], R], refused: PenstockError) -> R:
+        """The result of a call that was refused, with the first other guesses that it takes."""
+        before = dict(self._inputs)
+        for changes in _changes(before):
+            self._set(before | changes)
+            try:
+                self.repeat()
+                return run()
+            except PenstockError:
+                continue
+        self._set(before)
+        self.repeat()
+        raise refused
+
+    def _set(self, guesses: Mapping[Guessed, int]) -> None:
+        for fed, number in guesses.items():
+            self._inputs[fed] = number
+            fed.guess(number)
+
+
+def _changes(now: Mapping[Guessed, int]) -> Iterator[dict[Guessed, int]]:
+    """Other guesses: for one input, the one that was made last first, then for two at once."""
+    inputs = [fed for fed in list(now)[::-1] if fed.guesses > 1]
+    for count in range(1, _TOGETHER + 1):
+        for some in combinations(inputs, count):
+            for numbers in product(*(range(fed.guesses) for fed in some)):
+                yield dict(zip(some, numbers, strict=True))
+
+
+def _handles(result: Any) -> Iterable[Handle]:
+    """The nodes in what an operator returned."""
+    if isinstance(result, Handle):
+        yield result
+    elif isinstance(result, Mapping):
+        for each in cast(Mapping[Any, Any], result).values():
+            yield from _handles(each)
+    elif isinstance(result, tuple | list):
+        for each in cast(list[Any], result):
+            yield from _handles(each)

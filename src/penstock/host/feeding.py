@@ -1,0 +1,165 @@
+"""How the streams of a plan are asked for the batches of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock.data.order import Indices
+from penstock.data.schedule import Schedule, Step
+from penstock.data.source import Column
+from penstock.data.stream import Columns, EndOfStreamError, Stream, Turn
+from penstock.errors import PenstockError, SourceError
+from penstock.graph.node import Node
+
+
+@dataclass(frozen=True)
+class Fed:
+    """What the streams gave for a batch.
+
+    Args:
+        rows: how many rows it has.
+        columns: per feed its values, for all rows of this process.
+        place: where rows stand in the columns, given their numbers in the batch.
+    """
+
+    rows: int
+    columns: Mapping[Node, Columns]
+    place: Callable[[Node, Indices], Indices]
+
+    def of(self, node: Node, numbers: Indices) -> Columns:
+        """The values of a feed for some rows."""
+        places = self.place(node, numbers)
+        if not len(places):
+            return tuple([column[:0] for column in self.columns[node]])
+        first, last = int(places[0]), int(places[-1])
+        if last - first + 1 == len(places):  # they ascend
+            return tuple([column[first : last + 1] for column in self.columns[node]])
+        return tuple(
+            [c[places] if isinstance(c, np.ndarray) else [c[p] for p in places.tolist()] for c in self.columns[node]]
+        )
+
+
+class Feeding:
+    """The streams of a plan. Only the thread that asks for batches may call it.
+
+    Args:
+        streams: per feed the stream of each block of this process, or one for the whole batch.
+        local: the serial numbers of those feeds that have one for each block.
+        shards: the numbers of these blocks.
+        blocks: how many blocks the whole batch has.
+        schedule: the steps of the run.
+    """
+
+    def __init__(
+        self,
+        streams: Mapping[Node, Sequence[Stream]],
+        local: Collection[int],
+        shards: Sequence[int],
+        blocks: int,
+        schedule: Schedule,
+    ) -> None:
+        self._local = local
+        self._streams = streams
+        self._shards, self._blocks = np.asarray(shards), blocks
+        self._schedule = schedule
+
+    def take(self, step: Step) -> Fed:
+        """The streams' part of a batch.
+
+        Raises:
+            EndOfStreamError: one of them has no more batches in this epoch.
+            PenstockError: one of them fails, or gives another number of samples than it may.
+        """
+        columns: dict[Node, Columns] = {}
+        counts: dict[int, Node] = {}
+        for node, streams in self._streams.items():
+            turn = self._turn(step, node)
+            parts = self._ask(node, streams, turn, step)
+            sizes = {len(part[0]) for part in parts}
+            if len(sizes) > 1:
+                raise SourceError(
+                    f"the sources of {node}, one for each shard, give different numbers of samples",
+                    given=", ".join(map(str, sorted(sizes))),
+                    where=node.where,
+                )
+            columns[node] = parts[0] if len(parts) == 1 else _joined(parts)
+            counts[sizes.pop() * (step.rows // turn.rows)] = node
+        rows = min(counts)
+        if len(counts) > 1:
+            listed = ", ".join(f"{count} from {node}" for count, node in counts.items())
+            what = "the sources of a batch give different numbers of samples"
+            raise SourceError(what, given=listed, where=counts[rows].where)
+        return Fed(rows, columns, self._place(rows))
+
+    def delivered(self, step: Step) -> None:
+        """The batch was taken: nobody will ask for it again."""
+        for node, streams in self._streams.items():
+            for stream in streams:
+                stream.delivered(self._turn(step, node))
+
+    def forgive(self, step: Step) -> None:
+        """What failed in a batch was raised, and may be tried again."""
+        for node, streams in self._streams.items():
+            for stream in streams:
+                stream.forgive(self._turn(step, node))
+
+    def rewind(self) -> None:
+        """Another step than the one that follows is asked for next."""
+        for streams in self._streams.values():
+            for stream in streams:
+                stream.rewind()
+
+    def close(self) -> None:
+        """Give up what was begun elsewhere."""
+        for streams in self._streams.values():
+            for stream in streams:
+                stream.close()
+
+    def _ask(self, node: Node, streams: Sequence[Stream], turn: Turn, step: Step) -> list[Columns]:
+        try:
+            return [stream.batch(turn) for stream in streams]
+        except EndOfStreamError:
+            batches = self._schedule.batches
+            if batches is None:
+                raise
+            raise SourceError(
+                f"the source of {node} ends in the middle of an epoch",
+                given=f"{turn.iteration} batches in epoch {step.epoch}",
+                expected=f"{batches}, as the iterator's size or reader says",
+                fix='cycle="quiet" for an iterable; or leave size and reader_name out, so that it ends the epoch',
+                where=node.where,
+            ) from None
+        except PenstockError as error:
+            error.where = error.where or node.where
+            raise
+
+    def _turn(self, step: Step, node: Node) -> Turn:
+        parts = self._blocks if node.serial in self._local else 1
+        schedule = self._schedule
+        before = step.epoch * (schedule.batches or 0)
+        return Turn(step.epoch, step.row // schedule.stride, schedule.rows // parts, step.rows // parts, before)
+
+    def _place(self, rows: int) -> Callable[[Node, Indices], Indices]:
+        def place(node: Node, numbers: Indices) -> Indices:
+            if node.serial not in self._local:
+                return numbers
+            size = rows // self._blocks
+            return np.searchsorted(self._shards, numbers // size) * size + numbers % size
+
+        return place
+
+
+def _joined(parts: Sequence[Columns]) -> Columns:
+    """The blocks' columns, one after the other."""
+    joined: list[Column] = []
+    for columns in zip(*parts, strict=True):
+        alike = len({getattr(column, "shape", None) for column in columns} | {None}) == 2
+        dense: Any = [column for column in columns if isinstance(column, np.ndarray)]
+        joined.append(
+            np.concatenate(dense) if alike and len(dense) == len(columns) else [s for c in columns for s in c]
+        )
+    return tuple(joined)

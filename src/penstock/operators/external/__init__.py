@@ -1,0 +1,1 @@
+"""Operators that take what the user's program gives."""

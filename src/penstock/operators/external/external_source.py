@@ -1,0 +1,233 @@
+"""external_source: what the user's own functions, iterables and generators give, or feed."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypedDict, Unpack, cast
+
+from penstock.data.external import Called, Cycle, ExternalStream, Fed, Iterated, Listed, begin_of
+from penstock.data.given import Kind
+from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.graph.call import Hint, Location
+from penstock.graph.operator import Common, Feed
+from penstock.graph.registry import operator
+from penstock.graph.trace import apply_many, current_trace
+from penstock.operators.user_code.code import UserCode
+from penstock.types import as_dtype
+
+_KIND = "external_source"
+
+_CYCLES: dict[Any, Cycle] = {None: "no", False: "no", "no": "no", True: "quiet", "quiet": "quiet", "raise": "raise"}
+
+
+class _How(TypedDict):
+    """What all streams take."""
+
+    kinds: Sequence[Kind]
+    several: bool
+    batch: bool
+    name: str
+    lends: bool
+
+
+@operator(_KIND)
+def external_source(
+    source: Location[Any] = None,
+    num_outputs: Any = None,
+    *,
+    cycle: bool | str | None = None,
+    layout: str | Sequence[str] | None = None,
+    dtype: Any = None,
+    ndim: int | Sequence[int] | None = None,
+    batch: bool | None = None,
+    batch_info: bool = False,
+    repeat_last: bool = False,
+    no_copy: Hint[bool] = False,
+    cuda_stream: Hint[Any] = None,
+    use_copy_kernel: Hint[bool] = False,
+    **common: Unpack[Common],
+) -> Any:
+    """Take batches, or samples, from the program itself: from a function, an iterable, a generator, or fed by hand.
+
+    The source is called by the thread that asks for batches, when a batch is begun: some batches before it is taken.
+    What the samples are is taken from the first one, unless `dtype` and `ndim` say it; samples may differ in shape.
+
+    Args:
+        source: a function of no argument; a function of one, which is the number of the batch in the epoch (with
+            `batch_info` a `types.BatchInfo`; without `batch` a `types.SampleInfo`); an iterable; a generator function.
+            At the end of an epoch it raises StopIteration, or ends. None: `Pipeline.feed_input` gives the batches.
+        num_outputs: how many outputs it has; it then gives a tuple or list with an entry for each. None: one output,
+            as it is.
+        cycle: for iterables and generator functions, what happens at their end: None, False or "no": they have ended
+            for good; True or "quiet": they begin again at once; "raise": the epoch ends, and they begin again with the
+            next.
+        layout: the layout of a sample, such as "HWC"; for several outputs one, or one for each.
+        dtype: the element type; likewise.
+        ndim: the number of axes of a sample; likewise.
+        batch: whether the source gives batches, arrays with a leading axis of samples or lists of samples; else it
+            gives samples. A batch may have fewer samples than `batch_size`. None means True.
+        batch_info: whether a function of one argument gets a `types.BatchInfo`.
+        repeat_last: whether, where nothing was fed, the batch that was fed last is given again.
+        no_copy: whether what the source gives stays as it is until its batch was made, so that it need not be copied.
+        cuda_stream: a hint of DALI's.
+        use_copy_kernel: likewise.
+        **common: the arguments that every operator takes.
+
+    Returns:
+        A node; a list of nodes, where `num_outputs` is given. dtype and rank are those of the samples.
+
+    Raises:
+        ArgumentTypeError: `source` is none of these, or a function of more arguments.
+        DefinitionError: arguments that do not go together.
+        SourceError: the source fails, gives nothing, or what is no array of numbers.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> def squares(info):
+        ...     return np.array([info.idx_in_epoch**2], np.int32)
+        >>> pipeline = penstock.Pipeline(batch_size=3)
+        >>> with pipeline:
+        ...     pipeline.set_outputs(fn.external_source(squares, batch=False))
+        >>> [pipeline.run()[0].as_array().ravel().tolist() for _ in range(2)]
+        [[0, 1, 4], [9, 16, 25]]
+    """
+    del cuda_stream, use_copy_kernel
+    if cycle not in _CYCLES:
+        raise DefinitionError(
+            f"fn.{_KIND}: no such cycle", given=repr(cycle), expected='None, False, "no", True, "quiet" or "raise"'
+        )
+    if num_outputs is not None and num_outputs < 1:
+        raise DefinitionError(f"fn.{_KIND}: num_outputs is at least 1", given=num_outputs)
+    by_batch = True if batch is None else batch
+    if batch_info and not by_batch:
+        raise DefinitionError(
+            f"fn.{_KIND}: batch_info is for functions that give batches",
+            given="batch=False",
+            fix="leave it out: a function that gives samples gets a types.SampleInfo",
+        )
+    trace = current_trace()
+    name = common.get("name") or ""
+    kinds = _kinds(num_outputs, layout, dtype, ndim)
+    called = name or (f"input {trace.nodes}" if source is None else _name_of(source))
+    key = (_KIND, UserCode(cast(Any, source)), num_outputs, cycle, kinds, by_batch, batch_info, trace.nodes)
+    if key not in trace.shared:
+        if source is None:
+            _check_fed(num_outputs, cycle, batch_info)
+            trace.shared[key] = Fed(kinds, name=called, repeat_last=repeat_last)
+        else:
+            if repeat_last:
+                raise DefinitionError(f"fn.{_KIND}: repeat_last is for what is fed, and there is a source")
+            how = _How(kinds=kinds, several=num_outputs is not None, batch=by_batch, name=called, lends=not no_copy)
+            trace.shared[key] = _stream(source, cycle, how, batch_info=batch_info)
+    stream: ExternalStream = trace.shared[key]
+    if isinstance(stream, Fed):
+        trace.fed[called] = stream
+        trace.journal.expect(stream)
+    stream.learn()
+    nodes = apply_many(Feed(stream), common=common)
+    return nodes[0] if num_outputs is None else list(nodes)
+
+
+def _stream(source: Any, cycle: Any, how: _How, *, batch_info: bool) -> ExternalStream:
+    generates, iterates = _generates(source), isinstance(source, Iterator)
+    if generates or hasattr(source, "__iter__"):
+        if _CYCLES[cycle] != "no" and inspect.isgenerator(source):
+            raise ArgumentTypeError(
+                f"fn.{_KIND}: a generator ends once and cannot begin again",
+                given=f"cycle={cycle!r}",
+                fix="give the function that makes the generator, without calling it",
+            )
+        if batch_info:
+            raise DefinitionError(f"fn.{_KIND}: batch_info is for functions, and an iterable is told nothing")
+        if not iterates and hasattr(source, "__getitem__") and hasattr(source, "__len__"):
+            how["lends"] = False
+            return Listed(source, _CYCLES[cycle], **how)
+        return Iterated(begin_of(source, generates=generates), _CYCLES[cycle], **how)
+    if not callable(source):
+        raise ArgumentTypeError(
+            f"fn.{_KIND}: the source is a function, an iterable or a generator function",
+            given=f"{source!r:.60} of type {type(source).__name__}",
+        )
+    if cycle is not None:
+        raise DefinitionError(
+            f"fn.{_KIND}: cycle is for iterables and generator functions",
+            given=f"cycle={cycle!r} for the function {_name_of(source)}",
+            fix="let the function raise StopIteration at the end of each epoch",
+        )
+    return Called(source, informed=_takes_one(source), batch_info=batch_info, **how)
+
+
+def _generates(source: Any) -> bool:
+    """Whether calling it makes a generator."""
+    source = _inner(source)
+    if inspect.isgeneratorfunction(source):
+        return True
+    call = getattr(cast(Any, type(source)), "__call__", None)  # noqa: B004  # the method itself is looked at
+    return not inspect.isfunction(source) and not inspect.ismethod(source) and inspect.isgeneratorfunction(call)
+
+
+def _takes_one(function: Callable[..., Any]) -> bool:
+    """Whether a function takes one argument; else it takes none.
+
+    Raises:
+        ArgumentTypeError: it takes others.
+    """
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # compiled functions may not tell
+        return True
+    plain = all(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+    if not plain or len(parameters) > 1:
+        raise ArgumentTypeError(
+            f"fn.{_KIND}: a source takes no argument, or one that says which batch or sample is meant",
+            given=f"{_name_of(function)}{inspect.signature(function)}",
+            fix="functools.partial or a lambda for other arguments",
+        )
+    return bool(parameters)
+
+
+def _name_of(source: Any) -> str:
+    inner = _inner(source)
+    return str(getattr(inner, "__qualname__", type(inner).__name__)).rpartition("<locals>.")[2]
+
+
+def _inner(source: Any) -> Any:
+    """What partial applications have been put around."""
+    while isinstance(source, functools.partial):
+        source = cast(Any, source).func
+    return source
+
+
+def _check_fed(num_outputs: int | None, cycle: Any, batch_info: bool) -> None:
+    for what, given in (("num_outputs", num_outputs), ("cycle", cycle), ("batch_info", batch_info)):
+        if given:
+            raise DefinitionError(
+                f"fn.{_KIND}: {what} needs a source",
+                given=f"{what}={given!r}",
+                fix="an external_source for each output, if they are fed by hand" if what == "num_outputs" else None,
+            )
+
+
+def _kinds(num_outputs: int | None, layout: Any, dtype: Any, ndim: Any) -> tuple[Kind, ...]:
+    count = num_outputs or 1
+    layouts = _each("layout", layout, count, fill="")
+    dtypes = [None if each is None else as_dtype(each) for each in _each("dtype", dtype, count)]
+    ranks = _each("ndim", ndim, count)
+    return tuple(Kind(*what) for what in zip(dtypes, ranks, [each or "" for each in layouts], strict=True))
+
+
+def _each(what: str, given: Any, count: int, fill: Any = None) -> list[Any]:
+    """One for all outputs, or one for each."""
+    if not isinstance(given, list | tuple):
+        return [given] * count
+    listed = list(cast(Sequence[Any], given))
+    if len(listed) > count or (len(listed) < count and fill is None):
+        raise DefinitionError(
+            f"fn.{_KIND}: {what} has one entry for all outputs, or one for each",
+            given=f"{len(listed)} entries",
+            expected=f"{count}",
+        )
+    return [*listed, *[fill] * (count - len(listed))]

@@ -1,0 +1,177 @@
+"""`fn.external_source` in all its forms against DALI on the CPU: DALI's tutorials on external input, in our words."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import penstock
+import penstock.fn
+import penstock.types
+
+dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
+
+BATCH = 4
+
+
+class Samples:
+    """A data set as DALI's tutorials have one: an iterator over batches that shuffles nothing."""
+
+    def __init__(self, samples=10):
+        self.samples = samples
+
+    def __iter__(self):
+        self.at = 0
+        return self
+
+    def __len__(self):
+        return self.samples
+
+    def __next__(self):
+        if self.at >= self.samples:
+            self.__iter__()
+            raise StopIteration
+        batch = [np.arange(self.at + row + 1, dtype=np.uint8) for row in range(BATCH)]
+        self.at += BATCH
+        return batch, [np.array([len(sample)], np.int32) for sample in batch]
+
+
+def one_by_one(info):
+    if info.idx_in_epoch >= 10:
+        raise StopIteration
+    return np.array([info.idx_in_epoch, info.idx_in_batch, info.iteration, info.epoch_idx], np.int64)
+
+
+def pairs(info):
+    return one_by_one(info), np.float32(info.iteration)
+
+
+def by_number(iteration):
+    if iteration == 3:
+        raise StopIteration
+    return np.full((BATCH, 2), iteration, np.uint16)
+
+
+def by_info(info):
+    if info.iteration == 2:
+        raise StopIteration
+    return [np.array([info.iteration, info.epoch_idx], np.float64)] * BATCH
+
+
+def smaller(iteration):
+    return np.full((max(1, BATCH - iteration), 2), iteration, np.uint8)
+
+
+def generator():
+    for number in range(3):
+        yield [np.full((number + 1, 2), number, np.float32)] * BATCH
+
+
+def scalars():
+    yield np.arange(BATCH)
+
+
+class Counting:
+    def __init__(self):
+        self.calls = itertools.count()
+
+    def __call__(self):
+        return np.full((BATCH, 1), next(self.calls))
+
+
+LISTED = [np.full((BATCH, 3), number, np.uint8) for number in range(3)]
+
+CASES = {
+    "iterable object": (Samples, {"num_outputs": 2}),
+    "iterable object, raise": (Samples, {"num_outputs": 2, "cycle": "raise"}),
+    "iterable object, quiet": (Samples, {"num_outputs": 2, "cycle": "quiet"}),
+    "sample": (lambda: one_by_one, {"batch": False}),
+    "samples of two outputs": (lambda: pairs, {"batch": False, "num_outputs": 2}),
+    "batch by number": (lambda: by_number, {}),
+    "batch by info": (lambda: by_info, {"batch_info": True}),
+    "batches get smaller": (lambda: smaller, {}),
+    "no argument": (Counting, {}),
+    "generator function": (lambda: generator, {}),
+    "generator function, True": (lambda: generator, {"cycle": True}),
+    "generator function, raise": (lambda: generator, {"cycle": "raise", "layout": "XY"}),
+    "generator": (generator, {"layout": "AB"}),
+    "numbers": (lambda: scalars, {"cycle": "quiet"}),
+    "list": (lambda: LISTED, {}),
+    "list, quiet": (lambda: LISTED, {"cycle": "quiet"}),
+    "list, raise": (lambda: LISTED, {"cycle": "raise", "dtype": "UINT8", "ndim": 1}),
+    "iterator": (lambda: iter(LISTED), {"dtype": "UINT8"}),
+    "tuples of samples": (lambda: iter([tuple(LISTED[0]), tuple(LISTED[1])]), {}),
+    "one output in a tuple": (lambda: [(batch,) for batch in LISTED], {"num_outputs": 1}),
+    "samples of an iterator": (lambda: iter(np.arange(9)[:, None]), {"batch": False}),
+    "samples of a generator, raise": (lambda: lambda: iter(np.arange(9)), {"batch": False}),
+}
+
+
+def log(library, source, options, runs=9):
+    """What a pipeline gives, batch by batch; ends are answered with `reset`."""
+    options = dict(options)
+    if "dtype" in options:
+        options["dtype"] = getattr(library.types, options["dtype"])
+    pipeline = library.Pipeline(BATCH, 2, None, seed=0, prefetch_queue_depth=1)
+    with pipeline:
+        nodes = library.fn.external_source(source(), **options)
+        pipeline.set_outputs(*(nodes if isinstance(nodes, list) else [nodes]))
+    seen = []
+    for _ in range(runs):
+        try:
+            outputs = pipeline.run()
+            seen.append([(o.layout(), [(str(np.array(s).dtype), np.array(s).tolist()) for s in o]) for o in outputs])
+        except StopIteration:
+            seen.append("end")
+            pipeline.reset()
+    return seen
+
+
+@pytest.mark.parametrize("case", [name for name in CASES if name != "samples of a generator, raise"])
+def test_sources_give_what_they_give_in_dali(case):
+    source, options = CASES[case]
+    assert log(penstock, source, options) == log(dali, source, options)
+
+
+@pytest.mark.parametrize(
+    ("source", "options"),
+    [
+        (lambda one, two: 1, {}),
+        (lambda *many: 1, {}),
+        (3, {}),
+        (generator(), {"cycle": True}),
+        (by_number, {"cycle": "raise"}),
+        (LISTED, {"cycle": "sometimes"}),
+        (None, {"num_outputs": 2}),
+    ],
+)
+def test_both_refuse(source, options):
+    for library in (penstock, dali):
+        with pytest.raises((TypeError, ValueError, RuntimeError)), library.Pipeline(BATCH, 2, None):
+            library.fn.external_source(source, **options)
+
+
+def fed(library):
+    """Data that are fed by hand, with nothing said of them: the tutorial on the input of a serving pipeline."""
+
+    @library.pipeline_def(batch_size=3, num_threads=2, device_id=None, prefetch_queue_depth=1)
+    def serving():
+        images = library.fn.external_source(device="cpu", name="images")
+        labels = library.fn.external_source(name="labels")
+        images = library.fn.crop_mirror_normalize(images, crop=(4, 5), mean=[1.0, 2.0, 3.0], output_layout="HWC")
+        return library.fn.flip(images), labels + 1
+
+    pipeline = serving()
+    pipeline.build()
+    seen = []
+    for turn in range(3):
+        sizes = [(6 + row + turn, 7, 3) for row in range(3)]
+        batch = [np.arange(np.prod(size), dtype=np.uint8).reshape(size) for size in sizes]
+        pipeline.feed_input("images", batch, layout="HWC")
+        pipeline.feed_input("labels", np.full((3, 1), turn, np.int64))
+        seen.append([(str(np.array(s).dtype), np.array(s).tolist()) for output in pipeline.run() for s in output])
+    return seen
+
+
+def test_fed_data_give_what_they_give_in_dali():
+    assert fed(penstock) == fed(dali)

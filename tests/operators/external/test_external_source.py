@@ -1,0 +1,330 @@
+"""What external sources may be, how they end, and what is said of those that do wrong."""
+
+import gc
+import io
+import weakref
+
+import jax
+import numpy as np
+import pytest
+from PIL import Image
+
+from penstock import DataIterator, Pipeline, data_iterator, errors, fn, peekable_data_iterator, pipeline_def, types
+from penstock.types import LastBatchPolicy
+
+ROWS = jax.NamedSharding(jax.make_mesh((4,), ("batch",)), jax.P("batch"))
+
+
+def numbered(info):
+    if info.idx_in_epoch >= 20:
+        raise StopIteration
+    return np.full(3, info.idx_in_epoch, np.int32) + 1000 * info.epoch_idx
+
+
+def pipeline(source, batch_size=4, **options):
+    made = Pipeline(batch_size, 2, seed=0)
+    with made:
+        nodes = fn.external_source(source, **options)
+        made.set_outputs(*(nodes if isinstance(nodes, list) else [nodes]))
+    return made
+
+
+def firsts(iterator):
+    return [np.asarray(batch["x"])[:, 0].tolist() for batch in iterator]
+
+
+def iterator(define, decorator=data_iterator, batch_size=8, **options):
+    return decorator(output_map=["x"], **options)(define)(batch_size=batch_size, seed=3)
+
+
+def by_sample():
+    return fn.external_source(numbered, batch=False) + np.int32(0)
+
+
+@pytest.mark.parametrize("options", [{}, {"sharding": ROWS}])
+def test_the_source_ends_the_epoch(options):
+    batches = iterator(by_sample, **options)
+    assert [batch[0] for batch in firsts(batches)] == [0, 8]
+    assert [batch[0] for batch in firsts(batches)] == [1000, 1008]
+    with pytest.raises(errors.PenstockError, match="endless"):
+        len(batches)
+
+
+def test_batches_do_not_depend_on_devices_or_threads():
+    def augmented():
+        return by_sample() * fn.random.uniform(range=(1.0, 2.0))
+
+    one = iterator(augmented)
+    four = iterator(augmented, sharding=ROWS)
+    stacked = iterator(augmented, devices=jax.devices()[:4])
+    for a, b, c in zip(one, four, stacked, strict=True):
+        np.testing.assert_array_equal(np.asarray(a["x"]), np.asarray(b["x"]))
+        np.testing.assert_array_equal(np.asarray(a["x"]), np.asarray(c["x"]).reshape(8, 3))
+
+
+def test_a_shard_has_a_source_of_its_own():
+    def sharded(shard_id, num_shards):
+        return fn.external_source(lambda info: np.array([shard_id * 100 + info.idx_in_epoch]), batch=False)
+
+    assert next(iterator(sharded, sharding=ROWS))["x"].ravel().tolist() == [0, 1, 100, 101, 200, 201, 300, 301]
+
+
+@pytest.mark.parametrize("decorator", [data_iterator, peekable_data_iterator])
+def test_a_state_goes_on_where_it_was(decorator):
+    run = iterator(by_sample, decorator)
+    firsts(run)
+    iter(run)
+    next(run)
+    state = run.state()
+    rest = firsts(run)
+    other = iterator(by_sample, decorator, sharding=ROWS)
+    other.restore(state)
+    assert firsts(other) == rest
+    assert firsts(other)[0][0] == 2000
+
+
+def test_what_only_streams_refuses_another_place():
+    def streamed():
+        return fn.external_source(lambda: np.zeros((8, 2)))
+
+    run = iterator(streamed)
+    state = run.state()
+    next(run)
+    run.restore(run.state())
+    with pytest.raises(errors.StateError, match=r"only its next batch(.|\n)*streamed"):
+        run.restore(state)
+    assert "only its next batch" in run.explain()
+
+
+def test_a_size_that_the_source_does_not_reach():
+    def short():
+        return fn.external_source(iter([np.zeros((8, 2), np.uint8)] * 3))
+
+    run = iterator(short, size=32)
+    with pytest.raises(errors.SourceError, match=r"3 batches(.|\n)*expected: 4"):
+        list(run)
+
+
+def test_a_size_cuts_a_source_that_goes_on():
+    def long():
+        return fn.external_source([np.full((8, 2), number) for number in range(5)], cycle="quiet")
+
+    run = iterator(long, size=24)
+    assert [[batch[0] for batch in firsts(run)] for _ in range(3)] == [[0, 1, 2], [3, 4, 0], [1, 2, 3]]
+
+
+def test_beside_a_reader_that_leads():
+    def both():
+        labels = fn.readers.arrays(np.arange(16), name="reader")
+        return fn.external_source(lambda info: np.full(2, info.idx_in_epoch), batch=False) * 100 + labels
+
+    run = iterator(both, reader_name="reader")
+    assert [[batch[1] for batch in firsts(run)] for _ in range(2)] == [[101, 909], [101, 909]]
+
+
+def test_peeking():
+    run = iterator(by_sample, peekable_data_iterator)
+    coming = run.peek_async()
+    assert run.peek()["x"][0, 0] == 0
+    assert [batch[0] for batch in firsts(run)] == [0, 8]
+    assert coming.result()["x"][0, 0] == 0
+    with pytest.raises(StopIteration):
+        run.peek()
+    with pytest.raises(StopIteration):
+        run.peek_async().result()
+
+
+def test_no_data_at_all():
+    with pytest.raises(errors.SourceError, match="gives nothing"):
+        iterator(lambda: fn.external_source(iter([])))
+    with pytest.raises(errors.SourceError, match="no data"):
+        iterator(lambda: fn.external_source(iter([]), dtype=types.FLOAT, ndim=1))
+
+
+def test_a_smaller_last_batch_is_delivered():
+    def shrinking():
+        return fn.external_source(iter([np.zeros((8, 2)), np.zeros((4, 2))]))
+
+    assert [batch["x"].shape for batch in iterator(shrinking, sharding=ROWS)] == [(8, 2), (4, 2)]
+
+
+def test_policies_need_to_know_where_an_epoch_ends():
+    with pytest.raises(errors.UsageError, match="PAD"):
+        iterator(by_sample, last_batch_policy=LastBatchPolicy.PAD)
+    run = iterator(by_sample, size=12, last_batch_policy=LastBatchPolicy.PARTIAL)
+    assert [len(batch) for batch in firsts(run)] == [8, 4]
+
+
+def changing(at, then):
+    def source(number):
+        if number < at:
+            return np.zeros((4, 3), np.float32)
+        return then() if callable(then) else then
+
+    return source
+
+
+def fails():
+    raise KeyError("nothing there")
+
+
+@pytest.mark.parametrize(
+    ("then", "message"),
+    [
+        (fails, "failed on batch 2 of epoch 0: KeyError"),
+        (np.zeros((4, 3), np.float64), "of another kind"),
+        (np.zeros((4, 3, 1), np.float32), "of another kind"),
+        (np.zeros((5, 3), np.float32), "more samples than a batch has"),
+        (np.zeros((0, 3), np.float32), "empty batch"),
+        (np.float32(3), "leading axis"),
+        (["a", "b", "c", "d"], "array of numbers"),
+        ([np.zeros(3, np.float32), np.zeros((3, 1), np.float32)], "of another kind"),
+    ],
+)
+def test_what_a_source_may_not_give(then, message):
+    made = pipeline(changing(2, then))
+    for _ in range(2):
+        made.run()
+    for _ in range(2):  # the same again: the source is asked again for the batch that failed
+        with pytest.raises(
+            (errors.SourceError, errors.ArgumentTypeError), match=f"{message}(.|\n)*test_external_source"
+        ):
+            made.run()
+
+
+def test_another_shape_where_one_is_needed():
+    run = iterator(lambda: fn.external_source(changing(1, np.zeros((4, 5), np.float32))), batch_size=4)
+    next(run)
+    with pytest.raises(errors.SampleError, match=r"sample 0 of the batch(.|\n)*differs from that of sample 0"):
+        next(run)
+
+
+def test_outputs_of_different_length():
+    made = pipeline(lambda: (np.zeros(4), np.zeros(3)), num_outputs=2, dtype=np.float64, ndim=0)
+    with pytest.raises(errors.SourceError, match="another number of samples for each output"):
+        made.run()
+    with pytest.raises(errors.SourceError, match="num_outputs"):
+        pipeline(lambda: (np.zeros(4),), num_outputs=2)
+
+
+def test_two_sources_of_different_length():
+    made = Pipeline(4, 2)
+    with made:
+        made.set_outputs(fn.external_source(lambda: np.zeros(4)), fn.external_source(lambda: np.zeros(2)))
+    with pytest.raises(errors.SourceError, match="different numbers of samples"):
+        made.run()
+
+
+def test_a_source_may_use_its_memory_again():
+    memory = np.zeros((4, 2), np.int32)
+
+    def source(number):
+        memory[:] = number
+        return memory
+
+    run = iterator(lambda: fn.external_source(source), batch_size=4)
+    assert [next(run)["x"][0, 0].item() for _ in range(5)] == list(range(5))
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [np.asarray, jax.numpy.asarray, lambda a: a.tolist(), lambda a: [bytes(row) for row in a]],
+    ids=["numpy", "jax", "numbers", "bytes"],
+)
+def test_what_a_batch_may_be(convert):
+    batch = np.arange(8, dtype=np.uint8).reshape(4, 2)
+    (output,) = pipeline(lambda: convert(batch)).run()
+    assert [np.asarray(sample).tolist() for sample in output] == batch.tolist()
+
+
+def test_batches_of_a_pipeline_are_batches():
+    first = pipeline(lambda: [np.zeros(n + 1) for n in range(4)])
+    (output,) = pipeline(lambda: first.run()[0]).run()
+    assert output.shape() == [(1,), (2,), (3,), (4,)]
+
+
+def jpeg(height):
+    file = io.BytesIO()
+    Image.fromarray(np.full((height, 20, 3), height, np.uint8)).save(file, "JPEG")
+    return np.frombuffer(file.getvalue(), np.uint8)
+
+
+def test_nothing_is_said_of_what_is_fed():
+    @pipeline_def(batch_size=2, num_threads=2)
+    def serving():
+        images = fn.decoders.image(fn.external_source(name="files"), device="mixed")
+        small = fn.crop_mirror_normalize(fn.external_source(name="images"), crop=(4, 4))
+        return fn.resize(images, size=[8, 8]), small, fn.one_hot(fn.external_source(name="labels"), num_classes=3)
+
+    made = serving()
+    made.build()
+    with pytest.raises(errors.UsageError, match=r"nothing was fed to files(.|\n)*feed_input"):
+        made.run()
+    for _ in range(2):
+        made.feed_input("files", [jpeg(10), jpeg(12)])
+        made.feed_input("images", np.zeros((2, 6, 6, 3), np.uint8), layout="HWC")
+        outputs = made.run(labels=np.array([1, 2]))
+        assert [output.shape()[0] for output in outputs] == [(8, 8, 3), (3, 4, 4), (3,)]
+    with pytest.raises(errors.UsageError, match="did you mean 'images'"):
+        made.feed_input("image", np.zeros(2))
+    with pytest.raises(errors.SourceError, match="another kind"):
+        made.feed_input("files", np.zeros((2, 4), np.float32))
+
+
+def test_what_no_kind_of_data_can_be():
+    with pytest.raises(errors.DefinitionError, match="crop"), Pipeline(2):
+        fn.crop_mirror_normalize(fn.external_source(name="x"), crop=(4, 4, 4, 4, 4))
+
+
+def test_an_error_of_what_was_fed_names_the_line():
+    made = Pipeline(2, 2)
+    with made:
+        made.set_outputs(fn.decoders.image(fn.external_source(name="files")))  # here
+    made.feed_input("files", np.zeros((2, 3, 3), np.float32))
+    with pytest.raises(errors.PenstockError, match="# here"):
+        made.run()
+
+
+class Set(Pipeline):
+    """A pipeline that feeds itself, as it was written before sources could be given."""
+
+    def __init__(self):
+        super().__init__(2, 2)
+        self.numbers = iter(range(3))
+        with self:
+            self.images, self.labels = fn.external_source(), fn.external_source()
+            self.set_outputs(fn.flip(self.images), self.labels)
+
+    def iter_setup(self):
+        number = next(self.numbers)
+        self.feed_input(self.images, [np.full((4, 4, 1), number, np.float32)] * 2)
+        self.feed_input(self.labels, np.full((2, 1), number))
+
+
+def test_iter_setup_feeds():
+    made = Set()
+    assert [made.run()[1].as_array().ravel().tolist() for _ in range(3)] == [[0, 0], [1, 1], [2, 2]]
+    with pytest.raises(StopIteration):
+        made.run()
+    assert [batch["y"].ravel().tolist() for batch in DataIterator(Set(), ["x", "y"])] == [[0, 0], [1, 1], [2, 2]]
+
+
+def test_repeat_last():
+    made = Pipeline(2, 2)
+    with made:
+        made.set_outputs(fn.external_source(name="x", repeat_last=True), fn.external_source(lambda n: np.full(2, n)))
+    made.feed_input("x", np.ones(2))
+    assert [made.run()[0].as_array().tolist() for _ in range(3)] == [[1.0, 1.0]] * 3
+
+
+def test_a_dropped_pipeline_leaves_its_source_alone():
+    def source():
+        return np.zeros((4, 2))
+
+    made = pipeline(source)
+    made.run()
+    made.close()
+    kept = weakref.ref(source)
+    del made, source
+    gc.collect()
+    assert kept() is None
