@@ -39,6 +39,11 @@ def test_imagenet_input_on_photographs(tmp_path):
     assert (tmp_path / "out" / "imagenet_input" / "batch_by_device.png").read_bytes()[:4] == b"\x89PNG"
 
 
+def test_a_program_in_the_older_spelling(tmp_path):
+    out = run(ROOT / "examples" / "older_dali.py", "--epochs", 1, "--batch-size", 40, cwd=tmp_path)
+    assert "epoch 0: 3 batches of (40, 3, 224, 224)" in out
+
+
 def test_plan_prints_the_plans_of_a_program(tmp_path):
     script = ROOT / "examples" / "train_mnist.py"
     out = run("-m", "penstock.cli", "plan", "--placement", "device", script, "--devices", 2, cwd=tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
@@ -13,6 +14,8 @@ _MEMORY = "JAX and NumPy own the memory; there is nothing to tune"
 _SCHEMA = "help(fn.…) and inspect.signature tell an operator's arguments"
 _NATIVE = "there is no native code to load: docs/operators.md shows how to write an operator"
 _OWN = "an inner part of DALI that programs do not use"
+_THREADS = "a hint of DALI's executor: num_threads says how many threads there are"
+_FED = "sources that are called or fed are not offered yet: fn.readers.arrays takes what is in memory"
 _VIDEO = "video is not offered yet: read its frames as images, or give them by a source of your own"
 
 _INNER = (
@@ -28,6 +31,7 @@ ABSENT: Mapping[str, str] = {
     "auto_aug": "automatic augmentation is not offered yet: choose operators by fn.random and fn.jax_function",
     "backend.CUDAStreamSynchronize": _CUDA,
     "backend.CheckDLPackCapsule": "numpy.from_dlpack and jax.dlpack take what has __dlpack__",
+    "backend.GetCxx11AbiFlag": _NATIVE,
     "backend.GetCUDA*": "jax.devices() tells the devices",
     "backend.GetSchema*": _SCHEMA,
     "backend.Get*Threshold": _MEMORY,
@@ -42,9 +46,6 @@ ABSENT: Mapping[str, str] = {
     "backend.Set*Factor": _MEMORY,
     "backend.SetCUDACurrentDevice": "the sharding of an iterator says which devices hold its batches",
     "backend.TryGetSchema": _SCHEMA,
-    "DataNode.property": "fn.get_property is not offered yet; node.layout is known before there are data",
-    "DataNode.source_info": "fn.get_property is not offered yet; an error names the file of its sample",
-    "DataNode.shape": "fn.shapes is not offered yet; node.spec tells what is known of it before there are data",
     "experimental": "the dynamic mode is not offered: call NumPy or JAX on arrays",
     "external_source": "it is a module of DALI's inner parts: fn.external_source is the operator",
     "fn.decoders.video": _VIDEO,
@@ -54,6 +55,9 @@ ABSENT: Mapping[str, str] = {
     "fn.readers.video_resize": _VIDEO,
     "Pipeline.add_sink": "give the operator preserve=True",
     "Pipeline.checkpoint": "the iterator's state(), a few numbers, is the checkpoint",
+    "Pipeline.deserialize_and_build": "Pipeline.deserialize(text) returns the pipeline",
+    "Pipeline.feed_input": _FED,
+    "Pipeline.iter_setup": _FED,
     "Pipeline.enable_api_check": "run, and schedule_run with share_outputs, may be mixed",
     "Pipeline.external_source_shm_statistics": "executor_statistics() tells what the stages have done",
     "Pipeline.input_feed_count": "feed_input waits for nothing, so nothing has to be counted",
@@ -68,8 +72,11 @@ ABSENT: Mapping[str, str] = {
     "plugin.video": _VIDEO,
     "plugin_manager": _NATIVE,
     "sysconfig": _NATIVE,
-    "OperatorConcurrency": "a hint of DALI's executor: num_threads says how many threads there are",
+    "data_node.not_iterable": _OWN,
+    "OperatorConcurrency": _THREADS,
     "StreamPolicy": _CUDA,
+    "pipeline.OperatorConcurrency": _THREADS,
+    "pipeline.StreamPolicy": _CUDA,
     "tensors.Pipeline*Adapter": _OWN,
     "tensors.format_*": "print(batch)",
     "TensorCPU.copy_to_external": "numpy.copyto copies it, and numpy.from_dlpack shares it",
@@ -81,6 +88,9 @@ ABSENT: Mapping[str, str] = {
     "TensorListCPU.reinterpret": "view(dtype) of as_array()",
     "TensorListCPU.reset": "drop the batch: del batch",
     "types.CUDAStream": _CUDA,
+    "types.BatchInfo": _FED,
+    "types.ConstantNode": "fn.constant(…), or types.Constant with a shape",
+    "types.SampleInfo": _FED,
     "types.PipelineAPIType": "run, and schedule_run with share_outputs, may be mixed",
     "types.dali_type_converters": "to_dali_type knows the types of NumPy, JAX and PyTorch by name",
     "types.tfrec": "the module penstock.tfrecord",
@@ -118,3 +128,15 @@ def absent(module: str) -> Callable[[str], Any]:
         raise refusal(module.removeprefix("penstock").lstrip("."), name)
 
     return getattr_
+
+
+def refuse_attributes(kind: type, owner: str) -> None:
+    """Give a class what the table says of the attributes of DALI's class `owner`: asking for one raises the error."""
+    for full in ABSENT:
+        name = full.removeprefix(f"{owner}.")
+        if name != full and not hasattr(kind, name):
+            setattr(kind, name, property(functools.partial(_refuse, owner, name)))
+
+
+def _refuse(owner: str, name: str, _instance: object) -> Any:
+    raise refusal(owner, name)

@@ -59,7 +59,7 @@ class Run:
         feeding: Feeding | None = None,
     ) -> None:
         self._layout = layout
-        self._meter = meter
+        self.meter = meter
         self._backlog = Backlog(layout.devices)
         self._device = DeviceProgram(plan, seed, layout) if plan.device else None
         self._carried = Carried(plan, self._device.place) if self._device and stateful(plan) else None
@@ -94,8 +94,8 @@ class Run:
             outputs[number] = self._layout.put_output(number, _dense(columns[result]))
         if self._mask is not None:
             outputs[len(outputs)] = self._layout.put_mask(_dense(columns[self._mask]))
-        self._meter.add(DEVICES_WAIT, seconds=settled - start, samples=step.rows)
-        self._meter.add("transfer and dispatch", seconds=time.perf_counter() - settled, samples=step.rows)
+        self.meter.add(DEVICES_WAIT, seconds=settled - start, samples=step.rows)
+        self.meter.add("transfer and dispatch", seconds=time.perf_counter() - settled, samples=step.rows)
         return [outputs[number] for number in range(len(outputs))]
 
     def begin(self, step: Step) -> tuple[Future[None], ...]:
@@ -123,7 +123,7 @@ class Run:
     def _take(self, step: Step) -> Sequence[Column]:
         start = time.perf_counter()
         columns = self._loader.take(step)
-        self._meter.add(HOST_WAIT, seconds=time.perf_counter() - start, samples=step.rows)
+        self.meter.add(HOST_WAIT, seconds=time.perf_counter() - start, samples=step.rows)
         return columns
 
     def _made(self, step: Step, columns: Sequence[Column]) -> dict[int, jax.Array]:

@@ -72,7 +72,7 @@ class Recorder:
         """The result of `run`, in which the function does its work, for these arguments of the user's."""
         if running() is not None:
             return run()
-        call = Call(self._kind, self._given(args, kwargs))
+        call = Call(self._kind, self._given(args, kwargs), arguments=(tuple(args), dict(kwargs)))
         token = _running.set(call)
         try:
             result = run()

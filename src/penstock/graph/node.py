@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from penstock.data.order import mix
@@ -33,11 +34,13 @@ class Call:
         kind: the operator's public name.
         given: the arguments that the user gave, but for those that equal a default and those that change no sample.
         outputs: what it returned: serial numbers of nodes, each with the number of one of its outputs.
+        arguments: all that the user gave, by position and by name, as it is.
     """
 
     kind: str
     given: Given
     outputs: tuple[tuple[int, int], ...] = ()
+    arguments: tuple[tuple[Any, ...], Mapping[str, Any]] = ((), MappingProxyType({}))
 
     @property
     def sources(self) -> tuple[Result, ...]:

@@ -272,6 +272,14 @@ class DataNode(Handle):
     def __index__(self) -> SupportsIndex:
         raise self._refuse("the integer value", "pass the node itself where an operator takes one")
 
+    def source_info(self, *, device: str | None = None) -> DataNode:
+        """Where each sample was read, as a node."""
+        return self.property("source_info", device=device)
+
+    def property(self, key: str, *, device: str | None = None) -> DataNode:
+        """A property of each sample, as a node: "layout" or "source_info"."""
+        return lookup("get_property")(self, key=key, **({} if device is None else {"device": device}))
+
     def __repr__(self) -> str:
         return f"DataNode({self.value}: {self.spec})"
 

@@ -7,6 +7,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 
+from penstock.absent import refuse_attributes
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
@@ -355,3 +356,7 @@ def _named(layout: str | None, axes: int) -> str:
 def _common(shapes: Sequence[tuple[int, ...]]) -> tuple[int | None, ...]:
     """The extents that all shapes have, None where they differ."""
     return tuple(sizes[0] if len(set(sizes)) == 1 else None for sizes in zip(*shapes, strict=True))
+
+
+refuse_attributes(TensorCPU, "TensorCPU")
+refuse_attributes(TensorList, "TensorListCPU")

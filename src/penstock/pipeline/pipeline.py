@@ -6,7 +6,7 @@ import inspect
 import secrets
 import weakref
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Any, Self, TypedDict, Unpack
 
@@ -20,6 +20,7 @@ from penstock.graph.where import user_line
 from penstock.host.pool import Serial, Threads
 from penstock.host.tensors import TensorList, tensor_list
 from penstock.meter import Meter
+from penstock.pipeline.older import OlderPipeline
 from penstock.pipeline.planned import Planned
 from penstock.plan.place import PlacementHint
 from penstock.run import Run
@@ -50,7 +51,7 @@ class PipelineHints(TypedDict, total=False):
     concurrency: Any
 
 
-class Pipeline:
+class Pipeline(OlderPipeline):
     """A definition with the parameters of its execution.
 
     Make one by calling a function decorated with `pipeline_def`; or fill one in a `with` statement and name its outputs
@@ -101,6 +102,7 @@ class Pipeline:
         **hints: Unpack[PipelineHints],
     ) -> None:
         _check_hints(hints)
+        self._hints = hints
         if not hasattr(batch_size, "__index__") or batch_size < 1:
             raise UsageError("a pipeline needs a batch size", given=batch_size, fix="batch_size=... with at least 1")
         if num_threads == 0 or num_threads < -1:
@@ -131,8 +133,9 @@ class Pipeline:
         self._running: _Running | None = None
 
     def __enter__(self) -> Self:
-        context = self._trace.active()
-        context.__enter__()
+        context = ExitStack()
+        context.enter_context(self._trace.active())
+        context.enter_context(self._being_current())
         self._entered.append(context)
         return self
 
@@ -272,6 +275,9 @@ class Pipeline:
         assert self._graph is not None
         return self._graph
 
+    def _definition(self) -> Graph:
+        return self.graph
+
     @property
     def num_outputs(self) -> int:
         """How many outputs a batch has."""
@@ -376,6 +382,10 @@ class Pipeline:
         if name is None:
             return {node.name: _meta(node)["epoch_size_padded"] for node in self.graph.readers if node.name}
         return _meta(self.graph.reader(name))["epoch_size_padded"]
+
+    def executor_statistics(self) -> dict[str, Any]:
+        """What the stages have done so far: calls, samples and seconds, by stage. Not what DALI has there."""
+        return {} if self._running is None else dict(self._running.run.meter.snapshot())
 
     def explain(self) -> str:
         """What runs where, and why, as text."""

@@ -1,0 +1,191 @@
+"""What a pipeline has besides `run` for programs that were written for DALI."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Self
+
+from penstock.absent import refuse_attributes
+from penstock.errors import UsageError
+from penstock.graph.node import Graph
+from penstock.host.tensors import TensorList
+from penstock.pipeline.serialized import from_json, to_json
+
+HINTS: Mapping[str, Any] = {
+    "bytes_per_sample": 0,
+    "concurrency": None,
+    "default_cuda_stream_priority": 0,
+    "enable_checkpointing": False,
+    "enable_memory_stats": False,
+    "exec_dynamic": True,
+    "exec_separated": False,
+    "is_restored_from_checkpoint": False,
+    "max_streams": -1,
+    "py_num_workers": 1,
+    "py_start_method": "spawn",
+    "set_affinity": False,
+    "stream_policy": None,
+}
+"""What the hints of DALI's Pipeline are where they are not given."""
+
+_current: ContextVar[OlderPipeline | None] = ContextVar("current_pipeline", default=None)
+
+
+class OlderPipeline:
+    """The methods and properties of DALI's Pipeline that the remainder of penstock does without.
+
+    Batches are scheduled and shared: `schedule_run` asks for one, `share_outputs` returns it, and `release_outputs`
+    says that it was used, which nothing waits for here.
+    """
+
+    _hints: Mapping[str, Any] = {}
+    _scheduled = 0
+    max_batch_size: int
+    num_threads: int
+    device_id: int | None
+    seed: int
+    prefetch_queue_depth: int
+    exec_async: bool
+    placement: Any
+
+    def run(self) -> tuple[TensorList, ...]:
+        """The next batch."""
+        raise NotImplementedError
+
+    def build(self) -> None:
+        """Plan the definition."""
+        raise NotImplementedError
+
+    def _definition(self) -> Graph:
+        raise NotImplementedError
+
+    @staticmethod
+    def current() -> OlderPipeline | None:
+        """The pipeline whose definition is being traced, or None.
+
+        >>> from penstock import Pipeline
+        >>> with Pipeline(batch_size=2) as pipeline:
+        ...     print(Pipeline.current() is pipeline)
+        True
+        """
+        return _current.get()
+
+    @contextmanager
+    def _being_current(self) -> Generator[None]:
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+    @property
+    def batch_size(self) -> int:
+        """How many samples a batch has."""
+        return self.max_batch_size
+
+    @property
+    def exec_pipelined(self) -> bool:
+        """Whether batches are prepared ahead."""
+        return self.prefetch_queue_depth > 0
+
+    @property
+    def cpu_queue_size(self) -> int:
+        """How many batches are prepared ahead."""
+        return self.prefetch_queue_depth
+
+    gpu_queue_size = cpu_queue_size
+
+    def schedule_run(self) -> None:
+        """Ask for one more batch.
+
+        Raises:
+            PenstockError: the definition or its first sample is not right.
+        """
+        self.build()
+        self._scheduled += 1
+
+    def share_outputs(self) -> tuple[TensorList, ...]:
+        """The next of the batches that were asked for, an output each. It stays as it is for as long as it is held.
+
+        Raises:
+            StopIteration: none was asked for.
+            SampleError: a sample of the batch is bad.
+        """
+        if not self._scheduled:
+            raise StopIteration
+        self._scheduled -= 1
+        return self.run()
+
+    def release_outputs(self) -> None:
+        """Say that what `share_outputs` returned was used."""
+
+    def empty(self) -> bool:
+        """Whether all batches that were asked for have been returned."""
+        return not self._scheduled
+
+    def serialize(self, define_graph: None = None, filename: Any = None) -> bytes:
+        """The definition as JSON: operators, arguments, paths of data sets, arrays; and the pipeline's own arguments.
+
+        Args:
+            define_graph: not offered.
+            filename: a file that the text is written to, too.
+
+        Raises:
+            UsageError: an operator is given code, such as `python_function`.
+
+        Example:
+            >>> from penstock import Pipeline, fn
+            >>> with Pipeline(batch_size=2) as pipeline:
+            ...     pipeline.set_outputs(fn.readers.arrays([1, 2, 3]) * 2)
+            >>> Pipeline.deserialize(pipeline.serialize()).run()[0].as_array().tolist()
+            [2, 4]
+        """
+        if define_graph is not None:
+            raise UsageError(
+                "serialize takes no definition", fix="call set_outputs, or derive a class with define_graph"
+            )
+        names = ("num_threads", "device_id", "seed", "prefetch_queue_depth", "exec_async", "placement")
+        text = to_json(
+            self._definition(), {"batch_size": self.max_batch_size, **{name: getattr(self, name) for name in names}}
+        )
+        if filename is not None:
+            Path(filename).write_bytes(text)
+        return text
+
+    @classmethod
+    def deserialize(
+        cls, serialized_pipeline: bytes | str | None = None, filename: Any = None, **arguments: Any
+    ) -> Self:
+        """The pipeline that was serialized. It runs no code but the operators of penstock and of installed packages.
+
+        Args:
+            serialized_pipeline: what `serialize` returned.
+            filename: or the file that it wrote.
+            **arguments: arguments of the pipeline that stand instead of those that were kept.
+
+        Raises:
+            UsageError: neither or both are given.
+            StateError: it is something else.
+        """
+        if (serialized_pipeline is None) == (filename is None):
+            raise UsageError("deserialize takes what serialize returned, or the name of a file that has it")
+        text = Path(filename).read_bytes() if serialized_pipeline is None else serialized_pipeline
+        options, name, define = from_json(text)
+        pipeline: Any = cls(**{**options, **arguments})
+        pipeline.name = name
+        with pipeline:
+            pipeline.set_outputs(*define())
+        return pipeline
+
+
+def _hint(name: str, pipeline: OlderPipeline) -> Any:
+    return pipeline._hints.get(name, HINTS[name])  # noqa: SLF001  # a property of the class, written once for all hints
+
+
+for _name in HINTS:
+    setattr(OlderPipeline, _name, property(functools.partial(_hint, _name)))
+refuse_attributes(OlderPipeline, "Pipeline")

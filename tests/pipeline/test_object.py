@@ -1,0 +1,98 @@
+"""A pipeline as an object: scheduled, serialized, asked for what it is."""
+
+import json
+
+import numpy as np
+import pytest
+
+from penstock import Pipeline, fn, types
+from penstock.errors import StateError, UnknownNameError, UsageError
+from penstock.graph.fingerprint import fingerprint
+
+
+def rich():
+    pipeline = Pipeline(3, 2, seed=5)
+    with pipeline:
+        data = {"x": np.arange(24, dtype=np.uint8).reshape(4, 3, 2), "y": [1, 2, 3, 4]}
+        read = fn.readers.arrays(data, layout={"x": "HW", "y": ""}, random_shuffle=True, name="r")
+        part = fn.cast(read["x"][1:, 0] * types.Constant(2.5), dtype=types.INT16)
+        pipeline.set_outputs(read["x"], part, fn.random.uniform(range=(0.0, 1.0)), -read["y"])
+    return pipeline
+
+
+def test_a_serialized_pipeline_is_the_same_one(tmp_path):
+    first = rich()
+    text = first.serialize(filename=tmp_path / "pipeline.json")
+    for second in (Pipeline.deserialize(text), Pipeline.deserialize(filename=tmp_path / "pipeline.json")):
+        assert fingerprint(first.graph) == fingerprint(second.graph)
+        first.reset()
+        for _ in range(3):
+            for one, other in zip(first.run(), second.run(), strict=True):
+                np.testing.assert_array_equal(one.as_array(), other.as_array())
+    assert Pipeline.deserialize(text, batch_size=2).max_batch_size == 2
+
+
+def test_no_code_is_serialized():
+    with (pipeline := Pipeline(2, 1)):
+        pipeline.set_outputs(fn.python_function(fn.readers.arrays([1, 2]), function=lambda x: x))
+    with pytest.raises(UsageError, match=r"python_function is given what is no data") as caught:
+        pipeline.serialize()
+    assert __file__ in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda read: b"nothing", "no pipeline"),
+        (lambda read: json.dumps({**read, "version": 9}), "another version"),
+        (lambda read: json.dumps(read).replace("DALIDataType.INT16", "np.os"), "unknown word"),
+        (lambda read: json.dumps(read).replace('"slice"', '"eval"'), "another kind of value"),
+    ],
+    ids=["text", "version", "word", "kind"],
+)
+def test_other_texts_are_refused(change, message):
+    with pytest.raises(StateError, match=message):
+        Pipeline.deserialize(change(json.loads(rich().serialize())))
+
+
+def test_batches_are_scheduled_and_shared():
+    mine, plain = rich(), rich()
+    with pytest.raises(StopIteration):
+        mine.share_outputs()
+    mine.schedule_run()
+    mine.schedule_run()
+    shared = [mine.share_outputs() for _ in range(2)]
+    mine.release_outputs()
+    assert mine.empty()
+    for outputs in shared:
+        for one, other in zip(outputs, plain.run(), strict=True):
+            np.testing.assert_array_equal(one.as_array(), other.as_array())
+
+
+def test_what_a_pipeline_tells_of_itself():
+    pipeline = Pipeline(3, 2, seed=5, set_affinity=True)
+    assert (pipeline.batch_size, pipeline.exec_pipelined, pipeline.cpu_queue_size) == (3, True, 2)
+    assert (pipeline.set_affinity, pipeline.exec_separated, pipeline.max_streams) == (True, False, -1)
+    assert pipeline.executor_statistics() == {}
+    assert Pipeline.current() is None
+    with pipeline:
+        assert Pipeline.current() is pipeline
+        pipeline.set_outputs(fn.readers.arrays(np.arange(4)))
+    pipeline.run()
+    assert pipeline.executor_statistics()["readers.arrays"].samples >= 3
+
+
+def test_what_is_not_offered_says_what_to_do():
+    with pytest.raises(UnknownNameError, match=r"Pipeline.add_sink is not offered(.|\n)*preserve=True"):
+        rich().add_sink  # noqa: B018  # asking is enough
+    with pytest.raises(AttributeError, match="'nothing'"):
+        rich().nothing  # noqa: B018  # likewise
+
+
+def test_an_error_in_define_graph_is_the_one_that_is_shown():
+    class Wrong(Pipeline):
+        def define_graph(self):
+            return fn.no_such_operator()
+
+    with pytest.raises(UnknownNameError, match="no_such_operator"):
+        Wrong(2, 1).build()
