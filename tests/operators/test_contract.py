@@ -5,10 +5,12 @@ What they give on the host is kept as digests in `golden/digests.txt`; PENSTOCK_
 
 import hashlib
 import io
+import operator
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import lz4.block
 import numpy as np
 import pytest
 from cases import colour, warps
@@ -541,6 +543,67 @@ CASES |= {
         OperatorCase(lambda x, y: math.clamp(x, y, 5), [INTEGERS, SMALL]),
     ],
 }
+SEQUENCES = VOLUMES[:, :, :2]
+
+
+def npy(array):
+    file = io.BytesIO()
+    np.save(file, array)
+    return np.frombuffer(file.getvalue(), np.uint8)
+
+
+PATH = np.frombuffer(str(Path(__file__)).encode(), np.uint8)
+CASES |= {
+    "batch_permutation": [
+        OperatorCase(lambda: (fn.batch_permutation(), fn.batch_permutation(no_fixed_points=True)), mixes=True),
+        OperatorCase(lambda: fn.batch_permutation(allow_repetitions=True, seed=3), mixes=True),
+        OperatorCase(lambda: fn.batch_permutation(allow_repetitions=True, no_fixed_points=True), mixes=True),
+    ],
+    "decoders.inflate": [
+        OperatorCase(
+            lambda x: fn.decoders.inflate(x, shape=[6, 5, 3], layout="HWC"),
+            [[np.frombuffer(lz4.block.compress(image, store_size=False), np.uint8) for image in IMAGES]],
+        )
+    ],
+    "decoders.numpy": [
+        OperatorCase(
+            lambda x: fn.decoders.numpy(x, dtype=types.INT32, ndim=2),
+            [[npy(FLOATS[:2]), npy(SMALL[:, :3]), npy(np.asfortranarray(INTEGERS)), npy(TRUTHS)]],
+        )
+    ],
+    "element_extract": [
+        OperatorCase(lambda x: fn.element_extract(x, element_map=[2, 0]), [SEQUENCES], ("FHWC",)),
+        OperatorCase(lambda x: fn.element_extract(x, element_map=1), [SEQUENCES]),
+    ],
+    "get_property": [OperatorCase(lambda x: fn.get_property(x, key="layout"), [IMAGES], HWC)],
+    "io.file.read": [OperatorCase(lambda x: fn.io.file.read(x), [[PATH] * 4])],
+    "permute_batch": [
+        OperatorCase(lambda x: fn.permute_batch(x, indices=[1, 3, 0, 0]), [RAGGED], HWC, mixes=True),
+        OperatorCase(lambda x: fn.permute_batch(x, indices=fn.batch_permutation()), [IMAGES], HWC, mixes=True),
+    ],
+    "random.beta": [
+        OperatorCase(lambda: fn.random.beta()),
+        OperatorCase(lambda a: fn.random.beta(alpha=a + 0.1, beta=2, shape=[3, 5]), [PLACES]),
+        OperatorCase(lambda s: fn.random.beta(alpha=0.2, shape=s + 1), [FROM], ragged=False),
+    ],
+    "random.choice": [
+        OperatorCase(lambda: (fn.random.choice(5, shape=[3, 3]), fn.random.choice([1.5, 2.5, 3.5]))),
+        OperatorCase(lambda x: fn.random.choice(x, p=[0.1, 0.2, 0, 0.3, 0.4, 0], shape=7), [IMAGES], HWC, ragged=False),
+        OperatorCase(lambda x: fn.random.choice(x, x, seed=3), [RAGGED], HWC),
+        OperatorCase(lambda n, p: fn.random.choice(n + 3, p=p, shape=9), [FLAGS, np.float32([[0.2, 0.3, 0.5]] * 4)]),
+    ],
+    "sequence_rearrange": [
+        OperatorCase(lambda x: fn.sequence_rearrange(x, new_order=[2, 0, 2]), [SEQUENCES], ("FHWC",)),
+        OperatorCase(lambda x, order: fn.sequence_rearrange(x, new_order=order), [SEQUENCES, FROM]),
+    ],
+}
+CASES["random.uniform"] += [
+    OperatorCase(lambda s: fn.random.uniform(range=[0, 9], shape=s + 1), [FROM], ragged=False),
+    OperatorCase(lambda x, p: fn.random.uniform(x, values=p), [RAGGED, FROM.astype(np.float32)]),
+]
+CASES["random.normal"].append(OperatorCase(lambda x, m: fn.random.normal(x, mean=m), [RAGGED, PLACES]))
+CASES["random.coin_flip"].append(OperatorCase(lambda x: fn.random.coin_flip(x, probability=0.2), [RAGGED]))
+CASES["getitem"].append(OperatorCase(lambda x: (x[..., 0], x[1, ...], x[..., types.newaxis("F")]), [IMAGES], HWC))
 for name in ("min", "max"):
     CASES[f"arithmetic.{name}"] = [
         OperatorCase(getattr(math, name), [FLOATS, FLOATS[::-1]]),
@@ -642,9 +705,12 @@ def test_operator_is_documented(name):
 
 
 def test_fn_holds_exactly_the_operators_that_are_registered():
-    public = {name for name in vars(fn) if not name.startswith("_") and callable(getattr(fn, name))} - {"missing"}
-    for part in ("decoders", "random", "readers", "reductions"):
-        module = getattr(fn, part)
+    public = {name for name in vars(fn) if not name.startswith("_") and callable(getattr(fn, name))} - {
+        "missing",
+        "present",
+    }
+    for part in ("decoders", "io.file", "random", "readers", "reductions"):
+        module = operator.attrgetter(part)(fn)
         functions = {n for n in vars(module) if not n.startswith("_") and callable(getattr(module, n))} - {"missing"}
         public |= {f"{part}.{name}" for name in functions}
     spelled_otherwise = {name for name in registered() if name.startswith(("arithmetic.", "math."))}

@@ -2,6 +2,7 @@
 
 from penstock.fn import decoders as decoders
 from penstock.fn import experimental as experimental
+from penstock.fn import io as io
 from penstock.fn import random as random
 from penstock.fn import readers as readers
 from penstock.fn import reductions as reductions
@@ -39,9 +40,14 @@ from penstock.operators.tensors.full import ones as ones
 from penstock.operators.tensors.full import ones_like as ones_like
 from penstock.operators.tensors.full import zeros as zeros
 from penstock.operators.tensors.full import zeros_like as zeros_like
+from penstock.operators.tensors.get_property import get_property as get_property
 from penstock.operators.tensors.one_hot import one_hot as one_hot
+from penstock.operators.tensors.permute_batch import batch_permutation as batch_permutation
+from penstock.operators.tensors.permute_batch import permute_batch as permute_batch
 from penstock.operators.tensors.reinterpret import reinterpret as reinterpret
 from penstock.operators.tensors.reshape import reshape as reshape
+from penstock.operators.tensors.sequences import element_extract as element_extract
+from penstock.operators.tensors.sequences import sequence_rearrange as sequence_rearrange
 from penstock.operators.tensors.shapes import shapes as shapes
 from penstock.operators.tensors.squeeze import squeeze as squeeze
 from penstock.operators.tensors.stack import stack as stack

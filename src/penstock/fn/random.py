@@ -1,6 +1,8 @@
 """Operators that draw random numbers."""
 
 from penstock.graph.registry import missing
+from penstock.operators.random.beta import beta as beta
+from penstock.operators.random.choice import choice as choice
 from penstock.operators.random.coin_flip import coin_flip as coin_flip
 from penstock.operators.random.keys import keys as keys
 from penstock.operators.random.normal import normal as normal

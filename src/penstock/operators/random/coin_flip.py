@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
@@ -11,9 +10,9 @@ import numpy as np
 from penstock.errors import DefinitionError
 from penstock.graph.operator import BatchContext, Common
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.convert import along_rows
-from penstock.operators.random.draws import Drawn, drawn_shape, fractions
+from penstock.operators.random.draws import Drawn, Extents, draw, fractions
 from penstock.types import INT32, as_dtype
 
 
@@ -34,7 +33,7 @@ def coin_flip(
     *,
     probability: float | DataNode = 0.5,
     dtype: Any = INT32,
-    shape: int | Sequence[int] | None = None,
+    shape: Extents | None = None,
     seed: int = -1,
     **common: Unpack[Common],
 ) -> DataNode:
@@ -44,7 +43,7 @@ def coin_flip(
         shape_like: a node, or an array, whose shape the draws of a sample take.
         probability: of 1, from 0 to 1; a node gives each sample its own.
         dtype: element type.
-        shape: the shape of a sample; none gives one number.
+        shape: the shape of a sample; none gives one number. A node gives each sample its own.
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
         **common: what every operator takes.
 
@@ -52,7 +51,7 @@ def coin_flip(
         A sample of `shape`, in `dtype`.
 
     Raises:
-        DefinitionError: a probability outside [0, 1], a shape that is not known.
+        DefinitionError: a probability outside [0, 1], a shape of something else than whole numbers.
 
     Example:
         >>> import penstock
@@ -65,5 +64,12 @@ def coin_flip(
     """
     if not isinstance(probability, DataNode) and not 0 <= probability <= 1:
         raise DefinitionError("fn.random.coin_flip: a probability lies between 0 and 1", given=probability)
-    like, target = drawn_shape(shape_like, shape, "random.coin_flip", "probability")
-    return apply(CoinFlip(target, as_dtype(dtype)), *like, common=common, seed=seed, probability=probability)
+    return draw(
+        CoinFlip((), as_dtype(dtype)),
+        like=shape_like,
+        shape=shape,
+        option="probability",
+        common=common,
+        seed=seed,
+        probability=probability,
+    )

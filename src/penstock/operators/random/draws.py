@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from penstock.data.bits import threefry
+from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.operator import BatchKernel, Operator
-from penstock.graph.trace import DataNode
+from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator, SampleContext, SampleKernel
+from penstock.graph.registry import kind as operator_kind
+from penstock.graph.trace import DataNode, apply
+
+Extents = int | Sequence[int] | DataNode
+"""How a user gives the shape of a sample; a node holds one for each sample."""
 
 
 @dataclass(frozen=True)
@@ -42,35 +48,92 @@ def fractions(bits: Any) -> Any:
     return (bits >> np.uint32(8)).astype(np.float32) * np.float32(2**-24)
 
 
-def drawn_shape(
-    like: DataNode | None, shape: int | Sequence[int] | None, kind: str, option: str
-) -> tuple[tuple[DataNode, ...], tuple[int, ...]]:
-    """The inputs of a random operator and the shape of its samples.
+@dataclass(frozen=True)
+class DrawnEach(Operator, SampleKernel):
+    """Numbers in a shape of its own for each sample: that of the last input, or the one that it holds.
 
     Args:
+        drawn: what is drawn, whatever its shape.
+        rank: of a sample.
+        by_value: whether the last input holds the shape.
+    """
+
+    drawn: Drawn
+    rank: int
+    by_value: bool
+
+    @property
+    def random_bits(self) -> int:
+        """Two, which are the key of the sample's own."""
+        return 2
+
+    def infer(self, *inputs: Spec, **arguments: Any) -> Spec:
+        """Any shape of that rank."""
+        unknown: Any = (None,) * self.rank
+        return replace(self.drawn, shape=unknown).infer(*inputs[:-1], **arguments)
+
+    def sample(self, context: SampleContext, *inputs: Array, **arguments: Any) -> Array:
+        """The draws of one sample."""
+        shape = np.atleast_1d(inputs[-1]).tolist() if self.by_value else inputs[-1].shape
+        if min(shape, default=0) < 0:
+            raise ValueError(f"a shape has extents of at least 0, not {shape}")
+        drawn = replace(self.drawn, shape=tuple(shape))
+        bits = _more_bits(context.bits, drawn.random_bits)
+        return drawn.batch(BatchContext(np, 1, bits), *[value[None] for value in inputs[:-1]], **arguments)[0]
+
+
+def _more_bits(key: Any, count: int) -> Any:
+    """Random bits from a key of two words, uint32 (1, count)."""
+    blocks = np.arange(-(-count // 2), dtype=np.uint32)
+    return np.stack(threefry((key[:1], key[1:]), (blocks, np.zeros(1, np.uint32))), axis=-1).reshape(1, -1)[:, :count]
+
+
+def draw(
+    drawn: Drawn,
+    *inputs: DataNode,
+    like: DataNode | None,
+    shape: Extents | None,
+    option: str,
+    common: Common,
+    seed: int,
+    **arguments: Any,
+) -> DataNode:
+    """A node that draws random numbers.
+
+    Args:
+        drawn: what is drawn; its shape is set here.
+        inputs: what it computes from, besides `like`.
         like: the node whose shape is taken, if one is given.
-        shape: the shape, if that is.
-        kind: the operator's public name.
-        option: the argument that a lone number is most likely meant for.
+        shape: the shape, if that is; a node holds one for each sample.
+        option: the argument that a lone number in the place of `like` is most likely meant for.
+        common: the arguments that every operator takes.
+        seed: of this node alone, or -1.
+        arguments: of the operator.
 
     Raises:
-        DefinitionError: the shape is given twice, or cannot be known, or a number stands where a shape does.
+        DefinitionError: the shape is given twice, or is no vector of whole numbers, or a number stands for it.
     """
+    kind = f"fn.{operator_kind.get('')}"
     if like is not None and shape is not None:
-        raise DefinitionError(f"fn.{kind}: the shape is given twice", fix="shape= or a first input, not both")
+        raise DefinitionError(
+            f"{kind}: the shape is given twice", fix="shape= or an input whose shape is taken, not both"
+        )
     if like is not None and not like.spec.shape and like.value.node.kind == "constant":
         raise DefinitionError(
-            f"fn.{kind}: the first input is a node whose shape the draws take, and a number has none",
+            f"{kind}: the input is a node whose shape the draws take, and a number has none",
             given="a number",
-            fix=f"name what it is: fn.{kind}({option}=...)",
+            fix=f"name what it is: {kind}({option}=...)",
         )
-    if isinstance(shape, DataNode) or (like is not None and not like.spec.dense):
-        raise DefinitionError(
-            f"fn.{kind}: the shape must be known before there is data", given=like.spec if like is not None else shape
-        )
+    if like is not None and like.spec.dense:
+        return apply(replace(drawn, shape=like.spec.sizes), *inputs, like, common=common, seed=seed, **arguments)
     if like is not None:
-        return (like,), like.spec.sizes
+        return apply(DrawnEach(drawn, like.ndim, False), *inputs, like, common=common, seed=seed, **arguments)
+    if isinstance(shape, DataNode):
+        if shape.ndim > 1 or (shape.ndim and shape.spec.shape[0] is None) or shape.dtype.kind not in "iu":
+            raise DefinitionError(f"{kind}: a shape is a vector of whole numbers, of known length", given=shape.spec)
+        rank = shape.spec.sizes[0] if shape.ndim else 1
+        return apply(DrawnEach(drawn, rank, True), *inputs, shape, common=common, seed=seed, **arguments)
     sizes = () if shape is None else tuple(np.atleast_1d(np.asarray(shape)).tolist())
     if not all(isinstance(size, int) and size > 0 for size in sizes):
-        raise DefinitionError(f"fn.{kind}: a shape has positive whole extents", given=shape)
-    return (), sizes
+        raise DefinitionError(f"{kind}: a shape has positive whole extents", given=shape)
+    return apply(replace(drawn, shape=sizes), *inputs, common=common, seed=seed, **arguments)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
@@ -12,9 +11,9 @@ import numpy as np
 from penstock.errors import DefinitionError
 from penstock.graph.operator import BatchContext, Common
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.convert import along_rows, convert
-from penstock.operators.random.draws import Drawn, drawn_shape, fractions
+from penstock.operators.random.draws import Drawn, Extents, draw, fractions
 from penstock.types import FLOAT, as_dtype
 
 
@@ -45,7 +44,7 @@ def normal(
     mean: float | DataNode = 0.0,
     stddev: float | DataNode = 1.0,
     dtype: Any = FLOAT,
-    shape: int | Sequence[int] | None = None,
+    shape: Extents | None = None,
     seed: int = -1,
     **common: Unpack[Common],
 ) -> DataNode:
@@ -56,7 +55,7 @@ def normal(
         mean: of the distribution; a node gives each sample its own.
         stddev: the standard deviation; a node gives each sample its own.
         dtype: element type; integers are rounded and saturate.
-        shape: the shape of a sample; none gives one number.
+        shape: the shape of a sample; none gives one number. A node gives each sample its own.
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
         **common: what every operator takes.
 
@@ -64,7 +63,7 @@ def normal(
         A sample of `shape`, in `dtype`.
 
     Raises:
-        DefinitionError: a negative deviation, a shape that is not known.
+        DefinitionError: a negative deviation, a shape of something else than whole numbers.
 
     Example:
         >>> import penstock
@@ -77,5 +76,13 @@ def normal(
     """
     if not isinstance(stddev, DataNode) and stddev < 0:
         raise DefinitionError("fn.random.normal: stddev is not negative", given=stddev)
-    like, target = drawn_shape(shape_like, shape, "random.normal", "mean")
-    return apply(Normal(target, as_dtype(dtype)), *like, common=common, seed=seed, mean=mean, stddev=stddev)
+    return draw(
+        Normal((), as_dtype(dtype)),
+        like=shape_like,
+        shape=shape,
+        option="mean",
+        common=common,
+        seed=seed,
+        mean=mean,
+        stddev=stddev,
+    )

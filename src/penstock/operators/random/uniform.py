@@ -11,9 +11,9 @@ import numpy as np
 from penstock.errors import DefinitionError
 from penstock.graph.operator import BatchContext, Common
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.convert import along_rows, convert
-from penstock.operators.random.draws import Drawn, drawn_shape, fractions
+from penstock.operators.random.draws import Drawn, Extents, draw, fractions
 from penstock.types import FLOAT, as_dtype
 
 
@@ -44,7 +44,7 @@ def uniform(
     range: Sequence[float] | DataNode | None = None,  # noqa: A002  # DALI's name
     values: Sequence[float] | DataNode | None = None,
     dtype: Any = FLOAT,
-    shape: int | Sequence[int] | None = None,
+    shape: Extents | None = None,
     seed: int = -1,
     **common: Unpack[Common],
 ) -> DataNode:
@@ -56,7 +56,7 @@ def uniform(
             gives each sample its own two numbers.
         values: numbers to choose from with equal probability; a node gives each sample its own.
         dtype: element type; integers are rounded.
-        shape: the shape of a sample; none gives one number.
+        shape: the shape of a sample; none gives one number. A node gives each sample its own.
         seed: a seed for this operator alone; -1 derives it from the pipeline's. Operators with the same seed and shape
             draw the same numbers.
         **common: what every operator takes.
@@ -65,7 +65,7 @@ def uniform(
         A sample of `shape`, in `dtype`.
 
     Raises:
-        DefinitionError: an empty range, both `range` and `values`, a shape that is not known.
+        DefinitionError: an empty range, both `range` and `values`, a shape of something else than whole numbers.
 
     Example:
         >>> import penstock
@@ -84,6 +84,13 @@ def uniform(
         raise DefinitionError("fn.random.uniform: range is two numbers, the first less", given=limits)
     if values is not None and not isinstance(values, DataNode) and len(values) == 0:
         raise DefinitionError("fn.random.uniform: values is empty")
-    like, target = drawn_shape(shape_like, shape, "random.uniform", "range")
     arguments: dict[str, Any] = {"range": limits} if values is None else {"values": values}
-    return apply(Uniform(target, as_dtype(dtype)), *like, common=common, seed=seed, **arguments)
+    return draw(
+        Uniform((), as_dtype(dtype)),
+        like=shape_like,
+        shape=shape,
+        option="range",
+        common=common,
+        seed=seed,
+        **arguments,
+    )

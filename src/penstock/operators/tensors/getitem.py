@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -127,7 +127,8 @@ def getitem(value: DataNode, *indices: Any) -> DataNode:
     Args:
         value: any shape, any dtype.
         *indices: per axis a whole number, a slice, or a node with one number per sample; `penstock.newaxis` adds an
-            axis; None keeps an axis whole, as in DALI. Negative numbers count from the end.
+            axis; None keeps an axis whole, as in DALI; ... keeps all axes that are left. Negative numbers count from
+            the end.
 
     Returns:
         The part. The letters of the layout go with their axes.
@@ -157,7 +158,7 @@ def getitem(value: DataNode, *indices: Any) -> DataNode:
         return None if index is None else int(index)
 
     items: list[Item] = []
-    for index in indices:
+    for index in _expanded(indices, value.ndim):
         match index:
             case slice():
                 cut = cast(Any, index)
@@ -168,8 +169,17 @@ def getitem(value: DataNode, *indices: Any) -> DataNode:
                 items.append(index)
             case None:
                 items.append(Cut())
-            case _ if index is Ellipsis:
-                raise DefinitionError("... in brackets is not supported", fix="write : for each axis")
             case _:
                 items.append(At(number(index)))
     return apply(Index(tuple(items)), value, **arguments)
+
+
+def _expanded(indices: Sequence[Any], ndim: int) -> list[Any]:
+    """The indices with whole axes in the place of an ellipsis."""
+    places = [place for place, index in enumerate(indices) if index is Ellipsis]
+    if not places:
+        return list(indices)
+    if len(places) > 1:
+        raise DefinitionError("brackets hold ... once", given=f"{len(places)} times")
+    named = sum(not isinstance(index, NewAxis) for index in indices) - 1
+    return [*indices[: places[0]], *[slice(None)] * max(0, ndim - named), *indices[places[0] + 1 :]]

@@ -1,0 +1,3 @@
+"""Operators that use files."""
+
+from penstock.fn.io import file as file

@@ -1,0 +1,101 @@
+"""decoders.inflate: arrays from compressed bytes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import numpy as np
+
+from penstock.data.source import Array
+from penstock.data.spec import Spec
+from penstock.errors import DefinitionError, MissingExtraError
+from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply
+from penstock.operators.axes import check_layout
+from penstock.types import UINT8, as_dtype
+
+
+@dataclass(frozen=True)
+class Inflate(Operator, SampleKernel):
+    """An array of a known shape from one LZ4 block.
+
+    Args:
+        shape: of the array.
+        dtype: of its elements.
+        layout: of the array.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    layout: str
+
+    def infer(self, data: Spec) -> Spec:
+        """What was asked for."""
+        if data.dtype != np.uint8 or len(data.shape) != 1:
+            raise DefinitionError("fn.decoders.inflate takes compressed bytes", given=data, expected="uint8[n]")
+        return Spec(self.dtype, self.shape, self.layout)
+
+    def sample(self, context: SampleContext, data: Array) -> Array:
+        """The array."""
+        from lz4.block import decompress  # noqa: PLC0415  # an extra
+
+        size = math.prod(self.shape) * self.dtype.itemsize
+        plain = decompress(data.tobytes(), uncompressed_size=size)
+        if len(plain) != size:
+            raise ValueError(f"{len(plain)} bytes were compressed, not {size}")
+        return np.frombuffer(plain, self.dtype).reshape(self.shape)
+
+
+@operator("decoders.inflate")
+def inflate(
+    data: DataNode,
+    *,
+    shape: int | Sequence[int],
+    dtype: Any = UINT8,
+    algorithm: str = "LZ4",
+    layout: str = "",
+    **common: Unpack[Common],
+) -> DataNode:
+    """Decompress arrays. Needs the extra `lz4`.
+
+    Args:
+        data: the compressed bytes of each array, one LZ4 block.
+        shape: of the arrays.
+        dtype: of their elements.
+        algorithm: "LZ4".
+        layout: a letter per axis, or "".
+        **common: what every operator takes.
+
+    Returns:
+        The arrays.
+
+    Raises:
+        DefinitionError: another algorithm.
+        MissingExtraError: the package lz4 is not installed.
+        SampleError: what is no LZ4 block, or has another size.
+
+    Example:
+        >>> import lz4.block, numpy as np, penstock
+        >>> from penstock import fn
+        >>> block = lz4.block.compress(np.arange(4, dtype=np.uint8), store_size=False)
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     block = fn.constant(np.frombuffer(block, np.uint8))
+        ...     pipeline.set_outputs(fn.decoders.inflate(block, shape=[2, 2]))
+        >>> pipeline.run()[0].as_array().tolist()
+        [[[0, 1], [2, 3]]]
+    """
+    if algorithm.upper() != "LZ4":
+        raise DefinitionError("fn.decoders.inflate: no such algorithm", given=repr(algorithm), expected='"LZ4"')
+    try:
+        import lz4.block  # noqa: F401, PLC0415  # pyright: ignore[reportUnusedImport]  # an extra
+    except ImportError as error:
+        raise MissingExtraError("lz4", "lz4", "fn.decoders.inflate") from error
+    sizes = tuple(np.atleast_1d(np.asarray(shape)).tolist())
+    element = as_dtype(dtype)
+    checked = check_layout(layout, Spec(element, sizes), len(sizes), "fn.decoders.inflate")
+    return apply(Inflate(sizes, element, checked), data, common=common)

@@ -1,0 +1,72 @@
+"""io.file.read: the bytes of a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Unpack
+
+import numpy as np
+
+from penstock.data.source import Array
+from penstock.data.spec import Spec
+from penstock.errors import DefinitionError
+from penstock.graph.call import Hint
+from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply
+
+
+@dataclass(frozen=True)
+class ReadFile(Operator, SampleKernel):
+    """The bytes of the file whose path a sample holds."""
+
+    reads_content: ClassVar[bool] = True
+
+    def infer(self, path: Spec) -> Spec:
+        """Bytes, any number of them."""
+        if path.dtype not in (np.uint8, np.int8) or len(path.shape) != 1:
+            raise DefinitionError("fn.io.file.read takes paths as vectors of bytes", given=path, expected="uint8[n]")
+        return Spec(np.dtype(np.uint8), (None,))
+
+    def sample(self, context: SampleContext, path: Array) -> Array:
+        """The bytes; zeros after a path end it."""
+        return np.fromfile(np.ascontiguousarray(path).tobytes().split(b"\0", 1)[0], np.uint8)
+
+
+@operator("io.file.read")
+def read(
+    filepaths: DataNode,
+    *,
+    dont_use_mmap: Hint[bool] = False,
+    use_o_direct: Hint[bool] = False,
+    **common: Unpack[Common],
+) -> DataNode:
+    """Read files whose paths are computed in the pipeline.
+
+    Args:
+        filepaths: paths as vectors of bytes, absolute or relative to where the program runs.
+        dont_use_mmap: a hint of DALI's, without effect.
+        use_o_direct: a hint of DALI's, without effect.
+        **common: what every operator takes.
+
+    Returns:
+        uint8, the bytes of each file.
+
+    Raises:
+        DefinitionError: the input is no vector of bytes.
+        SampleError: a file that cannot be read.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "number"
+        >>> _ = path.write_bytes(b"42")
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     pipeline.set_outputs(fn.io.file.read(np.frombuffer(str(path).encode(), np.uint8)))
+        >>> bytes(pipeline.run()[0].at(0))
+        b'42'
+    """
+    del dont_use_mmap, use_o_direct
+    return apply(ReadFile(), filepaths, common=common)

@@ -1,0 +1,84 @@
+"""Mistakes in the use of operators on tensors are found while the definition is traced, in words that help."""
+
+import numpy as np
+import pytest
+
+import penstock
+from penstock import fn, math, types
+from penstock.errors import DefinitionError, SampleError
+
+IMAGE = np.zeros((1, 2, 4, 3), np.uint8)
+MISTAKES = [
+    (lambda x: fn.cat(x, x * 1.5), "one dtype"),
+    (lambda x: fn.cat(x, x[0]), "one rank"),
+    (lambda x: fn.cat(x, x[:1], axis=1), "differ in no extent"),
+    (lambda x: fn.cat(x, x, axis=3), "axes names axes once"),
+    (lambda x: fn.cat(x, x, axis_name="X"), "has no axis X"),
+    (lambda x: fn.cat(x[0, 0, 0], x[0, 0, 1]), "fn.stack"),
+    (lambda _: fn.cat(), "joins values"),
+    (lambda x: fn.stack(x, x, axis=4), "out of range"),
+    (lambda x: fn.stack(x, x[:1]), "differ in no extent"),
+    (lambda x: fn.stack(fn.reshape(x, layout=""), axis_name="F"), "a new axis has a name where"),
+    (lambda x: fn.squeeze(x), "either axes or axis_names"),
+    (lambda x: fn.squeeze(x, axes=1), "axes of extent 1"),
+    (lambda x: fn.squeeze(x, axes=3), "axes names axes once"),
+    (lambda x: fn.expand_dims(x, axes=[0, 0]), "each once"),
+    (lambda x: fn.expand_dims(x, axes=0, new_axis_names="XY"), "a letter for each"),
+    (lambda x: fn.reinterpret(x, dtype=types.INT32), "no whole number of elements"),
+    (lambda x: fn.reinterpret(x[0, 0, 0], dtype=types.INT32), "as large as its type"),
+    (lambda x: fn.shapes(x, dtype=types.UINT8), "32 or 64 bits"),
+    (lambda x: fn.full(x, shape=[5]), "does not broadcast"),
+    (lambda _: fn.zeros(shape=[1.5]), "whole extents"),
+    (lambda x: fn.ones(shape=x), "vector of whole numbers"),
+    (lambda x: fn.reductions.sum(x, axes=[0], axis_names="H"), "either axes or axis_names"),
+    (lambda x: fn.reductions.sum(x > 3), "takes numbers"),
+    (lambda x: fn.reductions.mean(x, axes=[0, 0]), "axes names axes once"),
+    (lambda x: fn.reductions.std_dev(x, fn.reductions.mean(x, axes=0), axes=1), "another shape"),
+    (lambda x: math.sqrt(x > 3), "takes numbers"),
+    (lambda x: math.clamp(x > 3, x > 2, x > 1), "takes numbers"),
+    (lambda x: math.min(x > 3, x > 2), "truth values"),
+    (lambda x: fn.random.choice(x, p=[0.5, 0.4]), "add up to 1"),
+    (lambda x: fn.random.choice(x, p=[0.5, 0.25, 0.25]), "a probability for each value"),
+    (lambda _: fn.random.choice(2.5), "whole number"),
+    (lambda _: fn.random.beta(alpha=0), "more than 0"),
+    (lambda _: fn.random.beta(dtype=types.INT32), "floats"),
+    (lambda x: fn.random.uniform(x, shape=3), "given twice"),
+    (lambda x: fn.random.normal(shape=x), "vector of whole numbers"),
+    (lambda x: fn.permute_batch(x, indices=[0.5]), "whole number"),
+    (lambda x: fn.sequence_rearrange(x, new_order=[0]), "begins with F"),
+    (lambda x: fn.sequence_rearrange(fn.reshape(x, layout=""), new_order=[2]), "no such frame"),
+    (lambda x: fn.element_extract(fn.reshape(x, layout=""), element_map=[-1]), "from 0"),
+    (lambda x: fn.get_property(x, key="colour"), "no such property"),
+    (lambda x: fn.io.file.read(x), "paths as vectors of bytes"),
+    (lambda x: fn.decoders.numpy(x, dtype=types.FLOAT, ndim=1), "bytes of .npy files"),
+    (lambda x: fn.decoders.inflate(x, shape=3, algorithm="zip"), "no such algorithm"),
+    (lambda x: x[..., 0, ...], "once"),
+    (lambda x: x[0, 0, 0, ..., 0], "too many indices"),
+]
+
+
+@pytest.mark.parametrize(("build", "said"), MISTAKES, ids=range(len(MISTAKES)))
+def test_a_mistake_is_named_with_its_line(build, said):
+    with penstock.Pipeline(1), pytest.raises(DefinitionError, match=said) as caught:
+        build(fn.readers.arrays(IMAGE, layout="HWC"))
+    assert "test_mistakes.py" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        (lambda x: fn.permute_batch(x, indices=[7]), "from 0 to 0"),
+        (lambda x: fn.permute_batch(x, indices=[0, 0]), "2 numbers for a batch of 1"),
+        (lambda x: fn.io.file.read(fn.cast(x[0, 0], dtype=types.UINT8) + fn.constant(np.uint8(9))), "No such file"),
+        (lambda x: fn.decoders.numpy(x[0, 0], dtype=types.FLOAT, ndim=1), "magic"),
+        (lambda x: fn.decoders.inflate(x[0, 0], shape=3), "ecompress"),
+        (lambda x: fn.random.choice(x[0, 0, 0]), "nothing to choose from"),
+    ],
+    ids=range(6),
+)
+def test_a_sample_that_cannot_be_computed_is_named(build, said):
+    pipeline = penstock.Pipeline(1)
+    with pipeline:
+        pipeline.set_outputs(build(fn.readers.arrays(IMAGE, layout="HWC")))
+    with pytest.raises(SampleError, match=said):
+        pipeline.run()
