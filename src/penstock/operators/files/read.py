@@ -24,7 +24,7 @@ class ReadFile(Operator, SampleKernel):
 
     def infer(self, path: Spec) -> Spec:
         """Bytes, any number of them."""
-        if path.dtype not in (np.uint8, np.int8) or len(path.shape) != 1:
+        if path.dtype.kind not in "iu" or path.dtype.itemsize != 1 or len(path.shape) != 1:
             raise DefinitionError("fn.io.file.read takes paths as vectors of bytes", given=path, expected="uint8[n]")
         return Spec(np.dtype(np.uint8), (None,))
 

@@ -24,8 +24,9 @@ _UNIT = np.float32(1 << 20)
 class Choice(Drawn):
     """For each element an entry of the input along its first axis, or a whole number less than the input."""
 
-    def infer(self, options: Spec, *_like: Spec, **arguments: Any) -> Spec:
+    def infer(self, *inputs: Spec, **_arguments: Any) -> Spec:
         """The shape asked for, followed by that of an entry."""
+        options = inputs[0]
         if not options.shape:
             if options.dtype.kind not in "iu":
                 raise DefinitionError("fn.random.choice: how many there are is a whole number", given=options)

@@ -129,10 +129,7 @@ def element_extract(
     if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "iu" or numbers.min() < 0:
         raise DefinitionError("fn.element_extract: element_map has numbers of frames, from 0", given=element_map)
     others: Common = {**common, "name": None}  # a name is for the first
-    frames = tuple(
-        [
-            apply(Index((At(number),)), data, common=others if at else common)
-            for at, number in enumerate(numbers.tolist())
-        ]
-    )
-    return frames if len(frames) > 1 else frames[0]
+    frames = [
+        apply(Index((At(number),)), data, common=others if at else common) for at, number in enumerate(numbers.tolist())
+    ]
+    return tuple(frames) if len(frames) > 1 else frames[0]
