@@ -100,7 +100,7 @@ def images():
         ),
         (lambda: images()[9], DefinitionError, ["9 along an axis of 6"]),
         (lambda: images()[0, 0, 0, 0], DefinitionError, ["4 for a value"]),
-        (lambda: images()[..., 0], DefinitionError, ["..."]),
+        (lambda: images()[..., 0, ...], DefinitionError, ["..."]),
         (lambda: images()["x"], ArgumentTypeError, ["'x'"]),
         (lambda: images() + fn.constant(np.zeros((4, 4))), DefinitionError, ["(6, 5, 3) and (4, 4)"]),
         (lambda: (images() > 3) + (images() > 4), DefinitionError, ["truth values"]),
