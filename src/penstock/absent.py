@@ -15,7 +15,6 @@ _SCHEMA = "help(fn.…) and inspect.signature tell an operator's arguments"
 _NATIVE = "there is no native code to load: docs/operators.md shows how to write an operator"
 _OWN = "an inner part of DALI that programs do not use"
 _THREADS = "a hint of DALI's executor: num_threads says how many threads there are"
-_FED = "sources that are called or fed are not offered yet: fn.readers.arrays takes what is in memory"
 _VIDEO = "video is not offered yet: read its frames as images, or give them by a source of your own"
 
 _INNER = (
@@ -56,8 +55,6 @@ ABSENT: Mapping[str, str] = {
     "Pipeline.add_sink": "give the operator preserve=True",
     "Pipeline.checkpoint": "the iterator's state(), a few numbers, is the checkpoint",
     "Pipeline.deserialize_and_build": "Pipeline.deserialize(text) returns the pipeline",
-    "Pipeline.feed_input": _FED,
-    "Pipeline.iter_setup": _FED,
     "Pipeline.enable_api_check": "run, and schedule_run with share_outputs, may be mixed",
     "Pipeline.external_source_shm_statistics": "executor_statistics() tells what the stages have done",
     "Pipeline.input_feed_count": "feed_input waits for nothing, so nothing has to be counted",
@@ -88,9 +85,7 @@ ABSENT: Mapping[str, str] = {
     "TensorListCPU.reinterpret": "view(dtype) of as_array()",
     "TensorListCPU.reset": "drop the batch: del batch",
     "types.CUDAStream": _CUDA,
-    "types.BatchInfo": _FED,
     "types.ConstantNode": "fn.constant(…), or types.Constant with a shape",
-    "types.SampleInfo": _FED,
     "types.PipelineAPIType": "run, and schedule_run with share_outputs, may be mixed",
     "types.dali_type_converters": "to_dali_type knows the types of NumPy, JAX and PyTorch by name",
     "types.tfrec": "the module penstock.tfrecord",

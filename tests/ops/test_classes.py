@@ -202,3 +202,25 @@ def test_a_constant_is_true_as_its_number_is():
 def test_a_constant_of_another_count_is_refused():
     with pytest.raises(ArgumentTypeError, match=r"2 numbers(.|\n)*shape 3"):
         types.Constant([1, 2], shape=3).array()
+
+
+def test_a_class_that_feeds_its_input_before_each_batch():
+    class Fed(Pipeline):
+        def __init__(self):
+            super().__init__(2, 1, None, seed=1)
+            self.input = ops.ExternalSource()
+            self.double = ops.PythonFunction(lambda x: x * 2, 1)
+            self.batches = iter(np.arange(8, dtype=np.int32).reshape(2, 2, 2))
+
+        def define_graph(self):
+            self.data = self.input()
+            return self.double(self.data)
+
+        def iter_setup(self):
+            self.feed_input(self.data, next(self.batches))
+
+    pipeline = Fed()
+    pipeline.build()
+    assert [pipeline.run()[0].as_array().tolist() for _ in range(2)] == [[[0, 2], [4, 6]], [[8, 10], [12, 14]]]
+    with pytest.raises(StopIteration):
+        pipeline.run()
