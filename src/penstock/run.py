@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -122,6 +123,7 @@ class Run:
 
     def _take(self, step: Step) -> Sequence[Column]:
         start = time.perf_counter()
+        gc.collect(0)  # JAX lets go of the batches that the user dropped only now, or in its next call: after `take`
         columns = self._loader.take(step)
         self.meter.add(HOST_WAIT, seconds=time.perf_counter() - start, samples=step.rows)
         return columns
