@@ -35,6 +35,9 @@ _OPTIONS = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrappe
 BASELINE = "x86-64-v3", "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sse3,+sse4.1,+sse4.2,+ssse3,+xsave"
 """The processor that loops are compiled ahead for: its name, and what it can do that not all of its kind can."""
 
+SETTINGS_AHEAD = {"NUMBA_SLP_VECTORIZE": "1"}
+"""What is asked of numba besides: that the same operation on several variables may be one instruction."""
+
 _SETTINGS = tuple(
     f"NUMBA_{name}"
     for name in (
@@ -174,7 +177,7 @@ def environment_ahead() -> str | None:
     able = binding.get_host_cpu_features()
     if _settings() or not all(able.get(feature[1:]) for feature in BASELINE[1].split(",")):
         return None
-    return repr((sys.implementation.cache_tag, _OPTIONS, binding.get_process_triple(), BASELINE))
+    return repr((sys.implementation.cache_tag, _OPTIONS, binding.get_process_triple(), BASELINE, SETTINGS_AHEAD))
 
 
 def _settings() -> list[tuple[str, str]]:

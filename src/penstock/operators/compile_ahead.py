@@ -25,6 +25,7 @@ def main() -> None:
     if environment is None:
         return
     os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"] = machine_code.BASELINE
+    os.environ.update(machine_code.SETTINGS_AHEAD)
     code: dict[str, bytes] = {}
     for name in MODULES:
         for value in vars(import_module(f"penstock.{name}")).values():

@@ -94,7 +94,7 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
     weights_y, weights_x, row = weights[:height], weights[height:], memory[(2 * width + 1) * channels :]
     mixed = memory[width * channels :]
     known_y, known_x = -1, -1
-    left, needed = 0, 0
+    left, needed, most = 0, 0, 0
     for n in range(place_in.shape[0]):
         height, width = int(rows[n, LENGTH]), int(columns[n, LENGTH])
         start, down, right, channel = place_in[n, 0], place_in[n, 1], place_in[n, 2], place_in[n, 3]
@@ -111,10 +111,9 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
             if known_x < 0 or not same_numbers(columns[n], columns[known_x]):
                 taps(columns[n], first_x, counts_x, weights_x)
                 known_x = n
-                left = first_x[0]
-                needed = 0
+                left, needed, most = first_x[0], 0, 0
                 for x in range(width):
-                    left = min(left, first_x[x])
+                    left, most = min(left, first_x[x]), max(most, counts_x[x])
                 for x in range(width):
                     needed = max(needed, first_x[x] + counts_x[x] - left)
                 needed *= channels
@@ -135,7 +134,7 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
                     blend_rows(bytes_in, at, down, place_in[n], counts_y[y], weights_y[y], channels, row[:needed])
                 else:
                     blend_rows(floats_in, at, down, place_in[n], counts_y[y], weights_y[y], channels, row[:needed])
-                blend_columns(row, channels, left, first_x, counts_x[:width], weights_x, mixed)
+                blend_columns(row, channels, left, first_x, counts_x[:width], most, weights_x, mixed)
                 if not together:
                     part(mixed, channels, line)
                 colour(line, 1 if together else channels, codes, terms[n % terms.shape[0]], 0, width)

@@ -65,7 +65,7 @@ def blend_rows(
 
 @Compiled
 def blend_columns(
-    row: Array, channels: int, left: int, first: Array, counts: Array, weights: Array, out: Array
+    row: Array, channels: int, left: int, first: Array, counts: Array, most: int, weights: Array, out: Array
 ) -> None:
     """A row resampled in width.
 
@@ -78,13 +78,11 @@ def blend_columns(
         left: the pixel with which `row` begins.
         first: per pixel of the result the first pixel that has a weight.
         counts: how many pixels have one.
+        most: the greatest of them.
         weights: float32 (pixels of the result, taps), zero from `counts` on.
         out: float32 (pixels of the result * channels + 1,), the channels of a pixel side by side.
     """
     size = counts.shape[0]
-    most = 0
-    for x in range(size):
-        most = max(most, counts[x])
     if channels == 3 and most <= 2:
         for x in range(size):
             i, o, a, b = np.uint64(3 * (first[x] - left)), np.uint64(3 * x), weights[x, 0], weights[x, 1]
