@@ -7,8 +7,8 @@ keeps the last one, as a training does, but waits each time until all that is pr
 process holds meanwhile, less what it held after a few tiny batches, is given in batches. So is what it holds at the end
 more than after a third of the loop. Each combination is measured in a process of its own.
 
-Target: at most the depth + 2 batches. What threads decode or read into comes on top: a
-quarter of a batch for each of them.
+Target: at most the depth + 2 batches. What threads decode or read into comes on top: a quarter of a batch for each of
+them.
 """
 
 from __future__ import annotations
