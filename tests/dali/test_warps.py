@@ -77,6 +77,22 @@ def test_a_matrix_and_a_size_for_each_sample(nearly):
     nearly(lambda lib, x, m: lib.fn.warp_affine(x, matrix=m), BYTES, matrices, layouts=("HWC", ""))
 
 
+@pytest.mark.parametrize("arguments", [{}, {"fill_value": 0.0}, {"keep_size": True}, {"size": (20, 33)}])
+@pytest.mark.parametrize("nearest", [False, True])
+def test_rotate(nearly, arguments, nearest):
+    diagonal = (
+        [33, 44] if nearest else [45, 135]
+    )  # there, places fall on edges between pixels, and rounding chooses one
+    angles = np.float32([0, 30, 89.9, 90, -60, 200, 500.5, 1, *diagonal])
+
+    def define(lib, x, angle):
+        interpolation = lib.types.INTERP_NN if nearest else lib.types.INTERP_LINEAR
+        return lib.fn.rotate(x, angle=angle, interp_type=interpolation, **arguments)
+
+    for images in ([smooth(11, 20)] * 10, [smooth(40, 41)] * 10, [smooth(1, 1)] * 10):
+        nearly(define, images, angles, layouts=("HWC", ""))
+
+
 def test_sequences(nearly):
     videos = [np.stack([smooth(20, 30), smooth(20, 30)]) for _ in range(2)]
     nearly(lambda lib, x: lib.fn.warp_affine(x, matrix=TURNED), videos, layouts=("FHWC",))

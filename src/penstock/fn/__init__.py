@@ -25,6 +25,7 @@ from penstock.operators.geometry.pad import pad as pad
 from penstock.operators.geometry.random_resized_crop import random_resized_crop as random_resized_crop
 from penstock.operators.geometry.resize import resize as resize
 from penstock.operators.geometry.resize_crop_mirror import resize_crop_mirror as resize_crop_mirror
+from penstock.operators.geometry.rotate import rotate as rotate
 from penstock.operators.geometry.slice import slice as slice  # noqa: A004  # DALI's name
 from penstock.operators.geometry.warp_affine import warp_affine as warp_affine
 from penstock.operators.tensors import arithmetic, functions, getitem  # noqa: F401  # pyright: ignore[reportUnusedImport]  # a + b, a[i]

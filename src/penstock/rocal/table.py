@@ -268,7 +268,7 @@ OPERATORS: Mapping[str, Row] = {
     ),
     "resize_mirror_normalize": Row((Step("resize", _RESIZE), Step("crop_mirror_normalize", _NORMALIZED, _KEEP_LAYOUT))),
     "roi_resize": Row(),
-    "rotate": Row(awaits=("rotate",)),
+    "rotate": Row(differs="rocAL does not document which way it turns, and on which canvas"),
     "saturation": Row(differs=_COLOUR),
     "slice": Row(
         (

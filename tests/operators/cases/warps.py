@@ -14,9 +14,23 @@ MATRICES = np.float32([TURNED, [1, 0, 0, 0, 1, 0], [0.4, 0, 0, 0, 0.4, 1], [-1, 
 SIZES = np.float32([[6, 7], [1, 1], [9, 4], [3, 12]])
 BYTES = {"layouts": ("HWC",), "rounds": True, "full_scale": 255.0}
 FLOATS = {"full_scale": 255.0, "layouts": ("HWC", "", "")}
-
+ANGLES = np.float32([0, 30, -90, 135.5])
 
 CASES = {
+    "rotate": [
+        OperatorCase(lambda x: fn.rotate(x, angle=33), [IMAGES], **BYTES),
+        OperatorCase(lambda x: fn.rotate(x, angle=-90, fill_value=4), [IMAGES], ("HWC",)),
+        OperatorCase(lambda x, a: fn.rotate(x, angle=a, keep_size=True), [IMAGES, ANGLES], ("HWC", ""), rounds=True),
+        OperatorCase(
+            lambda x, a, s: fn.rotate(x, angle=a, size=s, fill_value=0, dtype=types.FLOAT),
+            [IMAGES, ANGLES, SIZES],
+            **FLOATS,
+        ),
+        OperatorCase(lambda x, a: fn.rotate(x, angle=a), [IMAGES, ANGLES], ("HWC", ""), rounds=True),
+        OperatorCase(
+            lambda x, a: fn.resize(fn.rotate(x, angle=a), size=(5, 5)), [IMAGES, ANGLES], ("HWC", ""), rounds=True
+        ),
+    ],
     "warp_affine": [
         OperatorCase(lambda x: fn.warp_affine(x, matrix=TURNED), [IMAGES], **BYTES),
         OperatorCase(lambda x: fn.warp_affine(x, matrix=TURNED, fill_value=7), [IMAGES], **BYTES),
