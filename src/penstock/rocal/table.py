@@ -204,7 +204,7 @@ OPERATORS: Mapping[str, Row] = {
     "random.normal": Row((Step("random.normal", {"mean": Argument("mean"), "stddev": Argument("stddev")}),)),
     "random.uniform": Row((Step("random.uniform", {"range": Argument("range")}, {"range": (-1.0, 1.0)}),)),
     "blend": Row(),
-    "blur": Row(awaits=("gaussian_blur",)),
+    "blur": Row(differs="rocAL draws the window that is not given, and documents no weights"),
     "box_encoder": Row(awaits=("box_encoder",)),
     "box_iou_matcher": Row(),
     "brightness": Row(differs=_LEVELS),
