@@ -13,7 +13,7 @@ from pathlib import Path
 import lz4.block
 import numpy as np
 import pytest
-from cases import colour, warps
+from cases import CASES as CASES_BY_FAMILY
 from PIL import Image
 
 from penstock import fn, math, types
@@ -447,8 +447,7 @@ for name, function in BITWISE.items():
 CASES["arithmetic.and"].append(OperatorCase(lambda a, b: a & b, [TRUTHS, TRUTHS[::-1]]))
 CASES["arithmetic.neg"] = [OperatorCase(lambda a: -a, [FLOATS]), OperatorCase(lambda a: -a, [SMALL])]
 CASES["arithmetic.abs"] = [OperatorCase(abs, [FLOATS]), OperatorCase(abs, [INTEGERS])]
-for family in (colour, warps):
-    CASES |= family.CASES
+CASES |= CASES_BY_FAMILY
 CASES["arithmetic.invert"] = [OperatorCase(lambda a: ~a, [TRUTHS]), OperatorCase(lambda a: ~a, [SMALL])]
 CASES |= {
     "cast_like": [OperatorCase(lambda x, y: fn.cast_like(x * 90, y), [FLOATS, SMALL])],

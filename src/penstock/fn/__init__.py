@@ -19,6 +19,7 @@ from penstock.operators.colour.normalize import normalize as normalize
 from penstock.operators.colour.saturation import saturation as saturation
 from penstock.operators.decoders.peek_image_shape import peek_image_shape as peek_image_shape
 from penstock.operators.external.external_source import external_source as external_source
+from penstock.operators.filters.gaussian_blur import gaussian_blur as gaussian_blur
 from penstock.operators.geometry.crop import crop as crop
 from penstock.operators.geometry.flip import flip as flip
 from penstock.operators.geometry.pad import pad as pad

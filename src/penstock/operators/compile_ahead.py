@@ -11,6 +11,7 @@ from penstock.native.compiled import Compiled
 MODULES = (
     "data.bits",
     "operators.convert",
+    "operators.image.blur",
     "operators.image.kernels",
     "operators.image.random_window",
     "operators.image.taps",

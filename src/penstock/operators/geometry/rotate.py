@@ -51,7 +51,7 @@ class Rotate(ImageOperator):
         height, width = (images.shape[self.warping.layout.index(letter)] for letter in "HW")
         if isinstance(angle, Spec) or height is None or width is None:
             return self.warping.made(images, (None, None))
-        grown = _grown(np.float32([np.ravel(angle)[0]]), np.array([height]), np.array([width]))
+        grown = _grown(np.ravel(np.asarray(angle, np.float32))[:1], np.array([height]), np.array([width]))
         return self.warping.made(images, (int(grown[0][0]), int(grown[1][0])))
 
     def describe(self, images: Images, bits: Any, *, angle: Any, size: Any) -> Sequence[Step]:

@@ -1,0 +1,1 @@
+"""Filters: what becomes of a pixel depends on its neighbours."""

@@ -1,0 +1,121 @@
+"""gaussian_blur: blur images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+
+from penstock.data.spec import Spec
+from penstock.errors import DefinitionError
+from penstock.graph.operator import Common
+from penstock.graph.registry import operator
+from penstock.graph.schema import Argument
+from penstock.graph.trace import DataNode, apply
+from penstock.operators.axes import image_layout
+from penstock.operators.convert import wanted_dtype
+from penstock.operators.image.blur import Blur
+from penstock.operators.image.operator import ImageOperator
+from penstock.operators.image.steps import Images, Step
+from penstock.operators.image.transform import applied
+from penstock.types import DALIDataType
+
+
+@dataclass(frozen=True)
+class GaussianBlur(ImageOperator):
+    """A Gaussian blur.
+
+    Args:
+        layout: of the images.
+        dtype: of the results; None for that of the images.
+    """
+
+    layout: str
+    dtype: np.dtype[Any] | None
+    schema: ClassVar[Mapping[str, Argument]] = {
+        "sigma": Argument(np.float32, (None,), low=0, high=1e4),
+        "window_size": Argument(np.int32, (None,), low=0, high=1 << 16, typical=5.0),
+    }
+
+    def infer(self, images: Spec, *, sigma: Any, window_size: Any) -> Spec:
+        """The input's, in the dtype that is wanted."""
+        for name, given in (("sigma", sigma), ("window_size", window_size)):
+            if not isinstance(given, Spec) and np.size(given) not in (1, 2):
+                raise DefinitionError(f"fn.gaussian_blur: {name} is one number, or one per axis", given=given)
+        if not isinstance(sigma, Spec) and not isinstance(window_size, Spec):
+            sigmas, windows = (np.broadcast_to(np.ravel(given), 2) for given in (sigma, window_size))
+            _check(sigmas, windows)
+        return replace(images, dtype=self.dtype or images.dtype)
+
+    def describe(self, images: Images, bits: Any, *, sigma: Any, window_size: Any) -> Sequence[Step]:
+        """Standard deviations and radii, where one follows from the other."""
+        xp, rows = images.xp, max(len(sigma), len(window_size))
+        sigma, window = (xp.broadcast_to(given, (rows, 2)) for given in (sigma, window_size))
+        if xp is np:
+            _check(sigma, window)
+        radius = xp.where(window > 0, (window - 1) // 2, xp.ceil(3 * sigma).astype(np.int32))
+        sigma = xp.where(sigma > 0, sigma, (radius - 1).astype(np.float32) * np.float32(0.3) + np.float32(0.8))
+        numbers = xp.concatenate([sigma, radius.astype(np.float32)], axis=1)
+        return applied(Blur(self.layout), images, images.sizes, (numbers,), self.dtype or images.dtype)
+
+
+def _check(sigma: Any, window: Any) -> None:
+    if ((sigma == 0) & (window == 0)).any():
+        raise DefinitionError(
+            "fn.gaussian_blur: neither sigma nor window_size is given", given="0 for both", fix="sigma=1.5"
+        )
+    if ((window > 0) & (window % 2 == 0)).any():
+        raise DefinitionError(
+            "fn.gaussian_blur: a window has a middle", given=f"window_size={np.max(window)}", expected="an odd number"
+        )
+
+
+@operator("gaussian_blur")
+def gaussian_blur(
+    data: DataNode,
+    *,
+    sigma: float | Sequence[float] | DataNode = 0.0,
+    window_size: int | Sequence[int] | DataNode = 0,
+    dtype: DALIDataType | Any = None,
+    **common: Unpack[Common],
+) -> DataNode:
+    """Blur images with a Gaussian.
+
+    Beyond its edge an image is mirrored, without its outermost pixels. Sums are in float32.
+
+    Args:
+        data: images or sequences of any dtype; layout with H and W (HWC where none is named).
+        sigma: the standard deviation in pixels: a number, one for H and one for W, or a node with either per sample.
+            Where it is 0 it follows from the window, as 0.3 * (radius - 1) + 0.8.
+        window_size: how many pixels have a weight, an odd number; likewise. Where it is 0 it follows from sigma: three
+            standard deviations to each side.
+        dtype: of the result: FLOAT or the input's, which it is by default.
+        **common: what every operator takes.
+
+    Returns:
+        The blurred images, in the input's shape and layout.
+
+    Raises:
+        DefinitionError: neither sigma nor window, an even window, a volume, another dtype.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     images = fn.readers.arrays(np.uint8([[[[0], [0], [200], [0], [0]]]]), layout="HWC")
+        ...     pipeline.set_outputs(fn.gaussian_blur(images, window_size=3))
+        >>> pipeline.run()[0].as_array().ravel().tolist()
+        [0, 48, 104, 48, 0]
+    """
+    layout = image_layout(data, "gaussian_blur")
+    if "D" in layout:
+        raise DefinitionError("fn.gaussian_blur blurs images, not volumes", given=f"layout {layout!r}", expected="HWC")
+    own, wanted = data.spec.dtype, wanted_dtype(dtype)
+    if wanted not in (None, own, np.dtype(np.float32)):
+        expected = f"{own} or float32"
+        raise DefinitionError("fn.gaussian_blur gives floats or the input's dtype", given=wanted, expected=expected)
+    blur = GaussianBlur(layout, wanted)
+    return apply(blur, data, common=common, sigma=sigma, window_size=window_size)

@@ -1,0 +1,67 @@
+"""Compiled loops over planes of images in memory: read as floats, written as bytes or floats. Transforms call them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.data.source import Array
+from penstock.native.compiled import Compiled
+
+
+@Compiled
+def mirrored(at: int, size: int) -> int:
+    """The pixel at a place that may lie outside, where an image goes on mirrored, without its outermost pixels."""
+    if size == 1:
+        return 0
+    period = 2 * size - 2
+    at %= period
+    return min(at, period - at)
+
+
+@Compiled
+def load(pixels: Array, place: Array, size: Array, plane: Array) -> None:
+    """A plane as floats: rows one after the other, the channels of a pixel side by side.
+
+    Args:
+        pixels: the memory.
+        place: the first element, and the distances to the next row, column and channel.
+        size: height, width, channels.
+        plane: float32, where to.
+    """
+    width, channels = size[1], size[2]
+    across = width * channels
+    for y in range(size[0]):
+        row, at = plane[y * across : (y + 1) * across], place[0] + y * place[1]
+        if place[2] == channels and place[3] == 1:
+            values = pixels[at : at + across]
+            for i in range(across):
+                row[i] = np.float32(values[i])
+        else:
+            for x in range(width):
+                for c in range(channels):
+                    row[x * channels + c] = np.float32(pixels[at + x * place[2] + c * place[3]])
+
+
+@Compiled
+def store(row: Array, y: int, channels: int, out: Array, place: Array) -> None:
+    """One row of a plane, the channels of a pixel side by side, into an image. Bytes are cut off, not rounded."""
+    to = place[0] + y * place[1]
+    if place[2] == channels and place[3] == 1:
+        values = out[to : to + row.shape[0]]
+        for i in range(row.shape[0]):
+            values[i] = row[i]
+    else:
+        for x in range(row.shape[0] // channels):
+            for c in range(channels):
+                out[to + x * place[2] + c * place[3]] = row[x * channels + c]
+
+
+@Compiled
+def weigh(values: Array, weight: float, first: bool, total: Array) -> None:
+    """Values times a weight, added to a total, or the first of it."""
+    if first:
+        for i in range(total.shape[0]):
+            total[i] = values[i] * weight
+    else:
+        for i in range(total.shape[0]):
+            total[i] += values[i] * weight

@@ -1,0 +1,53 @@
+"""The operators for which neighbours count give DALI's numbers."""
+
+import numpy as np
+import pytest
+
+RNG = np.random.default_rng(10)
+SIZES = ((20, 33, 3), (7, 4, 3), (1, 1, 3), (1, 9, 3))
+BYTES = [RNG.integers(0, 256, size, np.uint8) for size in SIZES]
+FLOATS = [RNG.random(size, np.float32) for size in SIZES]
+
+
+@pytest.mark.parametrize("images", [BYTES, FLOATS], ids=["uint8", "float32"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"sigma": 0.4},
+        {"sigma": 3.0},
+        {"window_size": 5},
+        {"window_size": [3, 11]},
+        {"sigma": [0.7, 2.0]},
+        {"sigma": 1.0, "window_size": 15},
+        {"window_size": 1},
+    ],
+)
+def test_gaussian_blur(agree, images, arguments):
+    agree(lambda lib, x: lib.fn.gaussian_blur(x, **arguments), images, layouts=("HWC",), off=1, rtol=2e-3, atol=1e-5)
+
+
+def test_gaussian_blur_with_a_sigma_for_each_sample(agree):
+    sigmas = np.float32([0.3, 1.5, 2.0, 4.0])
+    agree(
+        lambda lib, x, s: lib.fn.gaussian_blur(x, sigma=s, dtype=lib.types.FLOAT),
+        BYTES,
+        sigmas,
+        layouts=("HWC", ""),
+        rtol=2e-3,
+        atol=1e-2,
+    )
+
+
+def test_gaussian_blur_of_sequences_and_planes(agree):
+    agree(
+        lambda lib, x: lib.fn.gaussian_blur(x, sigma=1.0),
+        [RNG.integers(0, 256, (2, 9, 8, 3), np.uint8)],
+        layouts=("FHWC",),
+        off=1,
+    )
+    agree(
+        lambda lib, x: lib.fn.gaussian_blur(x, sigma=1.0),
+        [RNG.integers(0, 256, (3, 9, 8), np.uint8)],
+        layouts=("CHW",),
+        off=1,
+    )

@@ -1,0 +1,33 @@
+"""Uses of the operators for which neighbours count."""
+
+import numpy as np
+
+from penstock import fn, types
+from penstock.testing import OperatorCase
+
+RNG = np.random.default_rng(9)
+IMAGES = RNG.integers(0, 256, (4, 6, 5, 3), np.uint8)
+SEQUENCES = RNG.integers(0, 256, (4, 2, 6, 5, 3), np.uint8)
+SIGMAS = np.float32([0.3, 1, 2.5, 0.8])
+WINDOWS = np.int32([[3, 5], [1, 1], [9, 3], [0, 7]])
+BYTES = {"layouts": ("HWC",), "rounds": True, "full_scale": 255.0}
+
+CASES = {
+    "gaussian_blur": [
+        OperatorCase(lambda x: fn.gaussian_blur(x, sigma=1.2), [IMAGES], **BYTES),
+        OperatorCase(lambda x: fn.gaussian_blur(x, window_size=(3, 9)), [IMAGES], **BYTES),
+        OperatorCase(lambda x: fn.gaussian_blur(x, sigma=(0.5, 2), window_size=5), [IMAGES], **BYTES),
+        OperatorCase(
+            lambda x, s: fn.gaussian_blur(x, sigma=s, dtype=types.FLOAT), [IMAGES, SIGMAS], ("HWC", ""), full_scale=2e3
+        ),
+        OperatorCase(
+            lambda x, s, w: fn.gaussian_blur(x, sigma=s, window_size=w),
+            [IMAGES.astype(np.int16) * 3, SIGMAS, WINDOWS],
+            ("HWC", "", ""),
+            rounds=True,
+        ),
+        OperatorCase(lambda x: fn.gaussian_blur(x, sigma=1), [SEQUENCES], ("FHWC",), rounds=True),
+        OperatorCase(lambda x: fn.gaussian_blur(x, sigma=1), [IMAGES.transpose(0, 3, 1, 2)], ("CHW",), rounds=True),
+        OperatorCase(lambda x: fn.flip(fn.gaussian_blur(fn.crop(x, crop=(4, 3)), sigma=1)), [IMAGES], **BYTES),
+    ],
+}
