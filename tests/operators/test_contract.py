@@ -405,6 +405,7 @@ CASES = {
     "readers.caffe2": [],
     "readers.cifar10": [],
     "readers.file": [],
+    "readers.items": [],
     "readers.mnist": [],
 }
 

@@ -44,6 +44,8 @@ def external_source(
     batch: bool | None = None,
     batch_info: bool = False,
     repeat_last: bool = False,
+    parallel: bool = False,
+    prefetch_queue_depth: Hint[int] = 1,
     no_copy: Hint[bool] = False,
     cuda_stream: Hint[Any] = None,
     use_copy_kernel: Hint[bool] = False,
@@ -67,9 +69,11 @@ def external_source(
         dtype: the element type; likewise.
         ndim: the number of axes of a sample; likewise.
         batch: whether the source gives batches, arrays with a leading axis of samples or lists of samples; else it
-            gives samples. A batch may have fewer samples than `batch_size`. None means True.
+            gives samples. A batch may have fewer samples than `batch_size`. None means True, with `parallel` False.
         batch_info: whether a function of one argument gets a `types.BatchInfo`.
         repeat_last: whether, where nothing was fed, the batch that was fed last is given again.
+        parallel: a hint of DALI's, but for what it makes of `batch`: the source is called in this process.
+        prefetch_queue_depth: a hint of DALI's.
         no_copy: whether what the source gives stays as it is until its batch was made, so that it need not be copied.
         cuda_stream: a hint of DALI's.
         use_copy_kernel: likewise.
@@ -94,14 +98,14 @@ def external_source(
         >>> [pipeline.run()[0].as_array().ravel().tolist() for _ in range(2)]
         [[0, 1, 4], [9, 16, 25]]
     """
-    del cuda_stream, use_copy_kernel
+    del cuda_stream, use_copy_kernel, prefetch_queue_depth
     if cycle not in _CYCLES:
         raise DefinitionError(
             f"fn.{_KIND}: no such cycle", given=repr(cycle), expected='None, False, "no", True, "quiet" or "raise"'
         )
     if num_outputs is not None and num_outputs < 1:
         raise DefinitionError(f"fn.{_KIND}: num_outputs is at least 1", given=num_outputs)
-    by_batch = True if batch is None else batch
+    by_batch = not parallel if batch is None else batch
     if batch_info and not by_batch:
         raise DefinitionError(
             f"fn.{_KIND}: batch_info is for functions that give batches",
@@ -133,7 +137,8 @@ def external_source(
 
 def _stream(source: Any, cycle: Any, how: _How, *, batch_info: bool) -> ExternalStream:
     generates, iterates = _generates(source), isinstance(source, Iterator)
-    if generates or hasattr(source, "__iter__"):
+    indexed = hasattr(source, "__getitem__") and hasattr(source, "__len__")
+    if generates or indexed or hasattr(source, "__iter__"):
         if _CYCLES[cycle] != "no" and inspect.isgenerator(source):
             raise ArgumentTypeError(
                 f"fn.{_KIND}: a generator ends once and cannot begin again",
@@ -142,7 +147,7 @@ def _stream(source: Any, cycle: Any, how: _How, *, batch_info: bool) -> External
             )
         if batch_info:
             raise DefinitionError(f"fn.{_KIND}: batch_info is for functions, and an iterable is told nothing")
-        if not iterates and hasattr(source, "__getitem__") and hasattr(source, "__len__"):
+        if indexed and not iterates:
             how["lends"] = False
             return Listed(source, _CYCLES[cycle], **how)
         return Iterated(begin_of(source, generates=generates), _CYCLES[cycle], **how)
