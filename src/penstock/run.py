@@ -17,14 +17,16 @@ from penstock.device.carried import Carried
 from penstock.device.program import DeviceProgram, State, stateful
 from penstock.graph.node import Node
 from penstock.host.feeding import Feeding
-from penstock.host.loader import HostLoader
+from penstock.host.loader import HostBatch, HostLoader
 from penstock.host.pool import Pool
 from penstock.host.program import HostProgram
 from penstock.host.reading import Reading
+from penstock.host.setting import BadRow
 from penstock.meter import DEVICES_WAIT, HOST_WAIT, Meter
 from penstock.plan.plan import Plan
 from penstock.transfer.backlog import Backlog
 from penstock.transfer.layout import Layout
+from penstock.types import OnError
 
 
 class Run:
@@ -42,6 +44,7 @@ class Run:
         meter: what the stages report to.
         narrow: whether 64-bit values are handed over as JAX would make them; else as they are.
         feeding: how its streams are asked, where it has any.
+        on_error: what is done about bad samples, where their readers do not say.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Run:
         *,
         narrow: bool,
         feeding: Feeding | None = None,
+        on_error: OnError = "raise",
     ) -> None:
         self._layout = layout
         self.meter = meter
@@ -72,7 +76,7 @@ class Run:
         self._mask = None if plan.valid is None else numbers[plan.valid]
         dtypes = [value.spec.dtype for value in plan.results]
         self._loader = HostLoader(
-            HostProgram(plan, readings, lead, seed, meter, feeding),
+            HostProgram(plan, readings, lead, seed, meter, feeding, on_error),
             layout.local_rows,
             [np.dtype(jax.dtypes.canonicalize_dtype(dtype)) if narrow else dtype for dtype in dtypes],
             pool,
@@ -80,13 +84,17 @@ class Run:
             schedule.after,
         )
 
-    def arrays(self, step: Step) -> list[jax.Array]:
+    def arrays(self, step: Step) -> tuple[list[jax.Array], Sequence[BadRow]]:
         """The outputs of a batch, then its mask if the plan has one. Dispatches on the caller's thread.
+
+        Returns:
+            They, and the rows of this process that failed and are borne.
 
         Raises:
             SampleError: a sample of the batch is bad.
         """
-        columns = self._take(step)
+        batch = self._take(step)
+        columns = batch.buffers
         start = time.perf_counter()
         self._backlog.settle()
         settled = time.perf_counter()
@@ -97,9 +105,9 @@ class Run:
             outputs[len(outputs)] = self._layout.put_mask(_dense(columns[self._mask]))
         self.meter.add(DEVICES_WAIT, seconds=settled - start, samples=step.rows)
         self.meter.add("transfer and dispatch", seconds=time.perf_counter() - settled, samples=step.rows)
-        return [outputs[number] for number in range(len(outputs))]
+        return [outputs[number] for number in range(len(outputs))], batch.failed
 
-    def begin(self, step: Step) -> tuple[Future[None], ...]:
+    def begin(self, step: Step) -> tuple[Future[Any], ...]:
         """Begin the host's part of a batch that will be asked for next. Neither waits nor dispatches anything.
 
         Returns:
@@ -110,23 +118,23 @@ class Run:
         """
         return self._loader.begin(step)
 
-    def outputs(self, step: Step) -> list[Any]:
-        """The outputs of a batch where they are: columns on the host, arrays on the device.
+    def outputs(self, step: Step) -> tuple[list[Any], Sequence[BadRow]]:
+        """The outputs of a batch where they are: columns on the host, arrays on the device; and the rows that failed.
 
         Raises:
             SampleError: a sample of the batch is bad.
         """
-        columns = self._take(step)
-        outputs: dict[int, Any] = dict(self._made(step, columns))
-        outputs |= {number: columns[result] for number, result in self._hosted}
-        return [outputs[number] for number in range(len(outputs))]
+        batch = self._take(step)
+        outputs: dict[int, Any] = dict(self._made(step, batch.buffers))
+        outputs |= {number: batch.buffers[result] for number, result in self._hosted}
+        return [outputs[number] for number in range(len(outputs))], batch.failed
 
-    def _take(self, step: Step) -> Sequence[Column]:
+    def _take(self, step: Step) -> HostBatch:
         start = time.perf_counter()
         gc.collect(0)  # JAX lets go of the batches that the user dropped only now, or in its next call: after `take`
-        columns = self._loader.take(step)
+        batch = self._loader.take(step)
         self.meter.add(HOST_WAIT, seconds=time.perf_counter() - start, samples=step.rows)
-        return columns
+        return batch
 
     def _made(self, step: Step, columns: Sequence[Column]) -> dict[int, jax.Array]:
         """The outputs that the device program makes, by number."""

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from penstock.absent import absent
-from penstock.errors import ArgumentTypeError, did_you_mean
+from penstock.errors import ArgumentTypeError, UsageError, did_you_mean
+
+OnError = Literal["raise", "skip", "replace"]
+"""What is done about a bad sample: the error is raised, its row is masked, or another sample takes its place."""
 
 
 class DALIDataType(IntEnum):
@@ -367,5 +370,22 @@ INTERP_LANCZOS3, INTERP_TRIANGULAR, INTERP_GAUSSIAN = (
     DALIInterpType.INTERP_TRIANGULAR,
     DALIInterpType.INTERP_GAUSSIAN,
 )
+
+
+def as_on_error(given: Any) -> OnError:
+    """What is to be done about a bad sample.
+
+    Raises:
+        UsageError: it is none of the three.
+
+    >>> as_on_error("skip")
+    'skip'
+    """
+    for known in get_args(OnError):
+        if isinstance(given, str) and given == known:
+            return known
+    fix = did_you_mean(given, get_args(OnError)) if isinstance(given, str) else None
+    raise UsageError("no such on_error", given=repr(given), expected='"raise", "skip" or "replace"', fix=fix)
+
 
 __getattr__ = absent(__name__)

@@ -100,7 +100,7 @@ class Caffe2Source(Source):
             except ValueError as error:
                 source = self.describe(index)
                 what = f"sample {index} ({source}) is no Caffe2 record: {error}"
-                raise SampleError(what, index=index, source=source, path=self._file(index)) from error
+                raise SampleError(what, index=index, source=source, path=self.path(index)) from error
         return tuple(
             np.stack(column, out=slot) if spec.dense else column
             for column, spec, slot in zip(columns, self.specs, out, strict=True)
@@ -164,7 +164,8 @@ class Caffe2Source(Source):
         records = self._parts[part]
         return f"{records.path} at key {records.key(index - int(self._starts[part])).decode('ascii', 'replace')}"
 
-    def _file(self, index: int) -> str:
+    def path(self, index: int) -> str:
+        """The database's file."""
         return self._parts[int(np.searchsorted(self._starts, index, side="right")) - 1].file
 
     def same_data(self, other: Source) -> bool:

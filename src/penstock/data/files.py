@@ -65,6 +65,8 @@ class FileSource(Source):
         """The file's path."""
         return os.fsdecode(self._path(index))
 
+    path = describe
+
     def same_data(self, other: Source) -> bool:
         """Whether the same files have the same labels."""
         if not isinstance(other, FileSource) or self._root != other._root:  # noqa: SLF001  # one class

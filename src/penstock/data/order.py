@@ -199,6 +199,24 @@ class Order:
             return self.endless(np.arange(start, start + count), stride)
         return self.span(epoch, inside, count)
 
+    def others(self, indices: Indices, shifts: NDArray[np.uint64]) -> Indices:
+        """Other samples in place of some.
+
+        Orders over as many samples give samples of the same number, so that what belongs together stays together.
+
+        Args:
+            indices: which samples, int64.
+            shifts: per sample a number that selects another one of its part, or 0 for the sample itself.
+
+        Returns:
+            Sample indices, int64, of the same shape: none is that of the sample it stands for, if its part has others.
+        """
+        bounds = np.array([self.length * part // self.shards for part in range(self.shards + 1)])
+        part = np.searchsorted(bounds, indices, side="right") - 1
+        first, size = bounds[part], bounds[part + 1] - bounds[part]
+        steps = 1 + (shifts % np.maximum(size - 1, 1).astype(np.uint64)).astype(np.int64)
+        return np.where(shifts == 0, indices, first + (indices - first + steps) % size)
+
     def passed_by_epoch(self, stride: int) -> int:
         """How many positions an epoch takes, in batches that pass `stride` of them.
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from penstock.data.order import Indices
 from penstock.data.spec import Spec
+from penstock.errors import SampleError
 
 Array = np.ndarray[Any, Any]
 Column = Array | list[Array]
@@ -46,9 +47,50 @@ class Source(ABC):
             SampleError: a sample that cannot be read; it names index and path.
         """
 
+    def outcomes(
+        self, indices: Indices, out: Sequence[Array | None]
+    ) -> tuple[tuple[Column, ...], dict[int, SampleError]]:
+        """What `read` gives, also where samples cannot be read.
+
+        A source for which reading again costs much has its own: this one reads sample by sample once one is bad.
+
+        Args:
+            indices: as for `read`.
+            out: as for `read`.
+
+        Returns:
+            The columns, and per row that cannot be read its error; what columns hold in such a row is undefined.
+        """
+        try:
+            return self.read(indices, out), {}
+        except SampleError:
+            return self._one_by_one(indices)
+
+    def _one_by_one(self, indices: Indices) -> tuple[tuple[Column, ...], dict[int, SampleError]]:
+        rows = len(indices)
+        columns: list[Column] = [
+            np.zeros((rows, *spec.sizes), spec.dtype) if spec.dense else [np.empty(0, spec.dtype)] * rows
+            for spec in self.specs
+        ]
+        errors: dict[int, SampleError] = {}
+        for row in range(rows):
+            try:
+                samples = self.read(indices[row : row + 1], [None] * len(columns))
+            except SampleError as error:
+                errors[row] = error
+                continue
+            for column, sample in zip(columns, samples, strict=True):
+                column[row] = sample[0]
+        return tuple(columns), errors
+
     @abstractmethod
     def describe(self, index: int) -> str:
         """Where sample `index` lies, for messages: a path, a key."""
+
+    def path(self, index: int) -> str | None:
+        """The file that holds sample `index`, where it is one on its own or a database's."""
+        del index
+        return None
 
     def same_data(self, other: Source) -> bool:
         """Whether the other one, opened for another shard, reads the same samples in the same order."""

@@ -75,6 +75,8 @@ class DeviceProgram:
                     raise _other_shape(value, column, rows)
                 values[value] = column
         outputs = tuple(values[self._plan.graph.outputs[number]] for number in self.numbers)
+        if self._plan.skips and self._plan.valid is not None:
+            outputs = tuple(_masked(output, values[self._plan.valid]) for output in outputs)
         return tuple(states.values()), outputs
 
     def _compute_chain(self, nodes: Sequence[Node], rows: int, values: dict[Value, Any]) -> Any:
@@ -138,6 +140,11 @@ def _arguments(node: Node, rows: int, values: Mapping[Value, Any], *, described:
 def stateful(plan: Plan) -> tuple[Node, ...]:
     """The nodes of a plan that carry a state from batch to batch."""
     return tuple(node for node in plan.device if isinstance(node.operator, DeviceKernel) and node.operator.initial)
+
+
+def _masked(output: Any, valid: Any) -> Any:
+    """An output with zeros in the rows that are skipped: what is computed from zeros may be infinite."""
+    return jnp.where(valid.reshape(-1, *[1] * (output.ndim - 1)), output, jnp.zeros((), output.dtype))
 
 
 def _other_shape(value: Value, column: Any, rows: int) -> PenstockError:

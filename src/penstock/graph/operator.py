@@ -30,6 +30,7 @@ from penstock.data.source import Array, Column, Source
 from penstock.data.spec import Spec
 from penstock.data.stream import Stream
 from penstock.graph.schema import Argument
+from penstock.types import OnError
 
 
 @dataclass(slots=True)
@@ -262,6 +263,11 @@ class DeviceKernel(ABC):
         """The state before the first batch: nothing, for most."""
         return ()
 
+    @property
+    def mixes_rows(self) -> bool:
+        """Whether what it gives for a row comes from other rows, too."""
+        return True
+
     @abstractmethod
     def trace(
         self, context: DeviceContext, state: tuple[Any, ...], *inputs: Any, **arguments: Any
@@ -297,6 +303,7 @@ class Reader(Operator):
         pad_last: whether rows past the end repeat the last sample instead of starting again.
         contiguous: whether a shard is a static, contiguous part of the data set, not a slice of every global batch.
         stick: whether a contiguous shard stays the same from epoch to epoch.
+        on_error: what is done about a bad sample; None leaves it to the iterator.
     """
 
     source: Source
@@ -306,6 +313,7 @@ class Reader(Operator):
     pad_last: bool = False
     contiguous: bool = False
     stick: bool = False
+    on_error: OnError | None = None
 
     def infer(self) -> tuple[Spec, ...]:
         """The specs of the source."""

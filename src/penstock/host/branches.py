@@ -32,7 +32,7 @@ class BranchStage:
     def __init__(self, stage: HostStage, planned: Stage, registers: Registers) -> None:
         guard = planned.guard
         assert guard is not None  # it is a stage of a branch
-        self.label = stage.label
+        self.label, self.by_row, self.outputs = stage.label, stage.by_row, stage.outputs
         self._stage, self._guard, self._taken = stage, guard, registers[guard]
         nodes = () if planned.way is Way.SELECT else planned.nodes  # it finds the rows that it needs itself
         operands = dict.fromkeys(value for node in nodes for value in node.operands if value.node not in nodes)
@@ -63,12 +63,15 @@ class SelectStage:
         registers: where columns are.
     """
 
+    by_row = True
+
     def __init__(self, node: Node, registers: Registers) -> None:
         self.label = node.kind
         count = cast(Select, node.operator).branches
         inputs = [(value, registers[value]) for value in node.inputs]
         self._guards, self._values = inputs[:count], inputs[count:]
         self._value, self._register = node.values[0], registers[node.values[0]]
+        self.outputs = [(self._value, self._register)]
         self._dense = all(value.spec.dense for value in (*node.inputs, self._value))
 
     def compute(self, frame: Frame) -> None:

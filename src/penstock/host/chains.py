@@ -14,7 +14,7 @@ from penstock.graph.operator import (
     ChainKernel,
     Work,
 )
-from penstock.host.frame import Frame, unfit
+from penstock.host.frame import Frame, Register, unfit
 from penstock.host.gather import Call, Registers
 from penstock.plan.described import Describe
 from penstock.plan.stages import links
@@ -29,15 +29,17 @@ class ChainStage:
         seed: of the pipeline.
     """
 
+    by_row = True
+
     def __init__(self, nodes: Sequence[Node], registers: Registers, seed: int) -> None:
         self._begin(nodes, registers, seed)
         self._input = registers[nodes[0].inputs[0]]
-        self._register = registers[nodes[-1].values[0]]
+        value = nodes[-1].values[0]
+        self.outputs: list[Register] = [(value, registers[value])]
 
     def _begin(self, nodes: Sequence[Node], registers: Registers, seed: int) -> None:
         self.label = " + ".join(node.kind for node in nodes)
         self._nodes = nodes
-        self._value = nodes[-1].values[0]
         self._chain = cast(ChainKernel, nodes[0].operator).chain(links(nodes))
         self._calls = [Call(node, registers, seed) for node in nodes]
 
@@ -53,13 +55,14 @@ class ChainStage:
 
     def _compute(self, frame: Frame) -> None:
         work = self._describe(frame)
-        if not self._value.spec.dense:
-            frame.keep(self._value, self._register, work.compute(None))
+        value, register = self.outputs[0]
+        if not value.spec.dense:
+            frame.keep(value, register, work.compute(None))
             return
         self._check_shapes(frame, work)
-        out = frame.allocate(self._value, self._register)
+        out = frame.allocate(value, register)
         work.compute(out)
-        frame.columns[self._register] = out
+        frame.columns[register] = out
 
     def _describe(self, frame: Frame) -> Work:
         gathered = [call.gather(frame) for call in self._calls]
@@ -127,14 +130,14 @@ class DescribeStage(ChainStage):
         self._canvas = operator.canvas
         self._given = None if operator.given.spec.dense else registers[operator.given]
         self._spec = operator.given.spec
-        self._outputs = [(value, registers[value]) for value in node.values]
+        self.outputs = [(value, registers[value]) for value in node.values]
 
     def _compute(self, frame: Frame) -> None:
         work = self._describe(frame)
         if self._nodes[-1].specs[0].dense:
             self._check_shapes(frame, work)
-        frame.keep(*self._outputs[0], self._canvas.pack(work))
-        for value, register in self._outputs[1:]:
+        frame.keep(*self.outputs[0], self._canvas.pack(work))
+        for value, register in self.outputs[1:]:
             canvas = frame.allocate(value, register)
             for row, sample in enumerate(self._data(frame)):
                 for at, (extent, limit) in enumerate(zip(sample.shape, self._spec.bounds, strict=True)):

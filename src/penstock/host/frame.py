@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,24 +17,33 @@ from penstock.data.source import Array, Column
 from penstock.data.spec import Extent
 from penstock.errors import InternalError, PenstockError, SampleError
 from penstock.graph.node import Node, Value
-from penstock.graph.operator import Feed, Reader
+from penstock.graph.operator import Feed
 from penstock.host.feeding import Fed
-from penstock.host.reading import Reading, Samples
+from penstock.host.reading import Samples
+from penstock.host.setting import BadRow, BadSample, Setting, heads_of
 from penstock.plan.plan import dense_fix
 from penstock.plan.rows import Coordinates
+
+Register = tuple[Value, int]
+"""A value, and the number of the register that holds its column."""
 
 
 @dataclass
 class Frame:
-    """One pass.
+    """One pass over some rows of a batch.
+
+    Rows can be left out of what follows: because they failed, or because others alone are wanted. `part` makes a frame
+    of some rows, and `scatter` brings back what was computed for them.
 
     Args:
         step: the batch.
-        numbers: which rows of the batch these are.
-        lead: the reading whose positions number the rows, or None where nothing is read.
+        numbers: which rows of the batch these are, ascending.
+        setting: what all frames of the program share.
         columns: per register the column that it holds, once it is computed.
         slots: per register the place in a batch buffer into which its column goes, if there is one.
-        samples: per reader which samples stand in the rows.
+        shifts: per row what selects another sample in place of its own, or 0; None where all rows have their own.
+        lost: the rows that failed and are borne, by their place in the frame. What their columns hold is no sample.
+        blamed: the row that an error was made for last.
         branch_of: the frame of the whole pass, where this one is of the rows that take a branch; None where it is that.
         places: where the rows are in the whole pass, ascending; None for all of them.
         branches: of the whole pass: per guard the frame of the rows that take its branch.
@@ -43,10 +52,12 @@ class Frame:
 
     step: Step
     numbers: Indices
-    lead: Reading | None
+    setting: Setting
     columns: list[Any]
     slots: Sequence[Array | None]
-    samples: dict[Node, Samples | list[tuple[Indices, Samples]]] = field(default_factory=dict[Node, Any])
+    shifts: NDArray[np.uint64] | None = None
+    lost: dict[int, BadRow] = field(default_factory=dict[int, BadRow])
+    blamed: BadRow | None = None
     branch_of: Frame | None = None
     places: Indices | None = None
     branches: dict[Value, Frame] = field(default_factory=dict[Value, Any])
@@ -55,9 +66,7 @@ class Frame:
     @cached_property
     def coordinates(self) -> Coordinates:
         """Where the rows stand in the epoch."""
-        if self.lead is not None:
-            return self.lead.coordinates(self.step, self.numbers)
-        return Coordinates(self.step.epoch, self.numbers + self.step.row, np.ones(len(self.numbers), np.bool_))
+        return self.setting.coordinates(self.step, self.numbers)
 
     @cached_property
     def counters(self) -> NDArray[np.uint32]:
@@ -88,10 +97,66 @@ class Frame:
 
     def branch(self, rows: Indices) -> Frame:
         """A frame for some rows, without columns."""
-        columns: list[Any] = [None] * len(self.columns)
-        return Frame(
-            self.step, self.numbers[rows], self.lead, columns, columns, {}, self.whole, self.at(rows), fed=self.fed
-        )
+        none: list[Any] = [None] * len(self.columns)
+        shifts = None if self.shifts is None else self.shifts[rows]
+        made = Frame(self.step, self.numbers[rows], self.setting, none, none.copy(), shifts, fed=self.fed)
+        made.branch_of, made.places = self.whole, self.at(rows)
+        return made
+
+    def samples(self, reader: Node) -> Samples | list[tuple[Indices, Samples]]:
+        """Which samples of a reader stand in the rows."""
+        return self.setting.readings[reader].samples(self.step, self.numbers, self.shifts)
+
+    def part(self, rows: slice | Indices) -> Frame:
+        """A frame of some of the rows of the whole pass, with what was computed for them, in branches, too.
+
+        It has no place in the batch's buffers.
+        """
+        kept = np.arange(self.rows)[rows]
+        made = self._cut(rows)
+        for guard, branch in self.branches.items():
+            inside = np.flatnonzero(np.isin(branch.at(np.arange(branch.rows)), kept))
+            part = made.branches[guard] = branch._cut(inside)  # noqa: SLF001  # one class
+            part.branch_of, part.places = made, np.searchsorted(kept, branch.at(inside))
+        return made
+
+    def _cut(self, rows: slice | Indices) -> Frame:
+        columns = [None if column is None else _taken(column, rows, self.rows) for column in self.columns]
+        shifts = None if self.shifts is None else self.shifts[rows]
+        return Frame(self.step, self.numbers[rows], self.setting, columns, [None] * len(columns), shifts, fed=self.fed)
+
+    def forget(self, outputs: Sequence[Register]) -> None:
+        """Forget what was begun of some columns."""
+        for value, register in outputs:
+            if value.node.guard is None or value.node.guard in self.branches:
+                self.home(value.node.guard).columns[register] = None
+
+    def remaining(self) -> Frame:
+        """A frame of the rows that did not fail."""
+        return self.part(np.setdiff1d(np.arange(self.rows), np.fromiter(self.lost, np.int64)))
+
+    def scatter(self, rows: Indices, part: Frame, outputs: Sequence[Register]) -> None:
+        """Take over some columns of a part.
+
+        Args:
+            rows: where its rows are in this frame.
+            part: it.
+            outputs: whose columns.
+        """
+        for value, register in outputs:
+            mine, theirs = self.home(value.node.guard), part.home(value.node.guard)
+            if not theirs.rows:
+                continue
+            at = mine.find(rows[theirs.at(np.arange(theirs.rows))])
+            column = mine.columns[register]
+            if column is None:
+                column = mine.allocate(value, register) if value.spec.dense else [None] * mine.rows
+                mine.columns[register] = column
+            if isinstance(column, np.ndarray):
+                column[at] = theirs.columns[register]
+            else:
+                for row, sample in zip(at.tolist(), theirs.columns[register], strict=True):
+                    column[row] = sample
 
     def allocate(self, value: Value, register: int) -> Array:
         """Where a dense column goes: its place in the batch, or memory of its own."""
@@ -131,26 +196,71 @@ class Frame:
 
     def failure(self, node: Node, row: int, error: Exception) -> PenstockError:
         """The error for one row of one node: which samples went into it, and where the user wrote the node."""
-        described: list[str] = []
-        for reader in _heads_of(node):
-            home = self.home(reader.guard)
-            (place,) = self.at(np.array([row]))
-            if home.places is not None and place not in home.places:
-                continue  # its rows take another branch
-            if isinstance(reader.operator, Feed):
-                described.append(f"sample {self.numbers[row]} of the batch that {reader.operator.stream} gave")
-                continue
-            samples, (row,) = home.samples[reader], home.find(np.array([place]))
-            if isinstance(samples, Samples):
-                source, index = samples.source, int(samples.indices[row])
-            else:
-                places, part = next(part for part in samples if row in part[0])
-                source, index = part.source, int(part.indices[places == row][0])
-            described.append(f"sample {index} ({source.describe(index)})")
-        what = f"{node} failed on {' with '.join(described) or f'row {row}'}"
+        samples = self._at(node, row)
+        named = [each.named for each in samples if each.named]
+        what = f"{node} failed on {' with '.join(named) or f'row {row}'}"
         if isinstance(error, InternalError):
             return error.within(what, node.where)
-        return SampleError(f"{what}: {str(error) or type(error).__name__}", where=node.where)
+        reason = str(error) or type(error).__name__
+        first = samples[0]
+        made = SampleError(
+            f"{what}: {reason}", index=first.index, source=first.source, path=first.path, where=node.where
+        )
+        self._blame(node, row, samples, reason, made)
+        return made
+
+    def unreadable(self, reader: Node, row: int, error: SampleError) -> SampleError:
+        """The error for one row of a reader, from what its source said."""
+        error.where = error.where or reader.where
+        self._blame(reader, row, self._at(reader, row), str(error.args[0]), error)
+        return error
+
+    def bear(self, error: PenstockError) -> None:
+        """Go on without the row that an error was just made for.
+
+        Raises:
+            PenstockError: the error, where such rows are not borne.
+        """
+        whole = self.whole
+        bad = whole.blamed
+        if bad is None or bad.error is not error or bad.policy == "raise":
+            raise error
+        whole.lost[int(np.searchsorted(whole.numbers, bad.number))] = bad
+
+    def _blame(self, node: Node, row: int, samples: tuple[BadSample, ...], reason: str, error: SampleError) -> None:
+        policy = self.setting.policy(node)
+        self.whole.blamed = BadRow(int(self.numbers[row]), samples, node.kind, reason, policy, error)
+
+    def _at(self, node: Node, row: int) -> tuple[BadSample, ...]:
+        """The samples that a node computes a row from."""
+        found: list[BadSample] = []
+        one_row = slice(row, row + 1)
+        shifts = None if self.shifts is None else self.shifts[one_row]
+        (place,) = self.at(np.array([row]))
+        for reader in heads_of(node):
+            home = self.home(reader.guard)
+            if home.places is not None and place not in home.places:
+                continue  # the row takes another branch
+            if isinstance(reader.operator, Feed):
+                where = f"batch at row {self.step.row} of epoch {self.step.epoch}"
+                source = f"sample {self.numbers[row]} of the {where} that {reader.operator.stream} gave"
+                found.append(BadSample(str(reader), source=source))
+                continue
+            samples = self.setting.readings[reader].samples(self.step, self.numbers[one_row], shifts)
+            one = samples if isinstance(samples, Samples) else samples[0][1]
+            index = int(one.indices[0])
+            found.append(
+                BadSample(self.setting.name(reader), index, one.source.describe(index), one.source.path(index))
+            )
+        return tuple(found) or (BadSample(str(node)),)
+
+
+def _taken(column: Any, rows: slice | Indices, count: int) -> Any:
+    """Some rows of a column."""
+    if isinstance(column, np.ndarray):
+        return cast(Array, column)[rows]
+    numbers = range(count)[rows] if isinstance(rows, slice) else rows.tolist()
+    return [column[row] for row in numbers]
 
 
 def unfit(value: Value, dtype: Any, shape: tuple[int, ...]) -> PenstockError:
@@ -171,14 +281,3 @@ def broken_promise(value: Value, dtype: Any, shape: tuple[int, ...]) -> Internal
     return InternalError(
         f"a kernel of {value} does not give what its spec rule says", given=f"{dtype}{list(shape)}", expected=value.spec
     )
-
-
-def _heads_of(node: Node) -> list[Node]:
-    found: dict[Node, None] = {}
-    todo = [node]
-    while todo:
-        source = todo.pop()
-        if isinstance(source.operator, Reader | Feed):
-            found[source] = None
-        todo += [value.node for value in source.operands]
-    return list(found)

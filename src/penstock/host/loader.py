@@ -52,6 +52,7 @@ from penstock.host.buffers import Buffers
 from penstock.host.feeding import Fed
 from penstock.host.pool import Pool
 from penstock.host.program import HostProgram
+from penstock.host.setting import BadRow
 from penstock.plan.stages import Way
 
 _CHEAP_ROW = 60e-6
@@ -130,21 +131,28 @@ class _Timed:
 
 @dataclass(frozen=True)
 class HostBatch:
-    """A batch in the making: a buffer per result, and the chunks of work that fill them."""
+    """A batch in the making.
+
+    Args:
+        step: which.
+        buffers: per result, in the order of the plan's, its column.
+        chunks: the work that fills them.
+        failed: once it is finished, the rows that failed and are borne.
+    """
 
     step: Step
     buffers: tuple[Any, ...]
-    chunks: tuple[Future[None], ...]
+    chunks: tuple[Future[list[BadRow]], ...]
+    failed: Sequence[BadRow] = ()
 
-    def wait(self) -> tuple[Column, ...]:
-        """The finished columns.
+    def wait(self) -> HostBatch:
+        """The finished batch.
 
         Raises:
             PenstockError: what the first failing chunk raised.
         """
-        for chunk in self.chunks:
-            chunk.result()
-        return self.buffers
+        failed = [bad for chunk in self.chunks for bad in chunk.result()]
+        return replace(self, failed=failed) if failed else self
 
     def drop(self) -> None:
         """Give up the chunks that have not begun."""
@@ -186,7 +194,7 @@ class HostLoader:
         self._buffers = Buffers(keep=depth + 2)
         self._finalizer = weakref.finalize(self, pool.abandon)
 
-    def begin(self, step: Step) -> tuple[Future[None], ...]:
+    def begin(self, step: Step) -> tuple[Future[list[BadRow]], ...]:
         """Begin a batch that will be taken next, if that has not been done, and do not wait for it.
 
         Returns:
@@ -212,8 +220,8 @@ class HostLoader:
             raise
         return self._ahead[0].chunks
 
-    def take(self, step: Step) -> tuple[Column, ...]:
-        """The columns of a batch, in the order of the plan's results.
+    def take(self, step: Step) -> HostBatch:
+        """A finished batch.
 
         Raises:
             SampleError: a sample of this batch is bad.
@@ -226,14 +234,14 @@ class HostLoader:
                 break  # the streams keep it for the batch that it belongs to
         batch = self._ahead.popleft()
         try:
-            columns = batch.wait()
+            finished = batch.wait()
         except BaseException:
             batch.drop()
             self.close()
             raise
         if self._program.feeding is not None:
             self._program.feeding.delivered(step)
-        return columns
+        return finished
 
     def close(self) -> None:
         """End the threads and forget what was begun. The loader may be used again."""
@@ -273,7 +281,7 @@ class HostLoader:
         numbers = one if len(steps) == 1 else np.concatenate([one + n * step.rows for n in range(len(steps))])
         buffers = self._empty(len(numbers))
         try:
-            _compute_chunk(self._program, self._pace, step, numbers, buffers, fed, 0, len(numbers))
+            failed = _compute_chunk(self._program, self._pace, step, numbers, buffers, fed, 0, len(numbers))
         except Exception:
             if len(steps) > 1:  # perhaps a sample of a later batch: this one may be good
                 return self._compute(step, 1)
@@ -282,7 +290,8 @@ class HostLoader:
         steps[0] = asked
         for number, each in enumerate(steps):
             rows = slice(number * len(one), (number + 1) * len(one))
-            self._ahead.append(HostBatch(each, tuple([buffer[rows] for buffer in buffers]), ()))
+            of_batch = [bad for bad in failed if bad.number // step.rows == number] if failed else ()
+            self._ahead.append(HostBatch(each, tuple([buffer[rows] for buffer in buffers]), (), of_batch))
         return None
 
     def _begin(self, step: Step) -> HostBatch:
@@ -315,11 +324,12 @@ def _compute_chunk(
     fed: Fed | None,
     start: int,
     stop: int,
-) -> None:
+) -> list[BadRow]:
     whole = stop - start == len(numbers)
     slots = [None if isinstance(buffer, list) else buffer if whole else buffer[start:stop] for buffer in buffers]
     with pace.timed(stop - start):
-        columns = program.compute(step, numbers if whole else numbers[start:stop], slots, fed)
+        columns, failed = program.compute(step, numbers if whole else numbers[start:stop], slots, fed)
     for buffer, column in zip(buffers, columns, strict=True):
         if isinstance(buffer, list):
             buffer[start:stop] = list(column)
+    return failed

@@ -20,14 +20,17 @@ from penstock.plan.demand import demanded, one_shape, ragged_sources, resolve
 from penstock.plan.merge import Program
 from penstock.plan.place import Target
 from penstock.plan.plan import make_plan
+from penstock.types import OnError
 
 
-def resolved(program: Program, *, dense_outputs: bool) -> Program:
+def resolved(program: Program, *, dense_outputs: bool, on_error: OnError = "raise") -> Program:
     """The program with the shapes filled in that consumers need and only the data can tell.
 
     Args:
         program: what `penstock.plan.merge.merge` gave.
         dense_outputs: whether its outputs must be dense.
+        on_error: what is done about bad samples, where their readers do not say: unless it is "raise", another sample
+            takes the place of sample 0, if that is bad.
 
     Raises:
         SampleError: sample 0 is bad.
@@ -36,25 +39,27 @@ def resolved(program: Program, *, dense_outputs: bool) -> Program:
     values = demanded(program.graph, dense_outputs=dense_outputs)
     if not values:
         return program
-    shapes = one_shape(values, _shapes(program, ragged_sources(values)))
+    shapes = one_shape(values, _shapes(program, ragged_sources(values), on_error))
     return replace(program, graph=resolve(program.graph, shapes))
 
 
-def _shapes(program: Program, values: tuple[Value, ...]) -> Mapping[Value, tuple[int, ...]]:
+def _shapes(program: Program, values: tuple[Value, ...], on_error: OnError) -> Mapping[Value, tuple[int, ...]]:
     """What sample 0 shows of some values."""
     graph = Graph(values, program.graph.name)
     plan = make_plan(graph, Target(placement="host"), dense_outputs=False)
     readings: dict[Node, Reading] = {}
     for number, node in enumerate(graph.readers):
         first = program.readers[node.serial][0]
+        policy: OnError = "raise" if (first.on_error or on_error) == "raise" else "replace"
         alone = replace(first, shuffle=False, shard_id=0, num_shards=1, pad_last=False, contiguous=False, stick=False)
+        alone = replace(alone, on_error=policy)
         readings[node] = Reading([alone], [0], 1, seed=0, number=number, leads=True)
-    host = HostProgram(plan, readings, next(iter(readings.values()), None), 0, Meter())
+    host = HostProgram(plan, readings, next(iter(readings.values()), None), 0, Meter(), on_error=on_error)
     feeds = {node: program.streams[node.serial][0] for node in graph.feeds}
     fed = Fed(1, {node: _first(node, stream) for node, stream in feeds.items()}, lambda _, numbers: numbers)
     step = Step(epoch=0, row=0, totals=(0,) * len(readings), rows=1)
     slots: list[Array | None] = [None] * len(plan.results)
-    columns = host.compute(step, np.zeros(1, np.int64), slots, fed)
+    columns, _ = host.compute(step, np.zeros(1, np.int64), slots, fed)
     return {value: np.asarray(column[0]).shape for value, column in zip(plan.results, columns, strict=True)}
 
 

@@ -11,19 +11,30 @@ import numpy as np
 from penstock.data.order import Indices
 from penstock.data.schedule import Step
 from penstock.data.source import Array, Column
-from penstock.errors import SampleError
 from penstock.graph.node import Node, Value
 from penstock.graph.operator import ChainKernel, View
 from penstock.host.branches import BranchStage, SelectStage, delivered
 from penstock.host.chains import ChainStage, DescribeStage
+from penstock.host.failures import ATTEMPTS, attempted, exhausted, space, without_lost
 from penstock.host.feeding import Fed, Feeding
 from penstock.host.frame import Frame
 from penstock.host.gather import Registers
 from penstock.host.reading import Reading
-from penstock.host.stages import BatchStage, FeedStage, HostStage, ReadStage, RowStage, SampleStage, WholeBatchStage
+from penstock.host.setting import BadRow, Setting
+from penstock.host.stages import (
+    BatchStage,
+    FeedStage,
+    HostStage,
+    ReadStage,
+    RowStage,
+    SampleStage,
+    WholeBatchStage,
+    check_fits,
+)
 from penstock.meter import Meter
 from penstock.plan.plan import Plan
 from penstock.plan.stages import Stage, Way
+from penstock.types import OnError
 
 
 class HostProgram:
@@ -36,6 +47,7 @@ class HostProgram:
         seed: what all random numbers of the definition derive from.
         meter: what the stages report to.
         feeding: how its streams are asked, where it has any.
+        on_error: what is done about bad samples, where their readers do not say.
     """
 
     def __init__(
@@ -46,11 +58,11 @@ class HostProgram:
         seed: int,
         meter: Meter,
         feeding: Feeding | None = None,
+        on_error: OnError = "raise",
     ) -> None:
         self.plan = plan
         self.feeding = feeding
-        self._lead = lead
-        self._readings = tuple(readings.values())
+        self._setting = Setting(readings, lead, seed, on_error)
         self._meter = meter
         values = [value for stage in plan.stages for node in stage.nodes for value in node.values]
         registers = {value: number for number, value in enumerate(values)}
@@ -58,8 +70,9 @@ class HostProgram:
         kept = _kept(plan)
         self._stages: list[HostStage] = []
         for stage in plan.stages:
-            compiled = _compile(stage, readings, registers, targets, kept, seed)
+            compiled = _compile(stage, registers, targets, kept, seed)
             self._stages.append(compiled if stage.guard is None else BranchStage(compiled, stage, registers))
+        self._by_row = all(stage.by_row for stage in self._stages)
         self._registers = len(registers)
         self._results = [(value, registers[value]) for value in plan.results]
         self._targets = [
@@ -76,39 +89,112 @@ class HostProgram:
     @property
     def reads(self) -> bool:
         """Whether it has readers."""
-        return bool(self._readings)
+        return bool(self._setting.readings)
 
     def consecutive(self, rows: int) -> bool:
         """Whether row number `rows` of a batch is the first row of the next one, in the order of every reader."""
-        return self.feeding is None and all(reading.consecutive(rows) for reading in self._readings)
+        readings = self._setting.readings.values()
+        return self.feeding is None and all(reading.consecutive(rows) for reading in readings)
 
     def compute(
         self, step: Step, numbers: Indices, slots: Sequence[Array | None], fed: Fed | None = None
-    ) -> tuple[Column, ...]:
+    ) -> tuple[tuple[Column, ...], list[BadRow]]:
         """Compute the results for some rows.
 
         Args:
             step: the batch.
-            numbers: the numbers of the rows in the batch, int64.
+            numbers: the numbers of the rows in the batch, int64, ascending.
             slots: per result the place for these rows in a batch buffer; None for a ragged result.
             fed: what the streams gave for the batch.
 
         Returns:
-            Per result its column; the slot itself where there is one.
+            Per result its column, the slot itself where there is one; and the rows that failed and are borne, each as
+            often as it did, ascending. Results hold zeros in a row that is skipped.
 
         Raises:
             SampleError: a sample cannot be read, decoded or brought to shape; it is named.
         """
-        frame = Frame(step, numbers, self._lead, [None] * self._registers, self._placed(slots), fed=fed)
+        frame = Frame(step, numbers, self._setting, [None] * self._registers, self._placed(slots), fed=fed)
+        failed: list[BadRow] = []
+        done = self._through(frame, slots, failed)
+        if failed:
+            return self._mended(done, step, numbers, slots, failed, fed)
+        results = zip(self._results, slots, strict=True)
+        return tuple([_deliver(value, register, done, slot) for (value, register), slot in results]), failed
+
+    def _through(self, frame: Frame, slots: Sequence[Array | None], failed: list[BadRow]) -> Frame:
+        """Take a frame through all stages.
+
+        Returns:
+            The frame of the rows that did not fail, the others added to `failed`. Where rows have failed before a stage
+            that needs the whole batch, it is not finished.
+        """
         with np.errstate(all="ignore"):  # infinities are values, as they are for XLA
             before = time.perf_counter()
             for stage in self._stages:
-                stage.compute(frame)
+                if not stage.by_row and failed:
+                    return frame
+                rows = frame.rows
+                frame = attempted(stage, frame, failed)
                 after = time.perf_counter()
-                self._meter.add(stage.label, seconds=after - before, samples=frame.rows)
+                self._meter.add(stage.label, seconds=after - before, samples=rows)
                 before = after
-        results = zip(self._results, slots, strict=True)
-        return tuple(_deliver(value, register, frame, slot) for (value, register), slot in results)
+                if not frame.rows:
+                    return frame
+            for (value, register), slot in zip(self._results, slots, strict=True):
+                if slot is not None and slot.dtype != value.spec.dtype:
+                    check_fits(frame, value, delivered(value, register, frame), slot.dtype)
+            return without_lost(frame, failed)
+
+    def _mended(
+        self,
+        done: Frame,
+        step: Step,
+        numbers: Indices,
+        slots: Sequence[Array | None],
+        failed: list[BadRow],
+        fed: Fed | None,
+    ) -> tuple[tuple[Column, ...], list[BadRow]]:
+        """The results where rows have failed: other samples take the place of those that are to be replaced."""
+        columns = [space(value, slot, len(numbers)) for (value, _), slot in zip(self._results, slots, strict=True)]
+        attempts = np.zeros(len(numbers), np.int64)
+        skipped: set[int] = set()
+        latest, every = failed, failed.copy()
+        while True:
+            if self._by_row or not latest:
+                self._place(done, np.searchsorted(numbers, done.numbers), columns)
+            again: set[int] = set()
+            for bad in latest:
+                row = int(np.searchsorted(numbers, bad.number))
+                attempts[row] += 1
+                (skipped if bad.policy == "skip" else again).add(row)
+                if bad.policy != "skip" and attempts[row] > ATTEMPTS:
+                    raise exhausted(bad)
+            if not again:
+                break
+            rows = np.array(sorted(again)) if self._by_row else np.arange(len(numbers))
+            shifts = self._setting.shifts(self._setting.coordinates(step, numbers[rows]), attempts[rows])
+            empty: list[Any] = [None] * self._registers
+            frame = Frame(step, numbers[rows], self._setting, empty, empty.copy(), shifts, fed=fed)
+            latest: list[BadRow] = []
+            done = self._through(frame, slots, latest)
+            every += latest
+        for column in columns:
+            if isinstance(column, np.ndarray):
+                column[sorted(skipped)] = 0
+        return tuple(columns), sorted(every, key=lambda bad: bad.number)
+
+    def _place(self, frame: Frame, rows: Indices, columns: Sequence[Column]) -> None:
+        """Put the results of a frame into their rows of the whole."""
+        if not frame.rows:
+            return
+        for (value, register), column in zip(self._results, columns, strict=True):
+            made = delivered(value, register, frame)
+            if isinstance(column, np.ndarray):
+                column[rows] = made
+            else:
+                for row, sample in zip(rows.tolist(), made, strict=True):
+                    column[row] = sample
 
     def _placed(self, slots: Sequence[Array | None]) -> list[Array | None]:
         """Per register its slot: that of a result, seen in the shape of the register's value."""
@@ -122,7 +208,6 @@ class HostProgram:
 
 def _compile(
     stage: Stage,
-    readings: Mapping[Node, Reading],
     registers: Registers,
     targets: Mapping[Value, int],
     kept: set[Value],
@@ -131,7 +216,7 @@ def _compile(
     node = stage.nodes[-1]
     match stage.way:
         case Way.READ:
-            return ReadStage(node, readings[node], registers)
+            return ReadStage(node, registers)
         case Way.FEED:
             return FeedStage(node, registers)
         case Way.ROWS:
@@ -184,13 +269,5 @@ def _deliver(value: Value, register: int, frame: Frame, slot: Array | None) -> C
     column: Any = delivered(value, register, frame)
     if slot is None or frame.slots[register] is not None:
         return column if slot is None else slot
-    if column.dtype.kind in "iu" and slot.dtype.itemsize < column.dtype.itemsize and column.size:
-        limits = np.iinfo(slot.dtype)
-        if column.min() < limits.min or column.max() > limits.max:
-            raise SampleError(
-                f"{value} has {column.dtype} values that do not fit {slot.dtype}, which JAX delivers",
-                given=f"values from {column.min()} to {column.max()}",
-                fix="jax.config.update('jax_enable_x64', True), or make them smaller",
-            )
     np.copyto(slot, column, casting="same_kind")
     return slot

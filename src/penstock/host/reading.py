@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.data.order import Indices, Order
 from penstock.data.schedule import Step
 from penstock.data.source import Array, Column, Source
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, SampleError
 from penstock.graph.operator import Reader
 from penstock.plan.merge import Facts
 from penstock.plan.rows import Coordinates
@@ -171,14 +172,33 @@ class Reading:
         )
         return Coordinates(step.epoch, positions, real)
 
-    def samples(self, step: Step, numbers: Indices) -> Samples | list[tuple[Indices, Samples]]:
-        """Which samples stand in the rows: of one source, or per block the places in `numbers` and their samples."""
+    def samples(
+        self, step: Step, numbers: Indices, shifts: NDArray[np.uint64] | None = None
+    ) -> Samples | list[tuple[Indices, Samples]]:
+        """Which samples stand in the rows.
+
+        Args:
+            step: the batch.
+            numbers: the numbers of the rows in the batch.
+            shifts: per row what selects another sample in place of its own, or 0; see `Order.others`.
+
+        Returns:
+            Samples of one source, or per block the places in `numbers` and their samples.
+        """
         if self._num_shards == 1:
-            return self._of_all(step, numbers)
+            return self._shifted(0, self._of_all(step, numbers), shifts)
         positions = self.positions(step, numbers)
         blocks = np.searchsorted(self._shards, numbers // (step.rows // self._num_shards))
         parts = ((block, np.flatnonzero(blocks == block)) for block in np.unique(blocks).tolist())
-        return [(places, self._of(block, step, positions[places])) for block, places in parts]
+        return [
+            (at, self._shifted(block, self._of(block, step, positions[at]), None if shifts is None else shifts[at]))
+            for block, at in parts
+        ]
+
+    def _shifted(self, block: int, samples: Samples, shifts: NDArray[np.uint64] | None) -> Samples:
+        if shifts is None:
+            return samples
+        return Samples(samples.source, self.orders[block].others(samples.indices, shifts))
 
     def _of_all(self, step: Step, numbers: Indices) -> Samples:
         first, count = int(numbers[0]), len(numbers)
@@ -200,12 +220,14 @@ class Reading:
 
 def read(
     samples: Samples | list[tuple[Indices, Samples]], rows: int, out: Sequence[Array | None]
-) -> tuple[Column, ...]:
-    """The columns of a reader's values, for rows that one source holds or several."""
+) -> tuple[tuple[Column, ...], dict[int, SampleError]]:
+    """The columns of a reader's values, and the errors of the rows that cannot be read."""
     if isinstance(samples, Samples):
-        return samples.source.read(samples.indices, out)
-    parts = [(places, part.source.read(part.indices, [None] * len(out))) for places, part in samples]
-    return tuple(_interleave([(places, columns[i]) for places, columns in parts], rows) for i in range(len(out)))
+        return samples.source.outcomes(samples.indices, out)
+    parts = [(places, part.source.outcomes(part.indices, [None] * len(out))) for places, part in samples]
+    errors = {int(places[row]): error for places, (_, failed) in parts for row, error in failed.items()}
+    columns = [_interleave([(places, read[i]) for places, (read, _) in parts], rows) for i in range(len(out))]
+    return tuple(columns), errors
 
 
 def _interleave(parts: Sequence[tuple[Indices, Column]], rows: int) -> Column:

@@ -18,9 +18,9 @@ from penstock.graph.operator import (
     View,
     WholeBatchKernel,
 )
-from penstock.host.frame import Frame, unfit
+from penstock.host.frame import Frame, Register, unfit
 from penstock.host.gather import Call, Registers
-from penstock.host.reading import Reading, read
+from penstock.host.reading import read
 from penstock.plan.rows import RowOperator
 
 
@@ -28,45 +28,62 @@ class HostStage(Protocol):
     """A compiled stage. Immutable: frames on several threads pass through it at once."""
 
     label: str
+    by_row: bool
+    """Whether a row can be computed without the others."""
+
+    @property
+    def outputs(self) -> Sequence[Register]:
+        """What later stages, or the consumer, may need of it."""
+        ...
 
     def compute(self, frame: Frame) -> None:
-        """Fill the registers of its outputs."""
+        """Fill the registers of its outputs.
+
+        Raises:
+            SampleError: a row fails; the frame knows which. Rows that the frame bears are left to it instead.
+        """
         ...
 
 
 class ReadStage:
     """A reader: many samples by index."""
 
-    def __init__(self, node: Node, reading: Reading, registers: Registers) -> None:
+    by_row = True
+
+    def __init__(self, node: Node, registers: Registers) -> None:
         self.label = node.kind
-        self._node, self._reading = node, reading
-        self._outputs = [(value, registers[value]) for value in node.values]
+        self._node = node
+        self.outputs = [(value, registers[value]) for value in node.values]
 
     def compute(self, frame: Frame) -> None:
         """Read the samples that stand in the rows."""
-        samples = frame.samples[self._node] = self._reading.samples(frame.step, frame.numbers)
+        slots = [frame.slots[register] for _, register in self.outputs]
         try:
-            columns = read(samples, frame.rows, [frame.slots[register] for _, register in self._outputs])
+            columns, errors = read(frame.samples(self._node), frame.rows, slots)
         except PenstockError as error:
             error.where = error.where or self._node.where
             raise
-        for (value, register), column in zip(self._outputs, columns, strict=True):
+        for row in sorted(errors):
+            frame.bear(frame.unreadable(self._node, row, errors[row]))
+        for (value, register), column in zip(self.outputs, columns, strict=True):
             frame.keep(value, register, column)
 
 
 class FeedStage:
     """What a stream gave for the batch."""
 
+    by_row = True
+
     def __init__(self, node: Node, registers: Registers) -> None:
         self.label = node.kind
         self._node = node
-        self._outputs = [(value, registers[value]) for value in node.values]
+        self.outputs = [(value, registers[value]) for value in node.values]
 
     def compute(self, frame: Frame) -> None:
         """Take the rows' part of it."""
         assert frame.fed is not None
         columns = frame.fed.of(self._node, frame.numbers)
-        for (value, register), column in zip(self._outputs, columns, strict=True):
+        for (value, register), column in zip(self.outputs, columns, strict=True):
             if isinstance(column, np.ndarray):
                 frame.check(value, 0, column[0])
             frame.keep(value, register, column)
@@ -75,14 +92,16 @@ class FeedStage:
 class RowStage:
     """A value that comes from the coordinates of the rows."""
 
+    by_row = True
+
     def __init__(self, node: Node, registers: Registers) -> None:
         self.label = node.kind
         self._operator = cast(RowOperator, node.operator)
-        self._value, self._register = node.values[0], registers[node.values[0]]
+        self.outputs = [(node.values[0], registers[node.values[0]])]
 
     def compute(self, frame: Frame) -> None:
         """Compute it."""
-        frame.keep(self._value, self._register, self._operator.compute(frame.coordinates))
+        frame.keep(*self.outputs[0], self._operator.compute(frame.coordinates))
 
 
 class BatchStage:
@@ -95,17 +114,19 @@ class BatchStage:
         in_place: whether it is a view of what stands in its own slot already.
     """
 
+    by_row = True
+
     def __init__(self, node: Node, registers: Registers, seed: int, *, in_place: bool) -> None:
         self.label = node.kind
         self._node, self._kernel = node, cast(BatchKernel, node.operator)
         self._call = Call(node, registers, seed)
-        self._outputs = [(value, registers[value]) for value in node.values]
+        self.outputs = [(value, registers[value]) for value in node.values]
         self._writes = not isinstance(node.operator, View)
         self._in_place = in_place
 
     def compute(self, frame: Frame) -> None:
         """Compute the batch; written straight into its slot where the kernel can do that."""
-        first = self._outputs[0][1]
+        first = self.outputs[0][1]
         if self._in_place and frame.slots[first] is not None:
             frame.columns[first] = frame.slots[first]
             return
@@ -116,7 +137,7 @@ class BatchStage:
         except Exception as error:
             _blame(frame, self._node, self._alone, inputs, arguments, bits, self._call.by_row, error)
             raise
-        for (value, register), column in zip(self._outputs, _outputs(result), strict=True):
+        for (value, register), column in zip(self.outputs, _outputs(result), strict=True):
             frame.keep(value, register, column)
 
     def _alone(self, inputs: Sequence[Any], arguments: Mapping[str, Any], bits: Any) -> None:
@@ -132,14 +153,17 @@ class WholeBatchStage:
         seed: of the pipeline.
     """
 
+    by_row = False
+
     def __init__(self, node: Node, registers: Registers, seed: int) -> None:
         self.label = node.kind
         self._node = node
         self._call = Call(node, registers, seed)
-        self._value, self._register = node.values[0], registers[node.values[0]]
+        self.outputs = [(node.values[0], registers[node.values[0]])]
 
     def compute(self, frame: Frame) -> None:
         """Compute the batch."""
+        value, register = self.outputs[0]
         inputs, arguments, _ = self._call.gather(frame)
         kernel = cast(WholeBatchKernel, self._node.operator)
         try:
@@ -147,10 +171,10 @@ class WholeBatchStage:
         except Exception as error:
             said = f"{self._node} failed on a batch: {str(error) or type(error).__name__}"
             raise SampleError(said, where=self._node.where) from error
-        if not self._value.spec.dense:
+        if not value.spec.dense:
             for row, sample in enumerate(column):
-                frame.check(self._value, row, sample)
-        frame.keep(self._value, self._register, list(column))
+                frame.check(value, row, sample)
+        frame.keep(value, register, list(column))
 
 
 class SampleStage:
@@ -163,26 +187,35 @@ class SampleStage:
         seed: of the pipeline.
     """
 
+    by_row = True
+
     def __init__(self, nodes: Sequence[Node], registers: Registers, kept: set[Value], seed: int) -> None:
         self.label = " + ".join(node.kind for node in nodes)
         calls = [(node, Call(node, registers, seed)) for node in nodes]
         self._parts = [(node, _sample_kernel(node, call), call) for node, call in calls]
-        self._outputs = {node: [(value, registers[value], value in kept) for value in node.values] for node in nodes}
+        self._filled = {node: [(value, registers[value], value in kept) for value in node.values] for node in nodes}
+        self.outputs = [(value, registers[value]) for node in nodes for value in node.values if value in kept]
 
     def compute(self, frame: Frame) -> None:
         """Take each row through all nodes."""
         steps = [(node, self._bind(node, kernel, call, frame)) for node, kernel, call in self._parts]
         node, row = self._parts[0][0], 0
-        try:
-            for row in range(frame.rows):
-                for node, step in steps:  # noqa: B007  # the node is for the error
-                    step(row)
-        except Exception as error:
-            raise frame.failure(node, row, error) from error
+        rows = iter(range(frame.rows))
+        todo = True
+        while todo:
+            try:
+                for row in rows:
+                    for node, step in steps:  # noqa: B007  # the node is for the error
+                        step(row)
+                todo = False
+            except Exception as error:  # noqa: BLE001  # whatever a user's function raises
+                failure = frame.failure(node, row, error)
+                failure.__cause__ = error
+                frame.bear(failure)
 
     def _bind(self, node: Node, kernel: Callable[..., Any], call: Call, frame: Frame) -> Callable[[int], None]:
         """A function that computes one row of a node, bound to the columns it reads and writes."""
-        outputs = self._outputs[node]
+        outputs = self._filled[node]
         columns = [_column(value, register, kept, frame) for value, register, kept in outputs]
         inputs, arguments, bits = call.gather(frame)
         varying = [(name, arguments[name]) for name in call.by_row]
@@ -225,6 +258,23 @@ def _column(value: Value, register: int, kept: bool, frame: Frame) -> Any:
         column = [None] * frame.rows
     frame.columns[register] = column
     return column
+
+
+def check_fits(frame: Frame, value: Value, column: Any, dtype: np.dtype[Any]) -> None:
+    """Check that the integers of a value fit the narrower dtype in which JAX delivers them; rows may fail."""
+    if column.dtype.kind not in "iu" or dtype.itemsize >= column.dtype.itemsize or not column.size:
+        return
+    limits = np.iinfo(dtype)
+    if column.min() >= limits.min and column.max() <= limits.max:
+        return
+    by_row = column.reshape(frame.rows, -1)
+    for row in np.flatnonzero(((by_row < limits.min) | (by_row > limits.max)).any(axis=1)).tolist():
+        error = SampleError(
+            f"it has {column.dtype} values that do not fit {dtype}, which JAX delivers",
+            given=f"values from {by_row[row].min()} to {by_row[row].max()}",
+            fix="jax.config.update('jax_enable_x64', True), or make them smaller",
+        )
+        frame.bear(frame.failure(value.node, row, error))
 
 
 def _blame(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -18,14 +17,15 @@ from penstock.plan.plan import Plan
 from penstock.transfer import peers
 from penstock.transfer.exchange import exchange
 from penstock.transfer.layout import Layout
+from penstock.transfer.peers import Part
 
 _SAME_PROGRAM = "run the same program with the same arguments in all of them"
 
 
-def take_part(layout: Layout) -> Callable[[], AbstractContextManager[None]]:
-    """What goes around the taking of each batch of an iterator, so that the processes notice who stays away."""
+def take_part(layout: Layout) -> Part | None:
+    """This process's part in an iterator that several processes make together; None where there are no others."""
     job = peers.join() if layout.processes > 1 else None
-    return nullcontext if job is None else job.begin(_processes(layout)).taking
+    return None if job is None else job.begin(_processes(layout))
 
 
 def agree(

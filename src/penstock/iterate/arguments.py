@@ -15,6 +15,9 @@ from penstock.transfer.layout import Layout, Sharded, SingleDevice, Stacked
 
 Shardings = NamedSharding | Mapping[str, NamedSharding]
 
+VALID = "valid"
+"""The output that masks rows: those that the policy PAD adds, and bad samples that are skipped."""
+
 _AUTO_RESET = {False: False, None: False, "no": False, True: True, "yes": True}
 
 
@@ -61,6 +64,24 @@ def named(graph: Graph, names: Sequence[str]) -> Graph:
             expected=f"1 to {len(graph.outputs)}, the outputs of {graph.name}",
         )
     return replace(graph, outputs=graph.outputs[: len(names)])
+
+
+def without_mask(names: Sequence[str]) -> list[str]:
+    """The names of the outputs, without that of the mask of the rows that are skipped.
+
+    Raises:
+        UsageError: the mask has no name, so nobody would look at it.
+    """
+    check_names(names)
+    *outputs, last = names
+    if last != VALID:
+        raise UsageError(
+            f'with on_error="skip" rows of zeros stand for bad samples, and the mask {VALID!r} tells which these are',
+            given=f"output_map={list(names)}",
+            expected=f"{VALID!r} as the last name, and a step that gives such rows no weight",
+            fix=f'output_map={[*names, VALID]}; or on_error="replace", where all rows are samples',
+        )
+    return outputs
 
 
 def switch(auto_reset: bool | str | None) -> bool:

@@ -6,6 +6,7 @@ import functools
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from typing import Any
 
 import jax
@@ -17,7 +18,7 @@ from penstock.iterate.peekable import PeekableDataIterator
 from penstock.pipeline.definition import split_arguments, trace
 from penstock.pipeline.pipeline import Pipeline, option_names
 from penstock.transfer.layout import Layout, Stacked
-from penstock.types import LastBatchPolicy
+from penstock.types import LastBatchPolicy, OnError
 
 Factory = Callable[..., DataIterator]
 
@@ -36,6 +37,10 @@ def data_iterator(
     sharding: Shardings | None = None,
     devices: Sequence[Any] | None = None,
     pmap_compatible: bool | None = None,
+    on_error: OnError = "raise",
+    error_limit: int | None = None,
+    error_rate: tuple[float, int] = (0.1, 1000),
+    quarantine: str | PathLike[str] | None = None,
 ) -> Any:
     """Turn a definition into a function that makes iterators. To be used as a decorator, with or without a call.
 
@@ -58,6 +63,10 @@ def data_iterator(
             dictionary with one per output. Arrays are global, ``(batch_size, ...)``.
         devices: local devices; arrays get the layout of `jax.pmap`, ``(devices, rows of a device, ...)``.
         pmap_compatible: without `sharding` and `devices`: whether arrays are ``(1, batch_size, ...)``.
+        on_error: what is done about bad samples: "raise", "skip" or "replace", as `DataIterator` says.
+        error_limit: how many of them are borne; None for any number.
+        error_rate: which share of them is borne, and of how many rows, those delivered last.
+        quarantine: a file to which each bad sample is written, once, as a line of JSON.
 
     Returns:
         A function that makes a `DataIterator`.
@@ -91,6 +100,10 @@ def peekable_data_iterator(
     sharding: Shardings | None = None,
     devices: Sequence[Any] | None = None,
     pmap_compatible: bool | None = None,
+    on_error: OnError = "raise",
+    error_limit: int | None = None,
+    error_rate: tuple[float, int] = (0.1, 1000),
+    quarantine: str | PathLike[str] | None = None,
 ) -> Any:
     """`data_iterator`, whose iterators let one look at the next batch: see `PeekableDataIterator`.
 
@@ -106,6 +119,10 @@ def peekable_data_iterator(
         sharding: how the outputs lie on the devices.
         devices: local devices, for the layout of `jax.pmap`.
         pmap_compatible: whether arrays are ``(1, batch_size, ...)``.
+        on_error: what is done about bad samples.
+        error_limit: how many of them are borne.
+        error_rate: which share of them is borne, and of how many rows.
+        quarantine: a file for them.
 
     Returns:
         A function that makes a `PeekableDataIterator`.

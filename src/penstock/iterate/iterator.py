@@ -6,7 +6,9 @@ import json
 import logging
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from os import PathLike
 from typing import Any, Self
 
 import jax
@@ -14,27 +16,28 @@ import jax
 from penstock.data.schedule import Step
 from penstock.data.stream import EndOfStreamError
 from penstock.device.program import stateful
-from penstock.errors import ArgumentTypeError, SourceError, StateError, UsageError
+from penstock.errors import ArgumentTypeError, SampleError, SourceError, StateError, UsageError
 from penstock.graph.fingerprint import definition
 from penstock.graph.node import Graph, Node
 from penstock.graph.operator import DeviceKernel
 from penstock.host.reading import Reading
+from penstock.host.setting import BadRow, Setting
 from penstock.iterate import dry_run
 from penstock.iterate.agreement import agree, agree_on_shapes, take_part
-from penstock.iterate.arguments import Shardings, grouped, layout_of, named, switch
+from penstock.iterate.arguments import VALID as VALID
+from penstock.iterate.arguments import Shardings, grouped, layout_of, named, switch, without_mask
 from penstock.iterate.epochs import check_epoch, check_feeds, epoch_size, exact, schedule_of
 from penstock.iterate.state import Origin, carried, encode
 from penstock.meter import Meter
+from penstock.pipeline.ledger import Ledger, Limits
 from penstock.pipeline.pipeline import Pipeline
-from penstock.pipeline.planned import Planned
+from penstock.pipeline.planned import Planned, policies
+from penstock.pipeline.quarantine import Quarantine
 from penstock.run import Run
 from penstock.transfer.layout import Layout
-from penstock.types import LastBatchPolicy
+from penstock.types import LastBatchPolicy, OnError, as_on_error
 
 Batch = dict[str, jax.Array]
-
-VALID = "valid"
-"""The output that the policy PAD adds."""
 
 _log = logging.getLogger("penstock")
 
@@ -58,6 +61,13 @@ class DataIterator:
             dictionary with one per output. Arrays are global, ``(rows of all devices, ...)``. Without it, one pipeline
             gives arrays on the default device, and several give ``(n, B, ...)``, the layout of `jax.pmap`.
         pmap_compatible: whether one pipeline without sharding gives ``(1, B, ...)``.
+        on_error: what is done about a sample that cannot be read, or on which an operator fails, your own functions
+            included: "raise"; "replace" it by another sample of the data set; or "skip" it: its row holds zeros, and is
+            False in the mask ``valid``, the last name of `output_map` then. Readers may say otherwise for what is
+            computed from them.
+        error_limit: how many bad samples are borne; None for any number.
+        error_rate: which share of bad samples is borne, and of how many rows, those delivered last.
+        quarantine: a file to which each bad sample is written, once, as a line of JSON; one for all processes of a job.
 
     Attributes:
         batch_size: how many rows a batch has, over all devices.
@@ -66,7 +76,8 @@ class DataIterator:
 
     Raises:
         UsageError: arguments that do not go together.
-        SampleError: with `prepare_first_batch`, a bad sample in the first batch.
+        SampleError: with `prepare_first_batch`, a bad sample in the first batch. While iterating, also where there are
+            more bad samples than `error_limit` or `error_rate` allow.
 
     Example:
         >>> import penstock
@@ -91,8 +102,17 @@ class DataIterator:
         prepare_first_batch: bool = True,
         sharding: Shardings | Layout | None = None,
         pmap_compatible: bool | None = None,
+        on_error: OnError = "raise",
+        error_limit: int | None = None,
+        error_rate: tuple[float, int] = (0.1, 1000),
+        quarantine: str | PathLike[str] | None = None,
     ) -> None:
         group = grouped(pipelines)
+        said = policies(group[0].graph, as_on_error(on_error))
+        limits = Limits.of(said, error_limit, error_rate, quarantine)
+        skips = "skip" in said
+        if skips:
+            output_map = without_mask(output_map)
         graphs = [named(pipeline.graph, output_map) for pipeline in group]
         self.output_map = list(output_map)
         self._auto_reset = switch(auto_reset)
@@ -113,7 +133,7 @@ class DataIterator:
             raise UsageError(f"the name {VALID!r} is taken by the mask of LastBatchPolicy.PAD", fix="another name")
         dry = dry_run.current()
         placement = group[0].placement if dry is None else dry.placement or group[0].placement
-        self._taking = take_part(layout)
+        self._part = take_part(layout)
         choices = {
             "batch_size": self.batch_size,
             "output_map": self.output_map,
@@ -121,13 +141,17 @@ class DataIterator:
             "reader_name": reader_name,
             "last_batch_policy": last_batch_policy.name,
             "placement": placement,
+            "on_error": [*said, limits.count, limits.rate, limits.window],
         }
         self._seed, facts = agree(graphs, layout, group[0], choices, per_block=per_block)
-        self._planned = Planned.of(graphs, layout, placement, dense_outputs=True, mask=mask, facts=facts)
+        self._planned = Planned.of(
+            graphs, layout, placement, dense_outputs=True, mask=mask, facts=facts, on_error=on_error
+        )
         agree_on_shapes(self._planned.plan, layout)
         layout.check_outputs([value.spec for value in self._planned.plan.graph.outputs], output_map, self.batch_size)
         self._origin = Origin(definition(graphs[0]), self._planned.dataset, len(graphs[0].readers))
-        self._names = [*self.output_map, VALID] if mask else self.output_map
+        self._names = [*self.output_map, VALID] if mask or skips else self.output_map
+        self._policies = said
         self._lead_name = reader_name
         self._read: tuple[int, dict[Node, Reading]] | None = None  # how readers are read under the seed used last
         self._pipeline = group[0]
@@ -140,6 +164,8 @@ class DataIterator:
         self._next = self._schedule.first()
         self._held: list[jax.Array] | None = None  # the batch at `_next`, where it was made before it is taken
         self._stream_ended = False  # whether a stream has said that there is no batch at `_next`
+        self._failed: Sequence[BadRow] = ()  # its bad rows
+        self._ledger = None if set(said) == {"raise"} else self._make_ledger(limits, quarantine)
         self._lock = threading.RLock()  # so that several threads may take batches
         if len({pipeline.seed for pipeline in group}) > 1:
             _log.info("the pipelines' seeds differ; the first one's, %d, orders all", self._seed)
@@ -166,6 +192,23 @@ class DataIterator:
             narrow=True,
         )
 
+    def _make_ledger(self, limits: Limits, path: str | PathLike[str] | None) -> Ledger:
+        board = None if self._part is None else self._part.board()
+        quarantine = None if path is None else Quarantine(path, board)
+        if self._part is not None and quarantine is not None:
+            self._part.peers.at_end(quarantine.last)
+        readings = self._readings(self._seed)
+        setting = Setting(readings, None, self._seed)
+        return Ledger(map(setting.name, readings), limits, quarantine, board)
+
+    def _count(self, ledger: Ledger) -> None:
+        """Count the bad rows of the batch that is being taken."""
+        try:
+            ledger.add(self._failed, self._next.rows)
+        except SampleError:
+            self.close()
+            raise
+
     def _form(self, arrays: Sequence[Any]) -> Any:
         """A batch, from what there is for each of its outputs."""
         return dict(zip(self._names, arrays, strict=True))
@@ -178,7 +221,7 @@ class DataIterator:
             if self._stream_ended:
                 raise EndOfStreamError
             try:
-                self._held = self._run.arrays(self._next)
+                self._held, self._failed = self._run.arrays(self._next)
             except EndOfStreamError:
                 self._stream_ended = True
                 raise
@@ -192,7 +235,7 @@ class DataIterator:
             raise SourceError("there are no data: the source ends before the first batch", where=where) from None
 
     def _go_to(self, step: Step) -> None:
-        self._next, self._held, self._stream_ended = step, None, False
+        self._next, self._held, self._failed, self._stream_ended = step, None, (), False
 
     def __iter__(self) -> Self:
         with self._lock:
@@ -205,8 +248,10 @@ class DataIterator:
             try:
                 if self.at_end:
                     raise EndOfStreamError
-                with self._taking():
+                with nullcontext() if self._part is None else self._part.taking():
                     batch = self._form(self._here())
+                    if self._ledger is not None:
+                        self._count(self._ledger)
             except EndOfStreamError:
                 if self._auto_reset:
                     self.reset()
@@ -238,11 +283,12 @@ class DataIterator:
     def exact(self) -> bool:
         """Whether an epoch has every sample of the reader named by `reader_name` once.
 
-        Rows that ``valid`` masks do not count. False also where `size` says how long an epoch is, since nothing ties
-        that to the data; where only some of the shards are read; and where shards have data sets of their own that
+        Rows that ``valid`` masks do not count, and so neither do samples that are skipped. False where bad samples are
+        replaced, since others are there twice then. False also where `size` says how long an epoch is, since nothing
+        ties that to the data; where only some of the shards are read; and where shards have data sets of their own that
         differ in length, since the shortest ends the epoch.
         """
-        return exact(self._readings(self._seed), self._schedule)
+        return "replace" not in self._policies and exact(self._readings(self._seed), self._schedule)
 
     @property
     def at_start(self) -> bool:
@@ -331,8 +377,13 @@ class DataIterator:
         return [json.dumps(self.state(), default=encode)]
 
     def stats(self) -> dict[str, Any]:
-        """What the stages have done so far: calls, samples and seconds, by stage."""
-        return dict(self._meter.snapshot())
+        """What the stages have done so far: calls, samples and seconds, by stage.
+
+        Where bad samples are skipped or replaced, the entry ``bad samples`` has how many there were in the batches that
+        were taken, by reader, in all processes of the job.
+        """
+        stages: dict[str, Any] = dict(self._meter.snapshot())
+        return stages if self._ledger is None else stages | {"bad samples": self._ledger.counts()}
 
     def explain(self) -> str:
         """What runs where, and why, as text."""

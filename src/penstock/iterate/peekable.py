@@ -220,7 +220,7 @@ class ComingBatch(Future[Any]):
         """Whether the iterator went elsewhere before the batch was made."""
         return self._left and self._arrays is None
 
-    def after(self, chunks: tuple[Future[None], ...]) -> None:
+    def after(self, chunks: tuple[Future[Any], ...]) -> None:
         """Be done when these are. What they raise, `result` raises."""
         if chunks:
             chunks[0].add_done_callback(lambda _: self.after(chunks[1:]))

@@ -20,8 +20,9 @@ from penstock.graph.where import user_line
 from penstock.host.pool import Serial, Threads
 from penstock.host.tensors import TensorList, tensor_list
 from penstock.meter import Meter
+from penstock.pipeline.ledger import Ledger, Limits
 from penstock.pipeline.older import OlderPipeline
-from penstock.pipeline.planned import Planned
+from penstock.pipeline.planned import Planned, policies
 from penstock.plan.place import PlacementHint
 from penstock.run import Run
 from penstock.transfer.layout import SingleDevice
@@ -304,6 +305,12 @@ class Pipeline(OlderPipeline):
 
     def _start(self) -> _Running:
         if self._running is None:
+            said = policies(self.graph, "raise")
+            if "skip" in said:
+                raise UsageError(
+                    'on_error="skip" masks the rows of bad samples, and run() gives no mask',
+                    fix='on_error="replace"; or an iterator, whose batches have one',
+                )
             planned = Planned.of([self.graph], SingleDevice(), self.placement, dense_outputs=False)
             readings = planned.readings(self.seed, None, self.max_batch_size)
             strides = tuple(reading.stride(self.max_batch_size) for reading in readings.values())
@@ -311,7 +318,8 @@ class Pipeline(OlderPipeline):
             run = planned.run(
                 readings, self.seed, self.pool(), self.prefetch_queue_depth, schedule, Meter(), narrow=False
             )
-            self._running = _Running(planned, run, schedule, schedule.first())
+            ledger = Ledger((), Limits(), None, None)
+            self._running = _Running(planned, run, schedule, schedule.first(), ledger)
         return self._running
 
     def pool(self) -> Threads | Serial:
@@ -334,10 +342,11 @@ class Pipeline(OlderPipeline):
         try:
             if running.ended:
                 raise EndOfStreamError
-            outputs = running.run.outputs(running.step)
+            outputs, failed = running.run.outputs(running.step)
         except EndOfStreamError:
             running.ended = True
             raise StopIteration from None
+        running.ledger.add(failed, running.step.rows)
         running.step = running.schedule.after(running.step)
         return tuple([tensor_list(o, v.spec) for o, v in zip(outputs, running.planned.plan.graph.outputs, strict=True)])
 
@@ -400,6 +409,7 @@ class _Running:
     run: Run
     schedule: Schedule
     step: Step
+    ledger: Ledger
     ended: bool = False
 
 

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import jax
 
@@ -13,7 +14,7 @@ from penstock.data.order import mix
 from penstock.data.schedule import Schedule
 from penstock.errors import DefinitionError
 from penstock.graph.node import Graph, Node
-from penstock.graph.operator import WholeBatchKernel
+from penstock.graph.operator import Reader, WholeBatchKernel
 from penstock.host.feeding import Feeding
 from penstock.host.pool import Serial, Threads
 from penstock.host.probe import resolved
@@ -26,6 +27,7 @@ from penstock.plan.place import PlacementHint, Target
 from penstock.plan.plan import Plan, make_plan
 from penstock.run import Run
 from penstock.transfer.layout import Layout
+from penstock.types import OnError
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Planned:
     plan: Plan
     layout: Layout
     facts: Sequence[Sequence[Facts]] | None
+    on_error: OnError = "raise"
 
     @staticmethod
     def of(
@@ -46,6 +49,7 @@ class Planned:
         dense_outputs: bool,
         mask: bool = False,
         facts: Sequence[Sequence[Facts]] | None = None,
+        on_error: OnError = "raise",
     ) -> Planned:
         """Merge the graphs of all blocks, look at sample 0 where that is needed, and plan.
 
@@ -56,6 +60,7 @@ class Planned:
             dense_outputs: whether outputs are delivered as arrays.
             mask: whether a mask of the last batch is.
             facts: as `penstock.plan.merge.merge` takes them.
+            on_error: what is done about bad samples, where their readers do not say.
 
         Raises:
             PenstockError: the definition or its first sample is not right.
@@ -65,9 +70,19 @@ class Planned:
         program = merge(graphs, shards, layout.blocks, facts)
         for readers in program.readers.values():
             check_same_specs(readers)
-        program = resolved(program, dense_outputs=dense_outputs)
+        program = resolved(program, dense_outputs=dense_outputs, on_error=on_error)
         target = Target(layout.platform, bool(jax.config.read("jax_enable_x64")), placement)
-        return Planned(program, make_plan(program.graph, target, dense_outputs=dense_outputs, mask=mask), layout, facts)
+        said = policies(graphs[0], on_error)
+        if "replace" in said and graphs[0].feeds:
+            raise DefinitionError(
+                f"{graphs[0].feeds[0]} gives samples one after the other, so none can take the place of a bad one",
+                given='on_error="replace"',
+                fix='on_error="skip"',
+                where=graphs[0].feeds[0].where,
+            )
+        skips = "skip" in said
+        plan = make_plan(program.graph, target, dense_outputs=dense_outputs, mask=mask, skips=skips)
+        return Planned(program, plan, layout, facts, on_error)
 
     @property
     def obstacles(self) -> list[tuple[Node, str]]:
@@ -141,7 +156,18 @@ class Planned:
         layout, local = self.layout, self.program.local
         feeding = Feeding(streams, local, layout.shards, layout.blocks, schedule) if streams else None
         return Run(
-            self.plan, readings, lead, seed, layout, pool, depth, schedule, meter, narrow=narrow, feeding=feeding
+            self.plan,
+            readings,
+            lead,
+            seed,
+            layout,
+            pool,
+            depth,
+            schedule,
+            meter,
+            narrow=narrow,
+            feeding=feeding,
+            on_error=self.on_error,
         )
 
     def explain(self, rows: int) -> str:
@@ -150,6 +176,18 @@ class Planned:
         batch = f"{rows} rows" + (f" in {blocks} blocks on {devices} devices" if devices > 1 else "")
         batch += f" of {processes} processes" if processes > 1 else ""
         return explain(self.plan, self.program.readers, batch, self.program.local)
+
+
+def policies(graph: Graph, on_error: OnError) -> tuple[OnError, ...]:
+    """What a definition does about bad samples: by default, and with those of each of its readers.
+
+    Args:
+        graph: the definition.
+        on_error: the default.
+    """
+    readers = [cast(Reader, node.operator) for node in graph.readers]
+    said: list[OnError] = [reader.on_error or on_error for reader in readers]
+    return (on_error, *said)
 
 
 def _check_whole_batches(graph: Graph, layout: Layout) -> None:

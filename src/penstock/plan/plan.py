@@ -10,6 +10,7 @@ from penstock.data.spec import Extent
 from penstock.errors import DefinitionError, InternalError
 from penstock.graph.advice import Trouble, advice
 from penstock.graph.node import Graph, Node, Value
+from penstock.graph.operator import DeviceKernel, WholeBatchKernel
 from penstock.plan.described import described, describing
 from penstock.plan.place import Place, Placement, Target, place
 from penstock.plan.rows import Counters, Valid, row_node
@@ -30,7 +31,8 @@ class Plan:
         chains: those of them that are computed together, in one visit to the data.
         describing: per chain that the host describes, by its last node, the node of the engine's own that does.
         counters: the result that random numbers on the device come from, if any are drawn there.
-        valid: the result that is the mask of the last batch, if one is asked for.
+        valid: the result that is the mask of the rows, if one is asked for.
+        skips: whether rows may be skipped: their outputs are zeros, those of the device program, too.
     """
 
     graph: Graph
@@ -43,11 +45,13 @@ class Plan:
     describing: Mapping[Node, Node]
     counters: Value | None
     valid: Value | None
+    skips: bool = False
 
     @cached_property
     def crossing(self) -> tuple[Value, ...]:
         """The results that the device program computes from."""
         used = {*_needs(self.device, self.chains, self.describing), self.counters}
+        used |= {self.valid} if self.skips and self.device else set()
         return tuple(value for value in self.results if value in used)
 
     def on_device(self, value: Value) -> bool:
@@ -55,18 +59,21 @@ class Plan:
         return value.node in self.placements and self.placements[value.node].place is Place.DEVICE
 
 
-def make_plan(graph: Graph, target: Target, *, dense_outputs: bool, mask: bool = False) -> Plan:
+def make_plan(graph: Graph, target: Target, *, dense_outputs: bool, mask: bool = False, skips: bool = False) -> Plan:
     """Plan a resolved graph.
 
     Args:
         graph: the definition, after `penstock.plan.demand.resolve`.
         target: the machine and the user's placement hint.
         dense_outputs: whether outputs are delivered as arrays.
-        mask: whether a `valid` mask is delivered, too.
+        mask: whether rows past the end of an epoch are masked; a `valid` mask is delivered, too.
+        skips: whether rows may be skipped; likewise.
 
     Raises:
-        DefinitionError: an output must be an array and cannot be.
+        DefinitionError: an output must be an array and cannot be, or rows are skipped that others are computed from.
     """
+    for node in graph.nodes if skips else ():
+        _check_apart(node)
     for value in graph.outputs if dense_outputs else ():
         _check_dense(value)
     placements = place(graph, target)
@@ -82,11 +89,11 @@ def make_plan(graph: Graph, target: Target, *, dense_outputs: bool, mask: bool =
     draws = any(node.operator.random_bits and not described(node) for node in device)
     counted = draws or (bool(device) and not crosses)  # a device program learns the number of rows from its inputs
     counters = row_node(Counters(), "counters").values[0] if counted else None
-    valid = row_node(Valid(), "valid").values[0] if mask else None
+    valid = row_node(Valid(padding=mask), "valid").values[0] if mask or skips else None
     extra = [value for value in (counters, valid) if value is not None]
     results = (*needed, *extra)
     hosted = stages(graph, [*host, *engine, *(value.node for value in extra)], set(results))
-    plan = Plan(graph, target, placements, hosted, results, device, chained, described_by, counters, valid)
+    plan = Plan(graph, target, placements, hosted, results, device, chained, described_by, counters, valid, skips)
     verify(plan)
     return plan
 
@@ -104,6 +111,17 @@ def _needs(
             numbers, *canvas = describing[node].values
             yield canvas[0] if canvas else nodes[0].inputs[0]
             yield numbers
+
+
+def _check_apart(node: Node) -> None:
+    operator = node.operator
+    if isinstance(operator, WholeBatchKernel) or (isinstance(operator, DeviceKernel) and operator.mixes_rows):
+        raise DefinitionError(
+            f'{node} computes rows from other rows, and with on_error="skip" some of these hold no sample',
+            given='on_error="skip"',
+            fix='on_error="replace", which gives whole batches',
+            where=node.where,
+        )
 
 
 def _check_dense(value: Value) -> None:

@@ -125,7 +125,8 @@ def slowest(before: Mapping[str, Timing], after: Mapping[str, Timing]) -> str:
 
 
 def _stages(iterator: Any) -> Mapping[str, Timing]:
-    return iterator.stats() if isinstance(iterator, DataIterator) else {}
+    stats = iterator.stats() if isinstance(iterator, DataIterator) else {}
+    return {stage: timing for stage, timing in stats.items() if isinstance(timing, Timing)}
 
 
 def _wait(steps: queue.SimpleQueue[Any], done: deque[float]) -> None:

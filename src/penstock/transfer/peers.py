@@ -24,7 +24,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import Any, NoReturn
@@ -34,6 +34,7 @@ from jax._src.distributed import global_state
 
 from penstock.errors import JobError
 from penstock.transfer import endings
+from penstock.transfer.board import Board
 
 _PERIOD = 1.0
 """Seconds between two looks at the store."""
@@ -48,6 +49,7 @@ _STRANGERS = 60.0
 """Seconds that a process which is over waits for processes that have not begun to watch, and perhaps never do."""
 
 _FOLDER = "penstock/peers/"
+_BOARDS = "penstock/boards"
 _FAILURE, _WATCHES, _LEFT, _HEARD = "failure", "watches", "left", "heard"
 
 
@@ -84,6 +86,7 @@ class Peers:
         self._failure: Failure | None = None
         self._failing = False  # by itself: then it says so itself
         self._over = threading.Event()
+        self._last: list[Callable[[], None]] = []
         self._finishing = threading.Lock()
 
     def watch(self) -> None:
@@ -98,6 +101,14 @@ class Peers:
         key = f"{group}#{self._groups[group]}"
         self._taken[key] = 0
         return Part(self, key)
+
+    def board(self, key: str) -> Board:
+        """What the processes show each other that make an iterator together."""
+        return Board(self._client, f"{_BOARDS}/{key}", self._process)
+
+    def at_end(self, act: Callable[[], None]) -> None:
+        """Do something when all others have left, or have heard that the job fails."""
+        self._last.append(act)
 
     @contextmanager
     def taking(self, key: str) -> Iterator[None]:
@@ -132,6 +143,7 @@ class Peers:
         elif self._failure is None:
             self._set(f"{_LEFT}/{self._process}", json.dumps(self._taken))
             self._wait_for_all()
+            self._do_last()
         if self._failure is not None:
             said = isinstance(error, JobError) or (error is not None and endings.words(error) == self._failure.text)
             self._finish(self._failure, say=not said)
@@ -210,7 +222,13 @@ class Peers:
         self._set(f"{_HEARD}/{self._process}", "")
         if self._process == 0:
             self._serve_the_last()
+        self._do_last()
         endings.leave(failure.code)
+
+    def _do_last(self) -> None:
+        for act in self._last:
+            with suppress(Exception):  # it must not keep the process from ending
+                act()
 
     def _serve_the_last(self) -> None:
         """Keep the store until all others have heard of the failure."""
@@ -241,6 +259,10 @@ class Part:
             JobError: a process has failed, or has left without taking this batch.
         """
         return self.peers.taking(self.key)
+
+    def board(self) -> Board:
+        """What the processes show each other."""
+        return self.peers.board(self.key)
 
 
 _peers: Peers | None = None

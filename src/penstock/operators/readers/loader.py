@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from penstock.data.source import Source
 from penstock.errors import DefinitionError
 from penstock.graph.call import Default, Hint
 from penstock.graph.operator import Common, Reader, pick
 from penstock.graph.trace import DataNode, apply_many
+from penstock.types import OnError, as_on_error
 
 
 class LoaderArguments(Common, total=False):
@@ -20,7 +21,9 @@ class LoaderArguments(Common, total=False):
     global batch this reader reads. shard_mode: "global" for such slices; "contiguous" for a static part of the data set
     per shard, as DALI has it. stick_to_shard: stay with one contiguous part from epoch to epoch; it asks for
     "contiguous". pad_last_batch: fill the last batch of an epoch with the last sample, so that the next epoch begins
-    with a batch; without it, other samples follow.
+    with a batch; without it, other samples follow. on_error: what is done about a sample that cannot be read, or on
+    which an operator fails that computes from this reader: "raise", "skip" (its row is masked, for iterators only) or
+    "replace" (another sample takes its place); without it, what the iterator says.
 
     Hints that can only change speed, and do nothing here: initial_fill (the shuffle is always over everything),
     prefetch_queue_depth, read_ahead, dont_use_mmap, lazy_init, skip_cached_images, tensor_init_bytes.
@@ -35,6 +38,7 @@ class LoaderArguments(Common, total=False):
     shard_mode: Annotated[str, Default("global")]
     stick_to_shard: Annotated[bool, Default(False)]
     pad_last_batch: Annotated[bool, Default(False)]
+    on_error: Hint[OnError | None]
     initial_fill: Hint[int]
     prefetch_queue_depth: Hint[int]
     read_ahead: Hint[bool]
@@ -81,6 +85,11 @@ def load(source: Source, arguments: LoaderArguments) -> tuple[DataNode, ...]:
         pad_last=bool(arguments.get("pad_last_batch", False)),
         contiguous=mode == "contiguous",
         stick=stick,
+        on_error=_checked(arguments.get("on_error")),
     )
     common = pick(Common, arguments)
     return apply_many(reader, common=common, seed=arguments.get("seed", -1) if seed is None else seed)
+
+
+def _checked(on_error: Any) -> OnError | None:
+    return None if on_error is None else as_on_error(on_error)

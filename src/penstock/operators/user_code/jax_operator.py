@@ -54,6 +54,11 @@ class JaxFunction(Operator, DeviceKernel):
         """It takes arrays."""
         return True
 
+    @property
+    def mixes_rows(self) -> bool:
+        """One that sees all rows may."""
+        return self.whole
+
     def infer(self, *inputs: Spec) -> tuple[Spec, ...]:
         """What JAX says of the function, which is traced for it."""
         results = [self._tried(inputs, filler) for filler in _FILLERS[: 1 if all(s.dense for s in inputs) else 2]]

@@ -1,0 +1,286 @@
+"""Bad samples in iterators: what is delivered in their place, on any devices and from any state; counts and limits."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax.sharding import NamedSharding, PartitionSpec
+
+from penstock import LastBatchPolicy, data_iterator, fn, peekable_data_iterator, pipeline_def, train
+from penstock.errors import DefinitionError, SampleError, UsageError
+
+LENGTH = 50
+SEVENTHS = frozenset(range(0, LENGTH, 7))
+
+
+def sharding(devices):
+    return NamedSharding(jax.sharding.Mesh(np.array(jax.devices()[:devices]), ("batch",)), PartitionSpec("batch"))
+
+
+def refusing(bad):
+    def check(number):
+        if int(number) in bad:
+            raise ValueError(f"{number} is bad")
+        return number
+
+    return check
+
+
+def refused(data, bad):
+    return fn.python_function(data, function=refusing(bad), dtype=np.int32, ndim=0)
+
+
+def numbers(bad):
+    """Numbers, some of which are bad, their squares from a reader of their own, and a random number of the row."""
+    data = fn.readers.arrays(np.arange(LENGTH, dtype=np.int32), name="numbers", random_shuffle=True)
+    squares = fn.readers.arrays(np.arange(LENGTH, dtype=np.int32) ** 2, name="squares", random_shuffle=True)
+    number = refused(data, bad)
+    return (
+        number,
+        squares,
+        fn.random.uniform(),
+        fn.cast(squares.gpu(), dtype="float32") / fn.cast(number, dtype="float32"),
+    )
+
+
+def iterator(on_error, bad=SEVENTHS, devices=1, batch_size=8, **options):
+    names = ["x", "y", "random", "ratio", *(["valid"] if on_error == "skip" else [])]
+    policy = options.pop("last_batch_policy", LastBatchPolicy.FILL)
+    limits = {name: options.pop(name) for name in ("error_limit", "error_rate", "quarantine") if name in options}
+    make = data_iterator(
+        numbers, names, reader_name="numbers", sharding=sharding(devices), last_batch_policy=policy, auto_reset=True,
+        on_error=on_error, prepare_first_batch=False, **{"error_rate": (1.0, 1000), **limits},
+    )  # fmt: skip
+    return make(bad, batch_size=batch_size, seed=5, **options)
+
+
+def taken(iterator, count):
+    made = []
+    while len(made) < count:
+        made += [jax.tree.map(np.asarray, batch) for _, batch in zip(range(count - len(made)), iterator, strict=False)]
+    return made
+
+
+def same(mine, theirs):
+    assert len(mine) == len(theirs)
+    for one, other in zip(mine, theirs, strict=True):
+        jax.tree.map(np.testing.assert_array_equal, one, other)
+
+
+@pytest.mark.parametrize("placement", ["host", "device"])
+@pytest.mark.parametrize("on_error", ["skip", "replace"])
+def test_batches_are_the_same_on_any_devices_threads_and_from_any_state(on_error, placement):
+    first = iterator(on_error, exec_async=False, placement=placement)
+    wanted = taken(first, 20)
+    few = placement == "device"  # each program is compiled for each set of devices
+    for devices, threads in ((8, 2),) if few else ((1, 3), (2, 1), (8, 2)):
+        other = iterator(on_error, devices=devices, num_threads=threads, placement=placement)
+        same(taken(other, 20), wanted)
+        assert other.stats()["bad samples"] == first.stats()["bad samples"]
+    for place in (7,) if few else (3, 7, 12):
+        moved = iterator(on_error, devices=1 if few else 2, placement=placement)
+        taken(moved, place)
+        fresh = iterator(on_error, devices=8, placement=placement)
+        fresh.restore(json.loads(json.dumps(moved.state())))
+        same(taken(fresh, 20 - place), wanted[place:])
+
+
+def test_a_row_is_replaced_in_all_readers_and_keeps_its_random_numbers():
+    good, bad = taken(iterator("replace", ()), 7), taken(iterator("replace"), 7)
+    for one, other in zip(good, bad, strict=True):
+        odd = np.isin(one["x"], list(SEVENTHS))
+        assert (other["x"][~odd] == one["x"][~odd]).all()
+        assert not np.isin(other["x"], list(SEVENTHS)).any()
+        assert (other["y"] == other["x"] ** 2).all()
+        assert (other["random"] == one["random"]).all()
+
+
+def test_a_skipped_row_holds_zeros_and_is_masked():
+    good, bad = taken(iterator("skip", ()), 7), taken(iterator("skip"), 7)
+    for one, other in zip(good, bad, strict=True):
+        odd = np.isin(one["x"], list(SEVENTHS))
+        assert one["valid"].all()
+        assert (other["valid"] == ~odd).all()
+        for name in ("x", "y", "random", "ratio"):
+            assert (other[name][odd] == 0).all()
+            assert (other[name][~odd] == one[name][~odd]).all()
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    bad=st.frozensets(st.integers(0, LENGTH - 1), max_size=25),
+    on_error=st.sampled_from(["skip", "replace"]),
+    batch_size=st.sampled_from([8, 16, 24]),
+    other_size=st.sampled_from([8, 16, 32]),
+    place=st.integers(0, 5),
+    policy=st.sampled_from([LastBatchPolicy.FILL, LastBatchPolicy.PAD]),
+)
+def test_the_rows_of_an_epoch_depend_on_nothing_but_the_place(bad, on_error, batch_size, other_size, place, policy):
+    """Random sets of bad rows; the batch size before and after a resume; the place of the resume."""
+
+    def rows(batches):
+        joined = [np.concatenate([batch[name] for batch in batches]) for name in ("x", "y", "random")]
+        return [column[:LENGTH] for column in joined]
+
+    def number(size):
+        return -(-LENGTH // size)
+
+    whole = iterator(on_error, bad, 1, batch_size, last_batch_policy=policy)
+    wanted = rows(taken(whole, number(batch_size)))
+    place = min(place, number(batch_size) - 1)
+    before = iterator(on_error, bad, 2, batch_size, last_batch_policy=policy)
+    head = taken(before, place)
+    after = iterator(on_error, bad, 8, other_size, last_batch_policy=policy)
+    after.restore(before.state())
+    tail = taken(after, -(-(LENGTH - place * batch_size) // other_size))
+    for one, other in zip(rows(head + tail), wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+    if on_error == "replace":
+        assert not set(wanted[0].tolist()) & bad
+
+
+def test_counts_are_those_of_the_batches_that_were_taken():
+    one = iterator("skip", batch_size=10)
+    taken(one, 5)
+    assert one.stats()["bad samples"] == {"readers.arrays 'numbers'": len(SEVENTHS), "readers.arrays 'squares'": 0}
+    make = peekable_data_iterator(
+        numbers, ["x", "y", "random", "ratio", "valid"], reader_name="numbers", on_error="skip"
+    )
+    looking = make(frozenset(range(LENGTH)), batch_size=10, seed=5)
+    looking.peek()
+    assert set(looking.stats()["bad samples"].values()) == {0}
+    assert not next(looking)["valid"].any()
+    assert looking.stats()["bad samples"]["readers.arrays 'numbers'"] == 10
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"error_limit": 3}, r"\d bad samples in \d+ rows, and error_limit=3"),
+        ({"error_rate": (0.1, 20)}, r"3 bad samples in the last \d+ rows, and error_rate=\(0.1, 20\)"),
+    ],
+)
+def test_more_than_the_limits_is_an_error_that_names_the_first(limits, said):
+    order = np.concatenate([batch["x"] for batch in taken(iterator("skip", (), batch_size=2), 25)])
+    first = next(number for number in order.tolist() if number in SEVENTHS)
+    over = iterator("skip", batch_size=2, **limits)
+    with pytest.raises(SampleError, match=said) as caught:
+        taken(over, 25)
+    assert f"the first: python_function failed on sample {first} (" in str(caught.value)
+    assert caught.value.index == first
+    with pytest.raises(SampleError, match=said):
+        next(over)
+
+
+def test_a_quarantine_file_has_each_bad_sample_once(tmp_path):
+    path = tmp_path / "bad.jsonl"
+    for _ in range(2):  # a second run adds nothing
+        taken(iterator("replace", batch_size=10, quarantine=path), 10)
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        assert sorted(line["index"] for line in lines) == sorted(SEVENTHS)
+    one = next(line for line in lines if line["index"] == 7)
+    assert (one["reader"], one["stage"], one["reason"]) == ("readers.arrays 'numbers'", "python_function", "7 is bad")
+    assert one.keys() == {"reader", "index", "source", "path", "stage", "reason"}
+
+
+def test_an_evaluation_counts_every_good_sample_once():
+    good = sorted(set(range(LENGTH)) - SEVENTHS)
+    one = iterator("skip", devices=8, batch_size=16, last_batch_policy=LastBatchPolicy.PAD)
+    means = train.evaluate(lambda _, batch: {"x": batch["x"], "ratio": batch["ratio"]}, 0, one)
+    assert means == {"x": np.mean(good), "ratio": np.mean(np.float32(good))}
+    with pytest.raises(UsageError, match="leaves out or repeats"):
+        train.evaluate(lambda _, batch: batch["x"], 0, iterator("replace", last_batch_policy=LastBatchPolicy.PAD))
+
+
+def test_a_reader_may_say_otherwise():
+    def two(bad_x, bad_y):
+        x = fn.readers.arrays(np.arange(20, dtype=np.int32), name="x", on_error="replace")
+        y = fn.readers.arrays(np.arange(20, dtype=np.int32), name="y")
+        return refused(x, bad_x), refused(y, bad_y)
+
+    make = data_iterator(two, ["x", "y"], reader_name="x", auto_reset=True)
+    batches = taken(make({3}, {}, batch_size=10), 2)
+    assert all((batch["x"] == batch["y"]).all() and 3 not in batch["x"] for batch in batches)
+    with pytest.raises(SampleError, match="3 is bad"):
+        make({}, {3}, batch_size=10)
+    with pytest.raises(UsageError, match=r"run\(\) gives no mask"):
+        pipeline_def(lambda: fn.readers.arrays(np.arange(20), on_error="skip"))(batch_size=2).run()
+
+
+@pytest.mark.parametrize("on_error", ["skip", "replace"])
+def test_sample_0_may_be_bad(on_error):
+    def shapes(number):
+        return np.zeros((4, 5 + 0 * refusing({0})(number)), np.uint8)
+
+    def definition():
+        numbers = fn.readers.arrays(np.arange(20), name="r")
+        return fn.python_function(numbers, function=shapes, dtype=np.uint8, ndim=2)
+
+    names = ["x", "valid"] if on_error == "skip" else ["x"]
+    made = data_iterator(definition, names, reader_name="r", on_error=on_error)(batch_size=10)
+    assert next(made)["x"].shape == (10, 4, 5)
+    with pytest.raises(SampleError, match="0 is bad"):
+        data_iterator(definition, ["x"], reader_name="r")(batch_size=10)
+
+
+MISUSE = {
+    "a word": (lambda: iterator("ignore"), UsageError, "no such on_error"),
+    "a limit": (lambda: iterator("replace", error_limit=1.5), UsageError, "a whole number from 0"),
+    "a rate": (lambda: iterator("replace", error_rate=0.5), UsageError, "such as (0.1, 1000)"),
+    "a share": (lambda: iterator("replace", error_rate=(2.0, 10)), UsageError, "such as (0.1, 1000)"),
+    "raise": (lambda: iterator("raise", error_limit=5), UsageError, "do not end the run"),
+    "a folder": (lambda: iterator("replace", quarantine="/no/such/folder/bad"), UsageError, "cannot be written"),
+    "no mask": (
+        lambda: data_iterator(numbers, ["x"], on_error="skip")({}, batch_size=2),
+        UsageError,
+        "output_map=['x', 'valid']",
+    ),
+    "a reader's word": (lambda: numbers_with("ignore"), UsageError, "no such on_error"),
+    "mixed rows": (lambda: mixed("skip"), DefinitionError, "computes rows from other rows"),
+}
+
+
+def numbers_with(on_error):
+    return data_iterator(lambda: fn.readers.arrays(np.arange(4), on_error=on_error), ["x"])(batch_size=2)
+
+
+def mixed(on_error):
+    def definition():
+        return fn.jax_function(lambda x: x + x[::-1], sharding=sharding(1))(fn.readers.arrays(np.arange(4)))
+
+    names = ["x", "valid"] if on_error == "skip" else ["x"]
+    return data_iterator(definition, names, on_error=on_error, sharding=sharding(1))(batch_size=2)
+
+
+@pytest.mark.parametrize("name", MISUSE)
+def test_misuse(name):
+    make, error, part = MISUSE[name]
+    with pytest.raises(error) as caught:
+        make()
+    assert part in str(caught.value), str(caught.value)
+    mixed("replace")
+
+
+@pytest.mark.parametrize("on_error", ["skip", "replace"])
+def test_rows_fail_in_the_branch_that_they_take_only(on_error):
+    bad = frozenset(range(0, LENGTH, 5))
+
+    def definition():
+        data = fn.readers.arrays(np.arange(LENGTH, dtype=np.int32), name="r", random_shuffle=True)
+        number = -data
+        if data % 2 == 0:
+            number = refused(data, bad)
+        return data, number
+
+    names = ["x", "y", "valid"] if on_error == "skip" else ["x", "y"]
+    make = data_iterator(definition, names, reader_name="r", on_error=on_error)
+    made = taken(make(batch_size=10, seed=1, enable_conditionals=True), 5)
+    same(taken(make(batch_size=10, seed=1, enable_conditionals=True, exec_async=False), 5), made)
+    x, y = (np.concatenate([batch[name] for batch in made]) for name in ("x", "y"))
+    odd = x % 2 == 1
+    assert odd[np.isin(x, list(bad))].all() if on_error == "replace" else not x[x % 10 == 0].any()
+    assert (y == np.where(odd, -x, x)).all()
+    assert np.isin(5, x)
