@@ -39,6 +39,13 @@ def test_imagenet_input_on_photographs(tmp_path):
     assert (tmp_path / "out" / "imagenet_input" / "batch_by_device.png").read_bytes()[:4] == b"\x89PNG"
 
 
+def test_damaged_photographs(tmp_path):
+    out = run(ROOT / "examples" / "damaged_photographs.py", cwd=tmp_path)
+    assert "5 of 96 photographs are damaged" in out
+    assert out.count("12 steps, loss") == 2
+    assert "quarantine: 5 files, such as " in out
+
+
 def test_a_program_in_the_older_spelling(tmp_path):
     out = run(ROOT / "examples" / "older_dali.py", "--epochs", 1, "--batch-size", 40, cwd=tmp_path)
     assert "epoch 0: 3 batches of (40, 3, 224, 224)" in out

@@ -33,6 +33,7 @@ from penstock.host.stages import (
 )
 from penstock.meter import Meter
 from penstock.plan.plan import Plan
+from penstock.plan.rows import Valid
 from penstock.plan.stages import Stage, Way
 from penstock.types import OnError
 
@@ -182,7 +183,15 @@ class HostProgram:
         for column in columns:
             if isinstance(column, np.ndarray):
                 column[sorted(skipped)] = 0
-        return tuple(columns), sorted(every, key=lambda bad: bad.number)
+        return tuple(columns), sorted(self._counted(every, step, numbers), key=lambda bad: bad.number)
+
+    def _counted(self, failed: list[BadRow], step: Step, numbers: Indices) -> list[BadRow]:
+        """The rows that count: not those past the end of an epoch that are masked anyhow."""
+        valid = None if self.plan.valid is None else self.plan.valid.node.operator
+        if not isinstance(valid, Valid) or not valid.padding:
+            return failed
+        real = self._setting.coordinates(step, numbers).real
+        return [bad for bad in failed if real[np.searchsorted(numbers, bad.number)]]
 
     def _place(self, frame: Frame, rows: Indices, columns: Sequence[Column]) -> None:
         """Put the results of a frame into their rows of the whole."""

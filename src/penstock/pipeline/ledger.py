@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from penstock.errors import SampleError, UsageError
@@ -138,7 +138,7 @@ class Ledger:
         if self._quarantine is not None:
             self._quarantine.add(failed)
         if self._board is not None:
-            self._board.show(f"found/{self._board.process}", json.dumps(asdict(mine)))
+            self._board.show(f"found/{self._board.process}", json.dumps(vars(mine)))
 
     def _all(self) -> list[_Found]:
         """What the processes of the job have found."""
