@@ -2,8 +2,8 @@
 
 The program copies photographs, damages a part of them as disks and downloads do (cut short, overwritten, empty), and
 fits a line to the remainder twice: with ``on_error="replace"``, where another photograph takes the place of a damaged
-one, and with ``on_error="skip"``, where the step gives the row no weight. The evaluation counts each photograph that can
-be read once. At the end stand the counts, and the list of the damaged files.
+one, and with ``on_error="skip"``, where the step gives the row no weight. The evaluation counts each photograph that
+can be read once. At the end stand the counts, and the list of the damaged files.
 
     python examples/damaged_photographs.py [--data FOLDER-OF-CLASSES] [--share 0.05] [--epochs 2] [--devices 2]
 """
