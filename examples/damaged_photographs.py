@@ -50,7 +50,6 @@ def errors(weights, batch):
     return (rows @ weights[:-1] + weights[-1] - batch["labels"][:, 0]) ** 2
 
 
-@train.data_parallel
 def step(weights, batch):
     """One step of gradient descent; rows that hold no photograph have no weight."""
     weight = batch.get("valid", jnp.ones(len(batch["labels"]), bool))
@@ -77,7 +76,7 @@ def main() -> None:
     bad = damage(arguments.data or write_photographs(work / "photographs"), folder, arguments.share)
     print(f"{bad} of {sum(path.is_file() for path in folder.rglob('*'))} photographs are damaged")
     common = {"reader_name": "photographs", "sharding": train.batch_sharding()}
-    size = 16 * 16 * 3 + 1
+    update, size = train.data_parallel(step), 16 * 16 * 3 + 1
     for on_error in ("replace", "skip"):
         names = ["images", "labels"] + (["valid"] if on_error == "skip" else [])
         quarantine = work / f"{on_error}.jsonl"
@@ -90,7 +89,7 @@ def main() -> None:
             quarantine=quarantine,
         )
         iterator = make(folder=str(folder), batch_size=arguments.batch_size, seed=1)
-        loop = train.fit(step, np.zeros(size, np.float32), iterator, epochs=arguments.epochs)
+        loop = train.fit(update, np.zeros(size, np.float32), iterator, epochs=arguments.epochs)
         losses = [f"{epoch['loss']:.3f}" for epoch in loop.history.epochs]
         print(
             f"{on_error}: {loop.step} steps, loss {', '.join(losses)}; bad samples: {iterator.stats()['bad samples']}"
