@@ -237,7 +237,7 @@ ScalarConstant = Constant
 """DALI's name for a constant that is a number."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SampleInfo:
     """Which sample `fn.external_source` asks its source for.
 

@@ -97,9 +97,11 @@ class ExternalStream(Stream):
 
     def _columns(self, given: list[Any], turn: Turn | None = None) -> Columns:
         """What was given, a batch or all samples of one, as a column per output."""
-        parts = [self._outputs(each) for each in given]
-        if self.batched:
-            columns: list[Column] = [as_column(part) for part in parts[0]]
+        parts = [self._outputs(each) for each in given] if self._several or self.batched else ()
+        if not parts:
+            columns: list[Column] = [[as_sample(each) for each in given]]
+        elif self.batched:
+            columns = [as_column(part) for part in parts[0]]
         else:
             columns = [[as_sample(part[number]) for part in parts] for number in range(len(self.kinds))]
         lengths = {len(column) for column in columns}

@@ -63,6 +63,8 @@ class Kind:
             SourceError: one is not.
         """
         rank = self.rank
+        if not isinstance(column, np.ndarray) and {(s.dtype, s.ndim) for s in column} == {(self.dtype, rank)}:
+            return
         for row, sample in enumerate((column[0],) if isinstance(column, np.ndarray) else column):
             if self.dtype not in (None, sample.dtype) or rank not in (None, sample.ndim):
                 raise SourceError(
@@ -134,5 +136,7 @@ def as_column(given: Any) -> Column:
 
 
 def copied(column: Column) -> Column:
-    """The same in memory of its own."""
-    return column.copy() if isinstance(column, np.ndarray) else [sample.copy() for sample in column]
+    """The same in memory of its own; as one array, where the samples have one shape."""
+    if isinstance(column, np.ndarray):
+        return column.copy()
+    return np.stack(column) if len({sample.shape for sample in column}) == 1 else [sample.copy() for sample in column]
