@@ -8,6 +8,14 @@ from penstock.fn import readers as readers
 from penstock.fn import reductions as reductions
 from penstock.fn.names import present
 from penstock.graph.registry import missing
+from penstock.operators.audio.audio_resample import audio_resample as audio_resample
+from penstock.operators.audio.mel_filter_bank import mel_filter_bank as mel_filter_bank
+from penstock.operators.audio.mfcc import mfcc as mfcc
+from penstock.operators.audio.nonsilent_region import nonsilent_region as nonsilent_region
+from penstock.operators.audio.power_spectrum import power_spectrum as power_spectrum
+from penstock.operators.audio.preemphasis_filter import preemphasis_filter as preemphasis_filter
+from penstock.operators.audio.spectrogram import spectrogram as spectrogram
+from penstock.operators.audio.to_decibels import to_decibels as to_decibels
 from penstock.operators.colour.brightness import brightness as brightness
 from penstock.operators.colour.brightness_contrast import brightness_contrast as brightness_contrast
 from penstock.operators.colour.color_twist import color_twist as color_twist

@@ -1,6 +1,7 @@
 """Operators that decode files."""
 
 from penstock.graph.registry import missing
+from penstock.operators.decoders.audio import audio as audio
 from penstock.operators.decoders.image import image as image
 from penstock.operators.decoders.image_crop import image_crop as image_crop
 from penstock.operators.decoders.image_random_crop import image_random_crop as image_random_crop

@@ -1,0 +1,1 @@
+"""Operators on sound, sample by sample on the host."""

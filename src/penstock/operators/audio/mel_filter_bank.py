@@ -1,0 +1,131 @@
+"""mel_filter_bank: spectra in bands of equal width on the mel scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Unpack
+
+import numpy as np
+
+from penstock.data.source import Array
+from penstock.data.spec import Spec
+from penstock.errors import DefinitionError
+from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply
+from penstock.operators.audio.signal import check_signal
+
+_KNEE, _LINEAR, _STEP = 1000.0, 200 / 3, np.log(6.4) / 27
+"""Slaney's scale ("Auditory Toolbox", 1998) is linear up to the knee, in Hz, and logarithmic above."""
+
+
+@dataclass(frozen=True)
+class MelFilterBank(Operator, SampleKernel):
+    """Weighted sums of frequencies, in triangles.
+
+    Args:
+        axis: of the frequencies.
+        nfilter: how many bands.
+        sample_rate: of the signal, in Hz.
+        low, high: the limits of the bands, in Hz.
+        htk: whether the scale is that of the HTK book (Young et al.), and not Slaney's.
+        normalize: whether each triangle has an area of 1.
+    """
+
+    axis: int
+    nfilter: int
+    sample_rate: float
+    low: float
+    high: float
+    htk: bool
+    normalize: bool
+
+    def infer(self, data: Spec) -> Spec:
+        """Bands in the place of frequencies."""
+        shape = (*data.shape[: self.axis], self.nfilter, *data.shape[self.axis + 1 :])
+        return Spec(np.dtype(np.float32), shape, data.layout)
+
+    def sample(self, context: SampleContext, data: Array) -> Array:
+        """The bands."""
+        weights = _weights(self, data.shape[self.axis])
+        return np.moveaxis(np.tensordot(weights, data.astype(np.float32), axes=(1, self.axis)), 0, self.axis)
+
+
+@cache
+def _weights(bank: MelFilterBank, count: int) -> Array:
+    """The weight of each of `count` frequencies in each band, float32 (bands, count)."""
+    first, last = _to_mel(np.array([bank.low, bank.high]), bank.htk).tolist()
+    ends = _from_mel(np.linspace(first, last, bank.nfilter + 2), bank.htk)
+    low, centre, high = ends[:-2, None], ends[1:-1, None], ends[2:, None]
+    frequencies = np.arange(count) * (bank.sample_rate / 2 / max(count - 1, 1))
+    up, down = (frequencies - low) / (centre - low), (high - frequencies) / (high - centre)
+    weights = np.maximum(0, np.minimum(up, down))
+    return (weights * (2 / (high - low)) if bank.normalize else weights).astype(np.float32)
+
+
+def _to_mel(frequency: Array, htk: bool) -> Array:
+    if htk:
+        return 1127 * np.log1p(frequency / 700)
+    above = _KNEE / _LINEAR + np.log(np.maximum(frequency, _KNEE) / _KNEE) / _STEP
+    return np.where(frequency < _KNEE, frequency / _LINEAR, above)
+
+
+def _from_mel(mel: Array, htk: bool) -> Array:
+    if htk:
+        return 700 * np.expm1(mel / 1127)
+    knee = _KNEE / _LINEAR
+    return np.where(mel < knee, mel * _LINEAR, _KNEE * np.exp((np.maximum(mel, knee) - knee) * _STEP))
+
+
+@operator("mel_filter_bank")
+def mel_filter_bank(
+    data: DataNode,
+    *,
+    nfilter: int = 128,
+    sample_rate: float = 44100.0,
+    freq_low: float = 0.0,
+    freq_high: float = 0.0,
+    normalize: bool = True,
+    mel_formula: str = "slaney",
+    **common: Unpack[Common],
+) -> DataNode:
+    """Gather the frequencies of a spectrogram in bands of equal width on the mel scale.
+
+    Args:
+        data: spectrograms; frequencies lie along the axis f of the layout, or else the last but one.
+        nfilter: the number of bands.
+        sample_rate: of the signal, in Hz.
+        freq_low: where the first band begins, in Hz.
+        freq_high: where the last one ends, in Hz; 0 for half the sample rate.
+        normalize: whether the weights of each band are divided by its width.
+        mel_formula: "slaney" or "htk".
+        **common: what every operator takes.
+
+    Returns:
+        float32, bands in the place of frequencies.
+
+    Raises:
+        DefinitionError: limits that are out of order, or above half the sample rate; another formula.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     spectra = fn.readers.arrays(np.ones((1, 9, 4), np.float32), layout="ft")
+        ...     pipeline.set_outputs(fn.mel_filter_bank(spectra, nfilter=3, sample_rate=16000))
+        >>> pipeline.run()[0].as_array().shape
+        (1, 3, 4)
+    """
+    check_signal("mel_filter_bank", data.spec)
+    high = freq_high or sample_rate / 2
+    if not 0 <= freq_low < high <= sample_rate / 2 or nfilter < 1 or mel_formula not in ("slaney", "htk"):
+        raise DefinitionError(
+            "fn.mel_filter_bank: arguments that do not go together",
+            given=f"{nfilter} bands from {freq_low} to {high} Hz at a rate of {sample_rate}, {mel_formula!r}",
+            expected='limits from 0 to half the sample rate; "slaney" or "htk"',
+        )
+    axis = data.layout.index("f") if "f" in data.layout else max(data.ndim - 2, 0)
+    kernel = MelFilterBank(axis, nfilter, float(sample_rate), float(freq_low), high, mel_formula == "htk", normalize)
+    return apply(kernel, data, common=common)

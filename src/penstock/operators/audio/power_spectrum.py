@@ -1,0 +1,74 @@
+"""power_spectrum: the Fourier transform along an axis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Unpack
+
+import numpy as np
+
+from penstock.data.source import Array
+from penstock.data.spec import Spec
+from penstock.errors import DefinitionError
+from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply
+from penstock.operators.audio.signal import check_signal
+from penstock.operators.axes import axis_numbers
+
+
+@dataclass(frozen=True)
+class PowerSpectrum(Operator, SampleKernel):
+    """Magnitudes of the frequencies along an axis, or their squares."""
+
+    nfft: int | None
+    axis: int
+    power: int
+
+    def infer(self, data: Spec) -> Spec:
+        """Half as many frequencies as elements, and one."""
+        length = self.nfft if self.nfft is not None else data.shape[self.axis]
+        count = None if length is None else length // 2 + 1
+        shape = (*data.shape[: self.axis], count, *data.shape[self.axis + 1 :])
+        return Spec(np.dtype(np.float32), shape, data.layout)
+
+    def sample(self, context: SampleContext, data: Array) -> Array:
+        """The spectrum."""
+        spectrum = np.fft.rfft(data.astype(np.float32), n=self.nfft, axis=self.axis)
+        values = np.abs(spectrum) if self.power == 1 else spectrum.real**2 + spectrum.imag**2
+        return values.astype(np.float32)
+
+
+@operator("power_spectrum")
+def power_spectrum(
+    data: DataNode, *, nfft: int | None = None, axis: int = -1, power: int = 2, **common: Unpack[Common]
+) -> DataNode:
+    """Transform a signal into its spectrum.
+
+    Args:
+        data: signals, along an axis.
+        nfft: the length of the Fourier transform; None takes that of the signal, which is padded with zeros or cut.
+        axis: along which.
+        power: 1 gives magnitudes, 2 their squares.
+        **common: what every operator takes.
+
+    Returns:
+        float32, ``nfft // 2 + 1`` frequencies along the axis.
+
+    Raises:
+        DefinitionError: an axis that does not exist, another power.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     pipeline.set_outputs(fn.power_spectrum(fn.readers.arrays(np.float32([[1, -1, 1, -1]]))))
+        >>> pipeline.run()[0].as_array().tolist()
+        [[0.0, 0.0, 16.0]]
+    """
+    check_signal("power_spectrum", data.spec)
+    if power not in (1, 2) or (nfft is not None and nfft < 1):
+        raise DefinitionError("fn.power_spectrum: power is 1 or 2, nfft positive", given=f"power={power}, nfft={nfft}")
+    (number,) = axis_numbers([axis], None, data.spec, "power_spectrum")
+    return apply(PowerSpectrum(nfft, number, power), data, common=common)

@@ -1,0 +1,87 @@
+"""preemphasis_filter: the high frequencies of a signal raised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+
+from penstock.data.source import Array
+from penstock.data.spec import Spec
+from penstock.errors import DefinitionError
+from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.registry import operator
+from penstock.graph.schema import Argument
+from penstock.graph.trace import DataNode, apply
+from penstock.operators.audio.signal import check_signal
+from penstock.operators.convert import convert
+from penstock.types import FLOAT, as_dtype
+
+_BORDERS = ("clamp", "reflect", "zero")
+
+
+@dataclass(frozen=True)
+class Preemphasis(Operator, SampleKernel):
+    """``y[t] = x[t] - coefficient * x[t - 1]``.
+
+    Args:
+        border: what stands before the first element.
+        dtype: of the result.
+    """
+
+    border: str
+    dtype: np.dtype[Any]
+    schema: ClassVar[Mapping[str, Argument]] = {"preemph_coeff": Argument(np.float32)}
+
+    def infer(self, data: Spec, *, preemph_coeff: Any) -> Spec:
+        """The input's shape."""
+        check_signal("preemphasis_filter", data, 1)
+        return Spec(self.dtype, data.shape, data.layout)
+
+    def sample(self, context: SampleContext, data: Array, *, preemph_coeff: Any) -> Array:
+        """The filtered signal."""
+        values = data.astype(np.float32)
+        first = {"clamp": values[:1], "reflect": values[1:2], "zero": np.zeros(1, np.float32)}[self.border]
+        before = np.concatenate([first if first.size else values[:1], values[:-1]])[: len(values)]
+        return convert(np, values - np.asarray(preemph_coeff, np.float32).reshape(()) * before, self.dtype)
+
+
+@operator("preemphasis_filter")
+def preemphasis_filter(
+    data: DataNode,
+    *,
+    preemph_coeff: float | DataNode = 0.97,
+    border: str = "clamp",
+    dtype: Any = FLOAT,
+    **common: Unpack[Common],
+) -> DataNode:
+    """Raise the high frequencies of a signal: ``y[t] = x[t] - preemph_coeff * x[t - 1]``.
+
+    Args:
+        data: signals of one axis.
+        preemph_coeff: the part of the element before that is subtracted; a node gives each sample its own.
+        border: what stands before the first element: "clamp" that itself, "reflect" the second, "zero" 0.
+        dtype: element type of the result; integers are rounded and saturate.
+        **common: what every operator takes.
+
+    Returns:
+        Same shape and layout, in `dtype`.
+
+    Raises:
+        DefinitionError: more than one axis, or another border.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     signal = fn.readers.arrays(np.float32([[1, 2, 4]]))
+        ...     pipeline.set_outputs(fn.preemphasis_filter(signal, preemph_coeff=0.5))
+        >>> pipeline.run()[0].as_array().tolist()
+        [[0.5, 1.5, 3.0]]
+    """
+    if border not in _BORDERS:
+        raise DefinitionError("fn.preemphasis_filter: no such border", given=repr(border), expected=_BORDERS)
+    return apply(Preemphasis(border, as_dtype(dtype)), data, common=common, preemph_coeff=preemph_coeff)

@@ -1,0 +1,139 @@
+"""spectrogram: the short-time Fourier transform of a signal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Unpack
+
+import numpy as np
+
+from penstock.data.source import Array
+from penstock.data.spec import Spec
+from penstock.errors import DefinitionError
+from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply
+from penstock.operators.audio.signal import check_signal
+
+
+@dataclass(frozen=True)
+class Spectrogram(Operator, SampleKernel):
+    """Spectra of windows.
+
+    Args:
+        window: the weights of a window's elements.
+        step: the distance between windows.
+        nfft: the length of the transform.
+        power: 1 for magnitudes, 2 for their squares.
+        centred: whether windows are centred on multiples of the step, which needs padding.
+        reflect: whether the signal is mirrored there, and not zero.
+        layout: "ft" or "tf".
+    """
+
+    window: tuple[float, ...]
+    step: int
+    nfft: int
+    power: int
+    centred: bool
+    reflect: bool
+    layout: str
+
+    def infer(self, data: Spec) -> Spec:
+        """A column of frequencies for each window."""
+        check_signal("spectrogram", data, 1)
+        length, size = data.shape[0], len(self.window)
+        if length is not None and length < (2 if self.centred and self.reflect else 1):
+            raise DefinitionError("fn.spectrogram: the signal is too short", given=data)
+        windows = None if length is None else self._windows(length)
+        if windows is not None and windows < 1:
+            raise DefinitionError("fn.spectrogram: the signal is shorter than a window", given=f"{length} and {size}")
+        shape = (self.nfft // 2 + 1, windows)
+        return Spec(np.dtype(np.float32), shape if self.layout == "ft" else shape[::-1], self.layout)
+
+    def _windows(self, length: int) -> int:
+        return length // self.step + 1 if self.centred else (length - len(self.window)) // self.step + 1
+
+    def sample(self, context: SampleContext, data: Array) -> Array:
+        """The spectrogram."""
+        size, count = len(self.window), self._windows(len(data))
+        if count < 1 or not len(data):
+            raise ValueError(f"a signal of {len(data)} elements is shorter than a window of {size}")
+        half = size // 2 if self.centred else 0
+        padded = np.pad(data.astype(np.float32), (half, size), mode="constant")
+        if half and self.reflect:
+            padded = np.pad(data.astype(np.float32), (half, size), mode="reflect" if len(data) > 1 else "edge")
+        frames = np.lib.stride_tricks.sliding_window_view(padded, size)[: (count - 1) * self.step + 1 : self.step]
+        spectra = np.fft.rfft(frames * np.array(self.window, np.float32), n=self.nfft)
+        values = np.abs(spectra) if self.power == 1 else spectra.real**2 + spectra.imag**2
+        values = values.astype(np.float32)
+        return np.ascontiguousarray(values.T) if self.layout == "ft" else values
+
+
+def hann(length: int) -> tuple[float, ...]:
+    """Hann's window, sampled in the middle of its elements."""
+    places = (np.arange(length) + 0.5) / length
+    return tuple((0.5 * (1 - np.cos(2 * np.pi * places))).tolist())
+
+
+@operator("spectrogram")
+def spectrogram(
+    data: DataNode,
+    *,
+    nfft: int | None = None,
+    window_length: int = 512,
+    window_step: int = 256,
+    window_fn: Sequence[float] | None = None,
+    power: int = 2,
+    center_windows: bool = True,
+    reflect_padding: bool = True,
+    layout: str = "ft",
+    **common: Unpack[Common],
+) -> DataNode:
+    """Transform windows of a signal into spectra.
+
+    Args:
+        data: signals of one axis.
+        nfft: the length of the Fourier transform; None takes that of a window, which is padded with zeros to it.
+        window_length: elements in a window.
+        window_step: the distance between windows.
+        window_fn: the weights of a window's elements; None takes Hann's window.
+        power: 1 gives magnitudes, 2 their squares.
+        center_windows: whether windows are centred on multiples of the step; then the signal is padded.
+        reflect_padding: whether it is padded with its mirror image, and not with zeros.
+        layout: "ft" for frequencies along the first axis, "tf" for time.
+        **common: what every operator takes.
+
+    Returns:
+        float32, ``nfft // 2 + 1`` frequencies for each window.
+
+    Raises:
+        DefinitionError: more than one axis, a transform shorter than the window, another power or layout.
+        SampleError: a signal that is shorter than a window.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     wave = fn.readers.arrays(np.sin(np.arange(64, dtype=np.float32) * np.pi / 4)[None])
+        ...     pipeline.set_outputs(fn.spectrogram(wave, window_length=16, window_step=8))
+        >>> spectra = pipeline.run()[0].as_array()
+        >>> spectra.shape, int(spectra[0, :, 4].argmax())
+        ((1, 9, 9), 2)
+    """
+    window = hann(window_length) if window_fn is None or not len(window_fn) else tuple(map(float, window_fn))
+    length = len(window) if nfft is None else nfft
+    if len(window) != window_length and window_length != 512:
+        raise DefinitionError(
+            "fn.spectrogram: window_fn has a weight per element of the window",
+            given=f"{len(window)} for window_length={window_length}",
+        )
+    if length < len(window) or window_step < 1 or power not in (1, 2) or layout not in ("ft", "tf"):
+        raise DefinitionError(
+            "fn.spectrogram: arguments that do not go together",
+            given=f"nfft={length}, window_length={len(window)}, window_step={window_step}, power={power}, {layout!r}",
+            expected='nfft at least the window_length, a positive step, power 1 or 2, layout "ft" or "tf"',
+        )
+    kernel = Spectrogram(window, window_step, length, power, center_windows, reflect_padding, layout)
+    return apply(kernel, data, common=common)

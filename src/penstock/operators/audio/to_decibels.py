@@ -1,0 +1,69 @@
+"""to_decibels: magnitudes on a logarithmic scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Unpack
+
+import numpy as np
+
+from penstock.data.source import Array
+from penstock.data.spec import Spec
+from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply
+from penstock.operators.audio.signal import check_signal
+
+
+@dataclass(frozen=True)
+class ToDecibels(Operator, SampleKernel):
+    """``multiplier * log10(value / reference)``, from a cut-off on."""
+
+    multiplier: float
+    reference: float
+    cutoff_db: float
+
+    def infer(self, data: Spec) -> Spec:
+        """The input's shape."""
+        check_signal("to_decibels", data)
+        return Spec(np.dtype(np.float32), data.shape, data.layout)
+
+    def sample(self, context: SampleContext, data: Array) -> Array:
+        """The decibels."""
+        values = data.astype(np.float32)
+        reference = np.float32(self.reference) or values.max(initial=np.float32(0)) or np.float32(1)
+        least = np.float32(10.0 ** (self.cutoff_db / self.multiplier))
+        return np.float32(self.multiplier) * np.log10(np.maximum(values / reference, least))
+
+
+@operator("to_decibels")
+def to_decibels(
+    data: DataNode,
+    *,
+    multiplier: float = 10.0,
+    reference: float = 0.0,
+    cutoff_db: float = -200.0,
+    **common: Unpack[Common],
+) -> DataNode:
+    """Put magnitudes or powers on a logarithmic scale: ``multiplier * log10(value / reference)``.
+
+    Args:
+        data: numbers that are not negative.
+        multiplier: 10 for powers, 20 for magnitudes.
+        reference: what counts as 0 dB; 0 takes the largest value of each sample.
+        cutoff_db: the least result.
+        **common: what every operator takes.
+
+    Returns:
+        float32, same shape and layout.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     pipeline.set_outputs(fn.to_decibels(fn.readers.arrays(np.float32([[1, 10, 100]]))))
+        >>> pipeline.run()[0].as_array().tolist()
+        [[-20.0, -10.0, 0.0]]
+    """
+    return apply(ToDecibels(float(multiplier), float(reference), float(cutoff_db)), data, common=common)

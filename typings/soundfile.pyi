@@ -1,0 +1,13 @@
+from types import TracebackType
+from typing import Any, BinaryIO
+
+import numpy as np
+
+class SoundFile:
+    samplerate: int
+    def __init__(self, file: BinaryIO) -> None: ...
+    def __enter__(self) -> SoundFile: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    def read(self, *, dtype: str, always_2d: bool) -> np.ndarray[Any, Any]: ...
