@@ -45,10 +45,10 @@ class AudioResample(Operator, SampleKernel):
         check_signal("audio_resample", data)
         if len(data.shape) > 2:
             raise DefinitionError("fn.audio_resample takes one axis, or one and channels", given=data)
-        given, *channels = data.shape
-        varies = given is None or any(isinstance(argument, Spec) for argument in arguments.values())
-        length = None if varies else _target(given or 0, arguments)[1]
-        return Spec(self.dtype, (length, *channels), data.layout)
+        extents = list(data.shape)
+        varies = extents[0] is None or any(isinstance(argument, Spec) for argument in arguments.values())
+        length = None if varies else _target(extents[0] or 0, arguments)[1]
+        return Spec(self.dtype, (length, *extents[1:]), data.layout)
 
     def sample(self, context: SampleContext, data: Array, **arguments: Any) -> Array:
         """The resampled signal."""

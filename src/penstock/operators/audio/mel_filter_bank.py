@@ -55,8 +55,10 @@ class MelFilterBank(Operator, SampleKernel):
 @cache
 def _weights(bank: MelFilterBank, count: int) -> Array:
     """The weight of each of `count` frequencies in each band, float32 (bands, count)."""
-    first, last = _to_mel(np.array([bank.low, bank.high]), bank.htk).tolist()
-    ends = _from_mel(np.linspace(first, last, bank.nfilter + 2), bank.htk)
+    limits = _to_mel(np.array([bank.low, bank.high]), bank.htk)
+    first, last = float(limits[0]), float(limits[1])
+    steps: Array = np.linspace(first, last, bank.nfilter + 2)
+    ends = _from_mel(steps, bank.htk)
     low, centre, high = ends[:-2, None], ends[1:-1, None], ends[2:, None]
     frequencies = np.arange(count) * (bank.sample_rate / 2 / max(count - 1, 1))
     up, down = (frequencies - low) / (centre - low), (high - frequencies) / (high - centre)
