@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from penstock.absent import reason
 from penstock.errors import ArgumentTypeError, PenstockError, UnknownNameError, did_you_mean
+from penstock.graph.accepts import conforming, hints_of, takes_none
 from penstock.graph.call import Recorder
 from penstock.graph.inputs import converted, input_sets, joined
 from penstock.graph.journal import Journal
@@ -70,7 +71,8 @@ def named(name: str, function: Callable[P, R], maker: Call | None = None) -> Cal
     def once(*args: P.args, **kwargs: P.kwargs) -> R:
         token = kind.set(name)
         try:
-            calls = [converted(each, _constant) for each in input_sets(name, _bound(name, function, args, kwargs))]
+            sets = input_sets(name, _bound(name, function, args, kwargs))
+            calls = [conforming(function, converted(each, _constant), f"fn.{name}") for each in sets]
             results = [
                 recorder.record(each.args, each.kwargs, functools.partial(function, *each.args, **each.kwargs))
                 for each in calls
@@ -96,6 +98,9 @@ def _bound(
     """The arguments by name."""
     signature, named = _signature(function)
     _check_names(name, kwargs, named)
+    hints = hints_of(function)
+    # as in DALI, None stands for what is not given
+    kwargs = {name: given for name, given in kwargs.items() if given is not None or takes_none(hints.get(name, Any))}
     try:
         return signature.bind(*args, **kwargs)
     except TypeError as error:

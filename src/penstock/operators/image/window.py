@@ -37,7 +37,7 @@ class PlaceArguments(TypedDict, total=False):
     1 for the other, 0.5 for the centre. rounding: "round" or "truncate" the first pixel.
     """
 
-    crop: Sequence[Number] | DataNode | None
+    crop: Number | Sequence[Number] | None
     crop_h: Number
     crop_w: Number
     crop_d: Number

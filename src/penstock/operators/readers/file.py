@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike, fspath
-from typing import Any, Unpack, cast
+from typing import Annotated, Unpack
 
 import numpy as np
 
 from penstock.data.files import from_files, from_list, from_root, stamp_of_root
 from penstock.data.source import shared, stamp_of
-from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.errors import DefinitionError
 from penstock.graph.call import Location
+from penstock.graph.kinds import Range
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.readers.loader import LoaderArguments, load
@@ -26,7 +27,7 @@ def file(
     *,
     file_root: Location[Path | None] = None,
     files: Location[Path | Sequence[Path] | None] = None,
-    labels: Location[int | Sequence[int] | None] = None,
+    labels: Location[Annotated[int | Sequence[int] | None, Range(-(2**31), 2**31 - 1)]] = None,
     file_list: Location[Path | None] = None,
     file_filters: Location[str | Sequence[str]] = _PATTERNS,
     dir_filters: Location[str | Sequence[str]] = (),
@@ -79,7 +80,7 @@ def file(
         raise DefinitionError("fn.readers.file: labels go with files", fix="give files=, or leave labels out")
     if files is not None:
         paths = tuple(fspath(each) for each in ([files] if isinstance(files, str | PathLike) else files))
-        numbers = None if labels is None else _class_numbers(labels)
+        numbers = None if labels is None else tuple(map(int, np.atleast_1d(labels)))
         source = shared(from_files, root or "", paths, numbers)
     elif file_list is not None:
         source = shared(from_list, fspath(file_list), root, stamp=stamp_of(file_list))
@@ -90,30 +91,6 @@ def file(
         raise DefinitionError("fn.readers.file has nothing to read", fix="give file_root, files or file_list")
     data, classes = load(source, loader)
     return data, classes
-
-
-def _class_numbers(labels: int | Sequence[int]) -> tuple[int, ...]:
-    """The labels as int32 can hold them.
-
-    Raises:
-        ArgumentTypeError: one is no whole number.
-        DefinitionError: one is too large.
-    """
-    # an array or a number, or a list of what should be numbers: np.asarray would make text of [0, "cat"]
-    given: Any = labels if isinstance(labels, list | tuple) else np.asarray(labels).ravel().tolist()
-    for position, label in enumerate(cast(list[Any], given)):
-        if not isinstance(label, int | np.integer):
-            raise ArgumentTypeError(
-                "fn.readers.file: labels are class numbers",
-                given=f"{label!r} for file {position}",
-                expected="whole numbers",
-                fix="number the classes, or give a node of fn.readers.arrays for what is no class",
-            )
-        if not -(2**31) <= label < 2**31:
-            raise DefinitionError(
-                "fn.readers.file: labels are int32", given=f"{label} for file {position}", expected="less than 2**31"
-            )
-    return tuple(map(int, given))
 
 
 def _patterns(given: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -1,0 +1,123 @@
+"""Checking the arguments of public functions against their annotations, before the functions run.
+
+The annotations are the one declaration of what an argument may be: its kind, and its limits where they have a `Range`.
+
+* numbers are finite, and whole where the annotation says ``int``: 3.0 is, 2.5 is not;
+* ``bool`` also takes 0 and 1; ``Sequence`` also takes arrays, but no text;
+* ``DataNode`` is any value of the graph; ``Any`` is not checked here.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec, TypeVar
+
+from penstock.errors import ArgumentTypeError, DefinitionError, PenstockError, UsageError, did_you_mean
+from penstock.graph.kinds import OutOfRangeError, UnfitError, conform, near, said
+from penstock.graph.where import user_line
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """A function whose arguments are checked against its annotations whenever it is called.
+
+    Raises:
+        UsageError: when it is called with an argument that its annotations do not allow.
+        ArgumentTypeError: with arguments that it does not have.
+
+    Example:
+        >>> from typing import Annotated
+        >>> from penstock.graph.kinds import Range
+        >>> @checked
+        ... def take(count: Annotated[int, Range(1)]) -> None: ...
+        >>> take(0)
+        Traceback (most recent call last):
+        penstock.errors.UsageError: take: count is out of range
+          given:    0 of type int
+          expected: a whole number of at least 1
+          at:       <doctest penstock.graph.accepts.checked[3]>:1 in <module>: take(0)
+    """
+    name = function.__qualname__.removesuffix(".__init__")
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            unknown = next((given for given in kwargs if given not in signature.parameters), None)
+            fix = None if unknown is None else did_you_mean(unknown, set(signature.parameters) - {"self"})
+            raise ArgumentTypeError(f"{name}: {error}", fix=fix, where=user_line()) from None
+        try:
+            bound = conforming(function, bound, name, kind=UsageError, limits=UsageError)
+            return function(*bound.args, **bound.kwargs)
+        except PenstockError as error:
+            error.where = error.where or user_line()
+            raise
+
+    return call
+
+
+def conforming(
+    function: Callable[..., Any],
+    bound: inspect.BoundArguments,
+    name: str,
+    *,
+    kind: type[PenstockError] = ArgumentTypeError,
+    limits: type[PenstockError] = DefinitionError,
+) -> inspect.BoundArguments:
+    """The arguments of a call, checked; whole numbers that were given as floats are whole.
+
+    Args:
+        function: whose annotations say what they may be.
+        bound: what was given.
+        name: what messages call the function.
+        kind: what is raised for an argument of another kind.
+        limits: what is raised for one that is out of range.
+    """
+    hints = hints_of(function)
+
+    def one(argument: str, given: Any) -> Any:
+        hint = hints.get(argument, Any)
+        try:
+            return conform(hint, given)
+        except UnfitError as error:
+            wrong = error
+        refusal, what = (limits, "out of range") if isinstance(wrong, OutOfRangeError) else (kind, "of another kind")
+        raise refusal(f"{name}: {argument} is {what}", given=wrong, expected=said(hint), fix=near(hint, given))
+
+    result = inspect.BoundArguments(bound.signature, bound.arguments.copy())
+    for argument, value in bound.arguments.items():
+        parameter = bound.signature.parameters[argument]
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            result.arguments[argument] = tuple([one(argument, each) for each in value])
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            result.arguments[argument] = {option: one(option, given) for option, given in value.items()}
+        elif argument != "self" and value is not parameter.default:
+            result.arguments[argument] = one(argument, value)
+    return result
+
+
+@functools.cache
+def hints_of(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """The annotation of each argument, including those of ``**options: Unpack[...]``."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    for parameter in inspect.signature(function).parameters.values():
+        hint = hints.get(parameter.name)
+        if parameter.kind is parameter.VAR_KEYWORD and typing.get_args(hint):
+            hints |= typing.get_type_hints(typing.get_args(hint)[0], include_extras=True)
+    return hints
+
+
+def takes_none(hint: Any) -> bool:
+    """Whether None is something that an argument can be."""
+    try:
+        conform(hint, None)
+    except UnfitError:
+        return False
+    return True
