@@ -142,6 +142,19 @@ class InternalError(PenstockError, RuntimeError):
         return InternalError(f"{outer}: {self.what}", given=self.given, expected=self.expected, where=where)
 
 
+def shown(given: object) -> str:
+    """An argument for messages: the beginning of what `repr` says of it.
+
+    >>> shown([1, "a"])
+    "[1, 'a']"
+    """
+    try:
+        text = repr(given)
+    except Exception:  # noqa: BLE001  # a user's object may raise anything
+        text = "something"
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A sentence with the names nearest to `name`, or with all of them where none is near.
 

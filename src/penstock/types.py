@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from penstock.absent import absent
-from penstock.errors import ArgumentTypeError, UsageError, did_you_mean
+from penstock.errors import ArgumentTypeError, UsageError, did_you_mean, shown
 
 OnError = Literal["raise", "skip", "replace"]
 """What is done about a bad sample: the error is raised, its row is masked, or another sample takes its place."""
@@ -149,7 +149,10 @@ class Constant:
         >>> Constant([1, 2]).array().dtype, Constant(7, shape=2).float16().array()
         (dtype('int32'), array([7., 7.], dtype=float16))
         """
-        array = np.asarray(self.value)
+        try:
+            array = np.asarray(self.value)
+        except Exception as error:  # a ragged list, or whatever an object of somebody else's raises
+            raise ArgumentTypeError("a constant holds numbers", given=shown(self.value)) from error
         if self.dtype is not None:
             array = _saturated(array, as_dtype(self.dtype))
         elif not isinstance(self.value, np.ndarray | np.generic):
@@ -295,16 +298,19 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
     (dtype('uint8'), dtype('float16'))
     """
     try:
-        if dtype is None or dtype == DALIDataType.NO_TYPE:
-            raise TypeError  # NumPy would take None for float64
-        return DALIDataType(dtype).numpy if isinstance(dtype, int) else np.dtype(dtype)
-    except (TypeError, ValueError):
+        if dtype is None:
+            raise TypeError  # NumPy would take it for float64
+        found = DALIDataType(dtype).numpy if isinstance(dtype, int) else np.dtype(dtype)
+        if found.names is not None or found.subdtype is not None or found.kind in "OSUMm" or not found.itemsize:
+            raise TypeError
+    except Exception:  # noqa: BLE001  # NumPy looks into the object, which may raise anything
         raise ArgumentTypeError(
             "no such data type",
-            given=repr(dtype),
+            given=shown(dtype),
             expected=f"types.{', types.'.join(kind.name for kind in _NUMERIC)}, or a NumPy dtype",
             fix=did_you_mean(dtype, DALIDataType.__members__) if isinstance(dtype, str) else None,
         ) from None
+    return found
 
 
 def to_numpy_type(dali_type: Any) -> Any:

@@ -12,10 +12,10 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from penstock.errors import ArgumentTypeError, DefinitionError, PenstockError, UsageError, did_you_mean
+from penstock.errors import ArgumentTypeError, DefinitionError, PenstockError, UsageError, nearest
 from penstock.graph.kinds import OutOfRangeError, UnfitError, conform, near, said
 from penstock.graph.where import user_line
 
@@ -43,24 +43,46 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
           at:       <doctest penstock.graph.accepts.checked[3]>:1 in <module>: take(0)
     """
     name = function.__qualname__.removesuffix(".__init__")
-    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        bound = bind(function, args, kwargs, name)
+        bound = conforming(function, bound, name, kind=UsageError, limits=UsageError)
+        return function(*bound.args, **bound.kwargs)
+
+    return located(call)
+
+
+def located(function: Callable[P, R]) -> Callable[P, R]:
+    """A function whose errors have the line of the user's program, where they do not know a better one."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            bound = signature.bind(*args, **kwargs)
-        except TypeError as error:
-            unknown = next((given for given in kwargs if given not in signature.parameters), None)
-            fix = None if unknown is None else did_you_mean(unknown, set(signature.parameters) - {"self"})
-            raise ArgumentTypeError(f"{name}: {error}", fix=fix, where=user_line()) from None
-        try:
-            bound = conforming(function, bound, name, kind=UsageError, limits=UsageError)
-            return function(*bound.args, **bound.kwargs)
+            return function(*args, **kwargs)
         except PenstockError as error:
             error.where = error.where or user_line()
             raise
 
     return call
+
+
+def bind(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], name: str
+) -> inspect.BoundArguments:
+    """The arguments of a call by name.
+
+    Raises:
+        ArgumentTypeError: the function has no such argument, or needs one that is missing.
+    """
+    signature = inspect.signature(function)
+    try:
+        return signature.bind(*args, **kwargs)
+    except TypeError as error:
+        unknown = next((given for given in kwargs if given not in signature.parameters), None)
+        fix = None if unknown is None else nearest(unknown, set(signature.parameters) - {"self"})
+        said = f"{name}{signature}" if len(str(signature)) < 200 else None
+        raise ArgumentTypeError(f"{name}: {error}", expected=said, fix=fix) from None
 
 
 def conforming(
@@ -89,7 +111,7 @@ def conforming(
         except UnfitError as error:
             wrong = error
         refusal, what = (limits, "out of range") if isinstance(wrong, OutOfRangeError) else (kind, "of another kind")
-        raise refusal(f"{name}: {argument} is {what}", given=wrong, expected=said(hint), fix=near(hint, given))
+        raise refusal(f"{name}: {argument} is {what}", given=wrong, expected=said(hint), fix=near(hint, wrong.given))
 
     result = inspect.BoundArguments(bound.signature, bound.arguments.copy())
     for argument, value in bound.arguments.items():

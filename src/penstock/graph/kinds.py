@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NotRequired, Required, Union, cast
 
 import numpy as np
 
-from penstock.errors import did_you_mean
+from penstock.errors import did_you_mean, shown
 from penstock.graph.node import Handle
 
 _WHOLE = 2**63
@@ -49,12 +49,7 @@ class UnfitError(Exception):
         self.given, self.at = given, at
 
     def __str__(self) -> str:
-        try:
-            text = repr(self.given)
-        except Exception:  # noqa: BLE001  # a user's object may raise anything
-            text = "something"
-        text = text if len(text) <= 80 else f"{text[:77]}..."
-        return f"{text} of type {type(self.given).__name__}" + (f", at {self.at}" if self.at else "")
+        return f"{shown(self.given)} of type {type(self.given).__name__}" + (f", at {self.at}" if self.at else "")
 
 
 class OfOtherKindError(UnfitError):
@@ -117,7 +112,7 @@ def _is(hint: Any, given: Any) -> bool:
     """Whether something is what an annotation says that has no parts."""
     kind: Any = typing.get_origin(hint) or hint
     if kind is Literal:
-        return isinstance(given, str) and given in typing.get_args(hint)
+        return any(type(given) is type(each) and given == each for each in typing.get_args(hint))
     if kind is Callable:
         return callable(given)
     if kind is Any or not isinstance(kind, type):  # or a type variable
@@ -149,7 +144,9 @@ def _number(kind: Any, given: Any, limits: Range) -> Any:
         raise OutOfRangeError(given)
     if kind is bool:
         return bool(number)
-    return int(number) if kind is int and array.dtype.kind == "f" else given
+    if kind is int and array.dtype.kind == "f":
+        return int(number)
+    return given if isinstance(given, int | float) else number
 
 
 def _sequence(hint: Any, given: Any, limits: Range) -> Any:
@@ -160,7 +157,8 @@ def _sequence(hint: Any, given: Any, limits: Range) -> Any:
         return cast(Any, given)
     before: list[Any] = np.asarray(cast(Any, given)).tolist() if is_array else list(cast(Sequence[Any], given))
     after = [_element(hint, each, limits, number) for number, each in enumerate(before)]
-    if all(a is b for a, b in zip(after, before, strict=True)):
+    whole = is_array and (not before or cast(Any, given).dtype.kind != "f")  # as a list, which is easier to work with
+    if not whole and all(a is b for a, b in zip(after, before, strict=True)):
         return cast(Any, given)
     return tuple(after) if isinstance(given, tuple) else after
 
@@ -214,20 +212,25 @@ def said(hint: Any, limits: Range | None = None) -> str:
     if isinstance(kind, type) and issubclass(kind, Handle):
         return "a node"
     word = _WORDS.get(kind) or f"a {kind.__name__ if isinstance(kind, type) else kind}"
+    if kind is int and limits == Range():
+        return f"{word} of at most 64 bits"
     return f"{word}{limits}" if kind in (int, float) else word
 
 
 def near(hint: Any, given: Any) -> str | None:
-    """A proposal, where a text was given for one of a few words.
+    """A proposal, where a text was given for one of a few words, or a class for one of its instances.
 
-    >>> near(Literal["host", "device"], "hots")
+    >>> near(Literal["host", "device"] | None, "hots")
     "did you mean 'host'?"
     """
     hint, _ = _unwrapped(hint, Range())
-    if not isinstance(given, str):
-        return None
-    if typing.get_origin(hint) is Literal:
-        return did_you_mean(given, typing.get_args(hint))
-    if isinstance(hint, type) and issubclass(hint, Enum):
-        return did_you_mean(f"{hint.__name__}.{given.upper()}", [f"{hint.__name__}.{each.name}" for each in hint])
-    return None
+    kind: Any = typing.get_origin(hint) or hint
+    inside = typing.get_args(hint)
+    if kind is Literal and isinstance(given, str):
+        return did_you_mean(given, [each for each in inside if isinstance(each, str)])
+    if isinstance(kind, type) and isinstance(given, type) and issubclass(given, cast(type, kind)):
+        return f"an instance: {given.__name__}(...)"
+    if isinstance(kind, type) and issubclass(kind, Enum) and isinstance(given, str):
+        return did_you_mean(f"{kind.__name__}.{given.upper()}", [f"{kind.__name__}.{each.name}" for each in kind])
+    parts = () if kind is Literal else inside
+    return next((found for each in parts if (found := near(each, given))), None)

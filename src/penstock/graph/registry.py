@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import typing
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from importlib.metadata import entry_points
@@ -12,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from penstock.absent import reason
 from penstock.errors import ArgumentTypeError, PenstockError, UnknownNameError, did_you_mean
-from penstock.graph.accepts import conforming, hints_of, takes_none
+from penstock.graph.accepts import bind, conforming, hints_of, takes_none
 from penstock.graph.call import Recorder
 from penstock.graph.inputs import converted, input_sets, joined
 from penstock.graph.journal import Journal
@@ -96,15 +95,11 @@ def _bound(
     name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> inspect.BoundArguments:
     """The arguments by name."""
-    signature, named = _signature(function)
-    _check_names(name, kwargs, named)
+    _check_names(name, kwargs, _names(function))
     hints = hints_of(function)
     # as in DALI, None stands for what is not given
     kwargs = {name: given for name, given in kwargs.items() if given is not None or takes_none(hints.get(name, Any))}
-    try:
-        return signature.bind(*args, **kwargs)
-    except TypeError as error:
-        raise ArgumentTypeError(f"fn.{name}: {error}", expected=f"{name}{signature}") from None
+    return bind(function, args, kwargs, f"fn.{name}")
 
 
 def check_arguments(name: str, given: Iterable[str]) -> None:
@@ -114,7 +109,7 @@ def check_arguments(name: str, given: Iterable[str]) -> None:
         ArgumentTypeError: it has none of one of them.
     """
     try:
-        _check_names(name, given, _signature(inspect.unwrap(lookup(name)))[1])
+        _check_names(name, given, _names(inspect.unwrap(lookup(name))))
     except ArgumentTypeError as error:
         error.where = user_line()
         raise
@@ -127,16 +122,11 @@ def _check_names(name: str, given: Iterable[str], known: frozenset[str]) -> None
 
 
 @functools.cache
-def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature, frozenset[str]]:
-    signature = inspect.signature(function)
-    names: set[str] = set()
-    for parameter in signature.parameters.values():
-        if parameter.kind is parameter.VAR_KEYWORD:  # **common: Unpack[Common]
-            typed_dict = typing.get_args(typing.get_type_hints(function)[parameter.name])[0]
-            names |= set(typing.get_type_hints(typed_dict))
-        else:
-            names.add(parameter.name)
-    return signature, frozenset(names)
+def _names(function: Callable[..., Any]) -> frozenset[str]:
+    """The names of a function's arguments, including those that ``**options: Unpack[...]`` stands for."""
+    parameters = inspect.signature(function).parameters.values()
+    options = {parameter.name for parameter in parameters if parameter.kind is parameter.VAR_KEYWORD}
+    return frozenset(hints_of(function)) - options - {"return"}
 
 
 def _constant(value: Any) -> Any:

@@ -68,7 +68,7 @@ class Argument:
             raise DefinitionError(f"{what} has another shape", given=f"{given!r}", expected=self)
         if self._whole and (np.mod(values, 1) != 0).any():
             raise DefinitionError(f"{what} is a whole number", given=f"{given!r}", expected=self)
-        if not np.isfinite(values).all() or (values < self.low).any() or (values > self.high).any():
+        if values.size and not self._in_range(values.min().item(), values.max().item()):
             raise DefinitionError(f"{what} is out of range", given=f"{given!r}", expected=self)
 
     @property
@@ -116,7 +116,9 @@ class Argument:
 
     def _in_range(self, least: float, most: float) -> bool:
         """Whether numbers are finite and in range, of which these are the least and the greatest; NaN is both."""
-        return math.isfinite(least) and math.isfinite(most) and self.low <= least and most <= self.high
+        if not (math.isfinite(least) and math.isfinite(most) and self.low <= least and most <= self.high):
+            return False
+        return not self._whole or (np.iinfo(self.dtype).min <= least and most <= np.iinfo(self.dtype).max)
 
     def _shape(self) -> str:
         return (
@@ -129,7 +131,8 @@ class Argument:
         limits = f" from {self.low:g} to {self.high:g}" if np.isfinite([self.low, self.high]).all() else ""
         if not limits and np.isfinite(self.low):
             limits = f", at least {self.low:g}"
-        return self._shape() + limits
+        whole = f" in {np.dtype(self.dtype)}" if np.dtype(self.dtype).kind in "iu" else ""
+        return self._shape() + limits + whole
 
 
 def _narrow(xp: Any, dtype: Any) -> Any:

@@ -87,7 +87,7 @@ def _plain(thing: Any) -> str:
         case _ if hasattr(given, "__array__"):
             try:
                 return _array(np.asarray(given))
-            except (TypeError, ValueError):  # as for a key of JAX's; whoever takes it says what is wrong with it
+            except Exception:  # noqa: BLE001  # a key of JAX's, or an object that raises anything; whoever takes it says what is wrong with it
                 return type(given).__qualname__
         case _:
             return _other(given)

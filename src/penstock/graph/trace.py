@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, SupportsIndex, cast
+from weakref import WeakSet
 
 from penstock.data.spec import Spec
-from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, did_you_mean
+from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, PenstockError, did_you_mean
 from penstock.graph.call import running, unwritten
 from penstock.graph.journal import Journal
+from penstock.graph.memory import check_memory
 from penstock.graph.node import Graph, Handle, Node, Value, infer
 from penstock.graph.operator import BatchKernel, ChainKernel, Common, DeviceKernel, Feed, Operator, SampleKernel
 from penstock.graph.registry import journal, kind, lookup
@@ -48,6 +50,7 @@ class Trace:
     guard: Value | None = None
     shared: dict[Any, Any] = field(default_factory=dict[Any, Any])
     fed: dict[str, Any] = field(default_factory=dict[str, Any])
+    made: WeakSet[Node] = field(default_factory=WeakSet[Node])
 
     def __post_init__(self) -> None:
         self.journal = Journal(self._begin, lambda: self.guard is not None)
@@ -57,6 +60,20 @@ class Trace:
         self.nodes = self.streams = 0
         self.names.clear()
         self.preserved.clear()
+
+    def check(self, value: Value) -> Value:
+        """A value, if it belongs to this definition.
+
+        Raises:
+            ContextError: it belongs to another one.
+        """
+        if value.node not in self.made:
+            raise ContextError(
+                f"{value} belongs to another pipeline than {self.name}",
+                given=f"a node made at {value.node.where}",
+                fix="call its operator in this definition, too",
+            )
+        return value
 
     @contextmanager
     def active(self) -> Generator[Trace]:
@@ -73,6 +90,7 @@ class Trace:
 
         Raises:
             ArgumentTypeError: it returned something else.
+            ContextError: it returned a node of another definition.
         """
         returned = list(cast(list[Any], outputs)) if isinstance(outputs, tuple | list) else [outputs]
         try:
@@ -83,7 +101,7 @@ class Trace:
                 for value in values:
                     _check_reach(value, self.guard)
                 return Graph(values, self.name, tuple(self.preserved))
-        except (ArgumentTypeError, DefinitionError) as error:
+        except PenstockError as error:
             error.where = error.where or user_line()
             raise
 
@@ -298,9 +316,10 @@ def as_value(thing: Any) -> Value:
 
     Raises:
         ArgumentTypeError: it is neither.
+        ContextError: it belongs to another definition than the one that is being traced.
     """
     if isinstance(thing, DataNode):
-        return thing.value
+        return current_trace().check(thing.value)
     return lookup("constant")(thing).value
 
 
@@ -344,12 +363,12 @@ def apply_many(
 
     Raises:
         ContextError: no definition is being traced.
-        PenstockError: what the operator's spec rule raises.
+        PenstockError: what the operator's spec rule raises; also for a batch that no memory holds.
     """
     trace = current_trace()
     common = common or {}
     values = tuple(as_value(value) for value in inputs)
-    linked = {name: value.value if isinstance(value, DataNode) else value for name, value in arguments.items()}
+    linked = {n: trace.check(given.value) if isinstance(given, DataNode) else given for n, given in arguments.items()}
     device = common.get("device")
     if device not in _HINTS:
         raise ArgumentTypeError(
@@ -384,6 +403,8 @@ def apply_many(
     )
     _check_direction(node)
     _check_kernel(node)
+    check_memory(node, trace.batch)
+    trace.made.add(node)
     trace.nodes += 1
     trace.streams += random
     if common.get("preserve"):

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
-import jax
 from jax.sharding import NamedSharding
 
 from penstock.errors import UsageError, did_you_mean
 from penstock.graph.node import Graph
 from penstock.pipeline.pipeline import Pipeline
-from penstock.transfer.layout import Layout, Sharded, SingleDevice, Stacked
+from penstock.transfer.layout import Layout, Sharded, SingleDevice, Stacked, local_device
 
 Shardings = NamedSharding | Mapping[str, NamedSharding]
 
 VALID = "valid"
 """The output that masks rows: those that the policy PAD adds, and bad samples that are skipped."""
 
-_AUTO_RESET = {False: False, None: False, "no": False, True: True, "yes": True}
+AutoReset = Literal[False, True, "no", "yes"] | None
+"""DALI's words for whether an iterator begins the next epoch by itself."""
 
 
 def grouped(pipelines: Pipeline | Sequence[Pipeline]) -> list[Pipeline]:
@@ -84,15 +85,9 @@ def without_mask(names: Sequence[str]) -> list[str]:
     return outputs
 
 
-def switch(auto_reset: bool | str | None) -> bool:
-    """Whether DALI's `auto_reset` is on.
-
-    Raises:
-        UsageError: it is none of DALI's values.
-    """
-    if not isinstance(auto_reset, bool | str | None) or auto_reset not in _AUTO_RESET:
-        raise UsageError("no such auto_reset", given=repr(auto_reset), expected='False, None, "no", True or "yes"')
-    return _AUTO_RESET[auto_reset]
+def switch(auto_reset: AutoReset) -> bool:
+    """Whether DALI's `auto_reset` is on."""
+    return auto_reset in (True, "yes")
 
 
 def layout_of(
@@ -114,21 +109,14 @@ def layout_of(
     if sharding is not None:
         return sharded(sharding, names)
     if len(group) == 1 and not pmap:
-        return SingleDevice()
-    local = jax.local_devices()
+        return SingleDevice(group[0].device_id)
     ids = [pipeline.device_id for pipeline in group]
-    for device_id in ids:
-        if device_id is not None and not 0 <= device_id < len(local):
-            raise UsageError(
-                "a pipeline's device_id is no local device",
-                given=device_id,
-                expected=f"0 to {len(local) - 1}",
-            )
+    devices = [local_device(device_id) for device_id in ids]
     if len(set(ids)) == 1:
-        return Stacked([local[ids[0] or 0]], len(group))
+        return Stacked(devices[:1], len(group))
     if len(set(ids)) != len(ids) or None in ids:
         raise UsageError("pipelines lie all on different devices, or all on one", given=f"device_ids {ids}")
-    return Stacked([local[device_id] for device_id in ids if device_id is not None], len(group))
+    return Stacked(devices, len(group))
 
 
 def sharded(sharding: Shardings, names: Sequence[str]) -> Layout:

@@ -12,7 +12,8 @@ from typing import Any
 import jax
 
 from penstock.errors import ArgumentTypeError, UsageError
-from penstock.iterate.arguments import Shardings, check_names, sharded
+from penstock.graph.accepts import checked, located
+from penstock.iterate.arguments import AutoReset, Shardings, check_names, sharded
 from penstock.iterate.iterator import DataIterator
 from penstock.iterate.peekable import PeekableDataIterator
 from penstock.pipeline.definition import split_arguments, trace
@@ -25,17 +26,18 @@ Factory = Callable[..., DataIterator]
 _SHARD_ARGUMENTS = ("shard_id", "num_shards")
 
 
+@checked
 def data_iterator(
     pipeline_fn: Callable[..., Any] | None = None,
     output_map: Sequence[str] = (),
     size: int = -1,
     reader_name: str | None = None,
-    auto_reset: bool | str | None = False,
+    auto_reset: AutoReset = False,
     last_batch_padded: bool = False,
     last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL,
     prepare_first_batch: bool = True,
     sharding: Shardings | None = None,
-    devices: Sequence[Any] | None = None,
+    devices: Sequence[jax.Device] | None = None,  # pyright: ignore[reportInvalidTypeForm]  # untyped in JAX
     pmap_compatible: bool | None = None,
     on_error: OnError = "raise",
     error_limit: int | None = None,
@@ -88,17 +90,18 @@ def data_iterator(
     return _decorator(DataIterator, **locals())
 
 
+@checked
 def peekable_data_iterator(
     pipeline_fn: Callable[..., Any] | None = None,
     output_map: Sequence[str] = (),
     size: int = -1,
     reader_name: str | None = None,
-    auto_reset: bool | str | None = False,
+    auto_reset: AutoReset = False,
     last_batch_padded: bool = False,
     last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL,
     prepare_first_batch: bool = True,
     sharding: Shardings | None = None,
-    devices: Sequence[Any] | None = None,
+    devices: Sequence[jax.Device] | None = None,  # pyright: ignore[reportInvalidTypeForm]  # untyped in JAX
     pmap_compatible: bool | None = None,
     on_error: OnError = "raise",
     error_limit: int | None = None,
@@ -168,6 +171,7 @@ def _decorator(
     def decorate(function: Callable[..., Any]) -> Factory:
         definition, defaults = getattr(function, "definition", function), getattr(function, "defaults", {})
 
+        @located
         @functools.wraps(definition)
         def make(*args: Any, checkpoints: Sequence[str | bytes] | None = None, **kwargs: Any) -> DataIterator:
             traced, ours, theirs = split_arguments(definition, {**defaults, **kwargs}, option_names())

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from penstock.data.schedule import Schedule, Step
-from penstock.errors import UsageError, did_you_mean
+from penstock.errors import UsageError
 from penstock.graph.node import Graph, Node
 from penstock.host.reading import Reading
 from penstock.pipeline.planned import Planned, leading
@@ -31,12 +31,6 @@ def check_epoch(size: int, reader: str | None, policy: LastBatchPolicy, padded: 
         UsageError: they do not go together.
         UnknownReaderError: no reader has that name.
     """
-    if not isinstance(policy, LastBatchPolicy):
-        names = [f"LastBatchPolicy.{choice.name}" for choice in LastBatchPolicy]
-        fix = did_you_mean(f"LastBatchPolicy.{str(policy).upper()}", names)
-        raise UsageError(
-            "last_batch_policy is a LastBatchPolicy", given=repr(policy), expected=", ".join(names), fix=fix
-        )
     if size == 0 or size < -1:
         raise UsageError("size is the number of samples of an epoch", given=size, expected="at least 1, or -1 for none")
     if reader is not None:

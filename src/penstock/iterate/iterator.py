@@ -17,6 +17,7 @@ from penstock.data.schedule import Step
 from penstock.data.stream import EndOfStreamError
 from penstock.device.program import stateful
 from penstock.errors import ArgumentTypeError, SampleError, SourceError, StateError, UsageError
+from penstock.graph.accepts import checked
 from penstock.graph.fingerprint import definition
 from penstock.graph.node import Graph, Node
 from penstock.graph.operator import DeviceKernel
@@ -25,7 +26,7 @@ from penstock.host.setting import BadRow, Setting
 from penstock.iterate import dry_run
 from penstock.iterate.agreement import agree, agree_on_shapes, take_part
 from penstock.iterate.arguments import VALID as VALID
-from penstock.iterate.arguments import Shardings, grouped, layout_of, named, switch, without_mask
+from penstock.iterate.arguments import AutoReset, Shardings, grouped, layout_of, named, switch, without_mask
 from penstock.iterate.epochs import check_epoch, check_feeds, epoch_size, exact, schedule_of
 from penstock.iterate.state import Origin, carried, encode
 from penstock.meter import Meter
@@ -90,13 +91,14 @@ class DataIterator:
         [[1, 2], [3, 4]]
     """
 
+    @checked
     def __init__(
         self,
         pipelines: Pipeline | Sequence[Pipeline],
         output_map: Sequence[str],
         size: int = -1,
         reader_name: str | None = None,
-        auto_reset: bool | str | None = False,
+        auto_reset: AutoReset = False,
         last_batch_padded: bool = False,
         last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL,
         prepare_first_batch: bool = True,

@@ -17,7 +17,7 @@ from penstock.types import NO_TYPE, as_dtype
 
 def result_dtype(own: np.dtype[Any], *wanted: Any) -> np.dtype[Any]:
     """The first dtype that a user gave, or the input's own. DALI's NO_TYPE counts as none."""
-    given = (dtype for dtype in wanted if dtype is not None and dtype != NO_TYPE)
+    given = (dtype for dtype in wanted if dtype is not None and dtype is not NO_TYPE)
     return next(map(as_dtype, given), own)
 
 

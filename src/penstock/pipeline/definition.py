@@ -7,7 +7,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from penstock.errors import ArgumentTypeError, nearest
+from penstock.errors import ArgumentTypeError, nearest, shown
+from penstock.graph.accepts import bind, checked, located
 from penstock.graph.conditionals import definition_with_conditionals
 from penstock.graph.where import user_line
 from penstock.pipeline.pipeline import Pipeline, option_names
@@ -15,6 +16,7 @@ from penstock.pipeline.pipeline import Pipeline, option_names
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+@checked
 def pipeline_def(
     fn: Callable[..., Any] | None = None,
     *,
@@ -52,6 +54,7 @@ def pipeline_def(
         return functools.partial(pipeline_def, **defaults)
     definition = fn
 
+    @located
     @functools.wraps(definition)
     def make(*args: Any, **kwargs: Any) -> Pipeline:
         traced, ours, theirs = split_arguments(definition, {**defaults, **kwargs}, option_names())
@@ -76,7 +79,10 @@ def split_arguments(
         ArgumentTypeError: a name that neither has; or the definition takes any name, so they cannot be told apart.
         DefinitionError: conditionals are asked for, and the source of the definition cannot be read.
     """
-    parameters = inspect.signature(definition).parameters
+    try:
+        parameters = inspect.signature(definition).parameters
+    except ValueError:  # a class or function of C's that does not tell
+        raise ArgumentTypeError("a definition is a function", given=shown(definition)) from None
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         raise ArgumentTypeError(
             f"{definition.__name__} takes **{list(parameters)[-1]}: its arguments cannot be told from the pipeline's",
@@ -115,8 +121,13 @@ def do_not_convert(func: Function) -> Function:
 def trace(
     definition: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], pipeline: Pipeline
 ) -> Pipeline:
-    """Run a definition once and make what it returns the outputs of the pipeline."""
+    """Run a definition once and make what it returns the outputs of the pipeline.
+
+    Raises:
+        ArgumentTypeError: it does not take these arguments.
+    """
     pipeline.name = definition.__name__
+    bind(definition, args, kwargs, definition.__name__)
     with pipeline:
         outputs = definition(*args, **kwargs)
         pipeline.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))

@@ -8,11 +8,13 @@ import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from typing import Any, Self, TypedDict, Unpack
+from typing import Annotated, Any, Self, TypedDict, Unpack
 
 from penstock.data.schedule import Schedule, Step
 from penstock.data.stream import EndOfStreamError
 from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, PenstockError, UsageError, did_you_mean
+from penstock.graph.accepts import checked, located
+from penstock.graph.kinds import Range
 from penstock.graph.node import Graph, Node
 from penstock.graph.operator import Reader
 from penstock.graph.trace import DataNode, Trace
@@ -29,6 +31,9 @@ from penstock.transfer.layout import SingleDevice
 from penstock.types import as_dtype
 
 DEFAULT_THREADS = 4
+
+MAX_BATCH = 2**26
+"""More rows than this are a mistake: numbers of rows alone would take gigabytes."""
 
 
 class PipelineHints(TypedDict, total=False):
@@ -62,7 +67,8 @@ class Pipeline(OlderPipeline):
     Args:
         batch_size: how many samples a batch has.
         num_threads: how many threads work on the host; -1 takes 4.
-        device_id: which of the local devices a pipeline in a list of pipelines is for; None: the default device.
+        device_id: the number of the local device that its arrays lie on; None and 0: the default device, from where JAX
+            moves them as it needs.
         seed: what all random numbers and shuffles derive from; None or a negative one draws it.
         exec_pipelined: whether batches are prepared ahead.
         prefetch_queue_depth: how many are prepared ahead; a dict, as DALI takes, counts with its "cpu_size".
@@ -86,14 +92,15 @@ class Pipeline(OlderPipeline):
         [[10, 20], [30, 10]]
     """
 
+    @checked
     def __init__(
         self,
-        batch_size: int = -1,
-        num_threads: int = -1,
-        device_id: int | None = None,
+        batch_size: Annotated[int, Range(high=MAX_BATCH)] = -1,
+        num_threads: Annotated[int, Range(-1, 4096)] = -1,
+        device_id: Annotated[int | None, Range(0)] = None,
         seed: int | None = None,
         exec_pipelined: bool = True,
-        prefetch_queue_depth: int | Mapping[str, int] = 2,
+        prefetch_queue_depth: Annotated[int | Mapping[str, int], Range(0, 1000)] = 2,
         exec_async: bool = True,
         *,
         placement: PlacementHint = "auto",
@@ -104,17 +111,15 @@ class Pipeline(OlderPipeline):
     ) -> None:
         _check_hints(hints)
         self._hints = hints
-        if not hasattr(batch_size, "__index__") or batch_size < 1:
+        if batch_size < 1:
             raise UsageError("a pipeline needs a batch size", given=batch_size, fix="batch_size=... with at least 1")
-        if num_threads == 0 or num_threads < -1:
+        if num_threads == 0:
             raise UsageError(
                 "num_threads must be at least 1", given=num_threads, fix="exec_async=False uses no threads"
             )
-        if placement not in ("auto", "host", "device"):
-            raise UsageError("no such placement", given=repr(placement), expected='"auto", "host" or "device"')
         if checkpoint is not None:
             raise UsageError("a Pipeline takes no checkpoint", fix="restore the iterator: iterator.restore(state)")
-        self.max_batch_size = int(batch_size)
+        self.max_batch_size = batch_size
         self.num_threads = DEFAULT_THREADS if num_threads < 0 else num_threads
         self.device_id = device_id
         self.seed_is_given = seed is not None and seed >= 0
@@ -217,6 +222,7 @@ class Pipeline(OlderPipeline):
             self._trace.journal.repeat()
         self.set_outputs(*self._outputs)
 
+    @located
     def set_outputs(self, *outputs: Any) -> None:
         """Say what a batch consists of: nodes, or values that become constants."""
         self._outputs = outputs
@@ -226,7 +232,7 @@ class Pipeline(OlderPipeline):
         for stream in self._trace.fed.values():
             stream.refill = refill
         for number, value in enumerate(() if self._trace.journal.open else graph.outputs):
-            dtype, ndim = _nth(self._output_dtype, number), _nth(self._output_ndim, number)
+            dtype, ndim = (_nth(given, number, len(graph.outputs)) for given in (self._output_dtype, self._output_ndim))
             if dtype is not None and value.spec.dtype != as_dtype(dtype):
                 raise DefinitionError(f"output {number} has another dtype", given=value.spec, expected=as_dtype(dtype))
             if ndim is not None and len(value.spec.shape) != ndim:
@@ -292,6 +298,7 @@ class Pipeline(OlderPipeline):
         """The number of axes of a sample of each output."""
         return [len(value.spec.shape) for value in self.graph.outputs]
 
+    @located
     def build(self) -> None:
         """Plan the definition and make it ready to run. `run` does so by itself.
 
@@ -311,7 +318,7 @@ class Pipeline(OlderPipeline):
                     'on_error="skip" masks the rows of bad samples, and run() gives no mask',
                     fix='on_error="replace"; or an iterator, whose batches have one',
                 )
-            planned = Planned.of([self.graph], SingleDevice(), self.placement, dense_outputs=False)
+            planned = Planned.of([self.graph], SingleDevice(self.device_id), self.placement, dense_outputs=False)
             readings = planned.readings(self.seed, None, self.max_batch_size)
             strides = tuple(reading.stride(self.max_batch_size) for reading in readings.values())
             schedule = Schedule(self.max_batch_size, None, (*strides, self.max_batch_size)[0], strides)
@@ -326,6 +333,7 @@ class Pipeline(OlderPipeline):
         """Where its host work runs."""
         return Threads(self.num_threads) if self.exec_async else Serial()
 
+    @located
     def run(self, **feeds: Any) -> tuple[TensorList, ...]:
         """The next batch, an output each. Readers go on from epoch to epoch without end.
 
@@ -425,8 +433,12 @@ def _check_hints(hints: Mapping[str, Any]) -> None:
             raise ArgumentTypeError(f"a Pipeline has no argument {name!r}", given=name, fix=fix, where=user_line())
 
 
-def _nth(given: Any, number: int) -> Any:
-    return given[number] if isinstance(given, list | tuple) else given
+def _nth(given: Any, number: int, count: int) -> Any:
+    if not isinstance(given, list | tuple):
+        return given
+    if len(given) != count:
+        raise UsageError("output_dtype and output_ndim have one entry per output", given=given, expected=f"{count}")
+    return given[number]
 
 
 def _meta(node: Node) -> dict[str, Any]:

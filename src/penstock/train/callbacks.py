@@ -12,6 +12,7 @@ import jax
 from jax.experimental import multihost_utils
 
 from penstock.errors import MissingExtraError, NotFiniteError, UsageError
+from penstock.graph.accepts import checked
 from penstock.iterate import DataIterator
 from penstock.train.evaluation import Metric, evaluate
 from penstock.train.history import NotFinite, flat
@@ -36,6 +37,7 @@ class Evaluate(Callback):
         [{'test_sum': 2.0}, {'test_sum': 4.0}]
     """
 
+    @checked
     def __init__(
         self,
         metric: Metric,
@@ -68,6 +70,7 @@ class Progress(Callback):
         MissingExtraError: tqdm is not installed.
     """
 
+    @checked
     def __init__(self, unit: str = "samples", **bar: Any) -> None:
         try:
             from tqdm import tqdm  # noqa: PLC0415  # an optional dependency
@@ -142,6 +145,7 @@ class StopOnNaN(Callback):
         ...
     """
 
+    @checked
     def __init__(self, names: str | Sequence[str] | None = None) -> None:
         self._names = (names,) if isinstance(names, str) else names
 
@@ -178,6 +182,7 @@ class StopOnSignal(Callback):
         UsageError: when the training starts outside the main thread, which alone gets signals.
     """
 
+    @checked
     def __init__(self, signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT)) -> None:
         self._signals = tuple(signals)
         self._before: dict[signal.Signals, Any] = {}

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +14,9 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from penstock.errors import MissingExtraError, StateError, UsageError
+from penstock.graph.accepts import checked
+from penstock.graph.kinds import Range
 from penstock.iterate import DataIterator
-from penstock.train.arguments import count
 from penstock.train.journal import Journal
 from penstock.train.loop import Callback, Loop
 from penstock.train.placement import place, replicated_sharding, unreplicate
@@ -58,14 +59,21 @@ class Checkpoint(Callback):
         (32.0, 64.0)
     """
 
-    def __init__(self, folder: str | PathLike[str], *, every: int | None = None, keep: int | None = 2) -> None:
+    @checked
+    def __init__(
+        self,
+        folder: str | PathLike[str],
+        *,
+        every: Annotated[int | None, Range(1)] = None,
+        keep: Annotated[int | None, Range(1)] = 2,
+    ) -> None:
         try:
             import orbax.checkpoint as ocp  # noqa: PLC0415  # an optional dependency, and slow to import
         except ImportError:
             raise MissingExtraError("orbax.checkpoint", "train", "Checkpoint") from None
-        self._every = count("every", every, least=1)
+        self._every = every
         self._ocp = ocp
-        self._saves = Saves(Path(folder).absolute(), count("keep", keep, least=1))
+        self._saves = Saves(Path(folder).absolute(), keep)
         self._journal = Journal(self._saves.folder / "history.jsonl")
         self._orbax: Any = None
         self._last: int | None = None

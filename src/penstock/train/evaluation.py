@@ -13,6 +13,7 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from penstock.errors import UsageError
+from penstock.graph.accepts import checked
 from penstock.iterate import DataIterator
 from penstock.iterate.iterator import VALID
 from penstock.train.placement import place, replicated_sharding
@@ -21,6 +22,7 @@ from penstock.train.trees import Split
 Metric = Callable[[Any, Any], Any]
 
 
+@checked
 def evaluate(metric: Metric, state: Any, iterator: Iterable[Mapping[str, Any]]) -> Any:
     """The means of metrics over an epoch, exact for any number of samples, devices and processes.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 
 from penstock.errors import UsageError
-from penstock.graph.where import user_line
+from penstock.graph.accepts import checked
+from penstock.graph.kinds import Range
 from penstock.iterate import DataIterator
-from penstock.train.arguments import count
 from penstock.train.history import History
 from penstock.train.trees import returned
 from penstock.train.watch import Watch
@@ -80,13 +80,14 @@ class Loop:
         return isinstance(iterator, DataIterator) and iterator.at_end
 
 
+@checked
 def fit(
     step: Step,
     state: Any,
     iterator: Iterable[Any],
     *,
-    epochs: int | None = None,
-    steps: int | None = None,
+    epochs: Annotated[int | None, Range(0)] = None,
+    steps: Annotated[int | None, Range(0)] = None,
     callbacks: Sequence[Callback] = (),
 ) -> Loop:
     """Make steps over an iterator's batches, and tell callbacks about it.
@@ -121,17 +122,12 @@ def fit(
         (8, [3.0, 1.5, 0.75], [1.40625, 0.087890625])
     """
     if (epochs is None) == (steps is None):
-        raise UsageError(
-            "fit needs the number of epochs or of steps", given=f"epochs={epochs}, steps={steps}", where=user_line()
-        )
-    epochs, steps = count("epochs", epochs, least=0), count("steps", steps, least=0)
-    callbacks = _checked(step, iterator, callbacks)
+        raise UsageError("fit needs the number of epochs or of steps", given=f"epochs={epochs}, steps={steps}")
     if epochs is not None and isinstance(iterator, DataIterator) and iterator.size < 0:
         raise UsageError(
             "an endless iterator has no epochs to count, so the training would never end",
             given=f"epochs={epochs}",
             fix="steps=..., or give the iterator reader_name or size",
-            where=user_line(),
         )
     loop = Loop(state, iterator)
     structure = jax.tree.structure(state)
@@ -147,32 +143,6 @@ def fit(
             for callback in callbacks:
                 callback.close()
     return loop
-
-
-def _checked(step: Any, iterator: Any, callbacks: Any) -> tuple[Callback, ...]:
-    if not callable(step):
-        raise UsageError("fit needs a step to make", given=repr(step), expected="a function", where=user_line())
-    if not isinstance(iterator, Iterable):
-        raise UsageError(
-            "fit iterates over batches", given=repr(iterator), expected="an iterator of batches", where=user_line()
-        )
-    if isinstance(callbacks, Callback) or not isinstance(callbacks, Iterable):
-        raise UsageError("callbacks is a list", given=repr(callbacks), fix="callbacks=[...]", where=user_line())
-    told = tuple(callbacks)
-    for callback in told:
-        if isinstance(callback, type) and issubclass(callback, Callback):
-            name = callback.__name__
-            raise UsageError(
-                "callbacks has a class, not an instance", given=name, fix=f"callbacks=[{name}(...)]", where=user_line()
-            )
-        if not isinstance(callback, Callback):
-            raise UsageError(
-                "callbacks has something that is no callback",
-                given=repr(callback),
-                expected="instances of train.Callback",
-                where=user_line(),
-            )
-    return told
 
 
 def _finished(loop: Loop, epochs: int | None, steps: int | None) -> bool:

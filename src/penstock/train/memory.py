@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from penstock import fn
 from penstock.errors import UsageError
+from penstock.graph.accepts import checked
+from penstock.graph.kinds import Range
 from penstock.iterate import DataIterator, data_iterator
 from penstock.iterate.arguments import Shardings
+from penstock.pipeline.pipeline import MAX_BATCH
 from penstock.train.placement import batch_sharding
 from penstock.types import LastBatchPolicy
 
 _NAMES = ("x", "y")
 
 
+@checked
 def batches(
     arrays: Any,
-    batch_size: int,
+    batch_size: Annotated[int, Range(1, MAX_BATCH)],
     *,
     shuffle: bool = False,
     seed: int = 0,

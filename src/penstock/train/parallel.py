@@ -12,12 +12,14 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from penstock.errors import UsageError
+from penstock.graph.accepts import checked
 from penstock.train.placement import batch_sharding, place, replicated_sharding
 from penstock.train.trees import NUMBERS, Split, is_array, returned
 
 Step = Callable[[Any, Any], Any]
 
 
+@checked
 def data_parallel(
     step: Step,
     sharding: NamedSharding | None = None,

@@ -12,13 +12,16 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
+from penstock.errors import UsageError, shown
+from penstock.graph.accepts import checked
 from penstock.train.trees import NUMBERS, is_array, map_arrays
 
 BATCH = "batch"
 """The name of the axis of `data_mesh`."""
 
 
-def data_mesh(devices: Sequence[Any] | None = None) -> Mesh:
+@checked
+def data_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:  # pyright: ignore[reportInvalidTypeForm]  # untyped in JAX
     """A mesh with one axis, "batch", over all devices of all processes.
 
     Its axis is Auto: XLA chooses how to split what is computed, as programs written with Flax and Equinox expect.
@@ -34,6 +37,7 @@ def data_mesh(devices: Sequence[Any] | None = None) -> Mesh:
     return Mesh(np.array(jax.devices() if devices is None else devices), (BATCH,), axis_types=(AxisType.Auto,))
 
 
+@checked
 def batch_sharding(mesh: Mesh | None = None) -> NamedSharding:
     """The sharding that gives each device its rows of a batch.
 
@@ -48,6 +52,7 @@ def batch_sharding(mesh: Mesh | None = None) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec(mesh.axis_names[0]))
 
 
+@checked
 def replicated_sharding(mesh: Mesh | AbstractMesh | None = None) -> NamedSharding:
     """The sharding that gives each device a whole copy.
 
@@ -61,7 +66,8 @@ def replicated_sharding(mesh: Mesh | AbstractMesh | None = None) -> NamedShardin
     return NamedSharding(data_mesh() if mesh is None else mesh, PartitionSpec())
 
 
-def replicate(tree: Any, sharding: NamedSharding | None = None) -> Any:
+@checked
+def replicate(tree: Any, sharding: Any = None) -> Any:
     """A copy of a tree on every device, in memory of its own.
 
     Nothing of the original is shared, so a step that donates the copy leaves the original as it is. (A `jax.device_put`
@@ -83,6 +89,7 @@ def replicate(tree: Any, sharding: NamedSharding | None = None) -> Any:
     return place(tree, replicated_sharding() if sharding is None else sharding, fresh=True)
 
 
+@checked
 def unreplicate(tree: Any) -> Any:
     """The way back: the tree with each array whole, once, on the default device, and free of any mesh.
 
@@ -104,7 +111,8 @@ def unreplicate(tree: Any) -> Any:
     return map_arrays(back, tree)
 
 
-def stack(tree: Any, devices: Sequence[Any] | None = None) -> Any:
+@checked
+def stack(tree: Any, devices: Sequence[jax.Device] | None = None) -> Any:  # pyright: ignore[reportInvalidTypeForm]  # untyped in JAX
     """A copy of a tree on every device in the layout of `jax.pmap`: each array gets a leading axis of devices.
 
     Args:
@@ -125,6 +133,7 @@ def stack(tree: Any, devices: Sequence[Any] | None = None) -> Any:
     return map_arrays(_stacked(tuple(devices)), copies)
 
 
+@checked
 def unstack(tree: Any) -> Any:
     """The way back from the layout of `jax.pmap`: the first device's copy, on the default device.
 
@@ -149,9 +158,17 @@ def place(tree: Any, shardings: Any, *, fresh: bool) -> Any:
         shardings: one, or a tree of them that begins as `tree` does.
         fresh: whether the arrays must be in memory of their own.
     """
-    wanted = jax.tree.broadcast(shardings, tree, is_leaf=lambda each: isinstance(each, NamedSharding))
+    try:
+        wanted = jax.tree.broadcast(shardings, tree, is_leaf=lambda each: isinstance(each, NamedSharding))
+    except ValueError as error:
+        raise UsageError(f"the tree of shardings does not begin as the tree does: {error}") from None
     leaves, structure = jax.tree.flatten(tree)
     targets = jax.tree.leaves(wanted, is_leaf=lambda each: isinstance(each, NamedSharding))
+    wrong = [target for target in targets if not isinstance(target, NamedSharding)]
+    if wrong or len(targets) != len(leaves):
+        raise UsageError(
+            "each array has a sharding", given=shown(shardings), expected="a NamedSharding, or a tree of them"
+        )
     numbers = [number for number, leaf in enumerate(leaves) if is_array(leaf)]
     put = [_put(leaves[number], targets[number]) for number in numbers]
     if fresh:

@@ -113,36 +113,57 @@ def _row_numbers(rows: int, blocks: int, shards: tuple[int, ...]) -> Indices:
     return numbers
 
 
+def local_device(device_id: int | None) -> Any:
+    """The local device with a number; the first one for None.
+
+    Raises:
+        UsageError: there is none.
+    """
+    devices = jax.local_devices()
+    if device_id is not None and not 0 <= device_id < len(devices):
+        raise UsageError("device_id is no local device", given=device_id, expected=f"0 to {len(devices) - 1}")
+    return devices[device_id or 0]
+
+
 class SingleDevice(Layout):
-    """Whole batches on JAX's default device, uncommitted: JAX moves them to where a computation needs them."""
+    """Whole batches on one device.
+
+    Args:
+        device_id: the number of the local device. Without one, and for 0, arrays are uncommitted on JAX's default
+            device: JAX moves them to where a computation needs them.
+
+    Raises:
+        UsageError: there is no such device.
+    """
 
     blocks = 1
     shards = (0,)
     axes = ()
 
-    def __init__(self) -> None:
-        self.devices = (jax.local_devices()[0],)
+    def __init__(self, device_id: int | None = None) -> None:
+        self.devices = (local_device(device_id),)
+        self._device = self.devices[0] if device_id else None
         self.mesh = Mesh(np.empty((), object), ())
 
     def put_output(self, number: int, column: Array) -> jax.Array:
-        """The column, on the default device."""
-        return jax.device_put(column)
+        """The column, on the device."""
+        return jax.device_put(column, self._device)
 
     def put_rows(self, column: Array) -> jax.Array:
-        """The column, on the default device."""
-        return jax.device_put(column)
+        """The column, on the device."""
+        return jax.device_put(column, self._device)
 
     def put_mask(self, column: Array) -> jax.Array:
-        """The mask, on the default device."""
-        return jax.device_put(column)
+        """The mask, on the device."""
+        return jax.device_put(column, self._device)
 
     def struct(self, number: int | None, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
         """The shape as it is; JAX may move the array."""
         return jax.ShapeDtypeStruct(shape, dtype)
 
     def put_whole(self, array: Array) -> jax.Array:
-        """The array, on the default device."""
-        return jax.device_put(array)
+        """The array, on the device."""
+        return jax.device_put(array, self._device)
 
     def compile(self, compute: Compute, numbers: Sequence[int]) -> Compute:
         """The program under `jax.jit`."""
@@ -162,6 +183,8 @@ class Sharded(Layout):
 
     def __init__(self, shardings: Sequence[NamedSharding]) -> None:
         self._shardings = tuple(shardings)
+        if not shardings:
+            raise UsageError("sharding has an entry for each output", given="none")
         parts = [_parts(sharding) for sharding in shardings]
         self.blocks = max(parts)
         if any(self.blocks % part for part in parts):

@@ -11,7 +11,7 @@ import numpy as np
 
 from penstock.data.source import Array, Column
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError
+from penstock.errors import ArgumentTypeError, DefinitionError, shown
 from penstock.graph.operator import (
     BatchContext,
     BatchKernel,
@@ -202,7 +202,7 @@ def normalize(
     numbers = axis_numbers(axes, axis_names, data.spec, "normalize")
     terms = {"mean": mean, "stddev": stddev}
     varying: dict[str, Any] = {name: term for name, term in terms.items() if isinstance(term, DataNode)}
-    constants = {n: None if t is None or n in varying else np.asarray(t, np.float64) for n, t in terms.items()}
+    constants = {n: None if t is None or n in varying else _constant(n, t) for n, t in terms.items()}
     for name, constant in constants.items():
         if constant is None or not constant.ndim:
             continue
@@ -225,6 +225,16 @@ def normalize(
         dtype=as_dtype(dtype),
     )
     return apply(kernel, data, common=common, **varying)
+
+
+def _constant(name: str, given: Any) -> np.ndarray[Any, Any]:
+    try:
+        numbers = np.asarray(given, np.float64)
+    except (TypeError, ValueError):  # text, or a ragged list
+        raise ArgumentTypeError(f"fn.normalize: {name} holds numbers", given=shown(given)) from None
+    if not np.isfinite(numbers).all():
+        raise DefinitionError(f"fn.normalize: {name} holds finite numbers", given=shown(given))
+    return numbers
 
 
 def _nested(constant: np.ndarray[Any, Any] | None) -> Nested | None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from penstock.data.source import Array
 from penstock.errors import DefinitionError
 from penstock.graph.call import Default
+from penstock.graph.kinds import Range
 from penstock.native.compiled import Compiled, ahead
 from penstock.operators.image.axis import Rows
 
@@ -31,7 +32,7 @@ class RandomWindowArguments(TypedDict, total=False):
 
     random_area: Annotated[Sequence[float], Default((0.08, 1.0))]
     random_aspect_ratio: Annotated[Sequence[float], Default((0.75, 4 / 3))]
-    num_attempts: Annotated[int, Default(10)]
+    num_attempts: Annotated[int, Default(10), Range(1, 10_000)]
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,4 @@ def random_window(arguments: RandomWindowArguments, kind: str) -> RandomWindow:
         raise DefinitionError(f"fn.{kind}: random_area is two parts of the area", given=area, expected="0 <= a <= b")
     if len(ratio) != 2 or not 0 < ratio[0] <= ratio[1]:
         raise DefinitionError(f"fn.{kind}: random_aspect_ratio is two ratios", given=ratio, expected="0 < a <= b")
-    if attempts < 1:
-        raise DefinitionError(f"fn.{kind}: num_attempts is at least 1", given=attempts)
     return RandomWindow((area[0], area[1]), (ratio[0], ratio[1]), attempts)

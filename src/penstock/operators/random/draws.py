@@ -133,7 +133,7 @@ def draw(
             raise DefinitionError(f"{kind}: a shape is a vector of whole numbers, of known length", given=shape.spec)
         rank = shape.spec.sizes[0] if shape.ndim else 1
         return apply(DrawnEach(drawn, rank, True), *inputs, shape, common=common, seed=seed, **arguments)
-    sizes = () if shape is None else tuple(np.atleast_1d(np.asarray(shape)).tolist())
+    sizes = () if shape is None else tuple(np.atleast_1d(np.asarray(shape, np.int64)).tolist())
     if not all(isinstance(size, int) and size > 0 for size in sizes):
         raise DefinitionError(f"{kind}: a shape has positive whole extents", given=shape)
     return apply(replace(drawn, shape=sizes), *inputs, common=common, seed=seed, **arguments)

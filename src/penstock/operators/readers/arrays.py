@@ -10,7 +10,7 @@ import numpy as np
 from penstock.data.arrays import ArraySource
 from penstock.data.source import Array, shared
 from penstock.data.spec import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.errors import ArgumentTypeError, DefinitionError, shown
 from penstock.graph.call import Location
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
@@ -49,7 +49,9 @@ def arrays(data: Any, *, layout: str = "", **loader: Unpack[LoaderArguments]) ->
 
 
 @operator("readers.arrays")
-def arrays(data: Location[Any], *, layout: Any = "", **loader: Unpack[LoaderArguments]) -> Any:
+def arrays(
+    data: Location[Any], *, layout: str | Mapping[str, str] | Sequence[str] = "", **loader: Unpack[LoaderArguments]
+) -> Any:
     """Read rows of arrays that are in memory. Whole batches are read at once.
 
     Args:
@@ -76,11 +78,19 @@ def arrays(data: Location[Any], *, layout: Any = "", **loader: Unpack[LoaderArgu
     """
     if isinstance(data, Mapping):
         named = dict(cast(Mapping[str, Any], data))
-        layouts: list[str] = [layout if isinstance(layout, str) else layout[name] for name in named]
+        if isinstance(layout, Mapping) and layout.keys() != named.keys():
+            raise DefinitionError(
+                "fn.readers.arrays: one layout per array", given=layout, expected=f"{', '.join(named)}"
+            )
+        if not isinstance(layout, str | Mapping):
+            raise DefinitionError("fn.readers.arrays: layouts of a dict are a dict", given=layout)
+        layouts = [layout if isinstance(layout, str) else layout[name] for name in named]
         return dict(zip(named, _load(list(named.values()), layouts, loader), strict=True))
     if isinstance(data, tuple):
         rows = list(cast(tuple[Any, ...], data))
         return _load(rows, [layout] * len(rows) if isinstance(layout, str) else list(layout), loader)
+    if not isinstance(layout, str):
+        raise DefinitionError("fn.readers.arrays: one array has one layout", given=layout)
     return _load([data], [layout], loader)[0]
 
 
@@ -89,10 +99,17 @@ def _load(data: list[Any], layouts: list[str], loader: LoaderArguments) -> tuple
         raise DefinitionError(
             "fn.readers.arrays: one layout per array", given=f"{len(data)} arrays, {len(layouts)} layouts"
         )
-    source = shared(_open, tuple(_Memory(np.asarray(array)) for array in data), tuple(layouts))
+    source = shared(_open, tuple(map(_memory, data)), tuple(layouts))
     for spec in source.specs:
         check_layout(spec.layout, Spec(spec.dtype, spec.shape), len(spec.shape), "fn.readers.arrays")
     return load(source, loader)
+
+
+def _memory(given: Any) -> _Memory:
+    try:
+        return _Memory(np.asarray(given))
+    except Exception as error:  # a ragged list, or whatever an object of somebody else's raises
+        raise ArgumentTypeError("fn.readers.arrays reads arrays of numbers", given=shown(given)) from error
 
 
 def _open(data: tuple[_Memory, ...], layouts: tuple[str, ...]) -> ArraySource:

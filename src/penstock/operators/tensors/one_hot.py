@@ -129,4 +129,4 @@ def one_hot(
             raise DefinitionError(f"fn.one_hot: {target} cannot hold these values", given=(on_value, off_value))
     single = axis is None and spec.dense and math.prod(spec.sizes) == 1
     place = None if single else -1 if axis is None else axis
-    return apply(OneHot(num_classes, place, on_value, off_value, target, axis_name or ""), data, common=common)
+    return apply(OneHot(int(num_classes), place, on_value, off_value, target, axis_name or ""), data, common=common)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import jax
 import numpy as np
@@ -15,6 +15,7 @@ from jax.sharding import Mesh, NamedSharding
 from penstock.data.source import Array
 from penstock.errors import ArgumentTypeError, DefinitionError
 from penstock.graph.call import Hint, running
+from penstock.graph.kinds import Range
 from penstock.graph.registry import named, operator
 from penstock.graph.trace import DataNode, apply_many, current_trace
 from penstock.operators.user_code.code import UserCode
@@ -27,7 +28,7 @@ _KIND = "jax_function"
 def jax_function(
     function: Callable[..., Any] | None = None,
     *,
-    num_outputs: int = 1,
+    num_outputs: Annotated[int, Range(0, 1000)] = 1,
     output_layouts: str | Sequence[str] | None = None,
     sharding: Hint[Any] = None,
     device: str | None = None,
@@ -101,8 +102,6 @@ def jax_function(
         )
     if not callable(function):
         raise ArgumentTypeError(f"fn.{_KIND} takes a function", given=repr(function))
-    if num_outputs < 0:
-        raise DefinitionError(f"fn.{_KIND}: num_outputs counts outputs", given=num_outputs)
     if device not in (None, "cpu", "gpu"):
         raise ArgumentTypeError(f"fn.{_KIND}: no such device", given=repr(device), expected='"cpu", "gpu" or None')
     if sharding is not None and not (isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh)):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Unpack, cast
+from typing import Annotated, Any, ClassVar, Unpack, cast
 
 import numpy as np
 
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, SampleError
+from penstock.graph.kinds import Range
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply_many
@@ -101,7 +102,7 @@ class PythonFunction(Operator, SampleKernel):
 def python_function(
     *inputs: DataNode,
     function: Callable[..., Any],
-    num_outputs: int = 1,
+    num_outputs: Annotated[int, Range(0, 1000)] = 1,
     output_layouts: str | Sequence[str] | None = None,
     batch_processing: bool = False,
     dtype: Any = None,

@@ -1,0 +1,299 @@
+"""Wrong arguments: each public function gives a right result, or a PenstockError with the user's line.
+
+The arguments are generated from the functions' own signatures, which are what they are checked against.
+"""
+
+import inspect
+import io
+import math
+import typing
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+import penstock
+from penstock import DataIterator, LastBatchPolicy, Pipeline, data_iterator, fn, peekable_data_iterator, train, types
+from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, PenstockError, SampleError, UsageError
+from penstock.graph.accepts import hints_of
+from penstock.graph.registry import lookup, registered
+
+IMAGES = np.arange(4 * 6 * 5 * 3, dtype=np.uint8).reshape(4, 6, 5, 3)
+
+
+def images():
+    return fn.readers.arrays(IMAGES, layout="HWC", name="r")
+
+
+def jpegs():
+    file = io.BytesIO()
+    Image.fromarray(IMAGES[0]).save(file, "PNG")
+    return fn.readers.arrays(np.frombuffer(file.getvalue(), np.uint8)[None].repeat(4, 0), name="r")
+
+
+def pipeline(build=images, **arguments):
+    result = Pipeline(**{"batch_size": 2, "exec_async": False, **arguments})
+    with result:
+        result.set_outputs(build())
+    return result
+
+
+def first(build=images, iterator=(), **arguments):
+    """The first batch of an iterator."""
+    return next(DataIterator(pipeline(build, **arguments), ["x"], **{"reader_name": "r", **dict(iterator)}))
+
+
+def step(state, batch):
+    return state
+
+
+def fit(**arguments):
+    return train.fit(step, np.float32(0), train.batches(np.ones(16, np.float32), 8), **arguments)
+
+
+def foreign():
+    with Pipeline(batch_size=2):
+        node = images()
+    return fn.flip(node)
+
+
+def fails(_):
+    raise ValueError
+
+
+NAN = math.nan
+MISTAKES = {
+    "a text for a flag": (lambda: first(lambda: fn.crop_mirror_normalize(images(), mirror="no")), ArgumentTypeError),
+    "NaN for a flag": (lambda: first(lambda: fn.crop_mirror_normalize(images(), mirror=NAN)), DefinitionError),
+    "a fraction for a flag": (lambda: first(lambda: fn.flip(images(), horizontal=0.5)), ArgumentTypeError),
+    "no such device": (lambda: first(device_id=99), UsageError),
+    "a fraction of an epoch": (lambda: fit(epochs=1.5), UsageError),
+    "fewer than no epochs": (lambda: fit(epochs=-1), UsageError),
+    "a class for a callback": (lambda: fit(epochs=1, callbacks=[train.StopOnSignal]), UsageError),
+    "a seed of 65 bits": (lambda: first(seed=2**64), UsageError),
+    "a fraction for a seed": (lambda: first(seed=1.5), UsageError),
+    "a text for a seed": (lambda: first(seed="a"), UsageError),
+    "a negative size": (lambda: first(lambda: fn.crop(images(), crop=(-1, 4))), DefinitionError),
+    "a node of another pipeline": (lambda: first(foreign), ContextError),
+    "no depth": (lambda: first(prefetch_queue_depth=None), UsageError),
+    "a negative depth": (lambda: first(prefetch_queue_depth=-1), UsageError),
+    "a negative depth in a dict": (lambda: first(prefetch_queue_depth={"cpu_size": -3}), UsageError),
+    "an epoch of NaN": (lambda: first(iterator={"size": NAN, "reader_name": None}), UsageError),
+    "an epoch of fractions": (lambda: first(iterator={"size": 2.5, "reader_name": None}), UsageError),
+    "too many classes": (lambda: first(lambda: fn.one_hot(images(), num_classes=10**10)), DefinitionError),
+    "too many numbers": (lambda: first(lambda: fn.random.uniform(shape=10**12)), DefinitionError),
+    "too many attempts": (
+        lambda: first(lambda: fn.random_resized_crop(images(), size=4, num_attempts=10**7)),
+        DefinitionError,
+    ),
+    "too many rows": (lambda: first(batch_size=10**9), UsageError),
+    "too many threads": (lambda: first(num_threads=10**9), UsageError),
+    "a word that is near": (lambda: first(placement="hots"), UsageError),
+    "a definition without its argument": (
+        lambda: data_iterator(lambda path: images(), ["x"], reader_name="r")(batch_size=2),
+        ArgumentTypeError,
+    ),
+    "an unknown argument": (lambda: train.batches(np.ones(8), 8, shufle=True), ArgumentTypeError),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_are_found_before_anything_runs(name):
+    make, error = MISTAKES[name]
+    with pytest.raises(error) as caught:
+        make()
+    assert f"{__file__}:" in str(caught.value)
+
+
+def test_the_message_says_which_element_is_wrong_and_what_would_be_right():
+    with pytest.raises(UsageError) as caught:
+        fit(epochs=1, callbacks=[train.StopOnSignal])
+    assert "at [0]" in str(caught.value)
+    assert "an instance: StopOnSignal(...)" in str(caught.value)
+    with pytest.raises(UsageError, match="did you mean 'host'"):
+        first(placement="hots")
+
+
+def test_none_stands_for_what_is_not_given():
+    mirrored = first(lambda: fn.crop_mirror_normalize(images(), mirror=None))["x"]
+    assert mirrored.tolist() == first(lambda: fn.crop_mirror_normalize(images()))["x"].tolist()
+
+
+def test_whole_numbers_may_be_floats():
+    def labels():
+        return fn.readers.arrays([1, 2, 3, 0], name="r")
+
+    whole, floats = (first(lambda n=n: fn.one_hot(labels(), num_classes=n))["x"] for n in (4, 4.0))
+    assert whole.tolist() == floats.tolist()
+
+
+def test_arrays_lie_on_the_device_that_a_pipeline_names():
+    device = jax.local_devices()[3]
+    assert first(device_id=3)["x"].devices() == {device}
+    assert first(lambda: fn.cast(images(), dtype=types.FLOAT), device_id=3, placement="device")["x"].devices() == {
+        device
+    }
+
+
+def test_an_exception_without_text_is_named():
+    def fails_later(x):
+        if x.any():
+            raise KeyError
+        return x
+
+    with pytest.raises(SampleError, match="KeyError"):
+        first(lambda: fn.python_function(images(), function=fails_later))
+
+
+BASE = {
+    "cast": lambda **a: fn.cast(images(), **{"dtype": types.FLOAT, **a}),
+    "constant": lambda **a: fn.constant(**{"value": [1, 2], **a}),
+    "crop": lambda **a: fn.crop(images(), **{"crop": (2, 2), **a}),
+    "decoders.image_crop": lambda **a: fn.decoders.image_crop(jpegs(), **{"crop": (2, 2), **a}),
+    "decoders.image_slice": lambda **a: fn.decoders.image_slice(jpegs(), **({"start": (1, 1)} | a)),
+    "jax_function": lambda **a: fn.jax_function(lambda x: x, **a)(images()),
+    "one_hot": lambda **a: fn.one_hot(fn.readers.arrays([1, 2, 3, 0], name="r"), **{"num_classes": 4, **a}),
+    "python_function": lambda **a: fn.python_function(images(), **{"function": lambda x: x, **a}),
+    "random_resized_crop": lambda **a: fn.random_resized_crop(images(), **{"size": 4, **a}),
+    "readers.arrays": lambda **a: next(iter(_list(fn.readers.arrays(**{"data": IMAGES, **a})))),
+    "readers.caffe2": lambda **a: fn.readers.caffe2(**{"path": "/nowhere", **a}),
+    "readers.cifar10": lambda **a: fn.readers.cifar10(**{"path": "/nowhere", **a}),
+    "readers.file": lambda **a: fn.readers.file(**{"files": [__file__] * 4, **a})[1],
+    "readers.mnist": lambda **a: fn.readers.mnist(**{"path": "/nowhere", **a}),
+    "reshape": lambda **a: fn.reshape(images(), **({"shape": [90]} | a)),
+    "resize": lambda **a: fn.resize(images(), **({"size": (4, 4)} | a)),
+    "resize_crop_mirror": lambda **a: fn.resize_crop_mirror(images(), **({"size": (4, 4)} | a)),
+    "slice": lambda **a: fn.slice(images(), **({"start": (1, 1)} | a)),
+}
+"""Operators that need more than an image, as they are used right."""
+
+OPERATORS = [name for name in registered() if not name.startswith(("arithmetic.", "getitem", "testing."))]
+
+
+def _list(made):
+    return made if isinstance(made, tuple | list) else list(made.values()) if isinstance(made, dict) else [made]
+
+
+def used(name, arguments):
+    """A pipeline with one use of an operator."""
+    if name in BASE:
+        return pipeline(lambda: _list(BASE[name](**arguments))[0])
+    function = lookup(name)
+    return pipeline(
+        lambda: _list(
+            function(**arguments)
+            if name.startswith("random.")
+            else function(jpegs() if name.startswith(("decoders", "peek")) else images(), **arguments)
+        )[0]
+    )
+
+
+class Unfriendly:
+    """An object that cannot be shown, compared or counted."""
+
+    def __repr__(self):
+        raise RuntimeError("no")
+
+    def __array__(self, *_):
+        raise RuntimeError("no")
+
+
+WRONG = [
+    *(None, True, False, 0, 1, -1, 2.0, 2.5, -0.5, NAN, math.inf, 2**45, 2**63, 2**64, -(2**64)),
+    *("", "no", "HWC", b"bytes", [], (), [1], [1.5, 2], [NAN], ["a"], [[1], [2, 3]], [None], (1, 2, 3, 4, 5), [2**64]),
+    *({}, {"a": 1}, {1, 2}, object(), Unfriendly(), int, len, types.FLOAT, types.RGB, LastBatchPolicy.PAD, 1j),
+    *(np.float32(0.5), np.array(3), np.array([1, 2]), np.array(["a"]), np.array([], np.float32), np.zeros((2, 2))),
+]
+
+
+def names_of(function):
+    functions = {"fn", "function", "metric", "pipeline_fn", "step"}  # None asks for a decorator, any other may be one
+    others = {"return", "common", "arguments", "loader", "options", "self", "hints"}
+    return sorted(set(hints_of(inspect.unwrap(function))) - functions - others)
+
+
+@st.composite
+def mistakes(draw, functions):
+    """A function and one or two of its arguments, which may be anything."""
+    name, function = draw(st.sampled_from(sorted(functions.items())))
+    chosen = draw(st.lists(st.sampled_from(names_of(function)), min_size=1, max_size=2, unique=True))
+    return name, {argument: draw(st.sampled_from(WRONG)) for argument in chosen}
+
+
+def check(run):
+    """A call gives what it should, or an error of ours with a line of this file."""
+    try:
+        run()
+    except PenstockError as error:
+        said = str(error)
+    else:
+        return
+    assert f"{__file__}:" in said, said
+    assert "internal error" not in said, said
+
+
+SETTINGS = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@SETTINGS
+@given(mistakes({name: lookup(name) for name in OPERATORS}))
+def test_operators_take_anything_or_refuse_it(mistake):
+    name, arguments = mistake
+    check(lambda: used(name, arguments).run())
+
+
+CALLS = {
+    "Pipeline": (Pipeline.__init__, lambda a: pipeline(**a).run()),
+    "DataIterator": (
+        DataIterator.__init__,
+        lambda a: next(DataIterator(**{"pipelines": pipeline(), "output_map": ["x"], "reader_name": "r", **a})),
+    ),
+    **{
+        name: (
+            make,
+            lambda a, make=make: next(
+                make(**{"pipeline_fn": images, "output_map": ["x"], "reader_name": "r", **a})(
+                    batch_size=8, exec_async=False
+                )
+            ),
+        )
+        for name, make in {"data_iterator": data_iterator, "peekable": peekable_data_iterator}.items()
+    },
+    "pipeline_def": (
+        penstock.pipeline_def,
+        lambda a: penstock.pipeline_def(**{"fn": images, "batch_size": 2, "exec_async": False, **a})().run(),
+    ),
+    "fit": (train.fit, lambda a: fit(**{"steps": 1, **a}) if "step" not in a and "iterator" not in a else None),
+    "batches": (train.batches, lambda a: next(train.batches(**{"arrays": np.ones(16), "batch_size": 8, **a}))),
+    "data_parallel": (train.data_parallel, lambda a: train.data_parallel(**{"step": step, **a})),
+    "data_mesh": (train.data_mesh, lambda a: train.data_mesh(**a)),
+    "batch_sharding": (train.batch_sharding, lambda a: train.batch_sharding(**a)),
+    "replicated_sharding": (train.replicated_sharding, lambda a: train.replicated_sharding(**a)),
+    "replicate": (train.replicate, lambda a: train.replicate(**{"tree": np.ones(2), **a})),
+    "stack": (train.stack, lambda a: train.stack(**{"tree": np.ones(2), **a})),
+    "StopOnNaN": (train.StopOnNaN.__init__, lambda a: train.StopOnNaN(**a)),
+    "StopOnSignal": (train.StopOnSignal.__init__, lambda a: train.StopOnSignal(**a)),
+    "Evaluate": (
+        train.Evaluate.__init__,
+        lambda a: train.Evaluate(**{"metric": step, "iterator": [], **a}),
+    ),
+}
+
+
+@SETTINGS
+@given(mistakes({name: function for name, (function, _) in CALLS.items()}))
+def test_functions_take_anything_or_refuse_it(mistake):
+    name, arguments = mistake
+    check(lambda: CALLS[name][1](arguments))
+
+
+def test_every_public_function_is_covered():
+    classes = {"Callback", "History", "Loop", "Progress", "Checkpoint", "Watch"}  # of the user's own, or need an extra
+    functions = {name for name in vars(train) if not name.startswith("_") and callable(getattr(train, name))}
+    assert functions - classes - set(CALLS) == {"evaluate", "unreplicate", "unstack"}
+    for name in OPERATORS:
+        assert "self" not in names_of(lookup(name))
+        assert all(typing.get_origin(hint) is not str for hint in hints_of(inspect.unwrap(lookup(name))).values())
