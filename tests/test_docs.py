@@ -29,7 +29,7 @@ def operators():
             function = inspect.unwrap(registry.lookup(name))
             parameters = inspect.signature(function).parameters.values()
             inputs = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL)}
-            yield name, registry._signature(function)[1] - inputs - set(Common.__annotations__), inputs
+            yield name, registry._names(function) - inputs - set(Common.__annotations__), inputs
 
 
 def code(names):

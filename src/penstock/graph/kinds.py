@@ -228,7 +228,7 @@ def near(hint: Any, given: Any) -> str | None:
     inside = typing.get_args(hint)
     if kind is Literal and isinstance(given, str):
         return did_you_mean(given, [each for each in inside if isinstance(each, str)])
-    if isinstance(kind, type) and isinstance(given, type) and issubclass(given, cast(type, kind)):
+    if isinstance(given, type) and kind is not Any and isinstance(kind, type) and kind in given.__mro__:
         return f"an instance: {given.__name__}(...)"
     if isinstance(kind, type) and issubclass(kind, Enum) and isinstance(given, str):
         return did_you_mean(f"{kind.__name__}.{given.upper()}", [f"{kind.__name__}.{each.name}" for each in kind])
