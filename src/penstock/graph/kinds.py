@@ -6,7 +6,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum, IntEnum
+from enum import Enum, EnumMeta, IntEnum
 from typing import Annotated, Any, Literal, NotRequired, Required, Union, cast
 
 import numpy as np
@@ -230,7 +230,8 @@ def near(hint: Any, given: Any) -> str | None:
         return did_you_mean(given, [each for each in inside if isinstance(each, str)])
     if isinstance(given, type) and kind is not Any and isinstance(kind, type) and kind in given.__mro__:
         return f"an instance: {given.__name__}(...)"
-    if isinstance(kind, type) and issubclass(kind, Enum) and isinstance(given, str):
-        return did_you_mean(f"{kind.__name__}.{given.upper()}", [f"{kind.__name__}.{each.name}" for each in kind])
+    if isinstance(given, str) and isinstance(hint, EnumMeta):
+        names = list(hint.__members__)
+        return did_you_mean(f"{hint.__name__}.{given.upper()}", [f"{hint.__name__}.{name}" for name in names])
     parts = () if kind is Literal else inside
     return next((found for each in parts if (found := near(each, given))), None)
