@@ -8,6 +8,7 @@ import sys
 import lmdb
 import numpy as np
 import pytest
+from mutations import MUTATIONS, mutated
 
 from penstock.data.caffe2 import Caffe2Source, write_caffe2
 from penstock.data.lmdb_records import LmdbRecords
@@ -16,33 +17,9 @@ from penstock.data.tensor_protos import parse, parse_common
 from penstock.errors import PenstockError, SampleError, SourceError
 from penstock.types import LabelType
 
-MUTATIONS = int(os.environ.get("PENSTOCK_MUTATIONS", "1000"))
-"""How many mutations of each kind of file; a hundred times as many are made by hand now and then."""
-
 
 def caffe2(*paths):
     return Caffe2Source(tuple(map(str, paths)), LabelType.SINGLE_LABEL, 1, 0, False, True)
-
-
-def mutated(data, rng):
-    """Bytes flipped, overwritten with telling values, taken out, put in, doubled, or cut off."""
-    data = bytearray(data)
-    for _ in range(rng.choice((1, 1, 1, 2, 4))):
-        at = rng.randrange(len(data) + 1)
-        how = rng.randrange(6)
-        if how == 0 and at < len(data):
-            data[at] ^= 1 << rng.randrange(8)
-        elif how == 1:
-            data[at : at + 8] = rng.choice((b"\0", b"\xff", b"\x7f", b"\x80")) * rng.choice((1, 2, 4, 8))
-        elif how == 2:
-            del data[at : at + rng.randrange(1, 9)]
-        elif how == 3:
-            data[at:at] = rng.randbytes(rng.randrange(1, 12))
-        elif how == 4:
-            data[at:at] = data[at : at + rng.randrange(1, 40)]
-        elif rng.randrange(4) == 0:
-            del data[at:]
-    return bytes(data)
 
 
 def tensor(kind, *fields, dims=(1,)):

@@ -408,6 +408,7 @@ CASES = {
     "readers.file": [],
     "readers.items": [],
     "readers.mnist": [],
+    "readers.numpy": [],
 }
 
 ARITHMETIC = {

@@ -44,11 +44,16 @@ class FileSource(Source):
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """The bytes of the files, and their labels."""
-        return [self._read(index) for index in indices.tolist()], np.take(
+        return [self.content(index) for index in indices.tolist()], np.take(
             self._labels, indices, axis=0, out=out[1], mode="clip"
         )
 
-    def _read(self, index: int) -> Array:
+    def content(self, index: int) -> Array:
+        """The bytes of file `index`.
+
+        Raises:
+            SampleError: it cannot be read.
+        """
         path = self._path(index)
         try:
             return _content(path)
@@ -212,6 +217,63 @@ def from_files(root: str, files: tuple[str, ...], labels: tuple[int, ...] | None
     return _checked(FileSource(root, [os.fsencode(file) for file in files], numbers))
 
 
+def from_tree(root: str, file_filter: str) -> FileSource:
+    """The files in a folder and in the folders directly below it, each labelled with 0.
+
+    The folder's own come first, then those of its folders; all are sorted by the bytes of their names.
+
+    Raises:
+        SourceNotFoundError: `root` is no folder.
+        SourceError: no file in it matches, or a folder cannot be read.
+    """
+    if not Path(root).is_dir():
+        raise SourceNotFoundError(f"file_root is no folder: {root!r}")
+    top = os.fsencode(root)
+    wanted = _matcher((file_filter,), case_sensitive=True)
+    folders = sorted(entry.name + b"/" for entry in _entries(top) if _kind(entry) == stat.S_IFDIR)
+    names = [
+        folder + name
+        for folder in (b"", *folders)
+        for name in sorted(
+            entry.name
+            for entry in _entries(top + b"/" + folder)
+            if wanted(entry.name) and _kind(entry) in (stat.S_IFREG, None)
+        )
+    ]
+    if not names:
+        raise SourceError(
+            f"no files found in {root!r}",
+            given=f"{len(folders)} sub-folders, the filter {file_filter!r}",
+            fix="give the folder with the files, or one above it, and a file_filter that matches",
+        )
+    return FileSource(root, names, [0] * len(names))
+
+
+def from_names(list_path: str, root: str | None) -> FileSource:
+    """The files that a text file lists, a path per line, each labelled with 0.
+
+    Paths are relative to the list's folder or to `root`; they may contain spaces; blank lines do not count.
+
+    Raises:
+        SourceNotFoundError: the list, or the first file in it, does not exist.
+        SourceError: there are no lines.
+    """
+    names = [name for line in _lines(list_path) if (name := line.strip())]
+    if not names:
+        raise SourceError(f"{list_path} lists no files")
+    return _checked(FileSource(root if root is not None else str(Path(list_path).parent), names, [0] * len(names)))
+
+
+def _lines(list_path: str) -> list[bytes]:
+    path = Path(list_path)
+    if not path.is_file():
+        raise SourceNotFoundError(f"file_list is no file: {list_path!r}")
+    try:
+        return path.read_bytes().splitlines()
+    except OSError as error:
+        raise SourceError(f"file_list {list_path!r} cannot be read: {error.strerror}") from error
+
+
 def from_list(list_path: str, root: str | None) -> FileSource:
     """The files that a text file lists, a line each: a path, a space, a label.
 
@@ -221,16 +283,9 @@ def from_list(list_path: str, root: str | None) -> FileSource:
         SourceNotFoundError: the list, or the first file in it, does not exist.
         SourceError: a line has no label, or there are no lines.
     """
-    path = Path(list_path)
-    if not path.is_file():
-        raise SourceNotFoundError(f"file_list is no file: {list_path!r}")
     names: list[bytes] = []
     labels: list[int] = []
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        raise SourceError(f"file_list {list_path!r} cannot be read: {error.strerror}") from error
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(_lines(list_path), start=1):
         if not line.strip():
             continue
         name, _, label = line.rstrip().rpartition(b" ")
@@ -244,7 +299,7 @@ def from_list(list_path: str, root: str | None) -> FileSource:
         labels.append(int(label))
     if not names:
         raise SourceError(f"{list_path} lists no files")
-    return _checked(FileSource(root if root is not None else str(path.parent), names, labels))
+    return _checked(FileSource(root if root is not None else str(Path(list_path).parent), names, labels))
 
 
 def _checked(source: FileSource) -> FileSource:

@@ -7,5 +7,6 @@ from penstock.operators.readers.cifar10 import cifar10 as cifar10
 from penstock.operators.readers.file import file as file
 from penstock.operators.readers.items import items as items
 from penstock.operators.readers.mnist import mnist as mnist
+from penstock.operators.readers.numpy import numpy as numpy
 
 __getattr__ = missing(__name__)

@@ -146,6 +146,7 @@ DECODER_HINTS = (
 )
 """Arguments of the decoders that do nothing here: the reader knows the path, and each image has its own size."""
 _DECODER = {"output_type": Argument("output_type"), **dict.fromkeys(DECODER_HINTS, Argument())}
+_NODES = "penstock's reader returns nodes, in a definition of penstock.pipeline_def; rocAL's is a note for a decoder"
 _READER = {"stick_to_shard": Argument(), "pad_last_batch": Argument("pad_last_batch")}
 
 OPERATORS: Mapping[str, Row] = {
@@ -174,7 +175,7 @@ OPERATORS: Mapping[str, Row] = {
         )
     ),
     "readers.mxnet": Row(awaits=("readers.mxnet",)),
-    "readers.numpy": Row(awaits=("readers.numpy",)),
+    "readers.numpy": Row(differs=_NODES),
     "readers.sequence_reader": Row(awaits=("readers.sequence",)),
     "readers.tfrecord": Row(awaits=("readers.tfrecord",)),
     "readers.video": Row(awaits=("readers.video",)),

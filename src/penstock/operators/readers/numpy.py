@@ -1,0 +1,128 @@
+"""readers.numpy: arrays in .npy files, whole or a part of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike, fspath
+from typing import Any, Unpack
+
+import numpy as np
+
+from penstock.data.files import stamp_of_root
+from penstock.data.npy import npy_files, npy_list, npy_tree
+from penstock.data.source import shared, stamp_of
+from penstock.errors import DefinitionError
+from penstock.graph.call import Hint, Location
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode
+from penstock.operators.geometry.slice import Bounds, slice  # noqa: A004  # DALI's name
+from penstock.operators.readers.loader import LoaderArguments, load
+
+Path = str | PathLike[str]
+
+
+@operator("readers.numpy")
+def numpy(
+    *,
+    file_root: Location[Path | None] = None,
+    files: Location[Path | Sequence[Path] | None] = None,
+    file_list: Location[Path | None] = None,
+    file_filter: Location[str] = "*.npy",
+    roi_start: Bounds | None = None,
+    roi_end: Bounds | None = None,
+    roi_shape: Bounds | None = None,
+    rel_roi_start: Bounds | None = None,
+    rel_roi_end: Bounds | None = None,
+    rel_roi_shape: Bounds | None = None,
+    roi_axes: int | Sequence[int] = (),
+    out_of_bounds_policy: str = "error",
+    fill_value: float = 0.0,
+    cache_header_information: Hint[bool] = False,
+    register_buffers: Hint[bool] = True,
+    use_o_direct: Hint[bool] = False,
+    **loader: Unpack[LoaderArguments],
+) -> DataNode:
+    """Read arrays from .npy files, as `numpy.save` writes them, whole or a part of each.
+
+    Give one of three: `file_root` alone, a folder, whose files come first, and then those of the folders directly below
+    it, sorted by the bytes of their names; `files`, a list of paths; or `file_list`, a text file with a path per line.
+    All files have the dtype and the number of axes of the first one. Fortran order and big-endian numbers are brought
+    to C order and the machine's own.
+
+    Args:
+        file_root: that folder; with `files` or `file_list`, what their paths are relative to.
+        files: paths, in the order of the data set.
+        file_list: the text file; its paths are relative to its own folder if there is no `file_root`.
+        file_filter: a pattern such as "*.npy"; a file below `file_root` counts if it matches its name.
+        roi_start: where the part begins, indices; a number per axis, or one for all. Bounds may be nodes.
+        roi_end: the first index after it.
+        roi_shape: how large it is, in elements.
+        rel_roi_start: where the part begins, in parts of the extent.
+        rel_roi_end: where it ends, in parts of the extent.
+        rel_roi_shape: how large it is, in parts of the extent.
+        roi_axes: the numbers of the axes that the bounds are for, all by default.
+        out_of_bounds_policy: what to do where the part leaves the array: "error", "pad" with `fill_value`, or
+            "trim_to_shape".
+        fill_value: what stands outside the array.
+        cache_header_information: a hint; a header that was met before is always known.
+        register_buffers: a hint of DALI's.
+        use_o_direct: a hint of DALI's.
+        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+
+    Returns:
+        The arrays, of the files' dtype, without a layout. Files are read whole, and the part is copied.
+
+    Raises:
+        SourceNotFoundError: a path does not exist.
+        SourceError: no files are found, or the first one is no .npy file of booleans, integers or floats.
+        DefinitionError: none or two of the three ways are used, or a bound is given twice.
+        SampleError: while running, a file that is damaged, or has another dtype or number of axes than the first.
+
+    Example:
+        >>> import penstock, tempfile
+        >>> import numpy as np
+        >>> from pathlib import Path
+        >>> from penstock import fn
+        >>> root = Path(tempfile.mkdtemp())
+        >>> for number in range(2):
+        ...     np.save(root / f"{number}.npy", np.arange(6) + 10 * number)
+        >>> pipeline = penstock.Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     pipeline.set_outputs(fn.readers.numpy(file_root=root, roi_start=1, roi_end=4))
+        >>> pipeline.run()[0].as_array().tolist()
+        [[1, 2, 3], [11, 12, 13]]
+    """
+    del cache_header_information, register_buffers, use_o_direct
+    root = None if file_root is None else fspath(file_root)
+    if files is not None and file_list is not None:
+        raise DefinitionError("fn.readers.numpy: either files or file_list")
+    if files is not None:
+        paths = tuple(fspath(each) for each in ([files] if isinstance(files, str | PathLike) else files))
+        stamp = stamp_of(*(f"{root}/{path}" if root else path for path in paths[:1]))  # the first one has the dtype
+        source = shared(npy_files, root or "", paths, stamp=stamp)
+    elif file_list is not None:
+        source = shared(npy_list, fspath(file_list), root, stamp=stamp_of(file_list))
+    elif root is not None:
+        source = shared(npy_tree, root, file_filter, stamp=stamp_of_root(root))
+    else:
+        raise DefinitionError("fn.readers.numpy has nothing to read", fix="give file_root, files or file_list")
+    (arrays,) = load(source, loader)
+    bounds = {
+        "start": roi_start, "end": roi_end, "shape": roi_shape,
+        "rel_start": rel_roi_start, "rel_end": rel_roi_end, "rel_shape": rel_roi_shape,
+    }  # fmt: skip
+    if all(bound is None for bound in bounds.values()):
+        return arrays
+    axes = [roi_axes] if isinstance(roi_axes, int) else list(roi_axes) or list(range(len(arrays.spec.shape)))
+    return slice(
+        arrays,
+        axes=axes,
+        out_of_bounds_policy=out_of_bounds_policy,
+        fill_values=fill_value,
+        **{name: _per_axis(bound, len(axes)) for name, bound in bounds.items()},
+    )
+
+
+def _per_axis(bound: Bounds | None, count: int) -> Any:
+    """The bound with a number per axis, where one is given for all."""
+    return [bound] * count if isinstance(bound, int | float | np.number) else bound

@@ -1,0 +1,87 @@
+"""Readers against DALI's: the same samples in the same order, with the same shapes and dtypes."""
+
+import numpy as np
+import pytest
+
+
+def same(both, define, rows):
+    actual, expected = both(define, rows=rows)
+    assert len(actual) == len(expected)
+    for mine, theirs in zip(actual, expected, strict=True):
+        assert len(mine) == len(theirs) == rows
+        for a, b in zip(mine, theirs, strict=True):
+            assert (a.dtype, a.shape) == (b.dtype, b.shape)
+            assert np.array_equal(a, b)
+
+
+@pytest.fixture
+def arrays(tmp_path):
+    """Files of one dtype, in folders, with names that sort in telling ways."""
+    names = ("z.npy", "b/2.npy", "b/10.npy", "b/1.NPY", "a/deep/q.npy", "a/x.npy", ".hid/h.npy", "a/.h.npy", "b/k.bin")
+    for number, name in enumerate(names):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        with (tmp_path / name).open("wb") as file:
+            order = np.asfortranarray if number % 2 else np.ascontiguousarray
+            np.save(file, order(np.arange(6 * (number + 2)).reshape(number + 2, 6).astype(np.int32)))
+    (tmp_path / "list.txt").write_text("z.npy\n\nb/2.npy\n")
+    return tmp_path
+
+
+def test_numpy_files(both, arrays):
+    root = str(arrays)
+    for options in (
+        {"file_root": root},
+        {"file_root": root, "file_filter": "*.bin"},
+        {"file_root": root, "files": ["b/k.bin", "z.npy"]},
+        {"files": root + "/z.npy"},
+        {"file_list": root + "/list.txt"},
+        {"file_root": root, "file_list": root + "/list.txt", "cache_header_information": True},
+    ):
+        same(both, lambda lib, options=options: lib.fn.readers.numpy(**options), rows=7)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"roi_start": [1, 1], "roi_end": [2, 3]},
+        {"roi_start": [1], "roi_shape": [2], "roi_axes": [1]},
+        {"rel_roi_start": [0.2, 0.3], "rel_roi_shape": [0.5, 0.5]},
+        {"rel_roi_start": [0.17], "rel_roi_end": [0.9], "roi_axes": [-1]},
+        {"roi_start": [1], "rel_roi_shape": [0.4], "roi_axes": [0]},
+        {"roi_start": [1, -1], "roi_shape": [3, 8], "out_of_bounds_policy": "pad", "fill_value": 9},
+        {"roi_start": [1, -1], "roi_shape": [3, 8], "out_of_bounds_policy": "trim_to_shape"},
+        {"roi_start": 1},
+        {"roi_end": 2, "roi_axes": 1},
+    ],
+    ids=str,
+)
+def test_parts_of_numpy_files(both, arrays, options):
+    same(both, lambda lib: lib.fn.readers.numpy(file_root=str(arrays), **options), rows=6)
+
+
+def test_parts_of_numpy_files_that_differ_per_sample(both, arrays):
+    starts = np.arange(12, dtype=np.int32).reshape(6, 2) % 2
+
+    def define(lib, start):
+        return lib.fn.readers.numpy(file_root=str(arrays), roi_start=start, roi_shape=[1, 4])
+
+    actual, expected = both(define, list(starts))
+    for a, b in zip(actual[0], expected[0], strict=True):
+        assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64"],
+)
+def test_types_of_numpy_files(both, tmp_path, dtype):
+    for number, values in enumerate(([[0, 1], [1, 1]], [[1, 0]], np.zeros((0, 2)))):
+        np.save(tmp_path / f"{number}.npy", np.asarray(values).astype(dtype))
+    same(both, lambda lib: lib.fn.readers.numpy(file_root=str(tmp_path)), rows=3)
+    whole = {"roi_start": [0], "roi_shape": [1], "roi_axes": [1]}
+    same(both, lambda lib: lib.fn.readers.numpy(file_root=str(tmp_path), **whole), rows=3)
+
+
+def test_numpy_files_of_one_number(both, tmp_path):
+    np.save(tmp_path / "0.npy", np.float32(3))
+    same(both, lambda lib: lib.fn.readers.numpy(file_root=str(tmp_path)), rows=2)
