@@ -60,6 +60,14 @@ def test_plan_prints_the_plans_of_a_program(tmp_path):
     assert not list(tmp_path.rglob("*.png"))
 
 
+def test_conditions_choose_row_by_row(tmp_path):
+    out = run(ROOT / "examples" / "conditions.py", cwd=tmp_path)
+    flipped, dark = map(int, re.search(r"^64 images: (\d+) flipped, (\d+) brightened", out).groups())
+    assert 20 < flipped < 44
+    assert 15 < dark < 45
+    assert "conditional.select" in out
+
+
 def write_cifar10(folder, count):
     """Records whose class shows in their colour."""
     rng = np.random.default_rng(0)

@@ -452,6 +452,31 @@ def hand_made(**options):
 
 
 # the misuse that DALI's reference lists, with the classes that it raises
+def conditional_definition():
+    number = fn.readers.arrays(np.arange(22, dtype=np.int32), random_shuffle=True, name="numbers")
+    value = fn.random.uniform(range=[0.0, 1.0])
+    if fn.random.coin_flip():
+        if number > 10:
+            return number, value + fn.random.uniform(range=[5.0, 6.0])
+        value = value * 2.0
+    elif not number % 3:
+        value = fn.random.normal()
+    return number, value
+
+
+@pytest.mark.parametrize("placement", ["host", "device"])
+def test_conditions_keep_the_contract_on_any_number_of_devices(placement):
+    streams = []
+    for devices, threads in ((1, 1), (4, 3)):
+        define = pipeline_def(conditional_definition, enable_conditionals=True, seed=5, placement=placement)
+        make = data_iterator(define, ["x", "y"], reader_name="numbers", sharding=sharding(devices))
+        streams.append(check_iterator(lambda make=make, threads=threads: make(batch_size=8, num_threads=threads)))
+    for one, other in zip(*streams, strict=True):
+        assert same_batches(one, other)
+    first, second = streams[0]
+    assert not same_batches(first, second)
+
+
 MISUSE = {
     "duplicate names": (lambda: DataIterator(hand_made(), ["x", "x"]), AssertionError, "twice"),
     "policy is no enum": (

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, SupportsIndex, cast
+from typing import Any, Protocol, SupportsIndex, cast
 from weakref import WeakSet
 
 from penstock.data.spec import Spec
@@ -24,6 +24,26 @@ from penstock.types import Constant
 _HINTS = {"cpu": "cpu", "gpu": "gpu", "mixed": "gpu", None: None}
 
 
+class Computing(Protocol):
+    """What computes each node as it is recorded."""
+
+    def compute(self, node: Node) -> None:
+        """Compute the values of a node."""
+        ...
+
+    def get(self, value: Value) -> Any:
+        """What was computed of a value, as a tensor list."""
+        ...
+
+    def text(self, value: Value) -> str:
+        """What was computed of a value, to be printed."""
+        ...
+
+    def batch(self, thing: Any) -> DataNode | None:
+        """A node for a batch that the user made; None for what is no batch."""
+        ...
+
+
 @dataclass
 class Trace:
     """What is known and what counts up while one definition runs.
@@ -33,6 +53,7 @@ class Trace:
         rows: how many rows of a batch one device will compute, as far as can be told.
         batch: how many rows a batch will have.
         guard: what says which rows take the branch that is being traced; None outside of branches.
+        computing: what computes each node as it is recorded, in debug mode.
         shared: what the traces of one definition for several blocks of rows have in common, by whatever key.
         fed: the streams that are fed by hand, by name.
 
@@ -48,6 +69,7 @@ class Trace:
     names: set[str] = field(default_factory=set[str])
     preserved: list[Node] = field(default_factory=list[Node])
     guard: Value | None = None
+    computing: Computing | None = None
     shared: dict[Any, Any] = field(default_factory=dict[Any, Any])
     fed: dict[str, Any] = field(default_factory=dict[str, Any])
     made: WeakSet[Node] = field(default_factory=WeakSet[Node])
@@ -277,9 +299,7 @@ class DataNode(Handle):
         return ArgumentTypeError(said, fix=fix, where=user_line())
 
     def __bool__(self) -> bool:
-        raise self._refuse(
-            "the truth", "enable_conditionals=True, with which if, and, or, not take it; nothing else can"
-        )
+        raise self._refuse("the truth", "@pipeline_def(enable_conditionals=True), with which if, and, or, not take it")
 
     def __len__(self) -> int:
         raise self._refuse("the length", "see its spec for what is known of the shape")
@@ -298,8 +318,29 @@ class DataNode(Handle):
         """A property of each sample, as a node: "layout" or "source_info"."""
         return lookup("get_property")(self, key=key, **({} if device is None else {"device": device}))
 
+    def get(self) -> Any:
+        """The batch, as a tensor list, while a definition runs in debug mode.
+
+        Raises:
+            ContextError: it does not, so there is no batch yet.
+        """
+        trace = _current.get()
+        if trace is None or trace.computing is None:
+            raise ContextError(
+                f"{self.value} has no value while the definition is traced",
+                fix="@pipeline_def(debug=True), with which the definition runs for each batch",
+                where=user_line(),
+            )
+        return trace.computing.get(self.value)
+
     def __repr__(self) -> str:
-        return f"DataNode({self.value}: {self.spec})"
+        trace = _current.get()
+        computed = None if trace is None or trace.computing is None else trace.computing.text(self.value)
+        return (
+            f"DataNode({self.value}: {self.spec})"
+            if computed is None
+            else f"DataNode({self.value}: {self.spec},\n{computed})"
+        )
 
 
 def _binary(name: str, left: Any, right: Any) -> DataNode:
@@ -368,6 +409,8 @@ def apply_many(
     trace = current_trace()
     common = common or {}
     values = tuple(as_value(value) for value in inputs)
+    if operator.needs_one_shape and trace.guard is not None:  # one shape in the branch, not of all samples
+        values = tuple(lookup("copy")(DataNode(value)).value if not value.spec.dense else value for value in values)
     linked = {n: trace.check(given.value) if isinstance(given, DataNode) else given for n, given in arguments.items()}
     device = common.get("device")
     if device not in _HINTS:
@@ -409,6 +452,8 @@ def apply_many(
     trace.streams += random
     if common.get("preserve"):
         trace.preserved.append(node)
+    if trace.computing is not None:
+        trace.computing.compute(node)
     return tuple(DataNode(value) for value in node.values)
 
 

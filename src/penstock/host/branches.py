@@ -121,11 +121,11 @@ def spread(value: Value, register: int, frame: Frame) -> Array:
 
 
 def delivered(value: Value, register: int, frame: Frame) -> Column:
-    """The column of a result, with an entry for each row of the whole frame: zeros, or empty, where it has none."""
+    """The column of a result, with an entry for each row of the whole frame: zeros, or None, where it has none."""
     if value.node.guard is None or value.spec.dense:
         return spread(value, register, frame)
     home = frame.home(value.node.guard)
-    column: list[Any] = [np.empty((0,) * len(value.spec.shape), value.spec.dtype)] * frame.whole.rows
+    column: list[Any] = [None] * frame.whole.rows
     for place, sample in zip(home.at(np.arange(home.rows)).tolist(), home.columns[register] or (), strict=True):
         column[place] = sample
     return column

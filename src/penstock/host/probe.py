@@ -10,7 +10,7 @@ import numpy as np
 from penstock.data.schedule import Step
 from penstock.data.source import Array
 from penstock.data.stream import Columns, EndOfStreamError, Stream
-from penstock.errors import PenstockError, SourceError
+from penstock.errors import DefinitionError, PenstockError, SourceError
 from penstock.graph.node import Graph, Node, Value
 from penstock.host.feeding import Fed
 from penstock.host.program import HostProgram
@@ -19,8 +19,11 @@ from penstock.meter import Meter
 from penstock.plan.demand import demanded, one_shape, ragged_sources, resolve
 from penstock.plan.merge import Program
 from penstock.plan.place import Target
-from penstock.plan.plan import make_plan
+from penstock.plan.plan import dense_fix, make_plan
 from penstock.types import OnError
+
+_SAMPLES = 256
+"""So many samples are looked at to find one that takes a branch."""
 
 
 def resolved(program: Program, *, dense_outputs: bool, on_error: OnError = "raise") -> Program:
@@ -39,12 +42,24 @@ def resolved(program: Program, *, dense_outputs: bool, on_error: OnError = "rais
     values = demanded(program.graph, dense_outputs=dense_outputs)
     if not values:
         return program
-    shapes = one_shape(values, _shapes(program, ragged_sources(values), on_error))
+    shapes = one_shape(values, _shapes(program, ragged_sources(values), values, on_error))
     return replace(program, graph=resolve(program.graph, shapes))
 
 
-def _shapes(program: Program, values: tuple[Value, ...], on_error: OnError) -> Mapping[Value, tuple[int, ...]]:
-    """What sample 0 shows of some values."""
+def _shapes(
+    program: Program, values: tuple[Value, ...], needed: tuple[Value, ...], on_error: OnError
+) -> Mapping[Value, tuple[int, ...]]:
+    """What sample 0 shows of some values; of those in a branch that it does not take, the first sample that does.
+
+    Args:
+        program: the definition.
+        values: all that are of interest.
+        needed: those of them whose shape must be known.
+        on_error: what is done about bad samples.
+
+    Raises:
+        DefinitionError: none of the first samples takes the branch in which a needed value is made.
+    """
     graph = Graph(values, program.graph.name)
     plan = make_plan(graph, Target(placement="host"), dense_outputs=False)
     readings: dict[Node, Reading] = {}
@@ -57,10 +72,23 @@ def _shapes(program: Program, values: tuple[Value, ...], on_error: OnError) -> M
     host = HostProgram(plan, readings, next(iter(readings.values()), None), 0, Meter(), on_error=on_error)
     feeds = {node: program.streams[node.serial][0] for node in graph.feeds}
     fed = Fed(1, {node: _first(node, stream) for node, stream in feeds.items()}, lambda _, numbers: numbers)
-    step = Step(epoch=0, row=0, totals=(0,) * len(readings), rows=1)
     slots: list[Array | None] = [None] * len(plan.results)
-    columns, _ = host.compute(step, np.zeros(1, np.int64), slots, fed)
-    return {value: np.asarray(column[0]).shape for value, column in zip(plan.results, columns, strict=True)}
+    shapes: dict[Value, tuple[int, ...]] = {}
+    most = 1 if feeds else _SAMPLES  # of a stream, the first sample alone can be looked at
+    for row in range(min((most, *[reading.length for reading in readings.values()]))):
+        step = Step(epoch=0, row=row, totals=(row,) * len(readings), rows=1)
+        columns, _ = host.compute(step, np.zeros(1, np.int64), slots, fed)
+        seen = {value: column[0] for value, column in zip(plan.results, columns, strict=True)}
+        shapes = {value: np.asarray(sample).shape for value, sample in seen.items() if sample is not None} | shapes
+        if all(value in shapes for value in needed):
+            return shapes
+    value = next(value for value in needed if value not in shapes)
+    raise DefinitionError(
+        f"{value} needs one shape, and none of the first {most} samples takes the branch that it is made in",
+        given=value.spec,
+        fix=dense_fix(value),
+        where=value.node.where,
+    )
 
 
 def _first(node: Node, stream: Stream) -> Columns:

@@ -175,6 +175,12 @@ def _decorator(
         @functools.wraps(definition)
         def make(*args: Any, checkpoints: Sequence[str | bytes] | None = None, **kwargs: Any) -> DataIterator:
             traced, ours, theirs = split_arguments(definition, {**defaults, **kwargs}, option_names())
+            if theirs.get("debug"):
+                raise UsageError(
+                    "an iterator needs a plan, and in debug mode there is none",
+                    given="debug=True",
+                    fix="pipeline_def(debug=True), and run() for each batch",
+                )
             pipelines = _pipelines(traced, args, ours, theirs, layout, devices)
             if not checkpoints:
                 return kind(pipelines, **options)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from penstock.errors import ArgumentTypeError, nearest, shown
 from penstock.graph.accepts import bind, checked, located
 from penstock.graph.conditionals import definition_with_conditionals
+from penstock.graph.conditionals import do_not_convert as do_not_convert
 from penstock.graph.where import user_line
 from penstock.pipeline.pipeline import Pipeline, option_names
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @checked
@@ -30,7 +29,8 @@ def pipeline_def(
         fn: the definition: it calls operators and returns a node or a tuple of nodes.
         enable_conditionals: whether `if`, `and`, `or` and `not` work on nodes, in the definition and in the user's
             functions that it calls.
-        debug: a hint.
+        debug: whether the definition runs for each batch, and operators compute as they are called, so that their
+            results can be looked at: `print` a node, or `node.get()`.
         **pipeline_arguments: arguments of `Pipeline`; those given when the pipeline is made stand instead, and so do
             `enable_conditionals` and `debug`.
 
@@ -48,8 +48,7 @@ def pipeline_def(
         >>> numbers(first=5).run()[0].as_array().tolist()
         [5, 6]
     """
-    del debug
-    defaults = {"enable_conditionals": enable_conditionals, **pipeline_arguments}
+    defaults = {"enable_conditionals": enable_conditionals, "debug": debug, **pipeline_arguments}
     if fn is None:
         return functools.partial(pipeline_def, **defaults)
     definition = fn
@@ -90,7 +89,6 @@ def split_arguments(
         )
     ours = {name: value for name, value in arguments.items() if name in parameters}
     theirs = {name: value for name, value in arguments.items() if name not in parameters}
-    theirs.pop("debug", None)
     if theirs.pop("enable_conditionals", False):
         definition = definition_with_conditionals(definition)
     for name in theirs:
@@ -106,28 +104,20 @@ def split_arguments(
     return definition, ours, theirs
 
 
-def do_not_convert(func: Function) -> Function:
-    """Mark a function as one in which `if` on a node has no meaning of its own.
-
-    Args:
-        func: the function.
-
-    Returns:
-        It.
-    """
-    return func
-
-
 def trace(
     definition: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], pipeline: Pipeline
 ) -> Pipeline:
-    """Run a definition once and make what it returns the outputs of the pipeline.
+    """Run a definition once and make what it returns the outputs of the pipeline; in debug mode, for each batch.
 
     Raises:
         ArgumentTypeError: it does not take these arguments.
     """
     pipeline.name = definition.__name__
     bind(definition, args, kwargs, definition.__name__)
+    if pipeline.debug:
+        define: Any = functools.partial(definition, *args, **kwargs)
+        pipeline.define_graph = define  # in place of the method
+        return pipeline
     with pipeline:
         outputs = definition(*args, **kwargs)
         pipeline.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))

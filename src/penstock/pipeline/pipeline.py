@@ -22,6 +22,7 @@ from penstock.graph.where import user_line
 from penstock.host.pool import Serial, Threads
 from penstock.host.tensors import TensorList, tensor_list
 from penstock.meter import Meter
+from penstock.pipeline.debugging import Debugging
 from penstock.pipeline.ledger import Ledger, Limits
 from penstock.pipeline.older import OlderPipeline
 from penstock.pipeline.planned import Planned, policies
@@ -77,6 +78,7 @@ class Pipeline(OlderPipeline):
         checkpoint: not for pipelines: iterators are resumed with their `restore`.
         output_dtype: the dtype that the outputs must have, one or one per output; None checks nothing.
         output_ndim: the number of axes that a sample of each output must have; likewise.
+        debug: whether the definition runs for each batch; see `pipeline_def`, which it needs, or `define_graph`.
         **hints: options of DALI's that do nothing here.
 
     Raises:
@@ -107,6 +109,7 @@ class Pipeline(OlderPipeline):
         checkpoint: None = None,
         output_dtype: Any = None,
         output_ndim: int | Sequence[int | None] | None = None,
+        debug: bool = False,
         **hints: Unpack[PipelineHints],
     ) -> None:
         _check_hints(hints)
@@ -137,8 +140,12 @@ class Pipeline(OlderPipeline):
         self._graph: Graph | None = None
         self._outputs: Sequence[Any] = ()
         self._running: _Running | None = None
+        self.debug = debug
+        self._debugging: Debugging | None = None
 
     def __enter__(self) -> Self:
+        if self.debug:
+            raise ContextError("in debug mode a definition runs for each batch", fix="@pipeline_def(debug=True)")
         context = ExitStack()
         context.enter_context(self._trace.active())
         context.enter_context(self._being_current())
@@ -231,13 +238,17 @@ class Pipeline(OlderPipeline):
         refill = weakref.WeakMethod(self.iter_setup)
         for stream in self._trace.fed.values():
             stream.refill = refill
-        for number, value in enumerate(() if self._trace.journal.open else graph.outputs):
+        if not self._trace.journal.open:
+            self._check_outputs(graph)
+        self._graph, self._running = graph, None
+
+    def _check_outputs(self, graph: Graph) -> None:
+        for number, value in enumerate(graph.outputs):
             dtype, ndim = (_nth(given, number, len(graph.outputs)) for given in (self._output_dtype, self._output_ndim))
             if dtype is not None and value.spec.dtype != as_dtype(dtype):
                 raise DefinitionError(f"output {number} has another dtype", given=value.spec, expected=as_dtype(dtype))
             if ndim is not None and len(value.spec.shape) != ndim:
                 raise DefinitionError(f"output {number} has another rank", given=value.spec, expected=f"{ndim} axes")
-        self._graph, self._running = graph, None
 
     def define_graph(self) -> Any:
         """What a batch consists of: for classes derived from this one to define. It is called once, to trace it.
@@ -276,6 +287,8 @@ class Pipeline(OlderPipeline):
         Raises:
             ContextError: there are no outputs yet.
         """
+        if self._graph is None and self.debug:
+            raise ContextError("in debug mode nothing is known of a definition before it runs", fix="call run() first")
         if self._graph is None:
             self._define()
         self._settle()
@@ -305,12 +318,16 @@ class Pipeline(OlderPipeline):
         Raises:
             PenstockError: the definition or its first sample is not right.
         """
+        if self.debug:
+            return
         if self._graph is None:
             self._define()
         if not any(stream.guessed and not stream.waits for stream in self._trace.fed.values()):
             self._start()
 
     def _start(self) -> _Running:
+        if self.debug:
+            raise ContextError("in debug mode there is no plan: operators run as they are called", fix="debug=False")
         if self._running is None:
             said = policies(self.graph, "raise")
             if "skip" in said:
@@ -344,6 +361,8 @@ class Pipeline(OlderPipeline):
             SampleError: a sample of the batch is bad.
             StopIteration: an external source has ended; `reset` begins its next epoch.
         """
+        if self.debug:
+            return self._debug()
         for name, data in feeds.items():
             self.feed_input(name, data)
         running = self._start()
@@ -358,6 +377,14 @@ class Pipeline(OlderPipeline):
         running.step = running.schedule.after(running.step)
         return tuple([tensor_list(o, v.spec) for o, v in zip(outputs, running.planned.plan.graph.outputs, strict=True)])
 
+    def _debug(self) -> tuple[TensorList, ...]:
+        """The next batch, by the definition itself."""
+        if self._debugging is None:
+            self._debugging = Debugging(self.name, self.max_batch_size, self.seed, self.placement)
+        self._graph, outputs = self._debugging.run(self.define_graph)
+        self._check_outputs(self._graph)
+        return outputs
+
     def outputs(self) -> tuple[TensorList, ...]:
         """The next batch; the same as `run`."""
         return self.run()
@@ -367,6 +394,7 @@ class Pipeline(OlderPipeline):
 
         With external sources, which end their epochs themselves: begin the next epoch, where this one has ended.
         """
+        self._debugging = None
         running = self._running
         if running is not None and self.graph.feeds:
             if running.ended:

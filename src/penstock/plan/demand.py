@@ -71,8 +71,8 @@ def one_shape(values: tuple[Value, ...], shapes: Shapes) -> Shapes:
 
 
 def _pinned(value: Value, source: Value, shapes: Shapes) -> bool:
-    """Whether another shape of a source would give another shape of the value."""
-    if source not in shapes:
+    """Whether another shape of a source would give another shape of the value, for all samples of the source."""
+    if source not in shapes or source.node.guard != value.node.guard:
         return False
 
     def shape(changed: tuple[int, ...]) -> tuple[int | None, ...] | None:

@@ -338,7 +338,7 @@ def _missing(error: BaseException | None, names: Iterable[str]) -> str:
         found = re.search(r"'(\w+)'", str(error))
         text = found[1] if found else ""
         return text if text in names else ""
-    text = (
-        f".{error.name}" if isinstance(error, AttributeError) else f"[{error}]" if isinstance(error, KeyError) else ""
-    )
+    if not isinstance(error, AttributeError | KeyError):
+        return ""
+    text = f".{error.name}" if isinstance(error, AttributeError) else f"[{error}]"
     return next((name for name in names if name.endswith(text)), "")

@@ -35,7 +35,8 @@ _OTHER_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef
 
 def rewrite(function: Function) -> None:
     """Rewrite a function in place."""
-    rewriter = _Rewriter()
+    given = [*function.args.posonlyargs, *function.args.args]
+    rewriter = _Rewriter(given[0].arg if given else "")
     if isinstance(function, ast.Lambda):
         function.body = rewriter.visit(function.body)
         return
@@ -55,7 +56,14 @@ def rewrite(function: Function) -> None:
 
 
 class _Rewriter(ast.NodeTransformer):
-    def __init__(self) -> None:
+    """Rewrites the statements and expressions of one function.
+
+    Args:
+        first: the name of its first argument, or "".
+    """
+
+    def __init__(self, first: str) -> None:
+        self._first = first
         self.returns = False
         """Whether the function returns in an `if` statement."""
         self._count = 0
@@ -122,6 +130,9 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
+        if self._first and not node.args and isinstance(node.func, ast.Name) and node.func.id == "super":
+            names = [ast.Name(name, ast.Load()) for name in ("__class__", self._first)]
+            node.args = [_placed(name, node.func) for name in names]  # it may come to stand in a lambda
         node.func = _placed(_hook("converted", node.func), node.func)
         return node
 

@@ -12,7 +12,7 @@ from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode, apply, current_trace
 from penstock.operators.axes import check_layout
 from penstock.types import FLOAT, INT32, Constant
 
@@ -83,6 +83,10 @@ def constant(
         value, dtype = np.atleast_1d(np.asarray(fdata, np.float32)), FLOAT if dtype is None else dtype
     elif idata is not None:
         value, dtype = np.atleast_1d(np.asarray(idata).astype(np.int64)), INT32 if dtype is None else dtype
+    computing = current_trace().computing
+    batch = computing.batch(value) if computing is not None else None
+    if batch is not None:
+        return batch
     if value is None or isinstance(value, str | bytes | dict):
         raise ArgumentTypeError(
             "a value of the pipeline is needed",

@@ -1,0 +1,58 @@
+"""Augmentations that only some images get: conditions in a definition.
+
+Half of the images are flipped, and dark images are made brighter. Rows that do not take a branch do no work in it. The
+program prints how many images took each branch, and the plan.
+
+    python examples/conditions.py
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from penstock import data_iterator, fn, pipeline_def, types
+
+COUNT, BATCH = 64, 16
+
+
+def stretched(images: Any, brightness: Any) -> Any:
+    """Dark images, brighter. It is called by a definition with conditionals, so its conditions work on nodes, too."""
+    if brightness < 100:
+        factor = 4.0 if brightness < 50 else 2.0
+        images = fn.cast(images * factor, dtype=types.UINT8)
+    return images
+
+
+@data_iterator(output_map=["images", "brightness", "flipped"], reader_name="reader")
+@pipeline_def(enable_conditionals=True)
+def augmented(images: Any, brightness: Any) -> Any:
+    """Images of one size."""
+    data = fn.readers.arrays(
+        {"x": images, "b": brightness}, layout={"x": "HWC", "b": ""}, random_shuffle=True, name="reader"
+    )
+    images, flip = data["x"], fn.random.coin_flip()
+    if flip:
+        images = fn.flip(images, horizontal=1)
+    return stretched(images, data["b"]), data["b"], flip
+
+
+def main() -> None:
+    """Count what the branches did."""
+    rng = np.random.default_rng(0)
+    brightness = rng.integers(20, 200, COUNT).astype(np.int32)
+    images = rng.integers(0, 40, (COUNT, 32, 32, 3)).astype(np.uint8) + (brightness[:, None, None, None] // 4).astype(
+        np.uint8
+    )
+    iterator = augmented(images=images, brightness=brightness, batch_size=BATCH, seed=1)
+    flipped = dark = 0
+    for batch in iterator:
+        flipped += int(np.asarray(batch["flipped"]).sum())
+        dark += int((np.asarray(batch["brightness"]) < 100).sum())
+    print(f"{COUNT} images: {flipped} flipped, {dark} brightened")
+    print(iterator.explain())
+
+
+if __name__ == "__main__":
+    main()

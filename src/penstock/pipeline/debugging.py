@@ -1,0 +1,169 @@
+"""Debug mode: a definition runs for each batch, and each operator computes as it is called.
+
+So `print` and a debugger show real values, and an error is raised at the operator's line. Each node is planned and run
+alone, by the same stages as in a plan of all nodes, on values that the nodes before it gave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import jax
+import numpy as np
+
+from penstock.data.schedule import Schedule
+from penstock.data.source import Column
+from penstock.data.spec import Spec
+from penstock.errors import DefinitionError
+from penstock.graph.node import Graph, Node, Value, infer
+from penstock.graph.operator import Feed, Reader
+from penstock.graph.trace import DataNode, Trace, apply
+from penstock.host.pool import Serial
+from penstock.host.reading import Reading
+from penstock.host.tensors import TensorListCPU, TensorListGPU, tensor_list
+from penstock.meter import Meter
+from penstock.pipeline.planned import Planned
+from penstock.plan.place import PlacementHint, Target
+from penstock.plan.plan import make_plan
+from penstock.plan.rows import Coordinates, RowOperator, row_node
+from penstock.run import Run
+from penstock.transfer.layout import SingleDevice
+
+
+@dataclass(frozen=True, eq=False)
+class Known(RowOperator):
+    """A column that is there already.
+
+    Args:
+        spec: of its samples.
+        column: it, for all rows of the batch.
+    """
+
+    spec: Spec
+    column: Column
+
+    def infer(self) -> Spec:
+        """Its spec."""
+        return self.spec
+
+    def compute(self, rows: Coordinates) -> Any:
+        """It."""
+        return self.column
+
+
+@dataclass
+class Debugging:
+    """A definition that computes while it runs: what a `Trace` calls.
+
+    Args:
+        name: of the definition.
+        rows: how many rows a batch has.
+        seed: of the pipeline.
+        placement: where operators run.
+    """
+
+    name: str
+    rows: int
+    seed: int
+    placement: PlacementHint
+    batches: int = 0
+    columns: dict[Value, Any] = field(default_factory=dict[Value, Any])
+    _lead: Reading | None = None
+    _readers: dict[int, tuple[Reader, Mapping[Node, Reading]]] = field(default_factory=dict[int, Any])
+    _states: dict[int, Any] = field(default_factory=dict[int, Any])
+
+    def run(self, define: Callable[[], Any]) -> tuple[Graph, tuple[Any, ...]]:
+        """The next batch: its graph, and a tensor list per output.
+
+        Args:
+            define: the definition.
+
+        Raises:
+            PenstockError: an operator refuses what it is given, or fails on it.
+        """
+        self.columns.clear()
+        trace = Trace(self.name, rows=self.rows, batch=self.rows, computing=self)
+        with trace.active():
+            outputs = define()
+            graph = trace.graph(outputs)
+        self.batches += 1
+        return graph, tuple(self.get(value) for value in graph.outputs)
+
+    def get(self, value: Value) -> Any:
+        """What was computed of a value, as a tensor list."""
+        return tensor_list(self.columns[value], value.spec)
+
+    def text(self, value: Value) -> str:
+        """What was computed of a value, to be printed."""
+        column = self.columns[value]
+        return str(column) if isinstance(column, np.ndarray) else "\n".join(map(str, column))
+
+    def batch(self, thing: Any) -> DataNode | None:
+        """A node for a batch that the user made: a tensor list, or a list with an array per row. None for others."""
+        samples: Any = None
+        layout = ""
+        if isinstance(thing, TensorListCPU | TensorListGPU):
+            samples, layout = [np.asarray(sample) for sample in cast(Any, thing).as_cpu()], thing.layout()
+        elif isinstance(thing, list) and all(
+            isinstance(each, np.ndarray | np.generic) for each in cast(list[Any], thing)
+        ):
+            samples = list(map(np.asarray, cast(list[Any], thing)))
+        if samples is None or len(samples) != self.rows:
+            return None
+        shapes = {sample.shape for sample in samples}
+        shape = samples[0].shape if len(shapes) == 1 else (None,) * samples[0].ndim
+        return apply(Known(Spec(samples[0].dtype, shape, layout), samples))
+
+    def compute(self, node: Node) -> None:
+        """Compute a node that was just recorded."""
+        if isinstance(node.operator, Feed):
+            raise DefinitionError(
+                f"{node} gives a stream, of which debug mode knows nothing",
+                fix="a reader, or a list with an array for each row, which any operator takes in debug mode",
+                where=node.where,
+            )
+        if isinstance(node.operator, Reader):
+            alone, readings = self._reader(node, node.operator)
+        else:
+            alone, readings = self._alone(node), {}
+        graph = Graph(alone.values, self.name)
+        target = Target(SingleDevice().platform, bool(jax.config.read("jax_enable_x64")), self.placement)
+        plan = make_plan(graph, target, dense_outputs=False)
+        strides = tuple(reading.stride(self.rows) for reading in readings.values())
+        stride = self._lead.stride(self.rows) if self._lead else self.rows
+        schedule = Schedule(self.rows, None, stride, strides)
+        run = Run(plan, readings, self._lead, self.seed, SingleDevice(), Serial(), 0, schedule, Meter(), narrow=False)
+        step = schedule.at(0, self.batches * stride, tuple(self.batches * each for each in strides))
+        run.resume(step, self._states.get(node.serial))
+        outputs, _ = run.outputs(step)
+        for value, column in zip(node.values, outputs, strict=True):
+            self.columns[value] = column if isinstance(column, list) else np.asarray(column)
+        self._states[node.serial] = run.carried(schedule.after(step))
+
+    def _reader(self, node: Node, reader: Reader) -> tuple[Node, Mapping[Node, Reading]]:
+        """A reader alone; the one of the batch before, with what it has open, where it is the same."""
+        known = self._readers.get(node.serial)
+        if known is None or not reader.like(known[0]):
+            planned = Planned.of([Graph(node.values)], SingleDevice(), "host", dense_outputs=False)
+            known = self._readers[node.serial] = (reader, planned.readings(self.seed, None, self.rows))
+        readings = known[1]
+        ((alone, reading),) = readings.items()
+        self._lead = self._lead or reading
+        return alone, readings
+
+    def _alone(self, node: Node) -> Node:
+        """A node that computes from what its sources have given."""
+        given = {value: self._known(value, node) for value in node.sources}
+        inputs = tuple(given[value] for value in node.inputs)
+        arguments = {n: given[v] if isinstance(v, Value) else v for n, v in node.arguments.items()}
+        guard = None if node.guard is None else given[node.guard]
+        specs = infer(node.operator, inputs, arguments)
+        return replace(node, inputs=inputs, arguments=arguments, guard=guard, specs=specs)
+
+    def _known(self, value: Value, user: Node) -> Value:
+        column, spec = self.columns[value], value.spec
+        if user.operator.needs_one_shape and not spec.dense:
+            spec = spec.probe(column[0].shape)
+        return row_node(Known(spec, column), value.node.kind).values[0]
