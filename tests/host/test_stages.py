@@ -1,6 +1,7 @@
 """What kernels are given, who is named when they fail, and how sample 0 is looked at."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -9,7 +10,9 @@ from penstock import DataIterator, Pipeline, fn
 from penstock.data.spec import Spec
 from penstock.errors import InternalError, SampleError
 from penstock.graph.operator import Operator, Reader, SampleKernel, WholeBatchKernel
+from penstock.graph.schema import Argument
 from penstock.graph.trace import apply, apply_many
+from penstock.operators.readers.loader import load
 from penstock.testing import ListSource
 
 FLOAT = np.dtype(np.float32)
@@ -36,6 +39,36 @@ def test_a_kernel_of_single_numbers_is_given_an_array():
         pipeline.set_outputs(apply(kernel, fn.readers.arrays(numbers)))
     assert pipeline.run()[0].as_array().tolist() == [3, 12, 21, 30]
     assert [(type(out), out.shape) for out in kernel.given] == [(np.ndarray, ())] * 4
+
+
+@dataclass(frozen=True)
+class Times(Operator, SampleKernel):
+    """Numbers times an argument."""
+
+    schema: ClassVar = {"factor": Argument(np.float32, (None,), high=9)}
+
+    def infer(self, numbers, *, factor):
+        return numbers
+
+    def sample(self, context, numbers, *, factor):
+        assert factor.dtype == np.float32
+        return numbers * factor
+
+
+def test_an_argument_that_is_made_beside_its_user_is_checked_row_by_row():
+    numbers = [np.arange(n, dtype=np.float32) for n in (2, 3, 1)]
+
+    def run(factor):
+        pipeline = Pipeline(3, 1)
+        with pipeline:
+            (data,) = load(ListSource([numbers], [""]), {})
+            factors = fn.reshape(fn.cast(data, dtype=np.int32), shape=[-1]) * factor
+            pipeline.set_outputs(apply(Times(), data, factor=factors))
+        return [sample.tolist() for sample in pipeline.run()[0]]
+
+    assert run(2) == [[0, 2], [0, 2, 8], [0]]
+    with pytest.raises(SampleError, match="an argument is"):
+        run(5)
 
 
 @dataclass(frozen=True)

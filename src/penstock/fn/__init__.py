@@ -6,6 +6,7 @@ from penstock.fn import io as io
 from penstock.fn import random as random
 from penstock.fn import readers as readers
 from penstock.fn import reductions as reductions
+from penstock.fn import transforms as transforms
 from penstock.fn.names import present
 from penstock.graph.registry import missing
 from penstock.operators.audio.audio_resample import audio_resample as audio_resample
@@ -16,6 +17,10 @@ from penstock.operators.audio.power_spectrum import power_spectrum as power_spec
 from penstock.operators.audio.preemphasis_filter import preemphasis_filter as preemphasis_filter
 from penstock.operators.audio.spectrogram import spectrogram as spectrogram
 from penstock.operators.audio.to_decibels import to_decibels as to_decibels
+from penstock.operators.boxes.bb_flip import bb_flip as bb_flip
+from penstock.operators.boxes.bbox_paste import bbox_paste as bbox_paste
+from penstock.operators.boxes.coord_flip import coord_flip as coord_flip
+from penstock.operators.boxes.coord_transform import coord_transform as coord_transform
 from penstock.operators.colour.brightness import brightness as brightness
 from penstock.operators.colour.brightness_contrast import brightness_contrast as brightness_contrast
 from penstock.operators.colour.color_twist import color_twist as color_twist

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,14 +21,23 @@ class Call:
     Attributes:
         varying: the arguments that are values of the graph, each with the register of its column.
         by_row: the arguments that are gathered with an entry per row: these, and constants of the operator's schema.
+        unmade: those of the schema that are not there yet when the others are gathered, and are given as they are.
+
+    Args:
+        node: the node.
+        registers: where columns are.
+        seed: of the pipeline.
+        beside: the nodes that are computed together with it, row by row.
     """
 
-    def __init__(self, node: Node, registers: Registers, seed: int) -> None:
+    def __init__(self, node: Node, registers: Registers, seed: int, beside: Sequence[Node] = ()) -> None:
         self._inputs = [registers[value] for value in node.inputs if value in registers]
         self._constants = {name: value for name, value in node.arguments.items() if not isinstance(value, Value)}
         self.varying = {name: registers[value] for name, value in node.arguments.items() if isinstance(value, Value)}
         self._node, self._schema = node, node.operator.schema
         self.by_row = frozenset(name for name in node.arguments if name in self.varying or name in self._schema)
+        made = [(name, value.node) for name, value in node.arguments.items() if isinstance(value, Value)]
+        self.unmade = {name: self._schema[name] for name, by in made if by in beside and name in self._schema}
         self._bits = node.operator.random_bits
         self._key = node.key(seed)
         self._last: tuple[int, dict[str, Any]] = -1, {}
@@ -46,7 +55,7 @@ class Call:
 
     def _varying(self, name: str, column: Any, frame: Frame) -> Any:
         schema = self._schema.get(name)
-        if schema is None:
+        if schema is None or name in self.unmade:
             return column
         try:
             return schema.rows(np, column, frame.rows, varying=True)

@@ -191,7 +191,7 @@ class SampleStage:
 
     def __init__(self, nodes: Sequence[Node], registers: Registers, kept: set[Value], seed: int) -> None:
         self.label = " + ".join(node.kind for node in nodes)
-        calls = [(node, Call(node, registers, seed)) for node in nodes]
+        calls = [(node, Call(node, registers, seed, nodes)) for node in nodes]
         self._parts = [(node, _sample_kernel(node, call), call) for node, call in calls]
         self._filled = {node: [(value, registers[value], value in kept) for value in node.values] for node in nodes}
         self.outputs = [(value, registers[value]) for node in nodes for value in node.values if value in kept]
@@ -227,6 +227,8 @@ class SampleStage:
             context.bits = None if bits is None else bits[row]
             context.out = columns[0][row, ...] if writes else None
             given = {**constant, **{name: column[row] for name, column in varying}} if varying else constant
+            for name, schema in call.unmade.items():
+                given[name] = schema.rows(np, [given[name]], 1, varying=True)[0]
             result = kernel(context, *[column[row] for column in inputs], **given)
             if result is context.out and result is not None and len(columns) == 1:
                 return

@@ -1,0 +1,183 @@
+"""coord_transform: a linear map of points or vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+
+from penstock.data.spec import Spec
+from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.registry import operator
+from penstock.graph.schema import Argument
+from penstock.graph.trace import DataNode, apply
+from penstock.operators.convert import convert
+from penstock.types import FLOAT, as_dtype
+
+Numbers = float | Sequence[float] | Sequence[Sequence[float]] | DataNode | None
+
+
+@dataclass(frozen=True)
+class CoordTransform(Operator, BatchKernel):
+    """Points times a matrix, or a number, plus a vector.
+
+    Args:
+        components: of a resulting point; None where only the data tell.
+        dtype: of the result.
+        factor: the number, where there is no matrix.
+        blocks: whether the matrix has a column for the vector; else the vector is an argument of its own.
+    """
+
+    components: int | None
+    dtype: np.dtype[Any]
+    factor: float
+    blocks: bool
+    schema: ClassVar[Mapping[str, Argument]] = {
+        "matrix": Argument(np.float32, (None, None)),
+        "shift": Argument(np.float32, (None,)),
+    }
+
+    def infer(self, points: Spec, *, matrix: Any = None, shift: Any = None) -> Spec:
+        """The input's shape, with another last extent."""
+        layout = points.layout if self.components == points.shape[-1] else ""
+        return Spec(self.dtype, (*points.shape[:-1], self.components), layout)
+
+    def batch(self, context: BatchContext, points: Any, *, matrix: Any = None, shift: Any = None) -> Any:
+        """In float32: the products of each component are added up one after the other."""
+        xp, size = context.xp, points.shape[-1]
+        spread = (-1, *(1,) * (points.ndim - 2))
+        values = [points[..., at].astype(np.float32) for at in range(size)]
+        if matrix is None:
+            columns = [value * np.float32(self.factor) for value in values]
+        else:
+            matrix = _by_rows(matrix, size + self.blocks)
+            terms = [[entry.reshape(spread) for entry in _columns(matrix[:, row])] for row in range(matrix.shape[1])]
+            columns = [_total(values, factors) for factors in terms]
+        if shift is not None:
+            if shift.shape[1] not in (1, len(columns)):
+                raise ValueError(f"T has {shift.shape[1]} numbers, and a resulting point {len(columns)}")
+            moves = [each.reshape(spread) for each in _columns(shift)]
+            columns = [column + moves[at % len(moves)] for at, column in enumerate(columns)]
+        return convert(xp, xp.stack(columns, axis=-1), self.dtype)
+
+
+def _columns(values: Any) -> list[Any]:
+    return [values[:, at] for at in range(values.shape[1])]
+
+
+def _total(values: list[Any], factors: list[Any]) -> Any:
+    """Products added up one after the other, plus the factor that is left, if there is one."""
+    total = values[0] * factors[0]
+    for value, factor in zip(values[1:], factors[1:], strict=False):
+        total = total + value * factor
+    return total + factors[-1] if len(factors) > len(values) else total
+
+
+def _by_rows(matrix: Any, width: int) -> Any:
+    """A matrix whose rows have `width` numbers; one with a single row is a list of all of them.
+
+    Raises:
+        ValueError: it cannot have such rows.
+    """
+    if matrix.shape[2] != width and (matrix.shape[1] != 1 or matrix.shape[2] % width):
+        raise ValueError(f"a matrix of shape {matrix.shape[1:]} does not fit points, which need {width} columns")
+    return matrix.reshape(matrix.shape[0], -1, width)
+
+
+@operator("coord_transform")
+def coord_transform(
+    data: DataNode,
+    *,
+    M: Numbers = None,  # noqa: N803  # DALI's name
+    T: Numbers = None,  # noqa: N803  # DALI's name
+    MT: Numbers = None,  # noqa: N803  # DALI's name
+    dtype: Any = FLOAT,
+    **common: Unpack[Common],
+) -> DataNode:
+    """Map points or vectors by a matrix and a translation: ``M x + T``.
+
+    Args:
+        data: points, a component each along the last axis; float32 or integers of up to 32 bits. Pixels are points,
+            too, whose components are their channels.
+        M: the matrix, m rows of n numbers, or all of them in one list; one number is that multiple of the identity,
+            which is the default. A node gives each sample its own, (m, n).
+        T: m numbers, or one for all components; a node gives each sample its own.
+        MT: both in one matrix, m rows of n + 1 numbers, as `fn.transforms` makes them.
+        dtype: FLOAT, or the input's, to which results are rounded.
+        **common: what every operator takes.
+
+    Returns:
+        The shape of `data`, with m components.
+
+    Raises:
+        ArgumentTypeError: a dtype that cannot be.
+        DefinitionError: a matrix that does not fit the points, or MT beside M or T.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     points = fn.readers.arrays(np.float32([[[1, 2], [3, 4]]]))
+        ...     pipeline.set_outputs(fn.coord_transform(points, MT=fn.transforms.scale(scale=[1, 10])))
+        >>> pipeline.run()[0].as_array().tolist()
+        [[[1.0, 20.0], [3.0, 40.0]]]
+    """
+    spec, target = data.spec, as_dtype(dtype)
+    if spec.dtype != np.float32 and not (spec.dtype.kind in "iu" and spec.dtype.itemsize <= 4):
+        raise ArgumentTypeError(
+            "fn.coord_transform takes float32 and integers of up to 32 bits", given=spec, fix="fn.cast it first"
+        )
+    if target not in (spec.dtype, np.dtype(np.float32)):
+        raise ArgumentTypeError(
+            "fn.coord_transform gives float32 or the input's dtype", given=target, fix="fn.cast the result"
+        )
+    if len(spec.shape) < 2:
+        raise DefinitionError(
+            "fn.coord_transform takes points, whose components lie along the last of two axes or more",
+            given=spec,
+            expected="such as float32[n, 2]",
+        )
+    if MT is not None and (M is not None or T is not None):
+        raise DefinitionError("fn.coord_transform: MT has the matrix and the vector", fix="MT=, or M= and T=")
+    blocks = MT is not None
+    matrix: Any = MT if blocks else M
+    components = size = spec.shape[-1]
+    arguments: dict[str, Any] = {}
+    factor = 1.0
+    if isinstance(matrix, DataNode) or np.size(matrix) > 1:
+        arguments["matrix"] = matrix if isinstance(matrix, DataNode) else np.atleast_2d(np.asarray(matrix, np.float32))
+        components = _rows("MT" if blocks else "M", arguments["matrix"], None if size is None else size + blocks)
+    elif matrix is not None:
+        factor = float(np.asarray(matrix).reshape(()))
+    if T is not None:
+        shape = T.spec.shape if isinstance(T, DataNode) else np.shape(T)
+        if len(shape) > 1 or (components is not None and shape not in ((), (1,), (None,), (components,))):
+            raise DefinitionError("fn.coord_transform: T does not fit M", given=T, expected=f"{components} numbers")
+        arguments["shift"] = T
+    return apply(CoordTransform(components, target, factor, blocks), data, common=common, **arguments)
+
+
+def _rows(name: str, matrix: Any, width: int | None) -> int | None:
+    """The number of rows of a matrix with `width` columns, which may be one list of all numbers.
+
+    Raises:
+        DefinitionError: it cannot have so many columns.
+    """
+    node = isinstance(matrix, DataNode)
+    shape: tuple[int | None, ...] = matrix.spec.shape if node else matrix.shape
+    rows, columns = shape if len(shape) == 2 else (None, 0)
+    listed = not node and rows == 1
+    fits = columns is None or width is None or (columns % width == 0 if listed else columns == width)
+    if not fits or columns == 0:
+        raise DefinitionError(
+            f"fn.coord_transform: {name} does not fit points",
+            given=matrix.spec if node else matrix.tolist(),
+            expected=f"m rows of {width} numbers",
+        )
+    if not listed:
+        return rows
+    return None if width is None or columns is None else columns // width
