@@ -22,7 +22,7 @@ class Feature:
     Args:
         shape: the extents of its axes, or of those after the first where its length varies.
         dtype: `int64`, `string` or `float32`.
-        default_value: what an example has that does not have the feature.
+        default_value: what an example has that does not have the feature; where the length varies, it has nothing.
 
     Raises:
         ArgumentTypeError: the shape has other than whole numbers.

@@ -85,3 +85,39 @@ def test_types_of_numpy_files(both, tmp_path, dtype):
 def test_numpy_files_of_one_number(both, tmp_path):
     np.save(tmp_path / "0.npy", np.float32(3))
     same(both, lambda lib: lib.fn.readers.numpy(file_root=str(tmp_path)), rows=2)
+
+
+def test_tfrecord_files(both, tmp_path):
+    from nvidia import dali
+
+    import penstock
+    from penstock.data.tf_example import encode_example
+    from penstock.data.tfrecords import write_tfrecord
+
+    numbers = [
+        {"image": b"j" * (n + 1), "label": [n - 1], "box": [0.5 * n] * (4 * n), "words": [-n] * n + [2**40]}
+        for n in range(1, 7)
+    ]
+    paths, indexes = [str(tmp_path / name) for name in "ab"], [str(tmp_path / f"{name}.idx") for name in "ab"]
+    for path, index, some in zip(paths, indexes, (numbers[:4], numbers[4:]), strict=True):
+        examples = [encode_example(each) for each in some]
+        write_tfrecord(path, examples)
+        sizes = [len(each) + 16 for each in examples]
+        lines = (f"{sum(sizes[:n])} {size}\n" for n, size in enumerate(sizes))
+        (tmp_path / index).write_text("".join(lines))
+
+    def define(lib):
+        tf = penstock.tfrecord if lib.fn is penstock.fn else dali.tfrecord
+        features = {
+            "image": tf.FixedLenFeature((), tf.string, ""),
+            "label": tf.FixedLenFeature([1], tf.int64, -1),
+            "number": tf.FixedLenFeature([], tf.int64, -1),
+            "box": tf.VarLenFeature([4], tf.float32, 0.0),
+            "words": tf.VarLenFeature(tf.int64, 0),
+        }
+        del features["number"]
+        read = lib.fn.readers.tfrecord(path=paths, index_path=indexes, features=features)
+        assert isinstance(read, dict)
+        return tuple(read[name] for name in features)
+
+    same(both, define, rows=6)

@@ -409,6 +409,7 @@ CASES = {
     "readers.items": [],
     "readers.mnist": [],
     "readers.numpy": [],
+    "readers.tfrecord": [],
 }
 
 ARITHMETIC = {

@@ -8,5 +8,6 @@ from penstock.operators.readers.file import file as file
 from penstock.operators.readers.items import items as items
 from penstock.operators.readers.mnist import mnist as mnist
 from penstock.operators.readers.numpy import numpy as numpy
+from penstock.operators.readers.tfrecord import tfrecord as tfrecord
 
 __getattr__ = missing(__name__)

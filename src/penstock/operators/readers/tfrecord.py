@@ -1,0 +1,118 @@
+"""readers.tfrecord: features of the examples in TFRecord files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
+from typing import Any, Unpack, cast
+
+from penstock.data.source import shared, stamp_of
+from penstock.data.tfrecords import TFRecordSource
+from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.graph.call import Hint, Location
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode
+from penstock.operators.readers.loader import LoaderArguments, load
+from penstock.tfrecord import Feature, VarLenFeature, string
+
+Path = str | PathLike[str]
+
+
+@operator("readers.tfrecord")
+def tfrecord(
+    *,
+    path: Location[Path | Sequence[Path]],
+    index_path: Location[Path | Sequence[Path] | None] = None,
+    features: Mapping[str, Feature],
+    use_o_direct: Hint[bool] = False,
+    **loader: Unpack[LoaderArguments],
+) -> dict[str, DataNode]:
+    """Read features of the examples in TFRecord files, which TensorFlow writes. Checksums are verified.
+
+    A `penstock.tfrecord.FixedLenFeature` is read as an array of its shape, a string as its bytes, a `VarLenFeature` as
+    an array of shape (?,), or (?, *shape). An example that lacks a feature has the default value, or nothing where the
+    length varies.
+
+    Args:
+        path: a file, or several, read one after the other.
+        index_path: an index for each file, as DALI's ``tfrecord2idx`` writes them. Without them the lengths of all
+            records are read when the reader is made; give them where that takes too long.
+        features: names, and what they are read as.
+        use_o_direct: a hint of DALI's.
+        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+
+    Returns:
+        A dictionary with the names: int64, float32, or uint8 for strings.
+
+    Raises:
+        SourceNotFoundError: a file does not exist.
+        SourceError: a file is no TFRecord file, is compressed or damaged, or an index belongs to another file.
+        DefinitionError: no features, lists of strings, another number of indexes than of files.
+        SampleError: while running, a record with a wrong checksum, or a feature of another type or shape.
+
+    Example:
+        >>> import penstock, tempfile
+        >>> from penstock import fn, tfrecord
+        >>> from penstock.data.tf_example import encode_example
+        >>> from penstock.data.tfrecords import write_tfrecord
+        >>> path = tempfile.mkdtemp() + "/train.tfrecord"
+        >>> write_tfrecord(path, [encode_example({"image": b"a jpeg", "label": [n]}) for n in (3, 5)])
+        2
+        >>> features = {"image": tfrecord.FixedLenFeature((), tfrecord.string, ""),
+        ...             "label": tfrecord.FixedLenFeature([1], tfrecord.int64, -1)}
+        >>> pipeline = penstock.Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     inputs = fn.readers.tfrecord(path=path, features=features)
+        ...     pipeline.set_outputs(inputs["label"])
+        >>> pipeline.run()[0].as_array().tolist()
+        [[3], [5]]
+    """
+    del use_o_direct
+    paths, indexes = _paths(path), _paths(index_path)
+    if not paths:
+        raise DefinitionError("fn.readers.tfrecord: path is empty")
+    if indexes and len(indexes) != len(paths):
+        raise DefinitionError(
+            "fn.readers.tfrecord: an index per file", given=f"{len(indexes)} for {len(paths)} files",
+            fix="leave index_path out, and they are made",
+        )  # fmt: skip
+    wanted = tuple(sorted(_checked(features).items()))
+    source = shared(TFRecordSource, paths, indexes, wanted, stamp=stamp_of(*paths, *indexes))
+    nodes = dict(zip([name for name, _ in wanted], load(source, loader), strict=True))
+    return {name: nodes[name] for name in features}
+
+
+def _paths(given: Path | Sequence[Path] | None) -> tuple[str, ...]:
+    if not given:
+        return ()
+    return tuple(fspath(each) for each in ([given] if isinstance(given, str | PathLike) else given))
+
+
+def _checked(features: Any) -> Mapping[str, Feature]:
+    """The features.
+
+    Raises:
+        ArgumentTypeError: something else.
+        DefinitionError: there are none, or a list of strings is asked for.
+    """
+    if not isinstance(features, Mapping) or not all(
+        isinstance(name, str) and isinstance(feature, Feature)
+        for name, feature in cast(Mapping[Any, Any], features).items()
+    ):
+        raise ArgumentTypeError(
+            "fn.readers.tfrecord: features is a dictionary of names and tfrecord.FixedLenFeature or VarLenFeature",
+            given=repr(cast(Any, features)),
+        )
+    if not features:
+        raise DefinitionError("fn.readers.tfrecord: features is empty")
+    named = cast(Mapping[str, Feature], features)
+    for name, feature in named.items():
+        several = isinstance(feature, VarLenFeature) or math.prod(feature.shape) != 1
+        if feature.dtype == string and several:
+            raise DefinitionError(
+                "fn.readers.tfrecord reads one string per feature",
+                given=f"{name!r}: {feature!r}",
+                expected='FixedLenFeature((), tfrecord.string, "")',
+            )
+    return named
