@@ -207,7 +207,7 @@ OPERATORS: Mapping[str, Row] = {
     "random.uniform": Row((Step("random.uniform", {"range": Argument("range")}, {"range": (-1.0, 1.0)}),)),
     "blend": Row(),
     "blur": Row(differs="rocAL draws the window that is not given, and documents no weights"),
-    "box_encoder": Row(awaits=("box_encoder",)),
+    "box_encoder": Row(differs="rocAL does not document the order and the form of what it encodes"),
     "box_iou_matcher": Row(),
     "brightness": Row(differs=_LEVELS),
     "brightness_fixed": Row(differs=_LEVELS),
@@ -255,8 +255,10 @@ OPERATORS: Mapping[str, Row] = {
     "preemphasis_filter": Row(differs=_SOUND),
     "python_function": Row(differs="it gets whole batches, and penstock's gets samples"),
     "rain": Row(),
-    "random_bbox_crop": Row(awaits=("random_bbox_crop",)),
-    "random_crop": Row(awaits=("random_crop_generator",)),
+    "random_bbox_crop": Row(differs="rocAL's search for windows is another, and its boxes come from its reader"),
+    "random_crop": Row(
+        differs="rocAL does not document how its window is drawn; see fn.random_crop_generator of penstock"
+    ),
     "resample": Row(differs=_SOUND),
     "resize": Row((Step("resize", _RESIZE),)),
     "resize_crop": Row(),

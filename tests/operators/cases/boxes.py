@@ -48,4 +48,43 @@ CASES = {
             rounds=True,
         ),
     ],
+    "random_bbox_crop": [
+        OperatorCase(lambda b: fn.random_bbox_crop(b, scaling=[0.3, 1.0], thresholds=[0.1, 0.3]), [BOXES]),
+        OperatorCase(
+            lambda b, i: fn.random_bbox_crop(
+                b, i, scaling=[0.5, 0.9], aspect_ratio=[0.5, 2.0], total_num_attempts=20, output_bbox_indices=True
+            ),
+            [RAGGED, [np.arange(len(each), dtype=np.int32) for each in RAGGED]],
+        ),
+        OperatorCase(
+            lambda b: fn.random_bbox_crop(b, crop_shape=[30, 20], input_shape=[50, 60], shape_layout="HW", seed=3),
+            [BOXES],
+        ),
+    ],
+    "box_encoder": [
+        OperatorCase(
+            lambda b, n: fn.box_encoder(b, n, anchors=BOXES[0].ravel().tolist(), criteria=0.3),
+            [RAGGED, [np.arange(1, len(each) + 1, dtype=np.int32) for each in RAGGED]],
+        ),
+        OperatorCase(
+            lambda b, n: fn.box_encoder(b, n, anchors=BOXES[0], offset=True, stds=[0.1, 0.1, 0.2, 0.2]),
+            [BOXES, np.arange(20, dtype=np.int32).reshape(4, 5)],
+            ragged=False,
+        ),
+    ],
+    "roi_random_crop": [
+        OperatorCase(lambda: fn.roi_random_crop(crop_shape=[10, 4], roi_start=[3, 3], roi_end=[9, 9])),
+        OperatorCase(
+            lambda s: fn.roi_random_crop(crop_shape=[3, 4], roi_start=s, roi_shape=[2, 9], in_shape=[20, 20]),
+            [np.int32([[0, 1], [18, 2], [5, 5], [17, 11]])],
+            ragged=False,
+        ),
+        OperatorCase(lambda p: fn.roi_random_crop(p, crop_shape=4, roi_start=1, roi_shape=2), [POINTS]),
+    ],
+    "random_crop_generator": [
+        OperatorCase(
+            lambda s: fn.random_crop_generator(s), [np.int32([[20, 30, 3], [5, 5, 1], [1, 1, 3], [9, 90, 3]])]
+        ),
+        OperatorCase(lambda s: fn.random_crop_generator(s, random_area=[0.1, 0.2], seed=4), [np.int64([[20, 30]] * 4)]),
+    ],
 }

@@ -1,0 +1,283 @@
+"""random_bbox_crop: a random window that shows enough of the objects, and the boxes in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypedDict, Unpack
+
+import numpy as np
+
+from penstock.data.source import Array
+from penstock.data.spec import Spec
+from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel, pick
+from penstock.graph.registry import operator
+from penstock.graph.schema import Argument
+from penstock.graph.trace import DataNode, apply_many
+from penstock.operators.boxes.search import PATIENCE, find
+from penstock.operators.random.stream import stream
+
+_FLOAT = np.dtype(np.float32)
+
+
+class Windows(TypedDict, total=False):
+    """How windows are drawn.
+
+    thresholds: the overlaps of which one is drawn for each `num_attempts`, [0]. threshold_type: "iou", or "overlap" for
+    the part of a box that is in the window. all_boxes_above_threshold: whether every box has to reach it, not one,
+    True. allow_no_crop: whether the whole image is one more of the choices, True. num_attempts: windows per choice, 1.
+    total_num_attempts: windows in all, after which the best one is taken; -1 for 100000, after which it is an error.
+    scaling: the least and the greatest extent of a window, relative to the image's, [1, 1]. aspect_ratio: the least and
+    the greatest ratio of width to height, [1, 1]; for boxes in space also three pairs, for x/y, x/z and y/z.
+    bbox_prune_threshold: the part of a box that has to be in the window for the box to stay; None keeps boxes whose
+    centre is inside. quiet: accepted, without effect.
+    """
+
+    thresholds: Sequence[float]
+    threshold_type: str
+    all_boxes_above_threshold: bool
+    allow_no_crop: bool
+    num_attempts: int
+    total_num_attempts: int
+    scaling: Sequence[float]
+    aspect_ratio: Sequence[float]
+    bbox_prune_threshold: float | None
+    quiet: bool
+
+
+class RandomBBoxCropArguments(Windows, Common, total=False):
+    """The windows, and what every operator takes."""
+
+
+@dataclass(frozen=True)
+class RandomBBoxCrop(Operator, SampleKernel):
+    """A window, the boxes in it, what belongs to these, and their numbers.
+
+    Args:
+        thresholds: the overlaps; -1 for the whole image.
+        relative: whether overlaps are parts of boxes.
+        every: whether all boxes count.
+        attempts: per threshold.
+        total: in all; -1 for as many as it takes.
+        scaling: least and greatest extent.
+        ratios: least and greatest, a pair for all axes or one for each two of them.
+        prune: the part of a box that has to be inside; -1 for its centre.
+        layout: what the numbers of a box are.
+        shapes: per axis x, y, z its place in shapes that are given.
+        indices: whether the numbers of the boxes that stay are an output.
+    """
+
+    thresholds: tuple[float, ...]
+    relative: bool
+    every: bool
+    attempts: int
+    total: int
+    scaling: tuple[float, ...]
+    ratios: tuple[tuple[float, float], ...]
+    prune: float
+    layout: str
+    shapes: tuple[int, ...]
+    indices: bool
+    schema: ClassVar[Mapping[str, Argument]] = {
+        "input_shape": Argument(np.int64, (None,), low=1),
+        "crop_shape": Argument(np.int64, (None,), low=1),
+    }
+
+    @property
+    def random_bits(self) -> int:
+        """Two, from which a generator makes as many as it takes."""
+        return 2
+
+    def infer(self, boxes: Spec, *labels: Spec, **_arguments: Any) -> tuple[Spec, ...]:
+        """Two corners' worth of numbers, and as many boxes as stay."""
+        ndim = len(self.layout) // 2
+        place = Spec(_FLOAT, (ndim,))
+        kept = [Spec(each.dtype, (None, *each.shape[1:])) for each in labels]
+        numbers = [Spec(np.dtype(np.int32), (None,))] if self.indices else []
+        return (place, place, Spec(_FLOAT, (None, 2 * ndim)), *kept, *numbers)
+
+    def sample(self, context: SampleContext, boxes: Array, *labels: Array, **arguments: Any) -> Any:
+        """Searched for in float64."""
+        assert context.bits is not None  # it declares that it needs some
+        if any(len(each) != len(boxes) for each in labels):
+            raise ValueError(f"there are {len(boxes)} boxes and {len(labels[0])} labels")
+        ndim = len(self.layout) // 2
+        corners = self._corners(boxes)
+        sizes, fixed = self._sizes(ndim, **arguments)
+        window, keep, found = np.zeros(2 * ndim), np.zeros(len(boxes), np.bool_), np.zeros(1, np.int64)
+        find(
+            *(corners, stream(context.bits), np.array(self.thresholds), np.array(self.scaling), np.array(self.ratios)),
+            *(sizes, fixed, np.array([self.attempts, PATIENCE if self.total < 0 else self.total])),
+            *(self.relative, self.every, self.prune, np.zeros(3 * ndim), window, keep, found),
+        )
+        if not found[0] and self.total < 0:
+            raise ValueError(
+                f"none of {PATIENCE} windows shows enough of the boxes; total_num_attempts=50 takes the best of 50"
+            )
+        whole, kept = found[0] == 2, np.flatnonzero(keep)
+        low, high = window[:ndim], window[ndim:]
+        inside = corners[kept]
+        if not whole:
+            inside = np.concatenate([np.clip(inside[:, at : at + ndim], low, high) for at in (0, ndim)], axis=1)
+            inside = (inside - np.tile(low, 2)) / np.tile(high - low, 2)
+        pixels = sizes if len(fixed) else np.ones(ndim)
+        anchor, shape = (low * pixels).astype(_FLOAT), ((high - low) * pixels).astype(_FLOAT)
+        if len(fixed):
+            anchor, shape = np.rint(anchor), np.rint(shape)
+        result = [anchor, shape, boxes if whole else self._spelled(inside), *(each[kept] for each in labels)]
+        return tuple([*result, kept.astype(np.int32)] if self.indices else result)
+
+    def _sizes(self, ndim: int, input_shape: Any = None, crop_shape: Any = None) -> tuple[Array, Array]:
+        """The size of the image and of the window, in the order of a box's axes."""
+        given: list[Array] = []
+        for name, shape in (("input_shape", input_shape), ("crop_shape", crop_shape)):
+            if shape is not None and len(shape) != ndim:
+                raise ValueError(f"{name} has {len(shape)} numbers, and boxes {ndim} axes")
+            given.append(np.zeros(0) if shape is None else shape[list(self.shapes)].astype(np.float64))
+        image, window = given
+        if len(window) and (window > image).any():
+            raise ValueError(f"a window of {crop_shape} does not fit into an image of {input_shape}")
+        return image if len(image) else np.ones(ndim), window
+
+    def _corners(self, boxes: Array) -> Array:
+        """Boxes as low corner, high corner, in the order x, y, z."""
+        if boxes.ndim != 2 or boxes.shape[1] != len(self.layout):
+            raise ValueError(f"boxes have shape {boxes.shape}, not (n, {len(self.layout)})")
+        ndim = len(self.layout) // 2
+        low = boxes[:, [self.layout.index(axis) for axis in "xyz"[:ndim]]].astype(np.float64)
+        ends, sizes = "XYZ"[:ndim], "WHD"[:ndim]
+        is_end = ends[0] in self.layout
+        rest = boxes[:, [self.layout.index(axis) for axis in (ends if is_end else sizes)]].astype(np.float64)
+        corners = np.concatenate([low, rest if is_end else low + rest], axis=1)
+        outside = ((corners < -1e-5) | (corners > 1 + 1e-5)).any(axis=1)
+        if outside.any():
+            raise ValueError(f"box {boxes[outside][0].tolist()} leaves the image: numbers are from 0 to 1")
+        return corners
+
+    def _spelled(self, corners: Array) -> Array:
+        """The inverse of `_corners`."""
+        ndim = len(self.layout) // 2
+        low, high = corners[:, :ndim], corners[:, ndim:]
+        columns = {**dict(zip("xyz", low.T, strict=False)), **dict(zip("XYZ", high.T, strict=False))}
+        columns |= dict(zip("WHD", (high - low).T, strict=False))
+        return np.stack([columns[letter] for letter in self.layout], axis=1).astype(_FLOAT)
+
+
+@operator("random_bbox_crop")
+def random_bbox_crop(
+    bboxes: DataNode,
+    labels: DataNode | None = None,
+    *,
+    bbox_layout: str = "",
+    ltrb: bool | None = None,
+    input_shape: Sequence[int] | DataNode | None = None,
+    crop_shape: Sequence[int] | DataNode | None = None,
+    shape_layout: str = "",
+    output_bbox_indices: bool = False,
+    seed: int = -1,
+    **arguments: Unpack[RandomBBoxCropArguments],
+) -> tuple[DataNode, ...]:
+    """Draw a window that shows enough of the objects in an image, and move their boxes into it.
+
+    `fn.slice`, and `fn.decoders.image_slice`, cut it out of the image: ``fn.slice(images, anchor, shape)``.
+
+    Args:
+        bboxes: boxes relative to the image, float32 (n, 4); (n, 6) in space.
+        labels: what belongs to boxes, (n, ...) of any dtype, from which the same are taken.
+        bbox_layout: what a box's numbers are: "xyXY", the default, has two corners, "xyWH" a corner and the size, in
+            any order; with z, Z and D in space.
+        ltrb: False for "xyWH", DALI's older spelling.
+        input_shape: the size of the image, by which ratios are those of pixels; a node gives each sample its own.
+        crop_shape: the size of the window in pixels, which then is not drawn; likewise. Needs `input_shape`.
+        shape_layout: the order of their numbers, "WH" or "WHD" by default.
+        output_bbox_indices: whether the numbers of the boxes that stay are one more output.
+        seed: a seed for this operator alone; -1 derives it from the pipeline's.
+        **arguments: how windows are drawn, and what every operator takes.
+
+    Returns:
+        The window's corner and its size, float32 (2,), relative to the image, in pixels with `crop_shape`; the boxes
+        that stay, relative to the window and cut off at its edges; their labels, if labels are given; their numbers,
+        int32, if wanted.
+
+    Raises:
+        DefinitionError: arguments that cannot be, or exclude each other.
+        SampleError: while running, a box that leaves the image, or no window after 100000 attempts.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     boxes = fn.readers.arrays(np.float32([[[0.25, 0.25, 0.5, 0.5], [0.5, 0, 1, 0.5]]]))
+        ...     anchor, shape, boxes = fn.random_bbox_crop(boxes, scaling=[0.3, 1.0], thresholds=[0.1, 0.3])
+        ...     pipeline.set_outputs(anchor, shape, boxes)
+        >>> [output.as_array().shape[2:] for output in pipeline.run()]
+        [(), (), (4,)]
+    """
+    kind, windows = "fn.random_bbox_crop", pick(Windows, arguments)
+    if bboxes.spec.dtype != _FLOAT or len(bboxes.spec.shape) != 2:
+        raise ArgumentTypeError(f"{kind} takes boxes of float32", given=bboxes.spec, expected="float32[n, 4]")
+    if ltrb is not None and bbox_layout:
+        raise DefinitionError(f"{kind}: ltrb= is said by bbox_layout=", given=f"both, {bbox_layout!r}")
+    ndim = len(bbox_layout) // 2 or (bboxes.spec.shape[1] or 4) // 2
+    layout = bbox_layout or "xyz"[:ndim] + ("WHD" if ltrb is False else "XYZ")[:ndim]
+    spellings = [sorted("xyz"[:ndim] + ends[:ndim]) for ends in ("XYZ", "WHD")]
+    if ndim not in (2, 3) or sorted(layout) not in spellings or bboxes.spec.shape[1] not in (None, 2 * ndim):
+        raise DefinitionError(
+            f"{kind}: bbox_layout names the numbers of a box", given=repr(layout), expected="xyXY or xyWH, in any order"
+        )
+    axes = shape_layout or "WHD"[:ndim]
+    if sorted(axes) != sorted("WHD"[:ndim]):
+        raise DefinitionError(f"{kind}: shape_layout names the axes", given=repr(shape_layout), expected="WHD"[:ndim])
+    shapes = {"input_shape": input_shape, "crop_shape": crop_shape}
+    fixed = crop_shape is not None
+    if fixed and (input_shape is None or {"scaling", "aspect_ratio"} & set(windows) or windows.get("allow_no_crop")):
+        raise DefinitionError(
+            f"{kind}: crop_shape needs input_shape and excludes scaling, aspect_ratio and allow_no_crop",
+            given=", ".join(sorted(windows)),
+        )
+    made = _operator(kind, windows, ndim, layout, tuple(axes.index(axis) for axis in "WHD"[:ndim]), fixed=fixed)
+    made = RandomBBoxCrop(**made, indices=bool(output_bbox_indices))
+    inputs = (bboxes,) if labels is None else (bboxes, labels)
+    given = {name: shape for name, shape in shapes.items() if shape is not None}
+    return apply_many(made, *inputs, common=pick(Common, arguments), seed=seed, **given)
+
+
+def _operator(
+    kind: str, windows: Windows, ndim: int, layout: str, shapes: tuple[int, ...], *, fixed: bool
+) -> dict[str, Any]:
+    """The fields of the operator, checked."""
+    thresholds = [float(value) for value in np.atleast_1d(windows.get("thresholds", [0.0]))]
+    if not thresholds or not all(0 <= value <= 1 for value in thresholds):
+        raise DefinitionError(
+            f"{kind}: thresholds are overlaps", given=thresholds, expected="from 0 to 1, at least one"
+        )
+    overlap = windows.get("threshold_type", "iou")
+    if overlap not in ("iou", "overlap"):
+        raise DefinitionError(f"{kind}: no such threshold_type", given=repr(overlap), expected="'iou' or 'overlap'")
+    attempts, total = windows.get("num_attempts", 1), windows.get("total_num_attempts", -1)
+    if attempts < 1 or total == 0:
+        raise DefinitionError(f"{kind}: there is at least one attempt", given=f"{attempts} of {total}")
+    scaling = tuple(map(float, windows.get("scaling", (1.0, 1.0))))
+    if len(scaling) != 2 or not 0 <= scaling[0] <= scaling[1] <= 1:
+        raise DefinitionError(f"{kind}: scaling is two parts of the image", given=scaling, expected="0 <= a <= b <= 1")
+    ratios = np.asarray(windows.get("aspect_ratio", (1.0, 1.0)), np.float64).reshape(-1)
+    if len(ratios) not in ((2,) if ndim == 2 else (2, 6)) or (ratios[::2] > ratios[1::2]).any() or ratios.min() < 0:
+        raise DefinitionError(f"{kind}: aspect_ratio is pairs of ratios", given=ratios.tolist(), expected="0 < a <= b")
+    prune = windows.get("bbox_prune_threshold")
+    if prune is not None and not 0 <= prune <= 1:
+        raise DefinitionError(f"{kind}: bbox_prune_threshold is a part of a box", given=prune, expected="from 0 to 1")
+    whole = [] if fixed or not windows.get("allow_no_crop", True) else [-1.0]
+    return {
+        "thresholds": (*thresholds, *whole),
+        "relative": overlap == "overlap",
+        "every": bool(windows.get("all_boxes_above_threshold", True)),
+        "attempts": int(attempts),
+        "total": int(total),
+        "scaling": scaling,
+        "ratios": tuple((float(a), float(b)) for a, b in ratios.reshape(-1, 2)),
+        "prune": -1.0 if prune is None else float(prune),
+        "layout": layout,
+        "shapes": shapes,
+    }

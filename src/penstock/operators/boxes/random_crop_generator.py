@@ -1,0 +1,85 @@
+"""random_crop_generator: windows of random area and aspect ratio, as numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import numpy as np
+
+from penstock.data.source import Array
+from penstock.data.spec import Spec
+from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel, pick
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply_many
+from penstock.operators.image.random_window import RandomWindow, RandomWindowArguments, random_window
+
+
+class RandomCropGeneratorArguments(RandomWindowArguments, Common, total=False):
+    """The window, and what every operator takes."""
+
+
+@dataclass(frozen=True)
+class RandomCropGenerator(Operator, SampleKernel):
+    """A window in an image of a given shape."""
+
+    window: RandomWindow
+
+    @property
+    def random_bits(self) -> int:
+        """Those of the window."""
+        return self.window.random_bits
+
+    def infer(self, shape: Spec) -> tuple[Spec, Spec]:
+        """Two corners' worth of numbers."""
+        if shape.dtype.kind not in "iu":
+            raise ArgumentTypeError("fn.random_crop_generator takes shapes of images", given=shape, fix="fn.shapes(x)")
+        if len(shape.shape) != 1 or shape.shape[0] not in (None, 2, 3):
+            raise DefinitionError("fn.random_crop_generator takes shapes of images", given=shape, expected="int[3]")
+        spec = Spec(np.dtype(np.int32), (2,))
+        return spec, spec
+
+    def sample(self, context: SampleContext, shape: Array) -> Any:
+        """First row and column, height and width."""
+        assert context.bits is not None  # it declares that it needs some
+        window = self.window(shape[:1], shape[1:2], context.bits[None])
+        top, left, height, width = (int(each[0]) for each in window)
+        return np.array([top, left], np.int32), np.array([height, width], np.int32)
+
+
+@operator("random_crop_generator")
+def random_crop_generator(
+    shapes: DataNode, *, seed: int = -1, **arguments: Unpack[RandomCropGeneratorArguments]
+) -> tuple[DataNode, DataNode]:
+    """Draw windows of random area and aspect ratio, as `fn.random_resized_crop` cuts them.
+
+    ``fn.slice(images, start=anchor, shape=shape, axes=[0, 1])`` cuts one out, of an image and of its mask.
+
+    Args:
+        shapes: the extents of images, integers (2,) or more: height, width, as `fn.shapes` and `fn.peek_image_shape`
+            give them.
+        seed: a seed for this operator alone; -1 derives it from the pipeline's.
+        **arguments: the window, `random_area` ([0.08, 1]), `random_aspect_ratio` ([3/4, 4/3]), `num_attempts` (10),
+            see `penstock.operators.image.random_window`; what every operator takes.
+
+    Returns:
+        Where a window begins, and its size, both int32 (2,): along height and width.
+
+    Raises:
+        DefinitionError: limits that are none, or inputs that are no shapes.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     images = fn.readers.arrays(np.zeros((1, 20, 30, 3), np.uint8), layout="HWC")
+        ...     anchor, shape = fn.random_crop_generator(fn.shapes(images))
+        ...     pipeline.set_outputs(fn.slice(images, start=anchor, shape=shape, axes=[0, 1]))
+        >>> pipeline.run()[0].as_array().shape[3]
+        3
+    """
+    made = RandomCropGenerator(random_window(pick(RandomWindowArguments, arguments), "random_crop_generator"))
+    anchor, shape = apply_many(made, shapes, common=pick(Common, arguments), seed=seed)
+    return anchor, shape

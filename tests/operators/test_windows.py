@@ -1,0 +1,52 @@
+"""Random windows among boxes: where they are not DALI's on purpose, and what is refused."""
+
+import numpy as np
+import pytest
+
+from penstock import Pipeline, fn
+from penstock.errors import DefinitionError, SampleError
+
+BOXES = np.float32([[[0.1, 0.1, 0.9, 0.9]]] * 50)
+
+
+def windows(boxes=BOXES, **arguments):
+    pipeline = Pipeline(batch_size=len(boxes), seed=3)
+    with pipeline:
+        pipeline.set_outputs(*fn.random_bbox_crop(fn.readers.arrays(boxes), **arguments))
+    return [output.as_array() if n < 2 else list(output) for n, output in enumerate(pipeline.run())]
+
+
+def test_windows_stay_inside_of_the_image():
+    anchors, shapes, _ = windows(scaling=[0.3, 0.8], input_shape=[200, 100], allow_no_crop=False)
+    assert (anchors + shapes).max() <= 1 + 1e-6
+    np.testing.assert_allclose(shapes[:, 0] * 200, shapes[:, 1] * 100, rtol=1e-5)
+
+
+def test_a_search_that_finds_nothing_ends_and_names_the_sample():
+    with pytest.raises(SampleError, match="total_num_attempts"):
+        windows(BOXES[:2], scaling=[0.1, 0.2], thresholds=[0.9], allow_no_crop=False)
+
+
+def test_boxes_that_leave_the_image_are_named():
+    with pytest.raises(SampleError, match=r"leaves the image"):
+        windows(BOXES * 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"scaling": [0.3, 2]}, "scaling"),
+        ({"thresholds": [2]}, "thresholds"),
+        ({"threshold_type": "area"}, "threshold_type"),
+        ({"aspect_ratio": [2, 1]}, "aspect_ratio"),
+        ({"crop_shape": [2, 2]}, "input_shape"),
+        ({"crop_shape": [2, 2], "input_shape": [4, 4], "scaling": [1, 1]}, "excludes"),
+        ({"bbox_layout": "xyXH"}, "bbox_layout"),
+        ({"bbox_layout": "xyXY", "ltrb": True}, "ltrb"),
+        ({"num_attempts": 0}, "attempt"),
+        ({"bbox_prune_threshold": 1.5}, "bbox_prune_threshold"),
+    ],
+)
+def test_what_cannot_be_is_refused(arguments, said):
+    with pytest.raises(DefinitionError, match=said):
+        windows(**arguments)
