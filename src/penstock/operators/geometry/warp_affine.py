@@ -65,7 +65,7 @@ def warp_affine(
     data: DataNode,
     mtx: DataNode | None = None,
     *,
-    matrix: Sequence[float] | DataNode | None = None,
+    matrix: Sequence[float] | Sequence[Sequence[float]] | DataNode | None = None,
     size: Sequence[float] | DataNode | None = None,
     inverse_map: bool = True,
     **arguments: Unpack[WarpArguments],
