@@ -51,3 +51,36 @@ def test_gaussian_blur_of_sequences_and_planes(agree):
         layouts=("CHW",),
         off=1,
     )
+
+
+KERNELS = {
+    "edges": np.float32([[-1, 0, 1], [-2, 0.5, 2], [-1, 0, 1]]),
+    "wide": RNG.normal(size=(2, 7)).astype(np.float32),
+    "one": np.float32([[1.5]]),
+}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("border", ["reflect_101", "reflect_1001", "wrap", "clamp", "constant"])
+@pytest.mark.parametrize("images", [BYTES[:2], FLOATS[:2]], ids=["uint8", "float32"])
+def test_filter(agree, kernel, border, images):
+    kernels = [KERNELS[kernel]] * len(images)
+    for arguments in ({}, {"anchor": 0}):
+        agree(
+            lambda lib, x, k, arguments=arguments: lib.fn.filter(x, k, border=border, **arguments),
+            images,
+            kernels,
+            layouts=("HWC", ""),
+            off=1,
+            rtol=2e-3,
+            atol=1e-5,
+        )
+
+
+def test_filter_valid(agree):
+    agree(lambda lib, x, k: lib.fn.filter(x, k, mode="valid"), BYTES[:1], [KERNELS["wide"]], layouts=("HWC", ""), off=1)
+
+
+def test_equalize(agree):
+    images = [*BYTES, np.full((5, 6, 3), 9, np.uint8), RNG.integers(100, 140, (30, 20, 3), np.uint8)]
+    agree(lambda lib, x: lib.fn.equalize(x), images, layouts=("HWC",), off=1)

@@ -30,12 +30,14 @@ from penstock.operators.colour.brightness_contrast import brightness_contrast as
 from penstock.operators.colour.color_twist import color_twist as color_twist
 from penstock.operators.colour.contrast import contrast as contrast
 from penstock.operators.colour.crop_mirror_normalize import crop_mirror_normalize as crop_mirror_normalize
+from penstock.operators.colour.equalize import equalize as equalize
 from penstock.operators.colour.hsv import hsv as hsv
 from penstock.operators.colour.hue import hue as hue
 from penstock.operators.colour.normalize import normalize as normalize
 from penstock.operators.colour.saturation import saturation as saturation
 from penstock.operators.decoders.peek_image_shape import peek_image_shape as peek_image_shape
 from penstock.operators.external.external_source import external_source as external_source
+from penstock.operators.filters.filter import filter as filter  # noqa: A004  # DALI's name
 from penstock.operators.filters.gaussian_blur import gaussian_blur as gaussian_blur
 from penstock.operators.geometry.crop import crop as crop
 from penstock.operators.geometry.flip import flip as flip

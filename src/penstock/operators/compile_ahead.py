@@ -12,6 +12,8 @@ MODULES = (
     "data.bits",
     "operators.convert",
     "operators.image.blur",
+    "operators.image.correlate",
+    "operators.image.equalize",
     "operators.image.kernels",
     "operators.image.random_window",
     "operators.image.taps",

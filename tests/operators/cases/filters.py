@@ -12,7 +12,28 @@ SIGMAS = np.float32([0.3, 1, 2.5, 0.8])
 WINDOWS = np.int32([[3, 5], [1, 1], [9, 3], [0, 7]])
 BYTES = {"layouts": ("HWC",), "rounds": True, "full_scale": 255.0}
 
+EDGES = np.float32([[-1, 0, 1], [-2, 0.5, 2], [-1, 0, 1]])
+KERNELS = RNG.normal(size=(4, 2, 5)).astype(np.float32)
+
 CASES = {
+    "filter": [
+        OperatorCase(lambda x: fn.filter(x, EDGES), [IMAGES], **BYTES),
+        OperatorCase(lambda x: fn.filter(x, EDGES, border="wrap", dtype=types.FLOAT), [IMAGES], **BYTES),
+        OperatorCase(
+            lambda x, k: fn.filter(x, k, 9, anchor=(0, 3), border="constant", dtype=types.FLOAT),
+            [IMAGES, KERNELS],
+            ("HWC", ""),
+            full_scale=2e3,
+        ),
+        OperatorCase(lambda x: fn.filter(x, EDGES, border="reflect_1001"), [SEQUENCES], ("FHWC",), rounds=True),
+        OperatorCase(lambda x: fn.filter(x, EDGES, border="clamp"), [IMAGES.astype(np.int16)], **BYTES),
+        OperatorCase(lambda x: fn.filter(x, EDGES, mode="valid"), [IMAGES], **BYTES),
+    ],
+    "equalize": [
+        OperatorCase(fn.equalize, [IMAGES], **BYTES),
+        OperatorCase(fn.equalize, [SEQUENCES], ("FHWC",), rounds=True),
+        OperatorCase(lambda x: fn.flip(fn.equalize(fn.crop(x, crop=(4, 3)))), [IMAGES], **BYTES),
+    ],
     "gaussian_blur": [
         OperatorCase(lambda x: fn.gaussian_blur(x, sigma=1.2), [IMAGES], **BYTES),
         OperatorCase(lambda x: fn.gaussian_blur(x, window_size=(3, 9)), [IMAGES], **BYTES),

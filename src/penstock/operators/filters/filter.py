@@ -1,0 +1,149 @@
+"""filter: correlate images with weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+
+from penstock.data.spec import Spec
+from penstock.errors import DefinitionError
+from penstock.graph.operator import Common
+from penstock.graph.registry import operator
+from penstock.graph.schema import Argument
+from penstock.graph.trace import DataNode, apply
+from penstock.operators.axes import image_layout
+from penstock.operators.convert import wanted_dtype
+from penstock.operators.image.correlate import BORDERS, Correlate
+from penstock.operators.image.operator import ImageOperator
+from penstock.operators.image.steps import Images, Step
+from penstock.operators.image.transform import applied
+from penstock.types import Constant, DALIDataType
+
+
+@dataclass(frozen=True)
+class Filter(ImageOperator):
+    """A correlation with the same filter for all samples, or one for each.
+
+    Args:
+        layout: of the images.
+        border: what is beyond the edge.
+        valid: whether only pixels are computed for which all of the filter lies inside.
+        dtype: of the results; None for that of the images.
+    """
+
+    layout: str
+    border: str
+    valid: bool
+    dtype: np.dtype[Any] | None
+    schema: ClassVar[Mapping[str, Argument]] = {
+        "filter": Argument(np.float32, (None, None)),
+        "anchor": Argument(np.int32, (None,), low=-1),
+        "fill_value": Argument(np.float32),
+    }
+
+    def infer(self, images: Spec, *, filter: Any, anchor: Any, fill_value: Any) -> Spec:  # noqa: A002  # DALI's name
+        """The input's; smaller by the filter where only what is valid is computed."""
+        extents: Any = filter.shape if isinstance(filter, Spec) else np.shape(filter)
+        if len(extents) != 2 or 0 in extents:
+            raise DefinitionError("fn.filter: a filter has two extents", given=filter, expected="(rows, columns)")
+        shape = list(images.shape)
+        if self.valid:
+            for letter, extent in zip("HW", extents, strict=True):
+                at = self.layout.index(letter)
+                size = shape[at]
+                shape[at] = None if size is None or extent is None else size - extent + 1
+                if size is not None and extent is not None and size < extent:
+                    raise DefinitionError("fn.filter: the filter is larger than the image", given=extents)
+        return replace(images, dtype=self.dtype or images.dtype, shape=tuple(shape), bounds=())
+
+    def describe(
+        self,
+        images: Images,
+        bits: Any,
+        *,
+        filter: Any,  # noqa: A002  # DALI's name
+        anchor: Any,
+        fill_value: Any,
+    ) -> Sequence[Step]:
+        """One correlation."""
+        xp, extents = images.xp, (int(filter.shape[1]), int(filter.shape[2]))
+        sizes = list(images.sizes)
+        anchor = xp.broadcast_to(anchor, (len(anchor), 2))
+        if self.valid:
+            anchor = xp.zeros_like(anchor)
+            for letter, extent in zip("HW", extents, strict=True):
+                at = self.layout.index(letter)
+                sizes[at] = sizes[at] - (extent - 1)
+                if xp is np and (sizes[at] < 1).any():
+                    raise ValueError(f"the filter of {extents[0]} x {extents[1]} is larger than the image")
+        else:
+            middle = xp.asarray([[extent // 2 for extent in extents]], np.int32)
+            if xp is np and (anchor >= np.array(extents)).any():
+                raise ValueError(f"the anchor {anchor[0].tolist()} lies outside of the filter")
+            anchor = xp.where(anchor < 0, middle, anchor)
+        weights = filter.reshape(len(filter), -1)
+        terms = weights, anchor.astype(np.float32), fill_value[:, None]
+        transform = Correlate(self.layout, extents, self.border, self.valid)
+        return applied(transform, images, sizes, terms, self.dtype or images.dtype)
+
+
+@operator("filter")
+def filter(  # noqa: A001  # DALI's name
+    data: DataNode,
+    filter: Any,  # noqa: A002  # DALI's name
+    fill_value: Any = 0.0,
+    *,
+    anchor: int | Sequence[int] | DataNode = -1,
+    border: str = "reflect_101",
+    mode: str = "same",
+    dtype: DALIDataType | Any = None,
+    **common: Unpack[Common],
+) -> DataNode:
+    """Correlate images with weights. Sums are in float32.
+
+    Args:
+        data: images or sequences of any dtype; layout with H and W (HWC where none is named). Channels are independent.
+        filter: the weights, (rows, columns): an array, or a node with one per sample.
+        fill_value: the value outside of the image where `border` is "constant": a number, or a node with one per
+            sample.
+        anchor: which weight lies on the pixel of the result: a row and a column, or one number for both; -1 is the
+            middle.
+        border: what is beyond the edge: "reflect_101" (mirrored, without the outermost pixels), "reflect_1001" (with
+            them), "wrap", "clamp" or "constant".
+        mode: "same" for results as large as the images, "valid" for the pixels alone for which no border is needed.
+        dtype: of the result: FLOAT or the input's, which it is by default.
+        **common: what every operator takes.
+
+    Returns:
+        The filtered images, in the input's layout; integers are rounded and clipped.
+
+    Raises:
+        DefinitionError: weights that are not (rows, columns), another border or mode, a volume, another dtype.
+        SampleError: while running, a filter larger than the image in mode "valid".
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     images = fn.readers.arrays(np.uint8([[[[1], [2], [4], [8]]]]), layout="HWC")
+        ...     pipeline.set_outputs(fn.filter(images, np.float32([[-1, 2, 0]]), border="clamp"))
+        >>> pipeline.run()[0].as_array().ravel().tolist()
+        [1, 3, 6, 12]
+    """
+    layout = image_layout(data, "filter")
+    if "D" in layout:
+        raise DefinitionError("fn.filter takes images, not volumes", given=f"layout {layout!r}", expected="HWC, FHWC")
+    for name, given, known in (("border", border, BORDERS), ("mode", mode, ("same", "valid"))):
+        if given not in known:
+            raise DefinitionError(f"fn.filter: unknown {name}", given=repr(given), expected=" or ".join(known))
+    own, wanted = data.spec.dtype, wanted_dtype(dtype)
+    if wanted not in (None, own, np.dtype(np.float32)):
+        expected = f"{own} or float32"
+        raise DefinitionError("fn.filter gives floats or the input's dtype", given=wanted, expected=expected)
+    weights = filter.array() if isinstance(filter, Constant) else filter
+    made = Filter(layout, border, mode == "valid", wanted)
+    return apply(made, data, common=common, filter=weights, anchor=anchor, fill_value=fill_value)

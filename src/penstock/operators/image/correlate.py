@@ -1,0 +1,208 @@
+"""Filters with any weights: each pixel of the result is a weighed sum of a rectangle of pixels."""
+# pyright: basic
+# JAX is typed in part only
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.data.source import Array
+from penstock.native.compiled import Compiled, ahead
+from penstock.operators.image.planes import load, mirrored, store
+from penstock.operators.image.transform import Planes, Transform, as_planes, from_planes
+
+if TYPE_CHECKING:
+    from penstock.operators.image.rows import Memory
+
+BORDERS = ("constant", "clamp", "reflect_101", "reflect_1001", "wrap")
+"""What is beyond the edge of an image; compiled loops know these by number."""
+_CONSTANT, _CLAMP, _REFLECT_101, _REFLECT_1001, _WRAP = range(5)
+
+
+@dataclass(frozen=True)
+class Correlate(Transform):
+    """The correlation of images with filters, in float32.
+
+    Its terms are the filter, row by row, the two numbers of the filter's pixel that lies on the pixel of the result,
+    row first, and the value of what lies outside where the border is constant.
+
+    Args:
+        layout: of the images.
+        extents: height and width of the filter.
+        border: one of `BORDERS`.
+        valid: whether only those pixels are computed for which all of the filter lies inside; the anchor is 0 then.
+    """
+
+    layout: str
+    extents: tuple[int, int]
+    border: str
+    valid: bool
+
+    def rows(
+        self, source: Memory, given: NDArray[np.int64], terms: Sequence[Any], target: Memory, made: NDArray[np.int64]
+    ) -> None:
+        """All planes in one call."""
+        planes = Planes.of(self.layout, source, given, target, made)
+        weights, anchors, fills = map(planes.term, terms)
+        across = int((planes.made[:, 1] * planes.made[:, 2]).max(initial=0))
+        plane = np.empty(int(planes.given.prod(axis=1).max(initial=0)), np.float32)
+        limits = np.array([0, 255] if target.values.dtype == np.uint8 else [-np.inf, np.inf], np.float32)
+        correlate(
+            *(source.values, planes.read, planes.given, weights, self.extents[1], anchors, fills),
+            *(BORDERS.index(self.border), planes.rounding, limits, target.values, planes.write, planes.made),
+            *(plane, np.empty(across, np.float32)),
+        )
+
+    def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
+        """A sum over the filter, term by term."""
+        import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
+
+        values = as_planes(images, self.layout).astype(np.float32)
+        weights, anchors, fill = (jnp.asarray(term).astype(np.float32) for term in terms)
+        rows, columns = (shape[self.layout.index(letter)] for letter in "HW")
+        sizes = [given[:, self.layout.index(letter)][:, None] for letter in "HW"]
+        total = jnp.zeros((*values.shape[:2], rows, columns, values.shape[4]), np.float32)
+        for k in range(self.extents[0] * self.extents[1]):
+            picked, outside = values, jnp.zeros((1, 1, 1, 1, 1), bool)
+            for axis, (count, offset) in enumerate(zip((rows, columns), divmod(k, self.extents[1]), strict=True)):
+                at = jnp.arange(count, dtype=np.int32)[None, :] + offset - anchors[:, axis, None].astype(np.int32)
+                index, beyond = self._index(at, sizes[axis])
+                form = (-1, *(index.shape[1] if axis + 2 == place else 1 for place in range(1, 5)))
+                picked = jnp.take_along_axis(picked, index.reshape(form), axis=axis + 2)
+                beyond = beyond.reshape(form)
+                outside = outside | beyond
+            if self.border == "constant":
+                picked = jnp.where(outside, fill.reshape(-1, 1, 1, 1, 1), picked)
+            total = total + picked * weights[:, k].reshape(-1, 1, 1, 1, 1)
+        return from_planes(total, self.layout, shape)
+
+    def _index(self, at: Any, size: Any) -> tuple[Any, Any]:
+        """Which pixels of an axis are read for places that may lie outside, and which of these do."""
+        import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
+
+        index = at
+        match self.border:
+            case "wrap":
+                index = at % size
+            case "reflect_101":
+                period = jnp.maximum(2 * size - 2, 1)
+                index = jnp.minimum(at % period, period - at % period) * (size > 1)
+            case "reflect_1001":
+                index = jnp.minimum(at % (2 * size), 2 * size - 1 - at % (2 * size))
+            case _:
+                pass
+        return jnp.clip(index, 0, size - 1), (at < 0) | (at >= size)
+
+
+@Compiled
+def place(at: int, size: int, border: int) -> int:
+    """The pixel of an axis that is read for a place that may lie outside; -1 where there is none."""
+    if 0 <= at < size:
+        return at
+    if border == _CONSTANT:
+        return -1
+    if border == _CLAMP:
+        return min(max(at, 0), size - 1)
+    if border == _REFLECT_101:
+        return mirrored(at, size)
+    if border == _WRAP:
+        return at % size
+    at %= 2 * size
+    return min(at, 2 * size - 1 - at)
+
+
+@Compiled
+def add_row(values: Array, channels: int, shift: int, weight: float, border: int, fill: float, row: Array) -> None:
+    """A row of pixels times a weight, moved, added to a row of the result.
+
+    Args:
+        values: float32, the row, the channels of a pixel side by side.
+        channels: how many there are.
+        shift: which pixel comes to lie on the first one of the result; the others follow.
+        weight: the factor.
+        border: a number of `BORDERS`.
+        fill: the value of what lies outside, where the border is constant.
+        row: float32, added to.
+    """
+    width, wide = values.shape[0] // channels, row.shape[0] // channels
+    first = min(max(-shift, 0), wide)
+    last = max(min(width - shift, wide), first)
+    inner, middle = values[(first + shift) * channels :], row[first * channels : last * channels]
+    for i in range(middle.shape[0]):
+        middle[i] += inner[i] * weight
+    for number in range(first + wide - last):
+        x = number if number < first else last + number - first
+        at = place(x + shift, width, border)
+        for c in range(channels):
+            row[x * channels + c] += (fill if at < 0 else values[at * channels + c]) * weight
+
+
+_KINDS = "i8[2] i8[2] f4[2] i8 f4[2] f4[2] i8 f4 f4[1]"
+
+
+@ahead(*(f"{a}[1] {_KINDS} {b}[1] i8[2] i8[2] f4[1] f4[1]" for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4"))))
+@Compiled
+def correlate(
+    pixels: Array,
+    place_in: Array,
+    size_in: Array,
+    filters: Array,
+    columns: int,
+    anchors: Array,
+    fills: Array,
+    border: int,
+    rounding: np.float32,
+    limits: Array,
+    out: Array,
+    place_out: Array,
+    size_out: Array,
+    plane: Array,
+    made: Array,
+) -> None:
+    """Planes of images, correlated with filters.
+
+    Args:
+        pixels: uint8 or float32.
+        place_in: int64 (planes, 4): the first element, and the distances to the next row, column and channel.
+        size_in: int64 (planes, 3): height, width, channels.
+        filters: float32 (planes or 1, rows * columns): the weights.
+        columns: how many columns filters have.
+        anchors: float32 (planes or 1, 2): which weight lies on the pixel of the result: row and column.
+        fills: float32 (planes or 1, 1): the value of what lies outside, where the border is constant.
+        border: a number of `BORDERS`.
+        rounding: what is added before values are written: 0.5 where they are whole numbers.
+        limits: float32 (2,): the least and the greatest value that is written.
+        out: uint8 or float32.
+        place_out: as `place_in`.
+        size_out: as `size_in`.
+        plane: float32, as many as the largest plane has; overwritten.
+        made: float32, for a row of the result; overwritten.
+    """
+    for n in range(place_in.shape[0]):
+        weights, anchor, fill = (
+            filters[n % filters.shape[0]],
+            anchors[n % anchors.shape[0]],
+            fills[n % fills.shape[0], 0],
+        )
+        height, width, channels = size_in[n, 0], size_in[n, 1], size_in[n, 2]
+        load(pixels, place_in[n], size_in[n], plane)
+        wide = size_out[n, 1]
+        row = made[: wide * channels]
+        for y in range(size_out[n, 0]):
+            row[:] = 0
+            for k in range(weights.shape[0]):
+                at = place(y + k // columns - int(anchor[0]), height, border) * width * channels
+                if at < 0:
+                    for i in range(row.shape[0]):
+                        row[i] += fill * weights[k]
+                else:
+                    shift = k % columns - int(anchor[1])
+                    add_row(plane[at : at + width * channels], channels, shift, weights[k], border, fill, row)
+            for i in range(row.shape[0]):
+                row[i] = min(max(row[i] + rounding, limits[0]), limits[1])
+            store(row, y, channels, out, place_out[n])
