@@ -27,7 +27,6 @@ _INNER = (
 
 ABSENT: Mapping[str, str] = {
     **dict.fromkeys(_INNER.split(), "an inner part of DALI that programs do not use"),
-    "auto_aug": "automatic augmentation is not offered yet: choose operators by fn.random and fn.jax_function",
     "backend.CUDAStreamSynchronize": _CUDA,
     "backend.CheckDLPackCapsule": "numpy.from_dlpack and jax.dlpack take what has __dlpack__",
     "backend.GetCxx11AbiFlag": _NATIVE,

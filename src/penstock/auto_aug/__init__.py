@@ -1,0 +1,6 @@
+"""Automatic augmentation: AutoAugment, RandAugment, TrivialAugment, and what they are made of; under DALI's names."""
+
+from penstock.auto_aug import auto_augment as auto_augment
+from penstock.auto_aug import core as core
+from penstock.auto_aug import rand_augment as rand_augment
+from penstock.auto_aug import trivial_augment as trivial_augment

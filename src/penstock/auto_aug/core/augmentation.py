@@ -1,0 +1,208 @@
+"""Augmentations whose strength is the number of a bin, with the same bins for all of them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock import fn, types
+from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.graph.trace import DataNode
+from penstock.graph.where import user_line
+
+Parameters = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class SignedBin:
+    """The number of a bin, and for each sample whether its magnitude is negated.
+
+    Args:
+        bin: a number, or a node with one or several per sample.
+        sign: a node of zeros and ones, likewise; 1 negates.
+    """
+
+    bin: int | DataNode
+    sign: DataNode
+
+    def __getitem__(self, number: int) -> SignedBin:
+        """That of one of several augmentations in a row."""
+        return SignedBin(self.bin if isinstance(self.bin, int) else self.bin[number], self.sign[number])
+
+    def magnitudes(self, values: NDArray[Any]) -> tuple[NDArray[Any], int | DataNode]:
+        """The magnitudes of both signs, and the entry that each sample takes."""
+        if isinstance(self.bin, int):
+            return np.stack([values[self.bin], -values[self.bin]]), self.sign
+        return np.stack([values, -values], axis=1).reshape(-1), self.bin * 2 + self.sign
+
+
+def signed_bin(
+    magnitude_bin: int | DataNode, random_sign: DataNode | None = None, seed: int | None = None, shape: Any = None
+) -> SignedBin:
+    """Draw for each sample whether its magnitude is negated.
+
+    Args:
+        magnitude_bin: the number of a bin, or a node with one or several per sample.
+        random_sign: zeros and ones that are drawn already.
+        seed: of the draw.
+        shape: how many signs each sample gets; one by default.
+
+    Returns:
+        The bins with their signs. Indexing gives those of one of several augmentations in a row.
+    """
+    if random_sign is None:
+        more = seeded(seed) if shape is None else {"shape": shape, **seeded(seed)}
+        random_sign = fn.random.uniform(values=[0, 1], dtype=types.INT32, **more)
+    return SignedBin(magnitude_bin, random_sign)
+
+
+def seeded(seed: int | None) -> dict[str, Any]:
+    """The arguments by which an operator gets a seed, where one is given."""
+    return {} if seed is None else {"seed": seed}
+
+
+@dataclass(frozen=True, eq=False)
+class Augmentation:
+    """A function of images and a parameter that follows from the number of a bin.
+
+    Args:
+        op: takes the images, the parameter, and perhaps further arguments by name.
+        mag_range: the magnitudes of the first and the last bin; or an array with one per bin; None for an augmentation
+            without magnitudes, whose parameter is None.
+        randomly_negate: whether magnitudes are negated for half of the samples.
+        mag_to_param: makes the parameter of a magnitude, as an array; the magnitude itself by default.
+        param_device: accepted as DALI has it, without effect.
+        name: what policies call it; the function's name by default.
+    """
+
+    op: Callable[..., Any]
+    mag_range: tuple[float, float] | NDArray[Any] | None = None
+    randomly_negate: bool | None = None
+    mag_to_param: Parameters | None = None
+    param_device: str | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.op, Augmentation):
+            raise ArgumentTypeError(
+                "this is an augmentation already", given=self.op.name, fix="change it by its .augmentation(...)"
+            )
+        object.__setattr__(self, "name", self.name or getattr(self.op, "__name__", "augmentation"))
+
+    def augmentation(self, *given: Any, **changed: Any) -> Augmentation:
+        """The same function with other settings: `mag_range`, `randomly_negate`, `mag_to_param`, ... in this order."""
+        names = ("mag_range", "randomly_negate", "mag_to_param", "param_device", "name")
+        changed.pop("augmentation_cls", None)
+        return replace(self, **dict(zip(names, given, strict=False)), **changed)
+
+    def __call__(
+        self,
+        data: DataNode,
+        *,
+        magnitude_bin: int | DataNode | SignedBin | None = None,
+        num_magnitude_bins: int | None = None,
+        **more: Any,
+    ) -> DataNode:
+        """Augment images.
+
+        Args:
+            data: the images.
+            magnitude_bin: the number of a bin; one for all samples, or a node with one for each, perhaps with signs.
+            num_magnitude_bins: how many bins there are.
+            more: arguments for the function; those that it does not take are left out.
+
+        Returns:
+            The augmented images.
+
+        Raises:
+            DefinitionError: no bin, a bin that does not exist, or an argument that the function needs and does not get.
+        """
+        parameter = self._parameter(magnitude_bin, num_magnitude_bins)
+        takes = list(inspect.signature(self.op).parameters.values())[2:]
+        missing = [each.name for each in takes if each.default is each.empty and each.name not in more]
+        if missing:
+            raise DefinitionError(
+                f"the augmentation {self.name} needs more arguments", expected=", ".join(missing), where=user_line()
+            )
+        return self.op(data, parameter, **{each.name: more[each.name] for each in takes if each.name in more})
+
+    def _parameter(self, number: int | DataNode | SignedBin | None, bins: int | None) -> Any:
+        if self.mag_range is None:
+            return None
+        magnitudes = self._magnitudes(bins)
+        if isinstance(number, SignedBin):
+            if self.randomly_negate:
+                magnitudes, number = number.magnitudes(magnitudes)
+            else:
+                number = number.bin
+        elif self.randomly_negate and number is not None:
+            magnitudes, number = signed_bin(number).magnitudes(magnitudes)
+        if number is None or (isinstance(number, int) and not 0 <= number < len(magnitudes)):
+            raise DefinitionError(
+                f"the augmentation {self.name} needs the number of a bin",
+                given=number,
+                expected=f"magnitude_bin from 0 to {len(magnitudes) - 1}",
+                where=user_line(),
+            )
+        make = self.mag_to_param or np.asarray
+        if isinstance(number, int):
+            return types.Constant(np.asarray(make(magnitudes[number])))
+        return fn.constant(np.stack([np.asarray(make(each)) for each in magnitudes]))[number]
+
+    def _magnitudes(self, bins: int | None) -> NDArray[Any]:
+        if isinstance(self.mag_range, np.ndarray):
+            if bins not in (None, len(self.mag_range)):
+                raise DefinitionError(
+                    f"the augmentation {self.name} has a magnitude for each bin",
+                    given=f"{len(self.mag_range)} magnitudes, num_magnitude_bins={bins}",
+                    where=user_line(),
+                )
+            return self.mag_range
+        if bins is None:
+            raise DefinitionError(
+                f"the augmentation {self.name} needs to know how many bins there are",
+                fix="num_magnitude_bins=31",
+                where=user_line(),
+            )
+        return np.linspace(*cast(tuple[float, float], self.mag_range), bins, dtype=np.float32)
+
+
+def augmentation(function: Callable[..., Any] | None = None, **settings: Any) -> Any:
+    """Make an augmentation of a function of images and a parameter. A decorator, with or without arguments.
+
+    Args:
+        function: takes the images, the parameter, and perhaps further arguments by name.
+        settings: those of `Augmentation`.
+
+    Example:
+        >>> from penstock import fn
+        >>> from penstock.auto_aug.core import augmentation
+        >>> @augmentation(mag_range=(0, 30), randomly_negate=True)
+        ... def turn(images, angle):
+        ...     return fn.rotate(images, angle=angle, keep_size=True)
+        >>> turn.name, turn.augmentation((0, 90)).mag_range
+        ('turn', (0, 90))
+    """
+    settings.pop("augmentation_cls", None)
+    if function is None:
+        return lambda given: Augmentation(given, **settings)
+    return Augmentation(function, **settings)
+
+
+def check_arguments(augmentations: Sequence[Augmentation], given: dict[str, Any], what: str) -> None:
+    """Check that each argument is one that some augmentation takes.
+
+    Raises:
+        DefinitionError: none takes it.
+    """
+    taken = {name for each in augmentations for name in list(inspect.signature(each.op).parameters)[2:]}
+    unknown = sorted(given.keys() - taken)
+    if unknown:
+        raise DefinitionError(
+            f"{what}: no augmentation takes {', '.join(unknown)}", expected=", ".join(sorted(taken)), where=user_line()
+        )

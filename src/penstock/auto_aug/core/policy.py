@@ -1,0 +1,63 @@
+"""Policies: sequences of augmentations, of which each sample takes one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from penstock.auto_aug.core.augmentation import Augmentation
+from penstock.errors import DefinitionError
+from penstock.graph.where import user_line
+
+Entry = tuple[Augmentation, float, int | None]
+
+
+class Policy:
+    """Sequences of augmentations, as AutoAugment has them.
+
+    Args:
+        name: of the policy.
+        num_magnitude_bins: how many bins its magnitudes have.
+        sub_policies: the sequences. An entry has an augmentation, the probability that it is applied, and the number of
+            a bin, or None for an augmentation without magnitudes.
+
+    Raises:
+        DefinitionError: an entry of another form, a probability beyond 0 to 1, a bin that does not exist.
+    """
+
+    def __init__(self, name: str, num_magnitude_bins: int, sub_policies: Sequence[Sequence[Entry]]) -> None:
+        self.name, self.num_magnitude_bins = name, num_magnitude_bins
+        if isinstance(num_magnitude_bins, bool) or not isinstance(cast(object, num_magnitude_bins), int):
+            raise DefinitionError("num_magnitude_bins is a whole number", given=num_magnitude_bins, where=user_line())
+        for entry in (entry for each in sub_policies for entry in each):
+            problem = self._problem(entry)
+            if problem:
+                raise DefinitionError(
+                    f"an entry of the policy {name} {problem}",
+                    given=repr(entry),
+                    expected="(augmentation, probability from 0 to 1, bin or None)",
+                    where=user_line(),
+                )
+        self.sub_policies = tuple(map(tuple, sub_policies))
+
+    def _problem(self, entry: object) -> str:
+        parts = cast(tuple[object, ...], entry) if isinstance(entry, tuple | list) else ()
+        match parts:
+            case (Augmentation() as augmentation, int() | float() as probability, number):
+                if not 0 <= probability <= 1:
+                    return "has no probability"
+                if number is None:
+                    return "" if augmentation.mag_range is None else "has no bin, and its augmentation has magnitudes"
+                known = isinstance(number, int) and 0 <= number < self.num_magnitude_bins
+                return "" if known else "has a bin that does not exist"
+            case _:
+                return "has another form"
+
+    @property
+    def augmentations(self) -> dict[str, Augmentation]:
+        """All that occur, by name."""
+        return {entry[0].name: entry[0] for each in self.sub_policies for entry in each}
+
+    def __repr__(self) -> str:
+        lines = [str([(entry[0].name, *entry[1:]) for entry in each]) for each in self.sub_policies]
+        return f"Policy({self.name!r}, {self.num_magnitude_bins}, [{', '.join(lines)}])"

@@ -1,0 +1,39 @@
+"""One of several functions for each sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from penstock.graph.conditionals.control import branch, under
+from penstock.graph.conditionals.joining import joined
+from penstock.graph.trace import DataNode, current_trace
+
+
+def select(ops: Sequence[Callable[..., Any]], selected_op_idx: DataNode, *args: Any, **kwargs: Any) -> Any:
+    """Call for each sample one of several functions.
+
+    Each function is traced once, and computes the samples that chose it and no others.
+
+    Args:
+        ops: the functions.
+        selected_op_idx: a node with the number of a function for each sample. One that does not exist counts as the
+            last.
+        args: what the functions get.
+        kwargs: likewise.
+
+    Returns:
+        What the functions give, which must agree in dtype, layout and number of axes.
+    """
+    outer = current_trace().guard
+    guards = [branch(selected_op_idx == number, outer, wanted=True).value for number in range(len(ops) - 1)]
+    values: list[Any] = []
+    for op, guard in zip(ops, guards, strict=False):
+        with under(guard):
+            values.append(op(*args, **kwargs))
+    if not guards:
+        return ops[0](*args, **kwargs)
+    rest = branch(selected_op_idx >= len(ops) - 1, outer, wanted=True).value
+    with under(rest):
+        values.append(ops[-1](*args, **kwargs))
+    return joined(guards, values, "the augmentation")
