@@ -121,3 +121,49 @@ def test_tfrecord_files(both, tmp_path):
         return tuple(read[name] for name in features)
 
     same(both, define, rows=6)
+
+
+@pytest.fixture
+def objects(tmp_path):
+    """A COCO data set of three images: objects of all kinds, none, and numbers that are in no order."""
+    import json
+
+    images = [(9, "b.jpg", 100, 50), (3, "a.jpg", 40, 80), (5, "c.jpg", 10, 10)]
+    for number, name, _, _ in images:
+        (tmp_path / name).write_bytes(name.encode() * number)
+    polygons, runs = [[10, 5, 30, 5, 30, 15], [1, 2, 3, 4, 5, 6, 7, 8]], {"counts": [0, 10, 4990], "size": [50, 100]}
+    rows = [
+        (9, 7, [10, 5, 20.5, 10.1], 0, polygons),
+        (3, 90, [1, 2, 0.05, 4], 0, [[1, 2, 5, 2, 5, 6]]),
+        (9, 18, [0, 0, 100, 50], 1, runs),
+        (3, 7, [3, 4.7, 5, 6.3], 0, [[3, 4, 8, 4, 8, 10.1]]),
+    ]
+    annotations = [
+        {"id": n, "image_id": image, "category_id": category, "bbox": box, "iscrowd": crowd, "segmentation": outline}
+        for n, (image, category, box, crowd, outline) in enumerate(rows)
+    ]
+    content = {
+        "images": [dict(zip(("id", "file_name", "width", "height"), image, strict=True)) for image in images],
+        "annotations": annotations,
+        "categories": [{"id": number, "name": str(number)} for number in (90, 7, 18)],
+    }
+    (tmp_path / "annotations.json").write_text(json.dumps(content))
+    return {"file_root": str(tmp_path), "annotations_file": str(tmp_path / "annotations.json")}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"ratio": True, "ltrb": True, "polygon_masks": True, "image_ids": True},
+        {"ratio": True},
+        {"ltrb": True, "skip_empty": True, "image_ids": True},
+        {"avoid_class_remapping": True, "size_threshold": 5.5},
+        {"size_threshold": 0.01},
+        {"polygon_masks": True, "include_iscrowd": False},
+        {"images": ["c.jpg", "a.jpg"], "polygon_masks": True},
+    ],
+    ids=str,
+)
+def test_coco(both, objects, options):
+    same(both, lambda lib: lib.fn.readers.coco(**objects, **options), rows=3)

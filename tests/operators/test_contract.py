@@ -405,6 +405,7 @@ CASES = {
     "readers.arrays": [],
     "readers.caffe2": [],
     "readers.cifar10": [],
+    "readers.coco": [],
     "readers.file": [],
     "readers.items": [],
     "readers.mnist": [],

@@ -160,7 +160,7 @@ OPERATORS: Mapping[str, Row] = {
             ),
         )
     ),
-    "readers.coco": Row(awaits=("readers.coco",)),
+    "readers.coco": Row(differs=_NODES),
     "readers.file": Row(
         (
             Step(
