@@ -155,3 +155,47 @@ def test_paste_for_each_sample(agree):
         least,
         layouts=("HWC", "", "", ""),
     )
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.int16])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"anchor": [1, 2], "shape": [2, 3]},
+        {"anchor": [0, 0, 4, 5], "shape": [2, 2, 2, 2], "fill_value": 5.5},
+        {"anchor": [1, 4], "shape": [2, 1], "axis_names": "W", "fill_value": [1, 2, 3]},
+        {"anchor": [1.4, 2.6], "shape": [2.2, 1.6], "axes": [1, 0]},
+        {"anchor": [0.25, 0.5], "shape": [0.42, 0.42], "normalized": True},
+        {"anchor": [0.25, 0.5], "shape": [2, 3], "normalized_anchor": True},
+        {"anchor": [1, 1], "shape": [0.5, 0.5], "normalized_shape": True, "centered_anchor": True},
+        {"anchor": [3.4, 3.6], "shape": [3, 3], "centered_anchor": True},
+        {"anchor": [-1, -1, 5, 6, 15, 16, 3, 3], "shape": [3, 3, 3, 3, 3, 3, -1, 3], "fill_value": 4},
+        {"shape": [3, 3]},
+        {},
+    ],
+)
+def test_erase(agree, arguments, dtype):
+    images = [RNG.integers(0, 200, size).astype(dtype) for size in ((6, 7, 3), (9, 2, 3), (1, 1, 3), (13, 31, 3))]
+    agree(lambda lib, x: lib.fn.erase(x, **arguments), images, layouts=("HWC",))
+
+
+def test_erase_for_each_sample(agree):
+    images = [RNG.integers(0, 200, size, np.uint8) for size in ((6, 7, 3), (9, 2, 3), (1, 1, 3), (13, 31, 3))]
+    anchors, shapes = RNG.uniform(0, 1, (2, 4, 6)).astype(np.float32)
+    values = RNG.uniform(0, 255, (4, 3)).astype(np.float32)
+    agree(
+        lambda lib, x, a, s, v: lib.fn.erase(x, anchor=a, shape=s, fill_value=v, normalized=True),
+        images,
+        anchors,
+        shapes,
+        values,
+        layouts=("HWC", "", "", ""),
+    )
+
+
+def test_erase_in_other_layouts(agree):
+    images = [RNG.integers(1, 200, (3, 6, 7), np.uint8) for _ in range(3)]
+    agree(lambda lib, x: lib.fn.erase(x, anchor=(3, 3), shape=(1, 2), fill_value=(1, 2, 3)), images, layouts=("CHW",))
+    videos = [RNG.integers(1, 200, (2, 6, 7, 3), np.uint8) for _ in range(3)]
+    agree(lambda lib, x: lib.fn.erase(x, anchor=(0, 3, 3), shape=(1, 1, 2)), videos, layouts=("FHWC",))
+    agree(lambda lib, x: lib.fn.erase(x, anchor=1, shape=1, axis_names="F"), videos, layouts=("FHWC",))

@@ -6,6 +6,7 @@ from penstock.fn import io as io
 from penstock.fn import random as random
 from penstock.fn import readers as readers
 from penstock.fn import reductions as reductions
+from penstock.fn import segmentation as segmentation
 from penstock.fn import transforms as transforms
 from penstock.fn.names import present
 from penstock.graph.registry import missing
@@ -40,6 +41,7 @@ from penstock.operators.external.external_source import external_source as exter
 from penstock.operators.filters.filter import filter as filter  # noqa: A004  # DALI's name
 from penstock.operators.filters.gaussian_blur import gaussian_blur as gaussian_blur
 from penstock.operators.geometry.crop import crop as crop
+from penstock.operators.geometry.erase import erase as erase
 from penstock.operators.geometry.flip import flip as flip
 from penstock.operators.geometry.pad import pad as pad
 from penstock.operators.geometry.paste import paste as paste

@@ -1,4 +1,4 @@
-"""Uses of the operators that put images on a canvas."""
+"""Uses of the operators that put images on a canvas, and values into images."""
 
 import numpy as np
 
@@ -7,6 +7,7 @@ from penstock.testing import OperatorCase
 
 IMAGES = np.arange(4 * 5 * 6 * 3, dtype=np.uint8).reshape(4, 5, 6, 3)
 RATIOS = np.float32([1, 1.3, 2, 2.7])
+ANCHORS = np.float32([[0, 0.5, 0.5, 0.1], [0.9, 0.9, -0.2, 0.3], [0, 0, 0, 0], [0.25, 0.3, 0.6, 0.8]])
 PLACES = np.float32([0, 0.3, 1, 0.5])
 
 CASES = {
@@ -20,5 +21,19 @@ CASES = {
         OperatorCase(
             lambda x: fn.paste(fn.flip(x), ratio=2, fill_value=9), [[IMAGES[0], IMAGES[1, :3], *IMAGES[2:]]], ("HWC",)
         ),
+    ],
+    "erase": [
+        OperatorCase(lambda x: fn.erase(x, anchor=[1, 2], shape=[2.7, 3], fill_value=[9, 8, 7]), [IMAGES], ("HWC",)),
+        OperatorCase(
+            lambda x, a, f: fn.erase(x, anchor=a, shape=a, fill_value=f, axis_names="WH", normalized=True),
+            [IMAGES, ANCHORS, RATIOS * 3.5],
+            ("HWC", "", ""),
+        ),
+        OperatorCase(
+            lambda x: fn.erase(fn.flip(x), shape=[1.5], axes=[0], centered_anchor=True, anchor=[2], fill_value=-1),
+            [[IMAGES[0], IMAGES[1, :3], *IMAGES[2:]]],
+            ("HWC",),
+        ),
+        OperatorCase(lambda x: fn.erase(x), [IMAGES.astype(np.float32)], ("HWC",)),
     ],
 }

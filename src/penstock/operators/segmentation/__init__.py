@@ -1,0 +1,1 @@
+"""Operators on masks of segmentations: maps of labels, and polygons."""

@@ -1,0 +1,99 @@
+"""segmentation.random_mask_pixel: a random place in a mask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+
+from penstock.data.source import Array
+from penstock.data.spec import Spec
+from penstock.errors import DefinitionError
+from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.registry import operator
+from penstock.graph.schema import Argument
+from penstock.graph.trace import DataNode, apply
+
+
+@dataclass(frozen=True)
+class RandomMaskPixel(Operator, SampleKernel):
+    """The place of an element."""
+
+    schema: ClassVar[Mapping[str, Argument]] = {
+        "foreground": Argument(np.int64),
+        "threshold": Argument(np.float64),
+        "value": Argument(np.int64),
+    }
+
+    @property
+    def random_bits(self) -> int:
+        """One."""
+        return 1
+
+    def infer(self, mask: Spec, **_arguments: Any) -> Spec:
+        """A number per axis."""
+        if not mask.shape or mask.dtype.kind not in "iufb":
+            raise DefinitionError("fn.segmentation.random_mask_pixel takes masks", given=mask, expected="axes, numbers")
+        return Spec(np.dtype(np.int64), (len(mask.shape),))
+
+    def sample(
+        self, context: SampleContext, mask: Array, *, foreground: Any, threshold: Any = None, value: Any = None
+    ) -> Array:
+        """Uniform among the foreground, or among all elements, also where there is no foreground."""
+        assert context.bits is not None  # it declares that it needs some
+        flat = mask.reshape(-1)
+        places = np.zeros(0, np.int64)
+        if foreground:
+            places = np.flatnonzero(flat > (0 if threshold is None else threshold) if value is None else flat == value)
+        count = len(places) or flat.size
+        if not count:
+            raise ValueError("the mask is empty")
+        drawn = int(context.bits[0]) * count >> 32
+        return np.array(np.unravel_index(places[drawn] if len(places) else drawn, mask.shape), np.int64)
+
+
+@operator("segmentation.random_mask_pixel")
+def random_mask_pixel(
+    data: DataNode,
+    *,
+    foreground: int | DataNode = 0,
+    threshold: float | DataNode | None = None,
+    value: int | DataNode | None = None,
+    seed: int = -1,
+    **common: Unpack[Common],
+) -> DataNode:
+    """Draw a place in a mask, of the foreground or anywhere.
+
+    Args:
+        data: masks, of any number of axes.
+        foreground: whether the place is one of the foreground; a number, or a node with one per sample. A mask without
+            foreground gives any place.
+        threshold: what is greater is foreground, 0 by default; a number, or a node.
+        value: what equals it is foreground, instead; likewise.
+        seed: a seed for this operator alone; -1 derives it from the pipeline's.
+        **common: what every operator takes.
+
+    Returns:
+        The place, int64, a number per axis.
+
+    Raises:
+        DefinitionError: both `threshold` and `value`, or no mask.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     masks = fn.readers.arrays(np.eye(3, dtype=np.uint8)[None])
+        ...     pipeline.set_outputs(fn.segmentation.random_mask_pixel(masks, foreground=1))
+        >>> row, column = pipeline.run()[0].as_array()[0]
+        >>> bool(row == column)
+        True
+    """
+    if threshold is not None and value is not None:
+        raise DefinitionError("fn.segmentation.random_mask_pixel takes threshold= or value=", given="both")
+    arguments: dict[str, Any] = {"foreground": foreground, "threshold": threshold, "value": value}
+    given = {name: argument for name, argument in arguments.items() if argument is not None}
+    return apply(RandomMaskPixel(), data, common=common, seed=seed, **given)
