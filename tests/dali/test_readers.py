@@ -167,3 +167,70 @@ def objects(tmp_path):
 )
 def test_coco(both, objects, options):
     same(both, lambda lib: lib.fn.readers.coco(**objects, **options), rows=3)
+
+
+@pytest.fixture
+def tar(tmp_path):
+    """A function that writes a tar file of names and contents."""
+    import io
+    import tarfile
+
+    def write(name, *members, form=tarfile.USTAR_FORMAT):
+        with tarfile.open(tmp_path / name, "w", format=form) as file:
+            for member, data in members:
+                entry = tarfile.TarInfo(member)
+                entry.size, entry.type = len(data or b""), tarfile.DIRTYPE if data is None else tarfile.REGTYPE
+                file.addfile(entry, io.BytesIO(data or b""))
+        return str(tmp_path / name)
+
+    return write
+
+
+MEMBERS = [
+    ("dir", None), ("dir/1.jpg", b"one"), ("dir/1.cls", b"\1\0\0\0"), ("dir/2.x.jpg", b"two"),
+    ("dir/2.cls", b"\2\0\0\0"), (".hidden.jpg", b"hid"), ("dir/3.cls", b"3\0\0\0"), ("dir/4.png", b"four"),
+    ("dir/4.JPG", b"FOUR"), ("dir/5.jpg", b"five"), ("noext", b"n"), ("dir/6.seg.png", b"seg"), ("dir/6.jpg", b"six"),
+    ("dir/1.jpg", b"again"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"ext": ["jpg"]},
+        {"ext": ["jpg", "cls"]},
+        {"ext": ["jpg", "cls"], "missing_component_behavior": "skip"},
+        {"ext": ["jpg;png", "cls"], "missing_component_behavior": "empty"},
+        {"ext": "cls"},
+        {"ext": ["jpg"], "case_sensitive_extensions": False},
+        {"ext": ["x.jpg", "seg.png"]},
+        {"ext": ["png;jpg"]},
+        {"ext": ["cls"], "dtypes": ["INT32"]},
+        {"ext": ["cls", "jpg"], "dtypes": ["FLOAT", "UINT8"]},
+    ],
+    ids=str,
+)
+def test_webdataset(both, tar, options):
+    import tarfile
+
+    paths = [
+        tar("a.tar", *MEMBERS),
+        tar("b.tar", ("x" * 120 + "/1.jpg", b"l"), ("2.jpg", b""), form=tarfile.GNU_FORMAT),
+    ]
+
+    def define(lib):
+        given = dict(options)
+        if "dtypes" in given:
+            given["dtypes"] = [getattr(lib.types, name) for name in given["dtypes"]]
+        return lib.fn.readers.webdataset(paths=paths, **given)
+
+    same(both, define, rows=10)
+
+
+def test_webdataset_with_an_index(both, tar, tmp_path):
+    import wds2idx
+
+    path, index = tar("a.tar", *MEMBERS), str(tmp_path / "a.idx")
+    with wds2idx.IndexCreator(path, index) as creator:
+        creator.create_index()
+    same(both, lambda lib: lib.fn.readers.webdataset(paths=path, ext=["jpg", "cls"], index_paths=index), rows=9)

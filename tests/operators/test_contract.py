@@ -411,6 +411,7 @@ CASES = {
     "readers.mnist": [],
     "readers.numpy": [],
     "readers.tfrecord": [],
+    "readers.webdataset": [],
 }
 
 ARITHMETIC = {

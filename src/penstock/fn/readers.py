@@ -10,5 +10,6 @@ from penstock.operators.readers.items import items as items
 from penstock.operators.readers.mnist import mnist as mnist
 from penstock.operators.readers.numpy import numpy as numpy
 from penstock.operators.readers.tfrecord import tfrecord as tfrecord
+from penstock.operators.readers.webdataset import webdataset as webdataset
 
 __getattr__ = missing(__name__)

@@ -180,7 +180,7 @@ OPERATORS: Mapping[str, Row] = {
     "readers.tfrecord": Row(differs=_NODES),
     "readers.video": Row(awaits=("readers.video",)),
     "readers.video_resize": Row(awaits=("readers.video_resize",)),
-    "readers.webdataset": Row(awaits=("readers.webdataset",)),
+    "readers.webdataset": Row(differs=_NODES),
     "decoders.audio": Row(differs=_SOUND),
     "decoders.image": Row((Step("decoders.image", _DECODER),)),
     "decoders.image_random_crop": Row(
