@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 
 def fold(xp: Any, values: Any, axes: Sequence[int]) -> Any:
     """The axes of an array as its last one, in their order; the others stay in front of it.
@@ -50,3 +52,33 @@ def ordered_sum(xp: Any, values: Any, axes: Sequence[int]) -> Any:
         terms = paired if count % 2 == 0 else xp.concatenate([paired, terms[..., count - half : half]], axis=-1)
         count = half
     return terms[..., 0]
+
+
+def rounded(xp: Any, product: Any) -> Any:
+    """A product as it is, for an addition that follows.
+
+    Compilers contract a product and an addition into one instruction that rounds once, and whether they do depends on
+    the number of rows. So the product passes through a comparison, which changes no value.
+
+    Args:
+        xp: the array namespace.
+        product: an array of floats.
+    """
+    if xp is np:
+        return product
+    lowest = xp.finfo(product.dtype).min  # a bound of 0 would be recognised as one that squares never fall below
+    return xp.maximum(product, xp.asarray(lowest, product.dtype))
+
+
+def sum_of_squares(xp: Any, values: Any, axes: Sequence[int]) -> Any:
+    """The sum of the squares over axes, which are left out; ordered as `ordered_sum` orders it.
+
+    Args:
+        xp: the array namespace.
+        values: an array of floats.
+        axes: over which, not negative.
+
+    >>> sum_of_squares(np, np.float32([[1, 2], [3, 4]]), [1])
+    array([ 5., 25.], dtype=float32)
+    """
+    return ordered_sum(xp, rounded(xp, values * values), axes)

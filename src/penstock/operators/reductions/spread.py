@@ -16,7 +16,7 @@ from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.convert import convert
 from penstock.operators.reductions.reduction import Reduction, reduced_axes, work_dtype
-from penstock.operators.sums import ordered_sum
+from penstock.operators.sums import sum_of_squares
 from penstock.types import FLOAT
 
 
@@ -57,7 +57,7 @@ class Spread(Reduction):
         single = math.prod(mean.shape[1:]) == 1
         shape = [1] * (data.ndim - 1) if single else [n or 0 for n in self._kept(data.shape[1:])]
         distances = data.astype(work) - mean.astype(work).reshape(context.rows, *shape)
-        squares = ordered_sum(xp, distances * distances, self.batch_axes)
+        squares = sum_of_squares(xp, distances, self.batch_axes)
         count = math.prod(data.shape[axis] for axis in self.batch_axes) - self.ddof
         variance = squares / xp.asarray(count, work)
         return convert(xp, self.shaped(data, xp.sqrt(variance) if self.root else variance), np.dtype(np.float32))

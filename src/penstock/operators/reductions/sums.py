@@ -15,7 +15,7 @@ from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.convert import convert, result_dtype
 from penstock.operators.reductions.reduction import Reduction, reduced_axes, work_dtype
-from penstock.operators.sums import ordered_sum
+from penstock.operators.sums import ordered_sum, sum_of_squares
 from penstock.types import FLOAT
 
 
@@ -62,7 +62,7 @@ class Mean(Reduction):
         """The means."""
         xp, work = context.xp, work_dtype(data.dtype)
         values = data.astype(work)
-        total = ordered_sum(xp, values * values if self.squared else values, self.batch_axes)
+        total = (sum_of_squares if self.squared else ordered_sum)(xp, values, self.batch_axes)
         mean = total / xp.asarray(math.prod(data.shape[axis] for axis in self.batch_axes), work)
         return convert(xp, self.shaped(data, xp.sqrt(mean) if self.root else mean), self.dtype)
 
