@@ -1,5 +1,9 @@
 """The concurrency contract of `penstock.host.loader`. Threads are ordered by events, never by sleeping."""
 
+import copy
+import pickle
+import subprocess
+import sys
 import threading
 import weakref
 from dataclasses import dataclass
@@ -10,7 +14,7 @@ import pytest
 from penstock import DataIterator, Pipeline, fn
 from penstock.data.source import Source
 from penstock.data.spec import Spec
-from penstock.errors import InternalError, SampleError
+from penstock.errors import ContextError, InternalError, SampleError
 from penstock.graph.operator import Operator, SampleKernel
 from penstock.graph.trace import apply
 from penstock.host import loader
@@ -363,3 +367,87 @@ def test_waiting_is_work_for_a_thread(seconds, light, monkeypatch):
     assert source.readers
     assert all((name == "MainThread") == light for name in source.readers)
     pipe.close()
+
+
+def test_closing_from_another_thread_is_said_in_the_one_that_waits(always_threads):
+    pipe = pipeline(lambda sample: sample, threads=1)
+    loader, busy, submitted, raised = pipe._start().run._loader, threading.Event(), threading.Event(), []
+    loader._pool.submit(busy.wait, 20)
+    begin = loader._begin
+
+    def begun(step):
+        made = begin(step)
+        if len(loader._ahead) == 2:  # the last that is begun ahead
+            submitted.set()
+        return made
+
+    loader._begin = begun
+
+    def consume():
+        with pytest.raises(ContextError, match="closed while this thread waited") as error:
+            pipe.run()
+        raised.append(error)
+
+    consumer, closer = threading.Thread(target=consume), threading.Thread(target=pipe.close)
+    consumer.start()
+    assert submitted.wait(20)
+    closer.start()
+    consumer.join(20)
+    busy.set()
+    closer.join(20)
+    assert raised
+    assert ended()
+
+
+PROGRAM = """
+import os, sys, threading, warnings
+import numpy as np
+from penstock import Pipeline, fn
+from penstock.errors import ContextError
+from penstock.host import loader
+
+loader._LIGHT_BATCH = -1.0  # every batch goes to threads
+warnings.simplefilter("ignore")  # JAX and Python warn of forks
+pipeline = Pipeline(2, 2, seed=0)
+with pipeline:
+    pipeline.set_outputs(fn.readers.arrays(np.arange(16)))
+pipeline.run()
+
+def refused(words):
+    try:
+        pipeline.run()
+    except ContextError as error:
+        assert words in str(error), error
+        print("refused", flush=True)
+"""
+
+FORK = """
+child = os.fork()
+if child == 0:
+    refused("spawn")
+    os._exit(0)
+os.waitpid(child, 0)
+pipeline.run()
+"""
+
+END = """
+pipeline.close()
+main = threading.main_thread()
+threading.Thread(target=lambda: (main.join(), refused("main thread has ended"))).start()
+"""
+
+
+@pytest.mark.parametrize("how", [FORK, END], ids=["fork", "the end of the main thread"])
+def test_what_has_no_threads_is_refused(how):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM + how], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.returncode) == ("refused\n", 0), done.stderr
+
+
+@pytest.mark.parametrize("how", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_pickling_says_how(how):
+    pipe = pipeline(lambda sample: sample)
+    for made in (pipe, DataIterator(pipe, ["x"], reader_name="numbers")):
+        with pytest.raises(TypeError, match="restore"):
+            how(made)

@@ -12,7 +12,7 @@ DATA = (np.random.default_rng(0).random((16, 28, 28, 1)) * 255).astype(np.float3
 
 OPERATORS = {
     "normalize": lambda x: fn.normalize(x),
-    "normalize along axes": lambda x: fn.normalize(x, axes=[0], scale=1.7, shift=3.0),
+    "normalize along axes": lambda x: fn.normalize(x, axes=[0, 1], scale=1.7, shift=3.0),
     "deviation": lambda x: fn.reductions.std_dev(x, fn.reductions.mean(x, axes=[0]), axes=[0]),
 }
 

@@ -29,12 +29,13 @@ The contract, which the code below must keep:
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -47,7 +48,7 @@ from penstock.data.order import Indices
 from penstock.data.schedule import Step
 from penstock.data.source import Column
 from penstock.data.stream import EndOfStreamError
-from penstock.errors import PenstockError, SourceError
+from penstock.errors import ContextError, PenstockError, SourceError
 from penstock.host.buffers import Buffers
 from penstock.host.feeding import Fed
 from penstock.host.pool import Pool
@@ -187,6 +188,7 @@ class HostLoader:
         self._pool = pool
         self._depth = depth
         self._after = after
+        self._process = os.getpid()
         self._ahead: deque[HostBatch] = deque()
         self._specs = [value.spec for value in program.plan.results]
         ways = {stage.way for stage in program.plan.stages}
@@ -202,7 +204,15 @@ class HostLoader:
 
         Raises:
             SampleError: a sample of a light batch is bad.
+            ContextError: this process is a fork of the one that made the loader.
         """
+        if os.getpid() != self._process:
+            raise ContextError(
+                "this process was forked after the iterator or pipeline was made, and has no threads of it",
+                given=f"process {os.getpid()}, forked from {self._process}",
+                fix='make it in the process that uses it: multiprocessing.get_context("spawn"); iterator.state() and '
+                "restore() carry its place over",
+            )
         if self._ahead and self._ahead[0].step != step:
             self._drop()
             if self._program.feeding is not None:
@@ -225,6 +235,7 @@ class HostLoader:
 
         Raises:
             SampleError: a sample of this batch is bad.
+            ContextError: another thread has closed the loader meanwhile.
         """
         self.begin(step)
         while len(self._ahead) <= self._depth and not self._pace.batches_at_once(step.rows):
@@ -235,6 +246,11 @@ class HostLoader:
         batch = self._ahead.popleft()
         try:
             finished = batch.wait()
+        except CancelledError:
+            raise ContextError(
+                "the iterator or pipeline was closed while this thread waited for its batch",
+                fix="close it when no other thread takes batches; asking again makes the same batch",
+            ) from None
         except BaseException:
             batch.drop()
             self.close()

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import ParamSpec, Protocol, TypeVar
 
+from penstock.errors import ContextError
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -59,14 +61,25 @@ class Threads:
         self._lock = threading.Lock()
 
     def submit(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run a function on the next free thread; functions begin in the order in which they came."""
+        """Run a function on the next free thread; functions begin in the order in which they came.
+
+        Raises:
+            ContextError: the main thread has ended, and Python starts no threads any more.
+        """
         with self._lock:
             if self._executor is None:
                 own = self._own  # not self: the threads must not keep the pool alive
                 self._executor = ThreadPoolExecutor(
                     self.workers, "penstock", initializer=lambda: own.add(threading.get_ident())
                 )
-            return self._executor.submit(function, *args, **kwargs)
+            try:
+                return self._executor.submit(function, *args, **kwargs)
+            except RuntimeError:
+                if threading.main_thread().is_alive():
+                    raise
+                raise ContextError(
+                    "a thread asks for batches after the main thread has ended", fix="join the thread before"
+                ) from None
 
     def close(self) -> None:
         """End the threads, and wait for what has begun, unless it is one of them that calls."""

@@ -391,6 +391,13 @@ class DataIterator:
         """What runs where, and why, as text."""
         return self._planned.explain(self.batch_size)
 
+    def __reduce__(self) -> Any:
+        """Say how to have an iterator in another process: it holds threads and arrays, which cannot be copied."""
+        raise ArgumentTypeError(
+            "an iterator is neither pickled nor copied",
+            fix="make one in the other process from the same definition, and pass iterator.state() to its restore()",
+        )
+
     def close(self) -> None:
         """End the threads. Dropping the iterator does the same; asking for another batch starts them again."""
         self._run.close()

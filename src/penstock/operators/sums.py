@@ -54,20 +54,20 @@ def ordered_sum(xp: Any, values: Any, axes: Sequence[int]) -> Any:
     return terms[..., 0]
 
 
-def rounded(xp: Any, product: Any) -> Any:
-    """A product as it is, for an addition that follows.
+def rounded(xp: Any, values: Any) -> Any:
+    """Products or roots as they are, for an addition or a division that follows.
 
-    Compilers contract a product and an addition into one instruction that rounds once, and whether they do depends on
-    the number of rows. So the product passes through a comparison, which changes no value.
+    Compilers contract a product and an addition, or a root and a division, into one instruction that rounds otherwise,
+    and whether they do depends on the number of rows. So the values pass through a comparison, which changes none.
 
     Args:
         xp: the array namespace.
-        product: an array of floats.
+        values: an array of floats.
     """
     if xp is np:
-        return product
-    lowest = xp.finfo(product.dtype).min  # a bound of 0 would be recognised as one that squares never fall below
-    return xp.maximum(product, xp.asarray(lowest, product.dtype))
+        return values
+    lowest = xp.finfo(values.dtype).min  # a bound of 0 would be recognised as one that squares never fall below
+    return xp.maximum(values, xp.asarray(lowest, values.dtype))
 
 
 def sum_of_squares(xp: Any, values: Any, axes: Sequence[int]) -> Any:

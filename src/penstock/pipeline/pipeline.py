@@ -403,6 +403,14 @@ class Pipeline(OlderPipeline):
             self._running.step = self._running.schedule.first()
             self._running.run.resume(self._running.step, None)
 
+    def __reduce__(self) -> Any:
+        """Say how to have a pipeline in another process: it holds threads and arrays, which cannot be copied."""
+        raise ArgumentTypeError(
+            "a pipeline is neither pickled nor copied",
+            fix="make it in the other process, by the function that defines it; state() and restore() of an iterator "
+            "carry its place over",
+        )
+
     def close(self) -> None:
         """End the threads. The pipeline may be run again."""
         if self._running is not None:

@@ -78,7 +78,7 @@ class _Normalize(Operator):
         variance = variance + xp.asarray(self.epsilon, np.float32)
         nothing = variance == xp.zeros((), np.float32)
         one = xp.ones((), np.float32)
-        return xp.where(nothing, xp.zeros((), np.float32), one / xp.sqrt(xp.where(nothing, one, variance)))
+        return xp.where(nothing, xp.zeros((), np.float32), one / rounded(xp, xp.sqrt(xp.where(nothing, one, variance))))
 
     def _inverse_given(self, xp: Any, stddev: Any) -> Any:
         """One over a deviation that was given."""
