@@ -39,6 +39,15 @@ def test_imagenet_input_on_photographs(tmp_path):
     assert (tmp_path / "out" / "imagenet_input" / "batch_by_device.png").read_bytes()[:4] == b"\x89PNG"
 
 
+def test_two_views(tmp_path):
+    out = run(ROOT / "examples" / "two_views.py", cwd=tmp_path)
+    assert "6 batches of (16, 96, 96, 3)" in out
+    same, other = (float(value) for value in re.findall(r"photographs?: (-?[\d.]+)$", out, re.MULTILINE))
+    assert same > other + 0.1
+    with Image.open(tmp_path / "out" / "two_views" / "views.png") as picture:
+        assert picture.size == (4 * 96, 8 * 96)
+
+
 def test_damaged_photographs(tmp_path):
     out = run(ROOT / "examples" / "damaged_photographs.py", cwd=tmp_path)
     assert "5 of 96 photographs are damaged" in out
