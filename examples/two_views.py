@@ -1,8 +1,8 @@
 """Two views of each photograph, as self-supervised training takes them, and RandAugment beside them.
 
-Both views are augmented independently: crop, mirror, colours, blur; and a row of `views.png` shows a photograph, its two
-views and what RandAugment made of it. The program prints how alike the two views of a photograph are, and those of two
-photographs.
+Both views are augmented independently: crop, mirror, colours, blur. A row of `views.png` shows a photograph, its two
+views and what RandAugment made of it. The program prints how alike the two views of a photograph are, and those of
+two photographs.
 
     python examples/two_views.py [--data FOLDER-OF-CLASSES] [--batch-size 16] [--devices 2]
 """
@@ -25,7 +25,7 @@ SIZE = 96
 
 
 def view(jpegs):
-    """One view of each photograph, with the augmentations of SimCLR; rows that do not take a branch do no work in it."""
+    """One view of each photograph, with the augmentations of SimCLR."""
     images = fn.decoders.image_random_crop(jpegs, random_area=[0.3, 1.0])
     images = fn.resize(images, size=[SIZE, SIZE])
     images = fn.flip(images, horizontal=fn.random.coin_flip())
