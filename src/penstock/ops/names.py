@@ -91,7 +91,9 @@ def _reason(name: str) -> str | None:
 
 
 def _parts() -> set[str]:
-    return {name.rpartition(".")[0] for name in _all()} - {""}
+    """The modules: `decoders`, and for `io.file.read` both `io` and `io.file`."""
+    parts = (name.split(".")[:-1] for name in _all())
+    return {".".join(each[: count + 1]) for each in parts for count in range(len(each))}
 
 
 def _module(part: str) -> ModuleType:
