@@ -14,7 +14,9 @@ class CompileAhead(BuildHookInterface):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile before files are collected."""
-        environment = {**os.environ, "PYTHONPATH": str(Path(self.root, "src"))}
+        # what the build needs is found by the path as it is
+        path = os.pathsep.join([str(Path(self.root, "src")), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, "PYTHONPATH": path}
         command = [sys.executable, "-m", "penstock.operators.compile_ahead"]
         result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if result.returncode:

@@ -227,9 +227,9 @@ def test_sample_0_may_be_bad(on_error):
 
 
 MISUSE = {
-    "a word": (lambda: iterator("ignore"), UsageError, "no such on_error"),
-    "a limit": (lambda: iterator("replace", error_limit=1.5), UsageError, "a whole number from 0"),
-    "a rate": (lambda: iterator("replace", error_rate=0.5), UsageError, "such as (0.1, 1000)"),
+    "a word": (lambda: iterator("ignore"), UsageError, "one of raise, replace, skip"),
+    "a limit": (lambda: iterator("replace", error_limit=-1), UsageError, "a whole number from 0"),
+    "a rate": (lambda: iterator("replace", error_rate=0.5), UsageError, "a sequence"),
     "a share": (lambda: iterator("replace", error_rate=(2.0, 10)), UsageError, "such as (0.1, 1000)"),
     "raise": (lambda: iterator("raise", error_limit=5), UsageError, "do not end the run"),
     "a folder": (lambda: iterator("replace", quarantine="/no/such/folder/bad"), UsageError, "cannot be written"),
@@ -238,7 +238,7 @@ MISUSE = {
         UsageError,
         "output_map=['x', 'valid']",
     ),
-    "a reader's word": (lambda: numbers_with("ignore"), UsageError, "no such on_error"),
+    "a reader's word": (lambda: numbers_with("ignore"), UsageError, "one of raise, replace, skip"),
     "mixed rows": (lambda: mixed("skip"), DefinitionError, "computes rows from other rows"),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -75,7 +76,8 @@ class Trace:
     made: WeakSet[Node] = field(default_factory=WeakSet[Node])
 
     def __post_init__(self) -> None:
-        self.journal = Journal(self._begin, lambda: self.guard is not None)
+        trace = weakref.proxy(self)  # in a cycle, data sets would wait for the garbage collector
+        self.journal = Journal(lambda: Trace._begin(trace), lambda: trace.guard is not None)
 
     def _begin(self) -> None:
         """Begin anew, for the same calls."""

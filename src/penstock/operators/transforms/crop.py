@@ -78,9 +78,9 @@ def crop(
         >>> from penstock import fn
         >>> pipeline = penstock.Pipeline(batch_size=1)
         >>> with pipeline:
-        ...     pipeline.set_outputs(fn.transforms.crop(from_start=[10, 20], from_end=[20, 40]))
-        >>> pipeline.run()[0].as_array().round(3).tolist()
-        [[[0.1, 0.0, -1.0], [0.0, 0.05, -1.0]]]
+        ...     pipeline.set_outputs(fn.transforms.crop(from_start=[10, 20], from_end=[18, 28]))
+        >>> pipeline.run()[0].as_array().tolist()
+        [[[0.125, 0.0, -1.25], [0.0, 0.125, -2.5]]]
     """
     kind = "transforms.crop"
     arguments: dict[str, Any] = dict(zip(_NAMES, (from_start, from_end, to_start, to_end), strict=True))
