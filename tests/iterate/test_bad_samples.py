@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 from penstock import LastBatchPolicy, data_iterator, fn, peekable_data_iterator, pipeline_def, train
-from penstock.errors import DefinitionError, SampleError, UsageError
+from penstock.errors import ArgumentTypeError, DefinitionError, SampleError, UsageError
 
 LENGTH = 50
 SEVENTHS = frozenset(range(0, LENGTH, 7))
@@ -238,7 +238,7 @@ MISUSE = {
         UsageError,
         "output_map=['x', 'valid']",
     ),
-    "a reader's word": (lambda: numbers_with("ignore"), UsageError, "one of raise, replace, skip"),
+    "a reader's word": (lambda: numbers_with("ignore"), ArgumentTypeError, "one of raise, replace, skip"),
     "mixed rows": (lambda: mixed("skip"), DefinitionError, "computes rows from other rows"),
 }
 
