@@ -5,7 +5,7 @@ import pytest
 
 import penstock
 from penstock import fn, math, types
-from penstock.errors import DefinitionError, SampleError
+from penstock.errors import ArgumentTypeError, DefinitionError, SampleError
 
 IMAGE = np.zeros((1, 2, 4, 3), np.uint8)
 MISTAKES = [
@@ -28,7 +28,7 @@ MISTAKES = [
     (lambda x: fn.reinterpret(x[0, 0, 0], dtype=types.INT32), "as large as its type"),
     (lambda x: fn.shapes(x, dtype=types.UINT8), "32 or 64 bits"),
     (lambda x: fn.full(x, shape=[5]), "does not broadcast"),
-    (lambda _: fn.zeros(shape=[1.5]), "whole extents"),
+    (lambda _: fn.zeros(shape=[1.5]), "whole number"),
     (lambda x: fn.ones(shape=x), "vector of whole numbers"),
     (lambda x: fn.reductions.sum(x, axes=[0], axis_names="H"), "either axes or axis_names"),
     (lambda x: fn.reductions.sum(x > 3), "takes numbers"),
@@ -59,7 +59,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("build", "said"), MISTAKES, ids=range(len(MISTAKES)))
 def test_a_mistake_is_named_with_its_line(build, said):
-    with penstock.Pipeline(1), pytest.raises(DefinitionError, match=said) as caught:
+    with penstock.Pipeline(1), pytest.raises((ArgumentTypeError, DefinitionError), match=said) as caught:
         build(fn.readers.arrays(IMAGE, layout="HWC"))
     assert "test_mistakes.py" in str(caught.value)
 
