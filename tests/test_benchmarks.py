@@ -142,6 +142,17 @@ def test_memory(photographs, monkeypatch):
     assert held.process > 0
 
 
+def test_bad_samples(photographs):
+    uses = {"raise": ["x", "y"], "replace": ["x", "y"], "skip": ["x", "y", "valid"]}
+    for definition in module("bad_samples").WORKLOADS.values():
+        batches = {}
+        for on_error, names in uses.items():
+            make = data_iterator(definition, names, reader_name="reader", on_error=on_error)
+            batches[on_error] = next(make(photographs, batch_size=2, seed=1))
+            np.testing.assert_array_equal(np.asarray(batches[on_error]["x"]), np.asarray(batches["raise"]["x"]))
+        assert np.asarray(batches["skip"]["valid"]).all()
+
+
 def test_measure(capsys):
     measure = module("measure")
 

@@ -218,7 +218,7 @@ def test_saves_are_counted(tmp_path):
     for keep, left in ((1, ["6"]), (None, ["1", "2", "3", "4", "5", "6"]), (np.int64(3), ["4", "5", "6"])):
         run(tmp_path / str(keep), every=1, keep=keep)
         assert names(tmp_path / str(keep)) == [*left, "history.jsonl"]
-    for wrong in ({"keep": 0}, {"keep": -1}, {"keep": 1.5}, {"keep": True}, {"every": 0}, {"every": 2.0}):
+    for wrong in ({"keep": 0}, {"keep": -1}, {"keep": 1.5}, {"every": 0}, {"every": 2.5}):
         with pytest.raises(UsageError, match="whole number") as caught:
             train.Checkpoint(tmp_path, **wrong)
         assert "test_checkpoint.py" in str(caught.value)
@@ -317,19 +317,18 @@ def test_an_error_of_the_first_process_is_that_of_all():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"epochs": 1.5}, "epochs is a whole number"),
-        ({"epochs": -1}, "epochs is a whole number"),
-        ({"epochs": True}, "epochs is a whole number"),
-        ({"epochs": float("inf")}, "epochs is a whole number"),
-        ({"steps": float("nan")}, "steps is a whole number"),
-        ({"steps": "3"}, "steps is a whole number"),
+        ({"epochs": 1.5}, r"epochs(.|\n)*whole number of at least 0"),
+        ({"epochs": -1}, r"epochs(.|\n)*whole number of at least 0"),
+        ({"epochs": float("inf")}, r"epochs(.|\n)*whole number of at least 0"),
+        ({"steps": float("nan")}, r"steps(.|\n)*whole number of at least 0"),
+        ({"steps": "3"}, r"steps(.|\n)*whole number of at least 0"),
         ({"steps": 1, "epochs": 1}, "number of epochs or of steps"),
-        ({"epochs": 1, "callbacks": [train.StopOnSignal]}, r"callbacks=\[StopOnSignal\(...\)\]"),
-        ({"epochs": 1, "callbacks": train.StopOnSignal()}, "callbacks is a list"),
-        ({"epochs": 1, "callbacks": None}, "callbacks is a list"),
-        ({"epochs": 1, "callbacks": [print]}, "no callback"),
-        ({"epochs": 1, "step": None}, "needs a step"),
-        ({"epochs": 1, "iterator": 3}, "iterates over batches"),
+        ({"epochs": 1, "callbacks": [train.StopOnSignal]}, r"an instance: StopOnSignal\(...\)"),
+        ({"epochs": 1, "callbacks": train.StopOnSignal()}, r"callbacks(.|\n)*a sequence \(a Callback\)"),
+        ({"epochs": 1, "callbacks": None}, r"callbacks(.|\n)*a sequence \(a Callback\)"),
+        ({"epochs": 1, "callbacks": [print]}, r"callbacks(.|\n)*a sequence \(a Callback\)"),
+        ({"epochs": 1, "step": None}, r"step(.|\n)*a function"),
+        ({"epochs": 1, "iterator": 3}, r"iterator(.|\n)*a sequence"),
     ],
 )
 def test_wrong_arguments_of_fit_are_refused_at_the_line(wrong, message):
