@@ -64,6 +64,7 @@ def located(function: Callable[P, R]) -> Callable[P, R]:
             error.where = error.where or user_line()
             raise
 
+    vars(call)["__wrapped__"] = inspect.unwrap(function)  # what the user wrote, if the function wraps that
     return call
 
 
