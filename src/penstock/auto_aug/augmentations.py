@@ -7,6 +7,7 @@ They take images, uint8, of layout HWC or FHWC. Their numbers are DALI's, which 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -227,3 +228,50 @@ def translations(
     height, width = limit if isinstance(limit, tuple | list) else (limit, limit)
     along = (translate_x, translate_y) if use_shape else (translate_x_no_shape, translate_y_no_shape)
     return [each.augmentation((0, extent), True) for each, extent in zip(along, (width, height), strict=True)]
+
+
+def learnt(moves: Sequence[Augmentation]) -> list[Augmentation]:
+    """The augmentations with the ranges of AutoAugment, in which the middle bins of some are the weakest.
+
+    Args:
+        moves: the translations.
+    """
+    return [
+        *moves,
+        shear_x.augmentation((0, 0.3), True),
+        shear_y.augmentation((0, 0.3), True),
+        rotate.augmentation((0, 30), True),
+        *(each.augmentation((0.1, 1.9), False, None) for each in (brightness, contrast, color)),
+        sharpness.augmentation((0.1, 1.9), False, sharpness_kernel_shifted),
+        posterize.augmentation((0, 4), False, poster_mask_uint8),
+        solarize.augmentation((0, 256), False),
+        equalize,
+        auto_contrast,
+    ]
+
+
+def monotonic(
+    moves: Sequence[Augmentation], shear: float, angle: float, enhanced: tuple[float, float], bits: tuple[int, int]
+) -> list[Augmentation]:
+    """The augmentations of which a higher bin is always the stronger one.
+
+    Args:
+        moves: the translations.
+        shear: the greatest factor of shears.
+        angle: the greatest angle, in degrees.
+        enhanced: by how much the factors of brightness, contrast, colour and sharpness differ from 1.
+        bits: how many bits are left of a byte.
+    """
+    return [
+        *moves,
+        shear_x.augmentation((0, shear), True),
+        shear_y.augmentation((0, shear), True),
+        rotate.augmentation((0, angle), True),
+        *(each.augmentation(enhanced, True, shift_enhance_range) for each in (brightness, contrast, color)),
+        sharpness.augmentation(enhanced, True, sharpness_kernel),
+        posterize.augmentation(bits, False, poster_mask_uint8),
+        solarize.augmentation((256, 0)),
+        equalize,
+        auto_contrast,
+        identity,
+    ]

@@ -58,30 +58,14 @@ equalize .8, equalize .6
 
 def _policy(name: str, text: str, moves: Sequence[Augmentation] = ()) -> Policy:
     """A policy of 11 bins, from a text: sequences by semicolons; in these name, probability and perhaps the bin."""
-    suite: Mapping[str, Augmentation] = {each.name: each for each in (*moves, *_suite())}
+    more = [a.solarize_add.augmentation((0, 110), False), a.invert]
+    suite: Mapping[str, Augmentation] = {each.name: each for each in (*a.learnt(moves), *more)}
 
     def entry(part: str) -> tuple[Augmentation, float, int | None]:
         kind, probability, *number = part.split()
         return suite[kind], float(probability), int(number[0]) if number else None
 
     return Policy(name, 11, [[entry(part) for part in sequence.split(",")] for sequence in text.split(";")])
-
-
-def _suite() -> list[Augmentation]:
-    enhanced = [each.augmentation((0.1, 1.9), False, None) for each in (a.brightness, a.color, a.contrast)]
-    return [
-        a.shear_x.augmentation((0, 0.3), True),
-        a.shear_y.augmentation((0, 0.3), True),
-        a.rotate.augmentation((0, 30), True),
-        *enhanced,
-        a.sharpness.augmentation((0.1, 1.9), False, a.sharpness_kernel_shifted),
-        a.posterize.augmentation((0, 4), False, a.poster_mask_uint8),
-        a.solarize.augmentation((0, 256), False),
-        a.solarize_add.augmentation((0, 110), False),
-        a.invert,
-        a.equalize,
-        a.auto_contrast,
-    ]
 
 
 def get_image_net_policy(

@@ -141,39 +141,13 @@ def get_rand_augment_suite(
     use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
 ) -> list[Augmentation]:
     """The augmentations that RandAugment chooses from; a higher bin is always the stronger one."""
-    return [
-        *a.translations(use_shape, 100, 100 / 224, max_translate_abs, max_translate_rel),
-        a.shear_x.augmentation((0, 0.3), True),
-        a.shear_y.augmentation((0, 0.3), True),
-        a.rotate.augmentation((0, 30), True),
-        a.brightness.augmentation((0, 0.9), True, a.shift_enhance_range),
-        a.contrast.augmentation((0, 0.9), True, a.shift_enhance_range),
-        a.color.augmentation((0, 0.9), True, a.shift_enhance_range),
-        a.sharpness.augmentation((0, 0.9), True, a.sharpness_kernel),
-        a.posterize.augmentation((8, 4), False, a.poster_mask_uint8),
-        a.solarize.augmentation((256, 0)),
-        a.equalize,
-        a.auto_contrast,
-        a.identity,
-    ]
+    moves = a.translations(use_shape, 100, 100 / 224, max_translate_abs, max_translate_rel)
+    return a.monotonic(moves, shear=0.3, angle=30, enhanced=(0, 0.9), bits=(8, 4))
 
 
 def get_rand_augment_non_monotonic_suite(
     use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
 ) -> list[Augmentation]:
     """The same with the ranges of AutoAugment, in which the middle bins of some augmentations are the weakest."""
-    return [
-        *a.translations(use_shape, 100, 100 / 224, max_translate_abs, max_translate_rel),
-        a.shear_x.augmentation((0, 0.3), True),
-        a.shear_y.augmentation((0, 0.3), True),
-        a.rotate.augmentation((0, 30), True),
-        a.brightness.augmentation((0.1, 1.9), False, None),
-        a.contrast.augmentation((0.1, 1.9), False, None),
-        a.color.augmentation((0.1, 1.9), False, None),
-        a.sharpness.augmentation((0.1, 1.9), False, a.sharpness_kernel_shifted),
-        a.posterize.augmentation((0, 4), False, a.poster_mask_uint8),
-        a.solarize.augmentation((0, 256), False),
-        a.equalize,
-        a.auto_contrast,
-        a.identity,
-    ]
+    moves = a.translations(use_shape, 100, 100 / 224, max_translate_abs, max_translate_rel)
+    return [*a.learnt(moves), a.identity]

@@ -93,18 +93,5 @@ def get_trivial_augment_wide_suite(
     use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
 ) -> list[Augmentation]:
     """The augmentations of the wide search space that the paper gives."""
-    return [
-        *a.translations(use_shape, 32, 1.0, max_translate_abs, max_translate_rel),
-        a.shear_x.augmentation((0, 0.99), True),
-        a.shear_y.augmentation((0, 0.99), True),
-        a.rotate.augmentation((0, 135), True),
-        a.brightness.augmentation((0.01, 0.99), True, a.shift_enhance_range),
-        a.contrast.augmentation((0.01, 0.99), True, a.shift_enhance_range),
-        a.color.augmentation((0.01, 0.99), True, a.shift_enhance_range),
-        a.sharpness.augmentation((0.01, 0.99), True, a.sharpness_kernel),
-        a.posterize.augmentation((8, 2), False, a.poster_mask_uint8),
-        a.solarize.augmentation((256, 0)),
-        a.equalize,
-        a.auto_contrast,
-        a.identity,
-    ]
+    moves = a.translations(use_shape, 32, 1.0, max_translate_abs, max_translate_rel)
+    return a.monotonic(moves, shear=0.99, angle=135, enhanced=(0.01, 0.99), bits=(8, 2))

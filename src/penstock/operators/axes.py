@@ -38,6 +38,20 @@ def image_layout(images: object, kind: str, rank_4: str = "FHWC") -> str:
     return layout
 
 
+def plane_layout(images: object, kind: str) -> str:
+    """The layout of an input that must be an image or a sequence of images, as `image_layout` has it.
+
+    Raises:
+        DefinitionError: it has no height and width, or it has a depth.
+    """
+    layout = image_layout(images, kind)
+    if "D" in layout:
+        raise DefinitionError(
+            f"fn.{kind} takes images, not volumes", given=f"layout {layout!r}", expected="HWC, CHW, FHWC or the like"
+        )
+    return layout
+
+
 def axis_numbers(axes: Any, names: str | None, spec: Spec, kind: str) -> tuple[int, ...]:
     """The axes that a user named, by number or by letter; all axes if by neither.
 

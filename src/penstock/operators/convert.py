@@ -11,19 +11,31 @@ from typing import Any
 import numpy as np
 
 from penstock.data.source import Array
+from penstock.errors import DefinitionError
 from penstock.native.compiled import Compiled, ahead
 from penstock.types import NO_TYPE, as_dtype
 
 
 def result_dtype(own: np.dtype[Any], *wanted: Any) -> np.dtype[Any]:
-    """The first dtype that a user gave, or the input's own. DALI's NO_TYPE counts as none."""
-    given = (dtype for dtype in wanted if dtype is not None and dtype is not NO_TYPE)
-    return next(map(as_dtype, given), own)
+    """The first dtype that a user gave, or the input's own."""
+    return next((dtype for dtype in map(wanted_dtype, wanted) if dtype is not None), own)
 
 
 def wanted_dtype(dtype: Any) -> np.dtype[Any] | None:
     """The dtype that a user wants; None where none was given. DALI's NO_TYPE counts as none."""
-    return None if dtype is None or dtype == NO_TYPE else as_dtype(dtype)
+    return None if dtype is None or dtype is NO_TYPE else as_dtype(dtype)
+
+
+def own_or_float(own: np.dtype[Any], wanted: Any, kind: str) -> np.dtype[Any]:
+    """The dtype of the result of an operator that gives its input's dtype, or float32.
+
+    Raises:
+        DefinitionError: another one is wanted.
+    """
+    dtype = result_dtype(own, wanted)
+    if dtype not in (own, np.float32):
+        raise DefinitionError(f"fn.{kind} gives its input's dtype, or FLOAT", given=dtype, expected=f"{own}, float32")
+    return dtype
 
 
 def convert(xp: Any, values: Any, dtype: np.dtype[Any]) -> Any:

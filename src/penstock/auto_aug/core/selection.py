@@ -25,15 +25,13 @@ def select(ops: Sequence[Callable[..., Any]], selected_op_idx: DataNode, *args: 
     Returns:
         What the functions give, which must agree in dtype, layout and number of axes.
     """
-    outer = current_trace().guard
-    guards = [branch(selected_op_idx == number, outer, wanted=True).value for number in range(len(ops) - 1)]
+    if len(ops) == 1:
+        return ops[0](*args, **kwargs)
+    outer, last = current_trace().guard, len(ops) - 1
+    chosen = [selected_op_idx == number for number in range(last)] + [selected_op_idx >= last]
+    guards = [branch(each, outer, wanted=True).value for each in chosen]
     values: list[Any] = []
-    for op, guard in zip(ops, guards, strict=False):
+    for op, guard in zip(ops, guards, strict=True):
         with under(guard):
             values.append(op(*args, **kwargs))
-    if not guards:
-        return ops[0](*args, **kwargs)
-    rest = branch(selected_op_idx >= len(ops) - 1, outer, wanted=True).value
-    with under(rest):
-        values.append(ops[-1](*args, **kwargs))
-    return joined(guards, values, "the augmentation")
+    return joined(guards[:-1], values, "the augmentation")

@@ -13,7 +13,7 @@ from penstock.errors import DefinitionError
 from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
-from penstock.operators.axes import image_layout
+from penstock.operators.axes import plane_layout
 from penstock.operators.image.equalize import Equalize as EqualizeTransform
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.steps import Apply, Images, Step
@@ -62,7 +62,5 @@ def equalize(data: DataNode, **common: Unpack[Common]) -> DataNode:
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [0, 85, 255, 255]
     """
-    layout = image_layout(data, "equalize")
-    if "D" in layout:
-        raise DefinitionError("fn.equalize takes images, not volumes", given=f"layout {layout!r}", expected="HWC, FHWC")
+    layout = plane_layout(data, "equalize")
     return apply(Equalize(layout), data, common=common)

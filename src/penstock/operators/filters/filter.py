@@ -14,8 +14,8 @@ from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
-from penstock.operators.axes import image_layout
-from penstock.operators.convert import wanted_dtype
+from penstock.operators.axes import plane_layout
+from penstock.operators.convert import own_or_float
 from penstock.operators.image.correlate import BORDERS, Correlate
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.steps import Images, Step
@@ -31,13 +31,13 @@ class Filter(ImageOperator):
         layout: of the images.
         border: what is beyond the edge.
         valid: whether only pixels are computed for which all of the filter lies inside.
-        dtype: of the results; None for that of the images.
+        dtype: of the results.
     """
 
     layout: str
     border: str
     valid: bool
-    dtype: np.dtype[Any] | None
+    dtype: np.dtype[Any]
     schema: ClassVar[Mapping[str, Argument]] = {
         "filter": Argument(np.float32, (None, None)),
         "anchor": Argument(np.int32, (None,), low=-1),
@@ -57,7 +57,7 @@ class Filter(ImageOperator):
                 shape[at] = None if size is None or extent is None else size - extent + 1
                 if size is not None and extent is not None and size < extent:
                     raise DefinitionError("fn.filter: the filter is larger than the image", given=extents)
-        return replace(images, dtype=self.dtype or images.dtype, shape=tuple(shape), bounds=())
+        return replace(images, dtype=self.dtype, shape=tuple(shape), bounds=())
 
     def describe(
         self,
@@ -87,7 +87,7 @@ class Filter(ImageOperator):
         weights = filter.reshape(len(filter), -1)
         terms = weights, anchor.astype(np.float32), fill_value[:, None]
         transform = Correlate(self.layout, extents, self.border, self.valid)
-        return applied(transform, images, sizes, terms, self.dtype or images.dtype)
+        return applied(transform, images, sizes, terms, self.dtype)
 
 
 @operator("filter")
@@ -134,16 +134,11 @@ def filter(  # noqa: A001  # DALI's name
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [1, 3, 6, 12]
     """
-    layout = image_layout(data, "filter")
-    if "D" in layout:
-        raise DefinitionError("fn.filter takes images, not volumes", given=f"layout {layout!r}", expected="HWC, FHWC")
+    layout = plane_layout(data, "filter")
     for name, given, known in (("border", border, BORDERS), ("mode", mode, ("same", "valid"))):
         if given not in known:
             raise DefinitionError(f"fn.filter: unknown {name}", given=repr(given), expected=" or ".join(known))
-    own, wanted = data.spec.dtype, wanted_dtype(dtype)
-    if wanted not in (None, own, np.dtype(np.float32)):
-        expected = f"{own} or float32"
-        raise DefinitionError("fn.filter gives floats or the input's dtype", given=wanted, expected=expected)
+    result = own_or_float(data.spec.dtype, dtype, "filter")
     weights = filter.array() if isinstance(filter, Constant) else filter
-    made = Filter(layout, border, mode == "valid", wanted)
+    made = Filter(layout, border, mode == "valid", result)
     return apply(made, data, common=common, filter=weights, anchor=anchor, fill_value=fill_value)

@@ -14,8 +14,8 @@ from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
-from penstock.operators.axes import image_layout
-from penstock.operators.convert import wanted_dtype
+from penstock.operators.axes import plane_layout
+from penstock.operators.convert import own_or_float
 from penstock.operators.image.blur import Blur
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.steps import Images, Step
@@ -29,11 +29,11 @@ class GaussianBlur(ImageOperator):
 
     Args:
         layout: of the images.
-        dtype: of the results; None for that of the images.
+        dtype: of the results.
     """
 
     layout: str
-    dtype: np.dtype[Any] | None
+    dtype: np.dtype[Any]
     schema: ClassVar[Mapping[str, Argument]] = {
         "sigma": Argument(np.float32, (None,), low=0, high=1e4),
         "window_size": Argument(np.int32, (None,), low=0, high=1 << 16, typical=5.0),
@@ -47,7 +47,7 @@ class GaussianBlur(ImageOperator):
         if not isinstance(sigma, Spec) and not isinstance(window_size, Spec):
             sigmas, windows = (np.broadcast_to(np.ravel(given), 2) for given in (sigma, window_size))
             _check(sigmas, windows)
-        return replace(images, dtype=self.dtype or images.dtype)
+        return replace(images, dtype=self.dtype)
 
     def describe(self, images: Images, bits: Any, *, sigma: Any, window_size: Any) -> Sequence[Step]:
         """Standard deviations and radii, where one follows from the other."""
@@ -58,7 +58,7 @@ class GaussianBlur(ImageOperator):
         radius = xp.where(window > 0, (window - 1) // 2, xp.ceil(3 * sigma).astype(np.int32))
         sigma = xp.where(sigma > 0, sigma, (radius - 1).astype(np.float32) * np.float32(0.3) + np.float32(0.8))
         numbers = xp.concatenate([sigma, radius.astype(np.float32)], axis=1)
-        return applied(Blur(self.layout), images, images.sizes, (numbers,), self.dtype or images.dtype)
+        return applied(Blur(self.layout), images, images.sizes, (numbers,), self.dtype)
 
 
 def _check(sigma: Any, window: Any) -> None:
@@ -110,12 +110,7 @@ def gaussian_blur(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [0, 48, 104, 48, 0]
     """
-    layout = image_layout(data, "gaussian_blur")
-    if "D" in layout:
-        raise DefinitionError("fn.gaussian_blur blurs images, not volumes", given=f"layout {layout!r}", expected="HWC")
-    own, wanted = data.spec.dtype, wanted_dtype(dtype)
-    if wanted not in (None, own, np.dtype(np.float32)):
-        expected = f"{own} or float32"
-        raise DefinitionError("fn.gaussian_blur gives floats or the input's dtype", given=wanted, expected=expected)
-    blur = GaussianBlur(layout, wanted)
+    layout = plane_layout(data, "gaussian_blur")
+    result = own_or_float(data.spec.dtype, dtype, "gaussian_blur")
+    blur = GaussianBlur(layout, result)
     return apply(blur, data, common=common, sigma=sigma, window_size=window_size)

@@ -17,7 +17,7 @@ from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import SPATIAL, image_layout
-from penstock.operators.convert import result_dtype
+from penstock.operators.convert import own_or_float
 from penstock.operators.geometry.filters import FilterArguments
 from penstock.operators.geometry.sizing import SIZING_SCHEMA, SizeArguments, Sizing, sizing
 from penstock.operators.image.axis import reach
@@ -120,10 +120,7 @@ def resampled_dtype(images: DataNode, dtype: Any, kind: str) -> np.dtype[Any]:
             expected=", ".join(DTYPES),
             fix="fn.cast(images, dtype=types.FLOAT)",
         )
-    wanted = result_dtype(own, dtype)
-    if wanted not in (own, np.float32):
-        raise DefinitionError(f"fn.{kind} gives its input's dtype, or FLOAT", given=wanted, expected=f"{own}, float32")
-    return wanted
+    return own_or_float(own, dtype, kind)
 
 
 @operator("resize")

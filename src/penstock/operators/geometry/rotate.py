@@ -14,7 +14,7 @@ from penstock.graph.operator import Common, pick
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
-from penstock.operators.axes import image_layout
+from penstock.operators.axes import plane_layout
 from penstock.operators.geometry.warp import WarpArguments, Warping, warping
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.steps import Images, Step
@@ -126,9 +126,7 @@ def rotate(
         [[2, 5], [1, 4], [0, 3]]
     """
     kind = "rotate"
-    layout = image_layout(data, kind)
-    if "D" in layout:
-        raise DefinitionError(f"fn.{kind} turns images, not volumes", given=f"layout {layout!r}", expected="HWC, FHWC")
+    layout = plane_layout(data, kind)
     sized = isinstance(size, DataNode) or (size is not None and np.size(size) > 0)
     if sized and keep_size:
         raise DefinitionError(

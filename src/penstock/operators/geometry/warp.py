@@ -13,7 +13,7 @@ from penstock.errors import DefinitionError
 from penstock.graph.operator import Common
 from penstock.graph.trace import DataNode
 from penstock.operators.axes import MAX_PIXELS
-from penstock.operators.convert import wanted_dtype
+from penstock.operators.convert import own_or_float
 from penstock.operators.image.steps import Images, Step
 from penstock.operators.image.transform import applied
 from penstock.operators.image.warp import Warp
@@ -41,13 +41,13 @@ class Warping:
         layout: of the images.
         nearest: whether pixels are taken, not interpolated.
         fill: the value of what lies outside; None where the edge is repeated.
-        dtype: of the result; None for that of the images.
+        dtype: of the result.
     """
 
     layout: str
     nearest: bool
     fill: float | None
-    dtype: np.dtype[Any] | None
+    dtype: np.dtype[Any]
 
     def made(self, images: Spec, size: tuple[int | None, int | None] | None) -> Spec:
         """The spec of the result, with height and width where these change."""
@@ -55,7 +55,7 @@ class Warping:
         if size is not None:
             shape[self.layout.index("H")], shape[self.layout.index("W")] = size
             bounds = ()
-        return replace(images, dtype=self.dtype or images.dtype, shape=tuple(shape), layout=self.layout, bounds=bounds)
+        return replace(images, dtype=self.dtype, shape=tuple(shape), layout=self.layout, bounds=bounds)
 
     def steps(self, images: Images, matrix: Any, size: tuple[Any, Any] | None) -> Sequence[Step]:
         """The warp, and the conversions around it.
@@ -72,7 +72,7 @@ class Warping:
                 raise ValueError(f"the result has more than {MAX_PIXELS} pixels")
         fill = np.array([[0.0 if self.fill is None else self.fill]], np.float32)
         transform = Warp(self.layout, matrix.shape[1] == 6, self.nearest, self.fill is not None)
-        return applied(transform, images, sizes, (matrix, fill), self.dtype or images.dtype)
+        return applied(transform, images, sizes, (matrix, fill), self.dtype)
 
 
 def warping(data: DataNode, layout: str, kind: str, arguments: WarpArguments) -> Warping:
@@ -89,11 +89,8 @@ def warping(data: DataNode, layout: str, kind: str, arguments: WarpArguments) ->
             given=f"interp_type={filters!r}",
             expected="types.INTERP_LINEAR or types.INTERP_NN",
         )
-    own, wanted, fill = data.spec.dtype, wanted_dtype(arguments.get("dtype")), arguments.get("fill_value")
-    if wanted not in (None, own, np.float32):
-        raise DefinitionError(
-            f"fn.{kind} gives floats or the input's dtype", given=wanted, expected=f"{own} or float32"
-        )
+    own, fill = data.spec.dtype, arguments.get("fill_value")
+    dtype = own_or_float(own, arguments.get("dtype"), kind)
     if fill is not None and own.kind in "iu" and not np.iinfo(own).min <= fill <= np.iinfo(own).max:
         raise DefinitionError(f"fn.{kind}: no image of this dtype has the fill value", given=fill, expected=own)
-    return Warping(layout, filters == INTERP_NN, None if fill is None else float(fill), wanted)
+    return Warping(layout, filters == INTERP_NN, None if fill is None else float(fill), dtype)

@@ -14,7 +14,7 @@ from penstock.graph.operator import Common, pick
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
-from penstock.operators.axes import image_layout
+from penstock.operators.axes import plane_layout
 from penstock.operators.geometry.warp import WarpArguments, Warping, warping
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.steps import Images, Step
@@ -102,9 +102,7 @@ def warp_affine(
         [[1, 9], [3, 9]]
     """
     kind = "warp_affine"
-    layout = image_layout(data, kind)
-    if "D" in layout:
-        raise DefinitionError(f"fn.{kind} warps images, not volumes", given=f"layout {layout!r}", expected="HWC, FHWC")
+    layout = plane_layout(data, kind)
     if mtx is not None and matrix is not None:
         raise DefinitionError(f"fn.{kind}: the matrix is given twice", given="mtx and matrix=", fix="leave out one")
     how = warping(data, layout, kind, pick(WarpArguments, arguments))
