@@ -74,8 +74,12 @@ def gone(numbers):
 @pytest.mark.parametrize(
     ("how", "code", "message"),
     [
-        ("sys.exit(7)", 7, "process 1 (pid {}) ended with exit code 7; ending the other 2"),
-        ("os.kill(os.getpid(), signal.SIGKILL)", 137, "process 1 (pid {}) was ended by SIGKILL; ending the other 2"),
+        ("sys.exit(7)", 7, "process 1 (pid {}) ended with exit code 7; the launcher ended the other 2"),
+        (
+            "os.kill(os.getpid(), signal.SIGKILL)",
+            137,
+            "process 1 (pid {}) was ended by SIGKILL; the launcher ended the other 2",
+        ),
     ],
 )
 def test_the_first_failure_ends_all(tmp_path, how, code, message, execute, launched):

@@ -113,11 +113,12 @@ def test_every_operator_of_fn_has_a_class_and_a_new_one_at_once(monkeypatch):
     others = ("arithmetic.", "getitem", "test.")
     assert found(ops) == {name for name in registry.registered() if not name.startswith(others)}
 
+    monkeypatch.setattr(registry, "_operators", dict(registry._operators))
+
     @registry.operator("noise.of_a_test")
     def of_a_test(x):
         return x + 1
 
-    monkeypatch.setattr(registry, "_operators", dict(registry._operators))
     assert "noise" in dir(ops)
     pipeline = Pipeline(2, 1)
     with pipeline:

@@ -90,9 +90,12 @@ def launch(
                 }
                 own |= {"JAX_LOCAL_DEVICE_IDS": shares[number]} if shares else {}
                 job.append(_Process(number, command, {**inherited, **own}, out, error))
-            return _wait(job, stop, error)
+            code, why = _wait(job, stop, error)
         finally:
             _end(job, name)
+        if why:  # below what the others print while they end
+            error.say(f"penstock launch: {why}")
+        return code
 
 
 class _Interruptions:
@@ -164,21 +167,24 @@ class _Process:
             thread.join(timeout=_GRACE)
 
 
-def _wait(job: Sequence[_Process], stop: _Interruptions, error: Printer) -> int:
-    """Wait until all have ended, one has failed, or the launcher is told to stop."""
+def _wait(job: Sequence[_Process], stop: _Interruptions, error: Printer) -> tuple[int, str]:
+    """Wait until all have ended, one has failed, or the launcher is told to stop.
+
+    Returns:
+        The exit code of the job, and which processes have failed, in words.
+    """
     while True:
         if stop.signal is not None:
             error.say(f"penstock launch: {stop.signal.name}: ending {len(job)} processes")
-            return 128 + stop.signal
+            return 128 + stop.signal, ""
         codes = [process.code for process in job]
         # one that loses its peer fails, too: where two have ended since the last look, a signal was there first
         failed = sorted((process for process in job if process.code), key=lambda process: -(process.code or 0))
         if failed:
-            others = [f"ending the other {codes.count(None)}"] if None in codes else []
-            error.say(f"penstock launch: {'; '.join([*(process.fate for process in failed), *others])}")
-            return failed[0].code or 1
+            others = [f"the launcher ended the other {codes.count(None)}"] if None in codes else []
+            return failed[0].code or 1, "; ".join([*(process.fate for process in failed), *others])
         if None not in codes:
-            return 0
+            return 0, ""
         time.sleep(_POLL)
 
 
