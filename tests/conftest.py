@@ -46,8 +46,14 @@ def no_thread_is_left():
     """After every test, the threads of the iterators and pipelines that it made and dropped are gone."""
     before = set(threading.enumerate())  # a failed test before this one may hold some
     yield
-    gc.collect()
-    left = [thread for thread in threading.enumerate() if thread.name.startswith("penstock") and thread not in before]
+    if not _threads_beside(before):
+        return
+    gc.collect()  # slow beside most tests, so only where a thread may be held by a cycle
+    left = _threads_beside(before)
     for thread in left:
         thread.join(timeout=10)
     assert not [thread for thread in left if thread.is_alive()]
+
+
+def _threads_beside(known):
+    return [thread for thread in threading.enumerate() if thread.name.startswith("penstock") and thread not in known]
