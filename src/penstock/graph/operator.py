@@ -325,6 +325,19 @@ class Reader(Operator):
         shard = self.shard_id if self.contiguous else 0
         return Order(len(self.source), self.shuffle, seed, self.pad_last, parts, shard, self.stick)
 
+    @property
+    def meta(self) -> dict[str, Any]:
+        """What DALI tells of a reader, under its names."""
+        samples, shards = len(self.source), self.num_shards
+        return {
+            "epoch_size": samples,
+            "epoch_size_padded": -(-samples // shards) * shards if self.pad_last else samples,
+            "number_of_shards": shards,
+            "shard_id": self.shard_id,
+            "pad_last_batch": int(self.pad_last),
+            "stick_to_shard": int(self.stick),
+        }
+
     def like(self, other: Reader) -> bool:
         """Whether the two read the same order, but for the shard."""
         mine, theirs = ({**parameters(reader), "shard_id": 0, "source": None} for reader in (self, other))

@@ -7,28 +7,21 @@ import secrets
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
 from typing import Annotated, Any, Self, TypedDict, Unpack
 
-from penstock.data.schedule import Schedule, Step
-from penstock.data.stream import EndOfStreamError
 from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, PenstockError, UsageError, did_you_mean
 from penstock.graph.accepts import checked, located
 from penstock.graph.kinds import Range
-from penstock.graph.node import Graph, Node
+from penstock.graph.node import Graph
 from penstock.graph.operator import Reader
 from penstock.graph.trace import DataNode, Trace
 from penstock.graph.where import user_line
 from penstock.host.pool import Serial, Threads
-from penstock.host.tensors import TensorList, tensor_list
-from penstock.meter import Meter
+from penstock.host.tensors import TensorList
 from penstock.pipeline.debugging import Debugging
-from penstock.pipeline.ledger import Ledger, Limits
 from penstock.pipeline.older import OlderPipeline
-from penstock.pipeline.planned import Planned, policies
+from penstock.pipeline.running import Running
 from penstock.plan.place import PlacementHint
-from penstock.run import Run
-from penstock.transfer.layout import SingleDevice
 from penstock.types import as_dtype
 
 DEFAULT_THREADS = 4
@@ -139,7 +132,7 @@ class Pipeline(OlderPipeline):
         self._entered: list[AbstractContextManager[Any]] = []
         self._graph: Graph | None = None
         self._outputs: Sequence[Any] = ()
-        self._running: _Running | None = None
+        self._running: Running | None = None
         self.debug = debug
         self._debugging: Debugging | None = None
 
@@ -325,25 +318,14 @@ class Pipeline(OlderPipeline):
         if not any(stream.guessed and not stream.waits for stream in self._trace.fed.values()):
             self._start()
 
-    def _start(self) -> _Running:
+    def _start(self) -> Running:
         if self.debug:
             raise ContextError("in debug mode there is no plan: operators run as they are called", fix="debug=False")
         if self._running is None:
-            said = policies(self.graph, "raise")
-            if "skip" in said:
-                raise UsageError(
-                    'on_error="skip" masks the rows of bad samples, and run() gives no mask',
-                    fix='on_error="replace"; or an iterator, whose batches have one',
-                )
-            planned = Planned.of([self.graph], SingleDevice(self.device_id), self.placement, dense_outputs=False)
-            readings = planned.readings(self.seed, None, self.max_batch_size)
-            strides = tuple(reading.stride(self.max_batch_size) for reading in readings.values())
-            schedule = Schedule(self.max_batch_size, None, (*strides, self.max_batch_size)[0], strides)
-            run = planned.run(
-                readings, self.seed, self.pool(), self.prefetch_queue_depth, schedule, Meter(), narrow=False
+            depth = self.prefetch_queue_depth
+            self._running = Running.of(
+                self.graph, self.placement, self.device_id, self.seed, self.max_batch_size, self.pool(), depth
             )
-            ledger = Ledger((), Limits(), None, None)
-            self._running = _Running(planned, run, schedule, schedule.first(), ledger)
         return self._running
 
     def pool(self) -> Threads | Serial:
@@ -365,17 +347,7 @@ class Pipeline(OlderPipeline):
             return self._debug()
         for name, data in feeds.items():
             self.feed_input(name, data)
-        running = self._start()
-        try:
-            if running.ended:
-                raise EndOfStreamError
-            outputs, failed = running.run.outputs(running.step)
-        except EndOfStreamError:
-            running.ended = True
-            raise StopIteration from None
-        running.ledger.add(failed, running.step.rows)
-        running.step = running.schedule.after(running.step)
-        return tuple([tensor_list(o, v.spec) for o, v in zip(outputs, running.planned.plan.graph.outputs, strict=True)])
+        return self._start().outputs()
 
     def _debug(self) -> tuple[TensorList, ...]:
         """The next batch, by the definition itself."""
@@ -395,13 +367,8 @@ class Pipeline(OlderPipeline):
         With external sources, which end their epochs themselves: begin the next epoch, where this one has ended.
         """
         self._debugging = None
-        running = self._running
-        if running is not None and self.graph.feeds:
-            if running.ended:
-                running.step, running.ended = running.schedule.next_epoch(running.step), False
-        elif self._running is not None:
-            self._running.step = self._running.schedule.first()
-            self._running.run.resume(self._running.step, None)
+        if self._running is not None:
+            self._running.reset()
 
     def __reduce__(self) -> Any:
         """Say how to have a pipeline in another process: it holds threads and arrays, which cannot be copied."""
@@ -427,14 +394,16 @@ class Pipeline(OlderPipeline):
             UnknownReaderError: no reader has that name.
         """
         if name is None:
-            return {node.name: _meta(node) for node in self.graph.readers if node.name}
-        return _meta(self.graph.reader(name))
+            return {node.name: self.reader_meta(node.name) for node in self.graph.readers if node.name}
+        reader = self.graph.reader(name).operator
+        assert isinstance(reader, Reader)
+        return reader.meta
 
     def epoch_size(self, name: str | None = None) -> Any:
         """How many samples an epoch of a reader has; without `name` a dict of such, by name."""
         if name is None:
-            return {node.name: _meta(node)["epoch_size_padded"] for node in self.graph.readers if node.name}
-        return _meta(self.graph.reader(name))["epoch_size_padded"]
+            return {name: meta["epoch_size_padded"] for name, meta in self.reader_meta().items()}
+        return self.reader_meta(name)["epoch_size_padded"]
 
     def executor_statistics(self) -> dict[str, Any]:
         """What the stages have done so far: calls, samples and seconds, by stage. Not what DALI has there."""
@@ -443,18 +412,6 @@ class Pipeline(OlderPipeline):
     def explain(self) -> str:
         """What runs where, and why, as text."""
         return self._start().planned.explain(self.max_batch_size)
-
-
-@dataclass
-class _Running:
-    """A pipeline that was built: its plan in motion, and where it stands."""
-
-    planned: Planned
-    run: Run
-    schedule: Schedule
-    step: Step
-    ledger: Ledger
-    ended: bool = False
 
 
 def option_names() -> frozenset[str]:
@@ -475,17 +432,3 @@ def _nth(given: Any, number: int, count: int) -> Any:
     if len(given) != count:
         raise UsageError("output_dtype and output_ndim have one entry per output", given=given, expected=f"{count}")
     return given[number]
-
-
-def _meta(node: Node) -> dict[str, Any]:
-    reader = node.operator
-    assert isinstance(reader, Reader)
-    samples, shards = len(reader.source), reader.num_shards
-    return {
-        "epoch_size": samples,
-        "epoch_size_padded": -(-samples // shards) * shards if reader.pad_last else samples,
-        "number_of_shards": shards,
-        "shard_id": reader.shard_id,
-        "pad_last_batch": int(reader.pad_last),
-        "stick_to_shard": int(reader.stick),
-    }

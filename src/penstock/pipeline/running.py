@@ -1,0 +1,95 @@
+"""A pipeline in motion: its plan, and the step at which it stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from penstock.data.schedule import Schedule, Step
+from penstock.data.stream import EndOfStreamError
+from penstock.errors import UsageError
+from penstock.graph.node import Graph
+from penstock.host.pool import Serial, Threads
+from penstock.host.tensors import TensorList, tensor_list
+from penstock.meter import Meter
+from penstock.pipeline.ledger import Ledger, Limits
+from penstock.pipeline.planned import Planned, policies
+from penstock.plan.place import PlacementHint
+from penstock.run import Run
+from penstock.transfer.layout import SingleDevice
+
+
+@dataclass
+class Running:
+    """What `Pipeline.run` goes on with from batch to batch."""
+
+    planned: Planned
+    run: Run
+    schedule: Schedule
+    step: Step
+    ledger: Ledger
+    ended: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        graph: Graph,
+        placement: PlacementHint,
+        device_id: int | None,
+        seed: int,
+        batch_size: int,
+        pool: Threads | Serial,
+        depth: int,
+    ) -> Self:
+        """Plan a graph, and stand before its first batch.
+
+        Args:
+            graph: what the definition says.
+            placement: where it may be computed.
+            device_id: the number of the local device that its arrays lie on.
+            seed: what all random numbers derive from.
+            batch_size: how many rows a batch has.
+            pool: where host work runs.
+            depth: how many batches are prepared ahead.
+
+        Raises:
+            PenstockError: the definition or its first sample is not right.
+        """
+        if "skip" in policies(graph, "raise"):
+            raise UsageError(
+                'on_error="skip" masks the rows of bad samples, and run() gives no mask',
+                fix='on_error="replace"; or an iterator, whose batches have one',
+            )
+        planned = Planned.of([graph], SingleDevice(device_id), placement, dense_outputs=False)
+        readings = planned.readings(seed, None, batch_size)
+        strides = tuple(reading.stride(batch_size) for reading in readings.values())
+        schedule = Schedule(batch_size, None, (*strides, batch_size)[0], strides)
+        run = planned.run(readings, seed, pool, depth, schedule, Meter(), narrow=False)
+        return cls(planned, run, schedule, schedule.first(), Ledger((), Limits(), None, None))
+
+    def outputs(self) -> tuple[TensorList, ...]:
+        """The next batch.
+
+        Raises:
+            SampleError: a sample of the batch is bad.
+            StopIteration: an external source has ended.
+        """
+        try:
+            if self.ended:
+                raise EndOfStreamError
+            outputs, failed = self.run.outputs(self.step)
+        except EndOfStreamError:
+            self.ended = True
+            raise StopIteration from None
+        self.ledger.add(failed, self.step.rows)
+        self.step = self.schedule.after(self.step)
+        values = self.planned.plan.graph.outputs
+        return tuple([tensor_list(output, value.spec) for output, value in zip(outputs, values, strict=True)])
+
+    def reset(self) -> None:
+        """Go back to the first batch; where external sources end their epochs, on to the next epoch after an end."""
+        if not self.planned.plan.graph.feeds:
+            self.step = self.schedule.first()
+            self.run.resume(self.step, None)
+        elif self.ended:
+            self.step, self.ended = self.schedule.next_epoch(self.step), False
