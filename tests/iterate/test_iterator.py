@@ -318,6 +318,26 @@ def test_iterating_resets_only_at_the_end(caplog):
     assert iter(iterator) is iterator
 
 
+@pytest.mark.parametrize("policy", list(LastBatchPolicy))
+@pytest.mark.parametrize("taken", [1, 2, 3])
+def test_an_epoch_is_the_same_wherever_the_one_before_it_was_left(policy, taken):
+    def two_readers():
+        return fn.readers.arrays(np.arange(7), name="r"), fn.readers.arrays(np.arange(5), random_shuffle=True)
+
+    def epoch(iterator):
+        return [{name: array.tolist() for name, array in batch.items()} for batch in iterator]
+
+    whole, left = (
+        data_iterator(two_readers, ["x", "y"], reader_name="r", last_batch_policy=policy)(batch_size=2, seed=1)
+        for _ in range(2)
+    )
+    epoch(whole)
+    for _ in range(taken):
+        next(left)
+    left.next_epoch()
+    assert epoch(left) == epoch(whole)
+
+
 @pytest.mark.parametrize("auto_reset", [True, "yes"])
 def test_auto_reset_begins_the_next_epoch(auto_reset):
     iterator = iterate(4, 2, auto_reset=auto_reset)

@@ -71,7 +71,14 @@ class Schedule:
         return self.batches or 0 if self.ended(step) else step.row // self.stride
 
     def next_epoch(self, step: Step) -> Step:
-        """The first step of the epoch that follows."""
+        """The first step of the epoch that follows.
+
+        All readers pass what is left of this one, so that an epoch is the same wherever the one before it was left.
+        """
+        if self.batches and not self.ended(step):
+            skipped = self.batches - 1 - step.row // self.stride
+            totals = tuple([total + skipped * stride for total, stride in zip(step.totals, self.strides, strict=True)])
+            step = self.passed(self.at(step.epoch, step.row + skipped * self.stride, totals))
         return self.at(step.epoch + 1, 0, step.totals)
 
     def begun(self, step: Step) -> Step:
