@@ -71,6 +71,25 @@ def random_bits(xp: Any, seed: int, stream: int, rows: Any, count: int) -> Any:
     return xp.stack(pairs, axis=-1).reshape(rows.shape[0], -1)[:, :count]
 
 
+def more_bits(xp: Any, keys: Any, count: int) -> tuple[Any, Any]:
+    """Random bits for many elements of each row: `count` pairs of words from a key of two.
+
+    Args:
+        xp: the array namespace, `numpy` or `jax.numpy`.
+        keys: uint32 `(rows, 2)`, as `random_bits` makes them.
+        count: how many pairs a row needs.
+
+    Returns:
+        Two times uint32 `(rows, count)`. Pair i of a row depends on i and the row's key alone.
+    """
+    if xp is np:
+        left, right = np.empty((len(keys), count), np.uint32), np.empty((len(keys), count), np.uint32)
+        _draw_more(np.ascontiguousarray(keys), left, right)
+        return left, right
+    numbers = xp.arange(count, dtype=np.uint32)[None, :]
+    return threefry((keys[:, :1], keys[:, 1:]), (numbers, xp.zeros((1, 1), np.uint32)))
+
+
 @Compiled
 def _encrypt(key: np.uint64, other: np.uint64, left: np.uint64, right: np.uint64) -> tuple[np.uint64, np.uint64]:
     """`threefry` of numbers: words of 32 bits in 64, where sums do not overflow."""
@@ -108,3 +127,14 @@ def _draw(low: int, high: int, stream: int, rows: NDArray[np.uint32], out: NDArr
             out[row, column] = np.uint32(left)
             if column + 1 < out.shape[1]:
                 out[row, column + 1] = np.uint32(right)
+
+
+@ahead("u4[2] u4[2] u4[2]")
+@Compiled
+def _draw_more(keys: NDArray[np.uint32], left: NDArray[np.uint32], right: NDArray[np.uint32]) -> None:
+    """`more_bits` on the host; `left` and `right`, (rows, count), receive the pairs."""
+    for row in range(keys.shape[0]):
+        key, other = np.uint64(keys[row, 0]), np.uint64(keys[row, 1])
+        for column in range(left.shape[1]):
+            one, two = _encrypt(key, other, np.uint64(column), np.uint64(0))
+            left[row, column], right[row, column] = np.uint32(one), np.uint32(two)

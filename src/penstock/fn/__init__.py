@@ -3,6 +3,7 @@
 from penstock.fn import decoders as decoders
 from penstock.fn import experimental as experimental
 from penstock.fn import io as io
+from penstock.fn import noise as noise
 from penstock.fn import random as random
 from penstock.fn import readers as readers
 from penstock.fn import reductions as reductions
@@ -28,18 +29,23 @@ from penstock.operators.boxes.random_crop_generator import random_crop_generator
 from penstock.operators.boxes.roi_random_crop import roi_random_crop as roi_random_crop
 from penstock.operators.colour.brightness import brightness as brightness
 from penstock.operators.colour.brightness_contrast import brightness_contrast as brightness_contrast
+from penstock.operators.colour.color_space_conversion import color_space_conversion as color_space_conversion
 from penstock.operators.colour.color_twist import color_twist as color_twist
 from penstock.operators.colour.contrast import contrast as contrast
 from penstock.operators.colour.crop_mirror_normalize import crop_mirror_normalize as crop_mirror_normalize
 from penstock.operators.colour.equalize import equalize as equalize
 from penstock.operators.colour.hsv import hsv as hsv
 from penstock.operators.colour.hue import hue as hue
+from penstock.operators.colour.lookup_table import lookup_table as lookup_table
 from penstock.operators.colour.normalize import normalize as normalize
 from penstock.operators.colour.saturation import saturation as saturation
 from penstock.operators.decoders.peek_image_shape import peek_image_shape as peek_image_shape
 from penstock.operators.external.external_source import external_source as external_source
 from penstock.operators.filters.filter import filter as filter  # noqa: A004  # DALI's name
 from penstock.operators.filters.gaussian_blur import gaussian_blur as gaussian_blur
+from penstock.operators.filters.jpeg_compression_distortion import (
+    jpeg_compression_distortion as jpeg_compression_distortion,
+)
 from penstock.operators.geometry.crop import crop as crop
 from penstock.operators.geometry.erase import erase as erase
 from penstock.operators.geometry.flip import flip as flip

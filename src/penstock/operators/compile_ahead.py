@@ -11,6 +11,7 @@ from penstock.native.compiled import Compiled
 MODULES = (
     "data.bits",
     "operators.convert",
+    "operators.image.blend",
     "operators.image.blur",
     "operators.image.correlate",
     "operators.image.equalize",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.data.bits import threefry
+from penstock.data.bits import more_bits
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
@@ -78,14 +78,10 @@ class DrawnEach(Operator, SampleKernel):
         if min(shape, default=0) < 0:
             raise ValueError(f"a shape has extents of at least 0, not {shape}")
         drawn = replace(self.drawn, shape=tuple(shape))
-        bits = _more_bits(context.bits, drawn.random_bits)
+        key: Any = context.bits
+        pairs = more_bits(np, key[None], -(-drawn.random_bits // 2))
+        bits = np.stack(pairs, axis=-1).reshape(1, -1)[:, : drawn.random_bits]
         return drawn.batch(BatchContext(np, 1, bits), *[value[None] for value in inputs[:-1]], **arguments)[0]
-
-
-def _more_bits(key: Any, count: int) -> Any:
-    """Random bits from a key of two words, uint32 (1, count)."""
-    blocks = np.arange(-(-count // 2), dtype=np.uint32)
-    return np.stack(threefry((key[:1], key[1:]), (blocks, np.zeros(1, np.uint32))), axis=-1).reshape(1, -1)[:, :count]
 
 
 def draw(

@@ -1,0 +1,1 @@
+"""Operators that add noise to images, or to any other values."""

@@ -1,0 +1,70 @@
+"""noise.gaussian: add noise of the normal distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+
+from penstock.graph.operator import Common
+from penstock.graph.registry import operator
+from penstock.graph.schema import Argument
+from penstock.graph.trace import DataNode, apply
+from penstock.operators.convert import along_rows, convert
+from penstock.operators.noise.noise import Noise, normal
+
+
+@dataclass(frozen=True)
+class Gaussian(Noise):
+    """A normal number added to each element."""
+
+    schema: ClassVar[Mapping[str, Argument]] = {
+        "mean": Argument(np.float32),
+        "stddev": Argument(np.float32, low=0.0),
+    }
+
+    def noisy(self, xp: Any, keys: Any, values: Any, *_: Any, mean: Any, stddev: Any) -> Any:
+        """In float32."""
+        mean, stddev = (along_rows(xp, each, values.ndim) for each in (mean, stddev))
+        noise = normal(xp, keys, values.shape) * stddev + mean
+        return convert(xp, values.astype(np.float32) + noise, values.dtype)
+
+
+@operator("noise.gaussian")
+def gaussian(
+    data: DataNode,
+    *,
+    mean: float | DataNode = 0.0,
+    stddev: float | DataNode = 1.0,
+    seed: int = -1,
+    **common: Unpack[Common],
+) -> DataNode:
+    """Add noise of the normal distribution, to each element its own. Every sample has other noise in every epoch.
+
+    Args:
+        data: images, or values of any shape; any dtype but booleans, computed in float32.
+        mean: of the noise, in units of the values; a number, or a node with one per sample.
+        stddev: its standard deviation, at least 0; likewise.
+        seed: a seed for this operator alone; -1 derives it from the pipeline's.
+        **common: what every operator takes.
+
+    Returns:
+        Same shape, dtype and layout; integers are rounded and clipped.
+
+    Raises:
+        DefinitionError: a negative deviation, or values that are no numbers.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1, seed=1)
+        >>> with pipeline:
+        ...     images = fn.readers.arrays(np.full((1, 60, 60, 3), 100, np.uint8), layout="HWC")
+        ...     pipeline.set_outputs(fn.noise.gaussian(images, stddev=20))
+        >>> noisy = pipeline.run()[0].as_array()
+        >>> bool(abs(noisy.mean() - 100) < 1), bool(abs(noisy.std() - 20) < 1)
+        (True, True)
+    """
+    return apply(Gaussian("noise.gaussian"), data, common=common, seed=seed, mean=mean, stddev=stddev)
