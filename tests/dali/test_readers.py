@@ -234,3 +234,40 @@ def test_webdataset_with_an_index(both, tar, tmp_path):
     with wds2idx.IndexCreator(path, index) as creator:
         creator.create_index()
     same(both, lambda lib: lib.fn.readers.webdataset(paths=path, ext=["jpg", "cls"], index_paths=index), rows=9)
+
+
+def test_recordio(both, tmp_path):
+    from penstock.data.recordio import encode_record, write_recordio
+
+    magic = (0xCED7230A).to_bytes(4, "little")
+    records = [encode_record(b"x" * n + magic * (n % 3) + b"yz", [n + 0.5] * (1 + n // 4), n) for n in range(7)]
+    paths, indexes = [str(tmp_path / name) for name in ("a.rec", "b.rec")], []
+    for path, some in zip(paths, (records[:4], records[4:]), strict=True):
+        indexes.append(write_recordio(path, some))
+    (tmp_path / "a.idx").write_text("".join(reversed((tmp_path / "a.idx").read_text().splitlines(keepends=True))))
+    for number, rows in ((0, 4), (1, 3)):
+        options = {"path": paths[number], "index_path": indexes[number]}
+        same(both, lambda lib, options=options: lib.fn.readers.mxnet(**options), rows=rows)
+    starts = np.cumsum([0, *map(len, records)])[:-1].tolist()
+    (tmp_path / "all.idx").write_text("".join(f"{number}\t{start}\n" for number, start in enumerate(starts)))
+    several = {"path": paths, "index_path": str(tmp_path / "all.idx")}  # the only way in which DALI takes several
+    same(both, lambda lib: lib.fn.readers.mxnet(**several), rows=4)
+
+
+def test_caffe(both, tmp_path):
+    import lmdb
+
+    from penstock.data.protobuf import encode_bytes, encode_int
+
+    size = encode_int(1, 3) + encode_int(2, 2) + encode_int(3, 1)
+    raw = size + encode_bytes(4, bytes(range(6))) + encode_int(5, 9) + encode_int(7, 0)
+    encoded = [encode_bytes(4, b"a jpeg") + encode_int(5, -3) + encode_int(7, 1), size + encode_int(5, 2)]
+    for name, records in (("raw", [raw, raw]), ("encoded", encoded)):
+        environment = lmdb.open(str(tmp_path / name))
+        with environment.begin(write=True) as transaction:
+            for number, record in enumerate(records):
+                transaction.put(b"%08d" % number, record)
+        environment.close()
+        for options in ({}, {"label_available": False}, {"image_available": False}):
+            given = {"path": str(tmp_path / name), **options}
+            same(both, lambda lib, given=given: lib.fn.readers.caffe(**given), rows=2)

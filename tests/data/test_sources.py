@@ -208,7 +208,7 @@ def test_one_database_is_opened_once(digits_lmdb):
     again = shared(Caffe2Source, (str(digits_lmdb),), LabelType.SINGLE_LABEL, 1, 0, False, True)
     other = shared(Caffe2Source, (str(digits_lmdb),), LabelType.NO_LABEL, 1, 0, False, True)
     assert first is again
-    assert other._parts[0] is first._parts[0]
+    assert other._records._parts[0] is first._records._parts[0]
     del first, again, other
     lmdb.open(str(digits_lmdb), readonly=True, lock=False).close()  # LMDB would refuse a second time
 
@@ -369,7 +369,7 @@ def test_every_source_is_checked_here():
         return {kind, *(deeper for child in kind.__subclasses__() for deeper in subclasses(child))}
 
     names = {kind.__name__ for kind in subclasses(Source) if kind.__module__.startswith("penstock.data")}
-    kinds = "Array File Caffe2 Npy TFRecord Coco Webdataset Item"
+    kinds = "Array File Caffe Caffe2 Npy TFRecord Coco Webdataset Item RecordIO"
     assert names == {"Source", *(f"{kind}Source" for kind in kinds.split())}
 
 

@@ -10,6 +10,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from PIL import Image
 
+from penstock.data.caffe import write_caffe
 from penstock.data.caffe2 import write_caffe2
 from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, SourceError, UsageError
 from penstock.rocal import fn, types
@@ -296,17 +297,19 @@ def test_a_resize_may_mirror_and_normalise(photographs):
     assert np.asarray(smooth).std() < 0.6 * np.asarray(jagged).std()  # noise, averaged or picked
 
 
-def test_caffe2_has_labels_too(tmp_path, jpeg):
-    write_caffe2(tmp_path / "lmdb", ((jpeg(np.full((8, 8), n, np.uint8)), n) for n in range(6)))
+@pytest.mark.parametrize(("name", "write"), [("caffe2", write_caffe2), ("caffe", write_caffe)])
+def test_caffe_and_caffe2_have_labels_too(tmp_path, jpeg, name, write):
+    read = getattr(fn.readers, name)
+    write(tmp_path / "lmdb", ((jpeg(np.full((8, 8), n, np.uint8)), n) for n in range(6)))
 
     @pipeline_def(batch_size=3)
     def definition():
-        jpegs, _ = fn.readers.caffe2(path=tmp_path / "lmdb")
+        jpegs, _ = read(path=tmp_path / "lmdb")
         return fn.decoders.image(jpegs, path=tmp_path, random_shuffle=False)
 
     assert [labels.tolist() for _, labels in ROCALJaxIterator(definition())] == [[0, 1, 2], [3, 4, 5]]
     with pytest.raises(DefinitionError, match="boxes"), Pipeline(batch_size=1):
-        fn.readers.caffe2(path=tmp_path, bbox=True)
+        read(path=tmp_path, bbox=True)
 
 
 def test_peeking(cifar):

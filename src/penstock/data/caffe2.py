@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 
 from penstock.data import protobuf
-from penstock.data.lmdb_records import LmdbRecords, open_records, writing
+from penstock.data.lmdb_records import Databases, writing
 from penstock.data.order import Indices
 from penstock.data.protobuf import Record
-from penstock.data.source import Array, Column, Source, stamp_of
+from penstock.data.source import Array, Column, Source
 from penstock.data.spec import Spec
 from penstock.data.tensor_protos import (
     DATA_TYPE,
@@ -26,7 +25,7 @@ from penstock.data.tensor_protos import (
     parse,
     parse_common,
 )
-from penstock.errors import SampleError, SourceError
+from penstock.errors import SourceError
 from penstock.types import LabelType
 
 
@@ -54,13 +53,12 @@ class Caffe2Source(Source):
         bbox: bool,
         image_available: bool,
     ) -> None:
-        self._parts: list[LmdbRecords] = [open_records(str(Path(path).resolve())) for path in paths]
-        self._starts = np.cumsum([0, *(len(part) for part in self._parts)])
+        self._records = Databases(paths)
         self._read_as = (label_type, num_labels, additional_inputs, bbox, image_available)
         self._label_type, self._num_labels = label_type, num_labels
         self._additional, self._bbox, self._image = additional_inputs, bbox, image_available
         try:
-            first = self._values(self._parts[0].get([0])[0])
+            first = self._values(self._records.get(np.zeros(1, np.int64))[0])
         except ValueError as error:
             raise SourceError(f"{self.describe(0)} is no Caffe2 record: {error}") from error
         self.specs = tuple(self._spec(position, value) for position, value in enumerate(first))
@@ -79,11 +77,11 @@ class Caffe2Source(Source):
         return Spec(value.dtype, (4,) if self._bbox and value.shape == (4,) else (None,))
 
     def __len__(self) -> int:
-        return int(self._starts[-1])
+        return len(self._records)
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """The values of the records at `indices`: encoded or raw image, labels, further tensors, box."""
-        records = self._records(indices)
+        records = self._records.get(indices)
         common = [parse_common(record) for record in records] if self._common else [None]
         if None not in common:
             pairs = cast(list[tuple[Record, int]], common)
@@ -98,34 +96,11 @@ class Caffe2Source(Source):
                         raise ValueError(f"{value.dtype}{list(value.shape)} where sample 0 has {spec}")
                     column.append(value)
             except ValueError as error:
-                source = self.describe(index)
-                what = f"sample {index} ({source}) is no Caffe2 record: {error}"
-                raise SampleError(what, index=index, source=source, path=self.path(index)) from error
+                raise self._records.error(index, f"is no Caffe2 record: {error}") from error
         return tuple(
             np.stack(column, out=slot) if spec.dense else column
             for column, spec, slot in zip(columns, self.specs, out, strict=True)
         )
-
-    def _records(self, indices: Indices) -> list[Record]:
-        if len(self._parts) == 1:
-            return self._parts[0].get(indices.tolist())
-        parts = np.searchsorted(self._starts, indices, side="right") - 1
-        numbers: list[int] = parts.tolist()
-        records: list[Record] = [b""] * len(indices)
-        for part in sorted(set(numbers)):
-            places = np.flatnonzero(parts == part)
-            first = int(self._starts[part])
-            try:
-                found = self._parts[part].get((indices[places] - first).tolist())
-            except SampleError as error:
-                if error.index is None or not first:
-                    raise
-                index = error.index + first  # its number in all databases together
-                what = str(error.args[0]).replace(f"sample {error.index} ", f"sample {index} ", 1)
-                raise SampleError(what, index=index, source=error.source, path=error.path) from error
-            for place, record in zip(places.tolist(), found, strict=True):
-                records[place] = record
-        return records
 
     def _values(self, record: Record) -> list[Array]:
         tensors = parse(record)
@@ -160,33 +135,23 @@ class Caffe2Source(Source):
 
     def describe(self, index: int) -> str:
         """The database and the key."""
-        part = int(np.searchsorted(self._starts, index, side="right")) - 1
-        records = self._parts[part]
-        return f"{records.path} at key {records.key(index - int(self._starts[part])).decode('ascii', 'replace')}"
+        return self._records.describe(index)
 
     def path(self, index: int) -> str:
         """The database's file."""
-        return self._parts[int(np.searchsorted(self._starts, index, side="right")) - 1].file
+        return self._records.path(index)
 
     def same_data(self, other: Source) -> bool:
         """Whether the same records of the same databases are read in the same way."""
-        if not isinstance(other, Caffe2Source) or self._read_as != other._read_as:  # noqa: SLF001  # one class
-            return False
-        theirs = other._parts  # noqa: SLF001  # likewise
-        return len(self._parts) == len(theirs) and all(map(LmdbRecords.same_records, self._parts, theirs))
+        return (
+            isinstance(other, Caffe2Source)
+            and self._read_as == other._read_as  # noqa: SLF001  # one class
+            and self._records.same_records(other._records)  # noqa: SLF001  # one class
+        )
 
     def fingerprint(self) -> str:
         """The number of records, and the first and last of each database."""
-        digest = hashlib.sha256()
-        for part in self._parts:
-            for index in (0, len(part) - 1):
-                digest.update(part.key(index) + part.get([index])[0])
-        return f"caffe2:{len(self)}:{digest.hexdigest()[:16]}"
-
-
-def stamp_of_caffe2(paths: tuple[str, ...]) -> Hashable:
-    """What changes when one of the databases does."""
-    return stamp_of(*(Path(path) / "data.mdb" for path in paths))
+        return f"caffe2:{self._records.digest()}"
 
 
 def write_caffe2(path: str | Path, samples: Iterable[tuple[bytes, int]]) -> int:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Hashable, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from penstock.data.lmdb_pages import HEAD, DamagedError, check_long, read_index, read_root
+from penstock.data.order import Indices
 from penstock.data.protobuf import Record
 from penstock.data.source import shared, stamp_of
 from penstock.errors import MissingExtraError, SampleError, SourceError, SourceNotFoundError
@@ -125,6 +129,87 @@ class LmdbRecords:
                 expected=f"transaction {self._root.transaction}",
                 fix="read a copy, or begin when it is complete",
             )
+
+
+class Databases:
+    """The records of several LMDBs, one database after the other.
+
+    Args:
+        paths: their folders.
+
+    Raises:
+        SourceNotFoundError: a folder does not exist, or has no ``data.mdb``.
+        SourceError: as `LmdbRecords`.
+    """
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._parts: list[LmdbRecords] = [open_records(str(Path(path).resolve())) for path in paths]
+        self._starts = np.cumsum([0, *(len(part) for part in self._parts)])
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def get(self, indices: Indices) -> list[Record]:
+        """The values of records, by number.
+
+        Raises:
+            SampleError, SourceError: as `LmdbRecords.get`.
+        """
+        if len(self._parts) == 1:
+            return self._parts[0].get(indices.tolist())
+        parts = np.searchsorted(self._starts, indices, side="right") - 1
+        numbers: list[int] = parts.tolist()
+        records: list[Record] = [b""] * len(indices)
+        for part in sorted(set(numbers)):
+            places = np.flatnonzero(parts == part)
+            first = int(self._starts[part])
+            try:
+                found = self._parts[part].get((indices[places] - first).tolist())
+            except SampleError as error:
+                if error.index is None or not first:
+                    raise
+                index = error.index + first  # its number in all databases together
+                what = str(error.args[0]).replace(f"sample {error.index} ", f"sample {index} ", 1)
+                raise SampleError(what, index=index, source=error.source, path=error.path) from error
+            for place, record in zip(places.tolist(), found, strict=True):
+                records[place] = record
+        return records
+
+    def describe(self, index: int) -> str:
+        """The database and the key of record `index`."""
+        part = self._part(index)
+        records = self._parts[part]
+        return f"{records.path} at key {records.key(index - int(self._starts[part])).decode('ascii', 'replace')}"
+
+    def path(self, index: int) -> str:
+        """The file that holds record `index`."""
+        return self._parts[self._part(index)].file
+
+    def _part(self, index: int) -> int:
+        return int(np.searchsorted(self._starts, index, side="right")) - 1
+
+    def error(self, index: int, what: str) -> SampleError:
+        """The error for record `index`, which is not what it should be."""
+        source = self.describe(index)
+        return SampleError(f"sample {index} ({source}) {what}", index=index, source=source, path=self.path(index))
+
+    def same_records(self, other: Databases) -> bool:
+        """Whether the others are the same databases, in the same state."""
+        mine, theirs = self._parts, other._parts
+        return len(mine) == len(theirs) and all(map(LmdbRecords.same_records, mine, theirs))
+
+    def digest(self) -> str:
+        """A short text that tells these records from others: their number, the first and last of each database."""
+        digest = hashlib.sha256()
+        for part in self._parts:
+            for index in (0, len(part) - 1):
+                digest.update(part.key(index) + part.get([index])[0])
+        return f"{len(self)}:{digest.hexdigest()[:16]}"
+
+
+def stamp_of_databases(paths: Sequence[str]) -> Hashable:
+    """What changes when one of the databases does."""
+    return stamp_of(*(Path(path) / "data.mdb" for path in paths))
 
 
 @contextmanager

@@ -15,6 +15,8 @@ from penstock.data.source import Array
 from penstock.errors import SampleError, SourceError, SourceNotFoundError
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0)
+_AHEAD = 1 << 16
+"""Bytes read at once where records are small, to find the next ones."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,26 @@ class Spans:
         for part in (self.bounds, self.starts, self.sizes):
             digest.update(np.ascontiguousarray(part, "<i8").tobytes())
         return f"{len(self)}:{digest.hexdigest()[:16]}"
+
+
+class Heads:
+    """The heads of records that lie one after the other: read many at once where records are small.
+
+    Args:
+        descriptor: of the file.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._block, self._start, self._last = b"", 0, 0
+
+    def at(self, at: int, count: int) -> bytes:
+        """The `count` bytes that begin at byte `at`, or fewer at the end of the file."""
+        if not self._start <= at <= self._start + len(self._block) - count:
+            ahead = _AHEAD if at - self._last < _AHEAD // 8 else count
+            self._block, self._start = os.pread(self._descriptor, ahead, at), at
+        self._last = at
+        return self._block[at - self._start : at - self._start + count]
 
 
 def _state(descriptor: int) -> Hashable:

@@ -7,7 +7,6 @@ The format: https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_fo
 from __future__ import annotations
 
 import functools
-import os
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,15 +17,13 @@ from numpy.typing import NDArray
 from penstock.data.crc32c import masked_crc32c
 from penstock.data.order import Indices
 from penstock.data.source import Array, Column, Source
-from penstock.data.spans import Block, Spans
+from penstock.data.spans import Block, Heads, Spans
 from penstock.data.spec import Spec
 from penstock.data.tf_example import DTYPES, Found, default_of, find_features, value_of
 from penstock.errors import SampleError, SourceError, SourceNotFoundError
 from penstock.tfrecord import Feature, VarLenFeature, string
 
 _HEAD, _TAIL = 12, 4
-_AHEAD = 1 << 16
-"""Bytes read at once where records are small, to find the next ones."""
 
 
 class TFRecordSource(Source):
@@ -181,11 +178,9 @@ def _walk(descriptor: int, size: int) -> Places:
     starts: list[int] = []
     sizes: list[int] = []
     heads = bytearray()
-    at, block, block_at, ahead = 0, b"", 0, _AHEAD
+    at, ahead = 0, Heads(descriptor)
     while at < size:
-        if at + _HEAD > block_at + len(block):
-            block, block_at = os.pread(descriptor, ahead, at), at
-        head = block[at - block_at : at - block_at + _HEAD]
+        head = ahead.at(at, _HEAD)
         length = struct.unpack("<Q", head[:8])[0] if len(head) == _HEAD else 0
         if len(head) < _HEAD or length > size - at - _HEAD - _TAIL:
             if len(head) == _HEAD and not _sound(head):
@@ -196,7 +191,6 @@ def _walk(descriptor: int, size: int) -> Places:
         starts.append(at)
         sizes.append(_HEAD + length + _TAIL)
         at += sizes[-1]
-        ahead = _AHEAD if length < _AHEAD // 8 else _HEAD
     if not _sound(heads):
         raise ValueError("the length of a record has a wrong checksum")
     return np.array(starts, np.int64), np.array(sizes, np.int64)

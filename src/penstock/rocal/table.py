@@ -150,7 +150,7 @@ _NODES = "penstock's reader returns nodes, in a definition of penstock.pipeline_
 _READER = {"stick_to_shard": Argument(), "pad_last_batch": Argument("pad_last_batch")}
 
 OPERATORS: Mapping[str, Row] = {
-    "readers.caffe": Row(awaits=("readers.caffe",)),
+    "readers.caffe": Row((Step("readers.caffe", {"path": Argument("path"), **_READER}),)),
     "readers.caffe2": Row((Step("readers.caffe2", {"path": Argument("path"), **_READER}),)),
     "readers.cifar10": Row(
         (
@@ -174,7 +174,7 @@ OPERATORS: Mapping[str, Row] = {
             ),
         )
     ),
-    "readers.mxnet": Row(awaits=("readers.mxnet",)),
+    "readers.mxnet": Row(differs=_NODES),
     "readers.numpy": Row(differs=_NODES),
     "readers.sequence_reader": Row(awaits=("readers.sequence",)),
     "readers.tfrecord": Row(differs=_NODES),

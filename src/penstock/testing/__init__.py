@@ -5,4 +5,5 @@ from penstock.testing.operators import OperatorCase as OperatorCase
 from penstock.testing.operators import check_docstring as check_docstring
 from penstock.testing.operators import check_operator as check_operator
 from penstock.testing.sources import ListSource as ListSource
+from penstock.testing.sources import check_bad_samples as check_bad_samples
 from penstock.testing.sources import check_source as check_source

@@ -11,6 +11,7 @@ import numpy as np
 from penstock.data.order import Indices
 from penstock.data.source import Array, Column, Source
 from penstock.data.spec import Shape, Spec
+from penstock.errors import SampleError
 
 
 class ListSource(Source):
@@ -91,6 +92,56 @@ def check_source(source: Source) -> None:
         assert all(_same(columns, result) for result in pool.map(lambda _: source.read(everything, none), range(16)))
     assert source.fingerprint() == source.fingerprint()
     assert len(source.fingerprint()) <= 200, "a state is at most 1 KB"
+
+
+def check_bad_samples(source: Source, bad: Sequence[int]) -> None:
+    """Check what a source says of samples that cannot be read, and that it reads the others all the same.
+
+    An error names the sample, the place that `describe` has for it, and its file; `outcomes` has an error for each bad
+    row, and for the other rows what they are alone.
+
+    Args:
+        source: among its first 16 samples some cannot be read, others can.
+        bad: the numbers of those that cannot be.
+
+    Raises:
+        AssertionError: it does not.
+
+    Example:
+        >>> from penstock.data.files import from_files
+        >>> check_bad_samples(from_files("", (__file__, "/none.jpg"), None), [1])
+    """
+    everything = np.arange(min(len(source), 16), dtype=np.int64)
+    none: list[Array | None] = [None] * len(source.specs)
+    for rows in (everything, everything[::-1].copy(), np.repeat(everything, 2)):
+        columns, errors = source.outcomes(rows, none)
+        assert [row for row, index in enumerate(rows.tolist()) if index in bad] == sorted(errors)
+        for row, index in enumerate(rows.tolist()):
+            if index in bad:
+                _check_error(source, errors[row], index)
+            else:
+                assert _same([column[row : row + 1] for column in columns], source.read(rows[row : row + 1], none))
+        raised = _raised(source, rows)
+        assert raised is not None, "a sample that cannot be read is an error"
+        assert raised.index is not None, "an error has the number of its sample"
+        assert raised.index in bad, f"{raised} names another sample"
+        _check_error(source, raised, raised.index)
+
+
+def _raised(source: Source, rows: Indices) -> SampleError | None:
+    try:
+        source.read(rows, [None] * len(source.specs))
+    except SampleError as error:
+        return error
+    return None
+
+
+def _check_error(source: Source, error: SampleError, index: int) -> None:
+    assert error.index == index, f"{error} is of sample {index}"
+    assert f"sample {index} " in str(error)
+    assert error.source == source.describe(index)
+    assert error.path, "the file is named"
+    assert error.path in str(error.source) or error.path == source.path(index)
 
 
 def _check_columns(source: Source, columns: Sequence[Column], rows: int) -> None:

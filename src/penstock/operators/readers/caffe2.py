@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from os import PathLike, fspath
 from typing import Unpack
 
-from penstock.data.caffe2 import Caffe2Source, stamp_of_caffe2
+from penstock.data.caffe2 import Caffe2Source
+from penstock.data.lmdb_records import stamp_of_databases
 from penstock.data.source import shared
 from penstock.errors import DefinitionError
 from penstock.graph.call import Location
@@ -74,6 +75,6 @@ def caffe2(
         additional_inputs,
         bool(bbox),
         bool(image_available),
-        stamp=stamp_of_caffe2(paths),
+        stamp=stamp_of_databases(paths),
     )
     return load(source, loader)

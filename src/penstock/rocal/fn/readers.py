@@ -74,6 +74,23 @@ def file(file_root: Any, **given: Any) -> tuple[Files, list[Any]]:
     return _note("readers.file", {"file_root": file_root, **given}), []
 
 
+def caffe(path: Any, bbox: bool = False, **given: Any) -> tuple[Files, list[Any]]:
+    """Read a Caffe LMDB of encoded images with classes. Order and shard are arguments of the decoder.
+
+    Args:
+        path: the folder of the LMDB.
+        bbox: not offered.
+        **given: stick_to_shard, pad_last_batch.
+
+    Returns:
+        What to give a decoder, and an empty list: classes are appended to the outputs.
+
+    Raises:
+        DefinitionError: boxes are asked for.
+    """
+    return _databases("readers.caffe", path, bbox, given)
+
+
 def caffe2(path: Any, bbox: bool = False, **given: Any) -> tuple[Files, list[Any]]:
     """Read a Caffe2 LMDB of encoded images with labels. Order and shard are arguments of the decoder.
 
@@ -88,9 +105,13 @@ def caffe2(path: Any, bbox: bool = False, **given: Any) -> tuple[Files, list[Any
     Raises:
         DefinitionError: boxes are asked for.
     """
+    return _databases("readers.caffe2", path, bbox, given)
+
+
+def _databases(name: str, path: Any, bbox: bool, given: Mapping[str, Any]) -> tuple[Files, list[Any]]:
     if bbox:
         raise DefinitionError("boxes are not offered yet", fix="bbox=False")
-    return _note("readers.caffe2", {"path": path, **given}), []
+    return _note(name, {"path": path, **given}), []
 
 
 def cifar10(*_inputs: Any, file_root: Any = "", **given: Any) -> DataNode:

@@ -1,0 +1,66 @@
+"""readers.caffe: records of an LMDB in Caffe's format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike, fspath
+from typing import Unpack
+
+from penstock.data.caffe import CaffeSource
+from penstock.data.lmdb_records import stamp_of_databases
+from penstock.data.source import shared
+from penstock.errors import DefinitionError
+from penstock.graph.call import Location
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode
+from penstock.operators.readers.loader import LoaderArguments, load
+
+
+@operator("readers.caffe")
+def caffe(
+    *,
+    path: Location[str | PathLike[str] | Sequence[str | PathLike[str]]],
+    image_available: bool = True,
+    label_available: bool = True,
+    **loader: Unpack[LoaderArguments],
+) -> tuple[DataNode, ...] | DataNode:
+    """Read images and classes from an LMDB of Caffe's Datums.
+
+    Args:
+        path: the folder with ``data.mdb``, or several, read one after the other. Records come in the order of the keys.
+        image_available: whether to read images.
+        label_available: whether to read classes.
+        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+
+    Returns:
+        The image, encoded bytes as uint8 of shape (?,) or raw pixels as uint8 HWC, whose bytes stay as they are; the
+        class, int32 of shape (1,). One node where one of them is asked for.
+
+    Raises:
+        SourceNotFoundError: a path does not exist.
+        SourceError: it is no LMDB, is damaged or being written to, or its first record is no Datum.
+        DefinitionError: neither images nor classes are asked for.
+        SampleError: while running, a record that is damaged, or of another kind than the first.
+
+    Example:
+        >>> import penstock, tempfile
+        >>> from penstock import fn
+        >>> from penstock.data.caffe import write_caffe
+        >>> path = tempfile.mkdtemp()
+        >>> write_caffe(path, [(b"a jpeg", 3), (b"another", 5)])
+        2
+        >>> pipeline = penstock.Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     jpegs, labels = fn.readers.caffe(path=path)
+        ...     pipeline.set_outputs(labels)
+        >>> pipeline.run()[0].as_array().tolist()
+        [[3], [5]]
+    """
+    paths = tuple(fspath(each) for each in ([path] if isinstance(path, str | PathLike) else path))
+    if not paths:
+        raise DefinitionError("fn.readers.caffe: path is empty")
+    if not (image_available or label_available):
+        raise DefinitionError("fn.readers.caffe: nothing to read", fix="image_available=True or label_available=True")
+    stamp = stamp_of_databases(paths)
+    first, *others = load(shared(CaffeSource, paths, bool(image_available), bool(label_available), stamp=stamp), loader)
+    return (first, *others) if others else first

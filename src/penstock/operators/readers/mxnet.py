@@ -1,0 +1,74 @@
+"""readers.mxnet: images and labels in RecordIO files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike, fspath
+from typing import Unpack
+
+from penstock.data.recordio import RecordIOSource
+from penstock.data.source import shared, stamp_of
+from penstock.errors import DefinitionError
+from penstock.graph.call import Location
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode
+from penstock.operators.readers.loader import LoaderArguments, load
+
+Path = str | PathLike[str]
+
+
+@operator("readers.mxnet")
+def mxnet(
+    *,
+    path: Location[Path | Sequence[Path]],
+    index_path: Location[Path | Sequence[Path] | None] = None,
+    **loader: Unpack[LoaderArguments],
+) -> tuple[DataNode, DataNode]:
+    """Read images and labels from RecordIO files, as MXNet's ``im2rec`` writes them.
+
+    Args:
+        path: a file, or several, read one after the other. Records come in the order in which they lie there.
+        index_path: an index for each file, as ``im2rec`` writes them, or one that counts the bytes of all files
+            together. Without them the lengths of all records are read when the reader is made; give them where that
+            takes too long.
+        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+
+    Returns:
+        The images' bytes, uint8 of shape (?,), and labels, float32: of shape (1,) if the first record has one, else
+        (?,).
+
+    Raises:
+        SourceNotFoundError: a file does not exist.
+        SourceError: a file is no RecordIO file, is cut short or damaged, or an index belongs to another file.
+        DefinitionError: another number of indexes than of files.
+        SampleError: while running, a record that is damaged, or that has several labels where the first has one.
+
+    Example:
+        >>> import penstock, tempfile
+        >>> from penstock import fn
+        >>> from penstock.data.recordio import encode_record, write_recordio
+        >>> path = tempfile.mkdtemp() + "/train.rec"
+        >>> index = write_recordio(path, [encode_record(b"a jpeg", [label]) for label in (3, 5)])
+        >>> pipeline = penstock.Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     jpegs, labels = fn.readers.mxnet(path=path, index_path=index)
+        ...     pipeline.set_outputs(labels)
+        >>> pipeline.run()[0].as_array().tolist()
+        [[3.0], [5.0]]
+    """
+    paths, indexes = _paths(path), _paths(index_path)
+    if not paths:
+        raise DefinitionError("fn.readers.mxnet: path is empty")
+    if len(indexes) not in (0, 1, len(paths)):
+        raise DefinitionError(
+            "fn.readers.mxnet: an index per file, or one for all", given=f"{len(indexes)} for {len(paths)} files",
+            fix="leave index_path out, and they are made",
+        )  # fmt: skip
+    images, labels = load(shared(RecordIOSource, paths, indexes, stamp=stamp_of(*paths, *indexes)), loader)
+    return images, labels
+
+
+def _paths(given: Path | Sequence[Path] | None) -> tuple[str, ...]:
+    if not given:
+        return ()
+    return tuple(fspath(each) for each in ([given] if isinstance(given, str | PathLike) else given))
