@@ -127,6 +127,68 @@ def test_a_bad_sample_of_a_later_batch_does_not_spoil_this_one():
         next(iterator)
 
 
+@dataclass(frozen=True)
+class Bad(Source):
+    """Numbers, some of which cannot be read."""
+
+    bad: tuple[int, ...]
+    specs = (Spec(np.dtype(np.int64), ()),)
+
+    def __len__(self):
+        return 40
+
+    def read(self, indices, out):
+        for index in sorted({*indices.tolist()} & {*self.bad}):
+            raise SampleError("gone", index=index)
+        return (indices,)
+
+    def describe(self, index):
+        return f"number {index}"
+
+    def fingerprint(self):
+        return f"numbers {self.bad}"
+
+
+def numbers(*bad, depth=2, **options):
+    pipe = Pipeline(4, 2, seed=0, prefetch_queue_depth=depth)
+    with pipe:
+        pipe.set_outputs(load(Bad(bad), {"name": "numbers"})[0])
+    names = ["x", "valid"] if options else ["x"]
+    return DataIterator(pipe, names, reader_name="numbers", prepare_first_batch=False, **options)
+
+
+def places(iterator):
+    """Which of a pair the batches are that are begun ahead."""
+    return {batch.place for batch in iterator._run._loader._ahead}
+
+
+def test_batches_without_python_per_sample_are_computed_in_pairs(always_threads):
+    iterator, alone = numbers(), numbers(depth=0)
+    for epoch in range(2):
+        for number, (batch, other) in enumerate(zip(iterator, alone, strict=True)):
+            assert batch["x"].tolist() == other["x"].tolist() == list(range(4 * number, 4 * number + 4))
+            assert len(iterator._run._loader._ahead) <= 3
+            if epoch and 0 < number < 8:
+                assert places(iterator) == {0, 1}
+            assert places(alone) == set()
+
+
+@pytest.mark.parametrize("bad", [12, 16])
+def test_a_bad_sample_of_a_pair_fails_its_own_batch(always_threads, bad):
+    iterator = numbers(bad)
+    for number in range(bad // 4):
+        assert next(iterator)["x"].tolist() == list(range(4 * number, 4 * number + 4))
+    for _ in range(2):
+        with pytest.raises(SampleError, match="gone"):
+            next(iterator)
+
+
+def test_rows_that_are_skipped_in_a_pair_count_in_their_own_batch(always_threads):
+    batches = list(numbers(9, 18, 19, 20, on_error="skip"))
+    lost = [4 * n + row for n, batch in enumerate(batches) for row in np.flatnonzero(~np.asarray(batch["valid"]))]
+    assert lost == [9, 18, 19, 20]
+
+
 def test_chunks_of_a_batch_run_side_by_side():
     """Two chunks meet at a barrier: neither could pass it if they ran one after the other."""
     barrier = threading.Barrier(2, timeout=20)

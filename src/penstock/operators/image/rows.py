@@ -253,9 +253,15 @@ def _program(work: Pass, channels: int) -> tuple[NDArray[np.int64], NDArray[np.f
                     code = HALVES_UP if halves_up else HALVES_AWAY
                     found.append((code, ([[limits.min]], [[limits.max]], [[0]])))
                 dtype = wanted
-    rows = max((len(term) for _, terms in found for term in terms), default=1)
-    terms = np.zeros((rows, len(found), 3, channels), np.float32)
-    for number, (_, values) in enumerate(found):
-        for place, value in enumerate(values):
-            terms[:, number, place] = value
-    return np.array([code for code, _ in found], np.int64), terms
+    values = [[_once(term) for term in terms] for _, terms in found]
+    rows = max((len(term) for terms in values for term in terms), default=1)
+    result = np.zeros((rows, len(found), 3, channels), np.float32)
+    for number, terms in enumerate(values):
+        for place, term in enumerate(terms):
+            result[:, number, place] = term
+    return np.array([code for code, _ in found], np.int64), result
+
+
+def _once(term: Any) -> Any:
+    """A term with a single entry, where all rows have the same one: tables are then made once, not per image."""
+    return term[:1] if len(term) > 1 and (term == term[:1]).all() else term
