@@ -74,6 +74,7 @@ class Run:
         self._hosted = [(n, numbers[value]) for n, value in enumerate(plan.graph.outputs) if value in numbers]
         self._crossing = [numbers[value] for value in plan.crossing]
         self._mask = None if plan.valid is None else numbers[plan.valid]
+        self._order = [*range(len(plan.graph.outputs)), *([] if plan.valid is None else [None])]
         dtypes = [value.spec.dtype for value in plan.results]
         self._loader = HostLoader(
             HostProgram(plan, readings, lead, seed, meter, feeding, on_error),
@@ -98,14 +99,13 @@ class Run:
         start = time.perf_counter()
         self._backlog.settle()
         settled = time.perf_counter()
-        outputs = self._made(step, columns)
-        for number, result in self._hosted:
-            outputs[number] = self._layout.put_output(number, _dense(columns[result]))
+        hosted: dict[int | None, Array] = {number: _dense(columns[result]) for number, result in self._hosted}
         if self._mask is not None:
-            outputs[len(outputs)] = self._layout.put_mask(_dense(columns[self._mask]))
+            hosted[None] = _dense(columns[self._mask])
+        outputs = self._made(step, columns) | self._layout.put_batch(hosted)
         self.meter.add(DEVICES_WAIT, seconds=settled - start, samples=step.rows)
         self.meter.add("transfer and dispatch", seconds=time.perf_counter() - settled, samples=step.rows)
-        return [outputs[number] for number in range(len(outputs))], batch.failed
+        return [outputs[number] for number in self._order], batch.failed
 
     def begin(self, step: Step) -> tuple[Future[Any], ...]:
         """Begin the host's part of a batch that will be asked for next. Neither waits nor dispatches anything.

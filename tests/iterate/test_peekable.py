@@ -206,9 +206,9 @@ def test_peek_does_not_go_over_the_end_of_an_epoch():
 
 def test_only_the_consumer_dispatches(monkeypatch):
     dispatched = []
-    put = SingleDevice.put_output
+    put = SingleDevice.put_batch
     monkeypatch.setattr(
-        SingleDevice, "put_output", lambda *args: dispatched.append(threading.current_thread()) or put(*args)
+        SingleDevice, "put_batch", lambda *args: dispatched.append(threading.current_thread()) or put(*args)
     )
     monkeypatch.setattr(loader, "_LIGHT_BATCH", -1.0)
     iterator = make(prepare_first_batch=False)

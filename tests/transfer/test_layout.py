@@ -213,7 +213,7 @@ def test_hand_over_copies_nothing_on_the_cpu():
         pipeline.set_outputs(fn.readers.arrays(np.zeros((64, 32), np.float32), name="r"))
     iterator = DataIterator(pipeline, ["x"], reader_name="r", sharding=SHARDINGS["one axis"])
     (buffer,) = iterator._run._loader.take(iterator._next).buffers
-    array = iterator._run._layout.put_output(0, buffer)
+    array = iterator._run._layout.put_batch({0: buffer})[0]
     pointers = {shard.data.unsafe_buffer_pointer() for shard in array.addressable_shards}
     assert pointers == {buffer.ctypes.data + k * buffer.nbytes // 8 for k in range(8)}
 

@@ -17,9 +17,9 @@ The contract, which the code below must keep:
   raised by the batch that it belongs to.
 * **Order.** `take` returns the batch of the step it is given. Batches of the steps that follow are begun ahead, at most
   `depth` of them; nothing depends on which chunk ends first.
-* **Memory.** At most depth + 1 batches exist here, and one more where they come in pairs. A batch that was taken belongs
-  to the consumer: its buffers are not written again while anything can reach them (`penstock.host.buffers`). The
-  batches of a pair share one buffer.
+* **Memory.** At most depth + 1 batches exist here; one more where they come in pairs, of which each has one buffer. A
+  batch that was taken belongs to the consumer: its buffers are not written again while anything can reach them
+  (`penstock.host.buffers`).
 * **Failure.** The first failing chunk, in the order of rows, ends the run of the loader: what has not begun is dropped,
   what runs is waited for, the threads end, and `take` raises the cause. Nothing is skipped: the same step, taken
   again, is computed again.
@@ -331,7 +331,7 @@ class HostLoader:
         return _parted([asked, *steps[1:]], rows, buffers, chunks)
 
     def _together(self, step: Step, count: int) -> tuple[list[Step], Indices]:
-        """A batch and those that follow it in the epoch, so many in all, as one: their steps, and the numbers of rows."""
+        """A batch and those that follow it in the epoch, so many in all: their steps, and the numbers of their rows."""
         steps = [step]
         while len(steps) < count and self._program.consecutive(step.rows):
             following = self._after(steps[-1])

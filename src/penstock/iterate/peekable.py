@@ -91,7 +91,7 @@ class PeekableDataIterator(DataIterator):
                 raise ContextError("no batch has been taken from this epoch", fix="call next first")
             last = Step(place.epoch, place.row - stride, place.totals, self.batch_size)
             layout = self._planned.layout
-            return layout.put_mask(lead.coordinates(last, layout.local_rows(self.batch_size)).real)
+            return layout.put_batch({None: lead.coordinates(last, layout.local_rows(self.batch_size)).real})[None]
 
     def peek(self) -> Batch:
         """The batch that `next` will give.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -81,16 +81,12 @@ class Layout(ABC):
         """
 
     @abstractmethod
-    def put_output(self, number: int, column: Array) -> jax.Array:
-        """An output that the host computed, as the user receives it."""
+    def put_batch(self, columns: Mapping[int | None, Array]) -> dict[int | None, jax.Array]:
+        """Outputs that the host computed, by number, and the mask of the rows under None, as the user receives them."""
 
     @abstractmethod
     def put_rows(self, column: Array) -> jax.Array:
         """A value with a leading axis of rows, as the device program takes it."""
-
-    @abstractmethod
-    def put_mask(self, column: Array) -> jax.Array:
-        """A mask of the rows, as the user receives it."""
 
     @abstractmethod
     def struct(self, number: int | None, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
@@ -145,16 +141,12 @@ class SingleDevice(Layout):
         self._device = self.devices[0] if device_id else None
         self.mesh = Mesh(np.empty((), object), ())
 
-    def put_output(self, number: int, column: Array) -> jax.Array:
-        """The column, on the device."""
-        return jax.device_put(column, self._device)
+    def put_batch(self, columns: Mapping[int | None, Array]) -> dict[int | None, jax.Array]:
+        """On the device, by one call of JAX: a call costs as much as three columns."""
+        return dict(zip(columns, jax.device_put(list(columns.values()), self._device), strict=True))
 
     def put_rows(self, column: Array) -> jax.Array:
         """The column, on the device."""
-        return jax.device_put(column, self._device)
-
-    def put_mask(self, column: Array) -> jax.Array:
-        """The mask, on the device."""
         return jax.device_put(column, self._device)
 
     def struct(self, number: int | None, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
@@ -220,17 +212,13 @@ class Sharded(Layout):
                     fix="shorten the spec to P(batch axis), or choose a shape that the mesh divides",
                 ) from None
 
-    def put_output(self, number: int, column: Array) -> jax.Array:
-        """The global array of which this process holds `column`'s rows."""
-        return self._assemble(column, self._shardings[number])
+    def put_batch(self, columns: Mapping[int | None, Array]) -> dict[int | None, jax.Array]:
+        """The global arrays of which this process holds the columns' rows."""
+        return {number: self._assemble(column, self._sharding(number)) for number, column in columns.items()}
 
     def put_rows(self, column: Array) -> jax.Array:
         """The global array, cut along its rows only, on a mesh whose axes are all Auto."""
         return self._assemble(column, self._rows)
-
-    def put_mask(self, column: Array) -> jax.Array:
-        """The global mask."""
-        return self._assemble(column, self._mask)
 
     def put_whole(self, array: Array) -> jax.Array:
         """The array, on every device."""
@@ -251,7 +239,10 @@ class Sharded(Layout):
 
     def struct(self, number: int | None, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
         """The global shape, with the output's sharding."""
-        return jax.ShapeDtypeStruct(shape, dtype, sharding=self._mask if number is None else self._shardings[number])
+        return jax.ShapeDtypeStruct(shape, dtype, sharding=self._sharding(number))
+
+    def _sharding(self, number: int | None) -> NamedSharding:
+        return self._mask if number is None else self._shardings[number]
 
     def compile(self, compute: Compute, numbers: Sequence[int]) -> Compute:
         """The program under `jax.jit`, on Auto axes; its outputs then get the user's own shardings."""
@@ -294,17 +285,14 @@ class Stacked(Layout):
         self._sharding = NamedSharding(self.mesh, PartitionSpec("device"))
         self._whole = NamedSharding(self.mesh, PartitionSpec())
 
-    def put_output(self, number: int, column: Array) -> jax.Array:
-        """The column as `(blocks, rows of a block, ...)`."""
-        return self.put_rows(column.reshape(self.blocks, -1, *column.shape[1:]))
+    def put_batch(self, columns: Mapping[int | None, Array]) -> dict[int | None, jax.Array]:
+        """The columns as `(blocks, rows of a block, ...)`."""
+        stacked = {number: column.reshape(self.blocks, -1, *column.shape[1:]) for number, column in columns.items()}
+        return {number: self.put_rows(column) for number, column in stacked.items()}
 
     def put_rows(self, column: Array) -> jax.Array:
         """The column, cut along its first axis."""
         return jax.make_array_from_callback(column.shape, self._sharding, column.__getitem__)
-
-    def put_mask(self, column: Array) -> jax.Array:
-        """The mask as `(blocks, rows of a block)`."""
-        return self.put_output(0, column)
 
     def struct(self, number: int | None, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
         """The shape with its leading axis of blocks."""
