@@ -2,21 +2,23 @@
 
 import jax
 import numpy as np
+import pytest
 
 from penstock import data_iterator, fn
 from penstock.host import buffers, loader
 
 
-def test_no_more_batches_exist_than_the_depth_and_two(monkeypatch):
-    made = []
+@pytest.mark.parametrize(("small", "alone", "pairs"), [(0, 4, 0), (1 << 20, 1, 3)])
+def test_no_more_batches_exist_than_the_depth_and_two_or_four_in_pairs(monkeypatch, small, alone, pairs):
+    made = []  # of a pipeline with a depth of 2; its first batch is never one of a pair
     monkeypatch.setattr(loader, "_LIGHT_BATCH", -1.0)  # light batches share memory
+    monkeypatch.setattr(loader, "_SMALL", small)  # as two of a pair do
     monkeypatch.setattr(buffers, "_aligned", lambda size, make=buffers._aligned: made.append(size) or make(size))
 
     @data_iterator(output_map=["x"], reader_name="reader")
     def numbers():
         return fn.readers.arrays(np.zeros((40, 1000), np.float32), name="reader")
 
-    depth = 2
-    for batch in numbers(batch_size=2, prefetch_queue_depth=depth):  # holds one while it asks for the next
+    for batch in numbers(batch_size=2, prefetch_queue_depth=2):  # holds one while it asks for the next
         jax.block_until_ready(batch)
-    assert len(made) == depth + 2
+    assert (made.count(8000), made.count(16000)) == (alone, pairs)

@@ -173,6 +173,23 @@ def test_batches_without_python_per_sample_are_computed_in_pairs(always_threads)
             assert places(alone) == set()
 
 
+def test_ragged_results_do_not_come_in_pairs(always_threads):
+    pipe = Pipeline(2, 2, seed=0)
+    with pipe:
+        pipe.set_outputs(
+            fn.slice(
+                fn.readers.arrays(np.arange(80).reshape(8, 10)),
+                start=[0],
+                end=fn.random.uniform(values=[3, 4], shape=1),
+                axes=[0],
+            )
+        )
+    assert all(
+        sample[0] == 10 * ((2 * number + row) % 8) for number in range(9) for row, sample in enumerate(pipe.run()[0])
+    )
+    pipe.close()
+
+
 @pytest.mark.parametrize("bad", [12, 16])
 def test_a_bad_sample_of_a_pair_fails_its_own_batch(always_threads, bad):
     iterator = numbers(bad)

@@ -8,8 +8,9 @@ The contract, which the code below must keep:
 * **Light batches.** What takes less time than handing it to a thread is computed in `take`, several batches of an epoch
   at once, as if they were one larger batch: rows are independent, so it does not show. Waiting counts as time: a slow
   disk, or a function that sleeps, is work for a thread.
-* **Pairs.** Batches that are not light, but not worth cutting either, are computed two at once on a thread, where no
-  Python runs for each sample: the cost of Python per batch is halved. A pair that fails is computed again one by one.
+* **Pairs.** Small dense batches that are not light, but not worth cutting either, are computed two at once on a thread,
+  where no Python runs for each sample: the cost of Python per batch is halved. A pair that fails is computed again one
+  by one.
 * **The GIL.** Samples that take microseconds hand the interpreter's lock back and forth so often that two threads are
   slower than one. Chunks of such work take turns: one of them runs, the others wait without working.
 * **Streams.** What users' sources give for a batch is asked for by the consumer's thread, when the batch begins. Only
@@ -17,7 +18,7 @@ The contract, which the code below must keep:
   raised by the batch that it belongs to.
 * **Order.** `take` returns the batch of the step it is given. Batches of the steps that follow are begun ahead, at most
   `depth` of them; nothing depends on which chunk ends first.
-* **Memory.** At most depth + 1 batches exist here; one more where they come in pairs, of which each has one buffer. A
+* **Memory.** At most depth + 1 batches exist here; one more where they come in pairs, each of which has one buffer. A
   batch that was taken belongs to the consumer: its buffers are not written again while anything can reach them
   (`penstock.host.buffers`).
 * **Failure.** The first failing chunk, in the order of rows, ends the run of the loader: what has not begun is dropped,
@@ -67,6 +68,9 @@ _LIGHT_BATCH = 500e-6
 
 _CHUNK = 10e-3
 """Seconds of work that are worth a thread of their own; what takes less is not cut, but done in pairs."""
+
+_SMALL = 1 << 22
+"""Bytes of a batch up to which it may be one of a pair: its memory is held while the other one's is needed."""
 
 _GROUP = 8
 """At most so many light batches are computed at once, so that Python's cost per batch is shared."""
@@ -202,6 +206,11 @@ class HostLoader:
         self._specs = [value.spec for value in program.plan.results]
         ways = {stage.way for stage in program.plan.stages}
         self._pace = _Pace(by_sample=program.by_sample, whole=Way.WHOLE_BATCH in ways)
+        sizes = [
+            math.prod(spec.sizes) * dtype.itemsize if spec.dense else math.inf
+            for spec, dtype in zip(self._specs, self._dtypes, strict=True)
+        ]
+        self._row_bytes = sum(sizes)
         self._buffers = Buffers(keep=depth + 2)
         self._finalizer = weakref.finalize(self, pool.abandon)
 
@@ -320,7 +329,7 @@ class HostLoader:
         """
         asked = step
         step, fed = self._feed(step)
-        pair = self._depth and not alone and self._pace.in_pairs(step.rows)
+        pair = not alone and self._depth and self._row_bytes * step.rows <= _SMALL and self._pace.in_pairs(step.rows)
         steps, numbers = self._together(step, 2 if pair else 1)
         rows = len(numbers)
         buffers = self._empty(rows)
