@@ -183,3 +183,7 @@ def test_every_benchmark_has_a_test():
     programs = [path.stem for path in BENCHMARKS.glob("*.py") if "def main(" in path.read_text()]
     missing = [name for name in programs if f"def test_{name.removesuffix('_program')}" not in tested]
     assert not missing
+
+
+def test_a_source_in_worker_processes():
+    assert module("parallel_source").delivered(2, samples=8, batch=4) > 0

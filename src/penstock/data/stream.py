@@ -54,6 +54,8 @@ class Stream(ABC):
     """
 
     specs: tuple[Spec, ...]
+    ahead: int = 0
+    """How many batches it wants to be told of before they are asked for."""
 
     def __init__(self) -> None:
         self._made: dict[Turn, Columns | Exception] = {}
@@ -102,6 +104,9 @@ class Stream(ABC):
         if isinstance(made, Exception):
             raise made
         return made
+
+    def expect(self, turn: Turn) -> None:  # noqa: B027  # most streams have nothing to begin
+        """The batch of a turn will be asked for, probably. For streams that can begin one without waiting for it."""
 
     def delivered(self, turn: Turn) -> None:
         """The batch of a turn, and its failure, need not be kept any more."""

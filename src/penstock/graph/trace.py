@@ -45,6 +45,19 @@ class Computing(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class PythonWorkers:
+    """The processes that call users' sources which ask for it.
+
+    Args:
+        workers: how many; 0: this process does.
+        pickler: what sends the sources there, as `penstock.Pipeline` takes it.
+    """
+
+    workers: int = 0
+    pickler: Any = None
+
+
 @dataclass
 class Trace:
     """What is known and what counts up while one definition runs.
@@ -55,6 +68,7 @@ class Trace:
         batch: how many rows a batch will have.
         guard: what says which rows take the branch that is being traced; None outside of branches.
         computing: what computes each node as it is recorded, in debug mode.
+        python: the processes that call users' sources.
         shared: what the traces of one definition for several blocks of rows have in common, by whatever key.
         fed: the streams that are fed by hand, by name.
 
@@ -71,6 +85,7 @@ class Trace:
     preserved: list[Node] = field(default_factory=list[Node])
     guard: Value | None = None
     computing: Computing | None = None
+    python: PythonWorkers = PythonWorkers()
     shared: dict[Any, Any] = field(default_factory=dict[Any, Any])
     fed: dict[str, Any] = field(default_factory=dict[str, Any])
     made: WeakSet[Node] = field(default_factory=WeakSet[Node])

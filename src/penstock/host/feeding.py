@@ -74,6 +74,7 @@ class Feeding:
             EndOfStreamError: one of them has no more batches in this epoch.
             PenstockError: one of them fails, or gives another number of samples than it may.
         """
+        self._announce(step)
         columns: dict[Node, Columns] = {}
         counts: dict[int, Node] = {}
         for node, streams in self._streams.items():
@@ -118,6 +119,15 @@ class Feeding:
         for streams in self._streams.values():
             for stream in streams:
                 stream.close()
+
+    def _announce(self, step: Step) -> None:
+        """Tell the streams that can work ahead which batches will be asked for."""
+        working = [(node, stream) for node, streams in self._streams.items() for stream in streams if stream.ahead]
+        for distance in range(1 + max((stream.ahead for _, stream in working), default=-1)):
+            for node, stream in working:
+                if distance <= stream.ahead:
+                    stream.expect(self._turn(step, node))
+            step = self._schedule.after(step)
 
     def _ask(self, node: Node, streams: Sequence[Stream], turn: Turn, step: Step) -> list[Columns]:
         try:

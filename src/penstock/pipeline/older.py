@@ -25,8 +25,6 @@ HINTS: Mapping[str, Any] = {
     "exec_separated": False,
     "is_restored_from_checkpoint": False,
     "max_streams": -1,
-    "py_num_workers": 1,
-    "py_start_method": "spawn",
     "set_affinity": False,
     "stream_policy": None,
 }

@@ -7,14 +7,14 @@ import secrets
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from typing import Annotated, Any, Self, TypedDict, Unpack
+from typing import Annotated, Any, Literal, Self, TypedDict, Unpack
 
 from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, PenstockError, UsageError, did_you_mean
 from penstock.graph.accepts import checked, located
 from penstock.graph.kinds import Range
 from penstock.graph.node import Graph
 from penstock.graph.operator import Reader
-from penstock.graph.trace import DataNode, Trace
+from penstock.graph.trace import DataNode, PythonWorkers, Trace
 from penstock.graph.where import user_line
 from penstock.host.pool import Serial, Threads
 from penstock.host.tensors import TensorList
@@ -31,11 +31,7 @@ MAX_BATCH = 2**26
 
 
 class PipelineHints(TypedDict, total=False):
-    """Options of DALI's Pipeline that can only change speed, memory or diagnostics; they do nothing here.
-
-    The three that begin with ``py_`` say how many worker processes call parallel external sources, and how those are
-    started and served there: they change how fast such a source is read, never what is read.
-    """
+    """Options of DALI's Pipeline that can only change speed, memory or diagnostics; they do nothing here."""
 
     exec_dynamic: bool | None
     bytes_per_sample: int
@@ -44,9 +40,6 @@ class PipelineHints(TypedDict, total=False):
     default_cuda_stream_priority: int | None
     enable_memory_stats: bool
     enable_checkpointing: bool
-    py_num_workers: int
-    py_start_method: str
-    py_callback_pickler: Any
     stream_policy: Any
     concurrency: Any
 
@@ -71,6 +64,11 @@ class Pipeline(OlderPipeline):
         checkpoint: not for pipelines: iterators are resumed with their `restore`.
         output_dtype: the dtype that the outputs must have, one or one per output; None checks nothing.
         output_ndim: the number of axes that a sample of each output must have; likewise.
+        py_num_workers: how many processes call the sources of `fn.external_source(parallel=True)`; 0: this one does.
+        py_start_method: how DALI starts them. Here they are always new processes, since JAX has threads, which a fork
+            does not survive.
+        py_callback_pickler: a module or object with `dumps` and `loads` that sends sources there, or a tuple of it and
+            dictionaries of their keyword arguments; None: pickle, or cloudpickle where pickle cannot.
         debug: whether the definition runs for each batch; see `pipeline_def`, which it needs, or `define_graph`.
         **hints: options of DALI's that do nothing here.
 
@@ -103,6 +101,9 @@ class Pipeline(OlderPipeline):
         output_dtype: Any = None,
         output_ndim: int | Sequence[int | None] | None = None,
         debug: bool = False,
+        py_num_workers: Annotated[int, Range(0, 4096)] = 1,
+        py_start_method: Literal["fork", "spawn"] = "spawn",
+        py_callback_pickler: Any = None,
         **hints: Unpack[PipelineHints],
     ) -> None:
         _check_hints(hints)
@@ -128,7 +129,9 @@ class Pipeline(OlderPipeline):
         self.placement: PlacementHint = placement
         self._output_dtype, self._output_ndim = output_dtype, output_ndim
         name = "pipeline" if type(self) is Pipeline else type(self).__name__
-        self._trace = Trace(name, rows=self.max_batch_size, batch=self.max_batch_size)
+        self.py_num_workers, self.py_start_method = py_num_workers, py_start_method
+        python = PythonWorkers(py_num_workers, py_callback_pickler)
+        self._trace = Trace(name, rows=self.max_batch_size, batch=self.max_batch_size, python=python)
         self._entered: list[AbstractContextManager[Any]] = []
         self._graph: Graph | None = None
         self._outputs: Sequence[Any] = ()

@@ -328,8 +328,3 @@ def test_a_dropped_pipeline_leaves_its_source_alone():
     del made, source
     gc.collect()
     assert kept() is None
-
-
-def test_parallel_sources_give_samples():
-    made = pipeline(numbered, parallel=True, prefetch_queue_depth=3)
-    assert [sample.tolist() for sample in made.run()[0]] == [[n] * 3 for n in range(4)]

@@ -5,12 +5,17 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypedDict, Unpack, cast
+from typing import Annotated, Any, TypedDict, Unpack, cast
 
-from penstock.data.external import Called, Cycle, ExternalStream, Fed, Iterated, Listed, begin_of
+from penstock.data.external import Called, Cycle, ExternalStream, GivenStream, Iterated, Listed
+from penstock.data.fed import Fed
 from penstock.data.given import Kind
+from penstock.data.parallel.pickling import pickled
+from penstock.data.parallel.pool import Workers
+from penstock.data.parallel.stream import ParallelStream
 from penstock.errors import ArgumentTypeError, DefinitionError
 from penstock.graph.call import Hint, Location
+from penstock.graph.kinds import Range
 from penstock.graph.operator import Common, Feed
 from penstock.graph.registry import operator
 from penstock.graph.trace import apply_many, current_trace
@@ -45,7 +50,7 @@ def external_source(
     batch_info: bool = False,
     repeat_last: bool = False,
     parallel: bool = False,
-    prefetch_queue_depth: Hint[int] = 1,
+    prefetch_queue_depth: Hint[Annotated[int, Range(1, 1000)]] = 1,
     no_copy: Hint[bool] = False,
     cuda_stream: Hint[Any] = None,
     use_copy_kernel: Hint[bool] = False,
@@ -72,8 +77,9 @@ def external_source(
             gives samples. A batch may have fewer samples than `batch_size`. None means True, with `parallel` False.
         batch_info: whether a function of one argument gets a `types.BatchInfo`.
         repeat_last: whether, where nothing was fed, the batch that was fed last is given again.
-        parallel: a hint of DALI's, but for what it makes of `batch`: the source is called in this process.
-        prefetch_queue_depth: a hint of DALI's.
+        parallel: whether the `py_num_workers` processes of the pipeline call the source, and not this one. They get it
+            by pickle. A function then takes an argument; an iterable gives batches, and one process has it.
+        prefetch_queue_depth: with `parallel`, how many batches those processes work ahead.
         no_copy: whether what the source gives stays as it is until its batch was made, so that it need not be copied.
         cuda_stream: a hint of DALI's.
         use_copy_kernel: likewise.
@@ -98,7 +104,7 @@ def external_source(
         >>> [pipeline.run()[0].as_array().ravel().tolist() for _ in range(2)]
         [[0, 1, 4], [9, 16, 25]]
     """
-    del cuda_stream, use_copy_kernel, prefetch_queue_depth
+    del cuda_stream, use_copy_kernel
     if cycle not in _CYCLES:
         raise DefinitionError(
             f"fn.{_KIND}: no such cycle", given=repr(cycle), expected='None, False, "no", True, "quiet" or "raise"'
@@ -125,17 +131,18 @@ def external_source(
             if repeat_last:
                 raise DefinitionError(f"fn.{_KIND}: repeat_last is for what is fed, and there is a source")
             how = _How(kinds=kinds, several=num_outputs is not None, batch=by_batch, name=called, lends=not no_copy)
-            trace.shared[key] = _stream(source, cycle, how, batch_info=batch_info)
-    stream: ExternalStream = trace.shared[key]
-    if isinstance(stream, Fed):
-        trace.fed[called] = stream
-        trace.journal.expect(stream)
-    stream.learn()
-    nodes = apply_many(Feed(stream), common=common)
+            stream = _stream(source, cycle, how, batch_info=batch_info)
+            trace.shared[key] = _in_processes(stream, prefetch_queue_depth) if parallel else stream
+    shared: ExternalStream = trace.shared[key]
+    if isinstance(shared, Fed):
+        trace.fed[called] = shared
+        trace.journal.expect(shared)
+    shared.learn()
+    nodes = apply_many(Feed(shared), common=common)
     return nodes[0] if num_outputs is None else list(nodes)
 
 
-def _stream(source: Any, cycle: Any, how: _How, *, batch_info: bool) -> ExternalStream:
+def _stream(source: Any, cycle: Any, how: _How, *, batch_info: bool) -> GivenStream:
     generates, iterates = _generates(source), isinstance(source, Iterator)
     indexed = hasattr(source, "__getitem__") and hasattr(source, "__len__")
     if generates or indexed or hasattr(source, "__iter__"):
@@ -150,7 +157,7 @@ def _stream(source: Any, cycle: Any, how: _How, *, batch_info: bool) -> External
         if indexed and not iterates:
             how["lends"] = False
             return Listed(source, _CYCLES[cycle], **how)
-        return Iterated(begin_of(source, generates=generates), _CYCLES[cycle], **how)
+        return Iterated(source, _CYCLES[cycle], generates=generates, **how)
     if not callable(source):
         raise ArgumentTypeError(
             f"fn.{_KIND}: the source is a function, an iterable or a generator function",
@@ -163,6 +170,33 @@ def _stream(source: Any, cycle: Any, how: _How, *, batch_info: bool) -> External
             fix="let the function raise StopIteration at the end of each epoch",
         )
     return Called(source, informed=_takes_one(source), batch_info=batch_info, **how)
+
+
+def _in_processes(stream: GivenStream, ahead: int) -> ExternalStream:
+    """The same source, called by the worker processes of the pipeline, if it has any.
+
+    Raises:
+        ArgumentTypeError: it cannot be divided between processes, or cannot be sent to them.
+    """
+    trace = current_trace()
+    only = isinstance(stream, Iterated | Listed)
+    if only and not stream.batched:
+        raise ArgumentTypeError(
+            f"fn.{_KIND}: with parallel=True an iterable or generator function gives batches",
+            given=f"samples of {stream.name}",
+            fix="batch=True; or a function of types.SampleInfo, which all workers can call",
+        )
+    if not only and stream.obstacle is not None:
+        raise ArgumentTypeError(
+            f"fn.{_KIND}: with parallel=True a function takes an argument, so that any worker can make any batch",
+            given=f"{stream.name}()",
+            fix="a function of types.SampleInfo; with batch=True of the number of the batch",
+        )
+    if not trace.python.workers:
+        return stream
+    payload = pickled(stream, f"fn.{_KIND}: {stream.name}", trace.python.pickler)
+    workers = trace.shared.setdefault((_KIND, "workers"), Workers(trace.python.workers))
+    return ParallelStream(stream, payload, workers, ahead=ahead, alone=only)
 
 
 def _generates(source: Any) -> bool:

@@ -1,0 +1,98 @@
+"""How `external_source(parallel=True)` scales: a function that keeps Python busy for 2 ms of CPU time a sample.
+
+Pipelines with one worker process and with several take turns. Two figures per number of workers, medians of the rounds:
+how many times the samples of one worker they deliver in the same time, and how many times the work of one process as
+many processes get done that do such work and nothing else, which is what the machine has to give at the time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from penstock.types import SampleInfo
+
+SECONDS = 2e-3
+
+_ALONE = """
+import sys, time
+sys.path[:] = {path!r}
+from parallel_source import busy
+sys.stdin.read(1)
+for _ in range({samples}):
+    busy()
+"""
+
+
+def busy() -> float:
+    """Keep Python busy for `SECONDS` of CPU time."""
+    number, end = 0.0, time.thread_time() + SECONDS
+    while time.thread_time() < end:
+        for _ in range(50):
+            number = number * 0.5 + 1.0
+    return number
+
+
+def sample(info: SampleInfo) -> np.ndarray:
+    """An image that takes as long to make."""
+    return np.full((32, 32, 3), busy() + info.idx_in_epoch % 2, np.float32)
+
+
+def delivered(workers: int, samples: int, batch: int = 64) -> float:
+    """Seconds per sample that a pipeline delivers."""
+    from penstock import Pipeline, fn
+
+    pipeline = Pipeline(batch, 2, py_num_workers=workers)
+    with pipeline:
+        pipeline.set_outputs(fn.external_source(sample, parallel=True, prefetch_queue_depth=2))
+    for _ in range(4):
+        pipeline.run()
+    batches = -(-samples // batch)
+    start = time.perf_counter()
+    for _ in range(batches):
+        pipeline.run()
+    seconds = time.perf_counter() - start
+    pipeline.close()
+    return seconds / (batches * batch)
+
+
+def attainable(workers: int, samples: int) -> float:
+    """Seconds per sample of as many processes that do the work and nothing else."""
+    program = _ALONE.format(path=sys.path, samples=samples // workers)
+    processes = [
+        subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, text=True) for _ in range(workers)
+    ]
+    time.sleep(1)  # until all of them wait
+    start = time.perf_counter()
+    for process in processes:
+        process.communicate("x")
+    return (time.perf_counter() - start) / (samples // workers * workers)
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--samples", type=int, default=2000, help="per turn")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--workers", type=int, nargs="+", default=[2])
+    options = parser.parse_args()
+    print(f"{'workers':>8}{'delivered':>12}{'attainable':>12}{'ms a sample':>14}")
+    for workers in options.workers:
+        rounds = [
+            [measure(count, options.samples) for measure in (delivered, attainable) for count in (1, workers)]
+            for _ in range(options.rounds)
+        ]
+        scales = [statistics.median(times[n] / times[n + 1] for times in rounds) for n in (0, 2)]
+        milliseconds = 1e3 * statistics.median(times[1] for times in rounds)
+        print(f"{workers:>8}{scales[0]:>11.2f}x{scales[1]:>11.2f}x{milliseconds:>14.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""The stream of data that are fed by hand."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from penstock.data.external import GivenStream
+from penstock.data.given import Kind, as_column, copied
+from penstock.data.source import Column
+from penstock.data.stream import StarvedError, Turn
+from penstock.errors import SourceError
+
+_GUESSES: Sequence[tuple[np.dtype[Any], int]] = [
+    (np.dtype(dtype), ndim)
+    for dtype, ndim in (
+        *(("uint8", 1), ("uint8", 3), ("float32", 1), ("float32", 3), ("int32", 1), ("int32", 0), ("float32", 0)),
+        *(("uint8", 4), ("float32", 2), ("uint8", 2), ("float32", 4), ("int64", 1), ("bool", 0)),
+    )
+]
+"""What is fed most often: encoded files, images, points, labels."""
+
+
+class Fed(GivenStream):
+    """What `Pipeline.feed_input` gives.
+
+    Args:
+        kinds: what is known of its samples.
+        name: what messages call it.
+        repeat_last: whether the last batch is given again where nothing waits.
+    """
+
+    def __init__(self, kinds: Sequence[Kind], *, name: str, repeat_last: bool) -> None:
+        super().__init__(kinds, name=name, lends=False)
+        self._repeat_last = repeat_last
+        self._last: Column | None = None
+        self._guess = 0
+        self._queue: deque[Column] = deque()
+        self.refill: Callable[[], Callable[[], None] | None] = lambda: None
+        """Gives, if it is still there, what is called when nothing is left: it feeds more, or raises StopIteration."""
+
+    @property
+    def guesses(self) -> int:
+        """How many kinds it may be of."""
+        return len(self._guesses)
+
+    @property
+    def guessed(self) -> bool:
+        """Whether its `specs` are a guess."""
+        return not self.kinds[0].known
+
+    @property
+    def waits(self) -> bool:
+        """Whether a batch waits."""
+        return bool(self._queue)
+
+    @property
+    def _guesses(self) -> list[Kind]:
+        known = self.kinds[0]
+        if known.known or self._queue:
+            return [known]
+        guesses = [
+            Kind(known.dtype or dtype, ndim if known.rank is None else known.rank, known.layout)
+            for dtype, ndim in _GUESSES
+        ]
+        return list(dict.fromkeys(guesses))
+
+    def guess(self, number: int) -> None:
+        """Let it be of one of these kinds, until something is fed."""
+        self._guess = number
+
+    def learn(self) -> None:
+        """What it is fed, or a guess."""
+        if self._queue or not self.guessed:
+            super().learn()
+        else:
+            self.specs = (self._guesses[self._guess % self.guesses].spec,)
+
+    def settle(self) -> None:
+        """Learn what it is fed.
+
+        Raises:
+            StarvedError: nothing was fed.
+        """
+        if not self._queue:
+            raise self._starved()
+        self.learn()
+
+    def _starved(self) -> StarvedError:
+        return StarvedError(
+            f"nothing was fed to {self.name}", fix=f"pipeline.feed_input({self.name!r}, ...) before each run"
+        )
+
+    @property
+    def obstacle(self) -> str | None:
+        """It waits for what comes."""
+        return "it is fed by hand"
+
+    def feed(self, data: Any, layout: str | None) -> None:
+        """Put a batch behind those that wait."""
+        column = as_column(data)
+        if not len(column):
+            raise SourceError(f"{self.name} was fed an empty batch")
+        self.kinds[0].check(column)
+        self._queue.append(copied(column))
+        if layout:
+            self.kinds = (Kind(self.kinds[0].dtype, self.kinds[0].ndim, layout),)
+
+    def give(self, turn: Turn, row: int | None) -> Any:
+        """The next batch that was fed."""
+        del turn, row
+        if not self._queue and (refill := self.refill()) is not None:
+            refill()
+        if not self._queue and self._repeat_last and self._last is not None:
+            return self._last
+        if not self._queue:
+            raise self._starved()
+        self._last = self._queue.popleft()
+        return self._last

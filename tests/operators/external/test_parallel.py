@@ -1,0 +1,221 @@
+"""Sources in worker processes: the same batches as in one, errors, processes that die or hang, nothing left over."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import psutil
+import pytest
+import worker_sources as sources
+
+from penstock import Pipeline, data_iterator, errors, fn
+
+
+def pipeline(source, workers=2, batch_size=4, pickler=None, **options):
+    made = Pipeline(batch_size, 2, seed=0, py_num_workers=workers, py_callback_pickler=pickler)
+    with made:
+        nodes = fn.external_source(source, **{"parallel": True, **options})
+        made.set_outputs(*(nodes if isinstance(nodes, list) else [nodes]))
+    return made
+
+
+def log(made, runs=9):
+    """What a pipeline gives, batch by batch; ends are answered with `reset`."""
+    seen = []
+    for _ in range(runs):
+        try:
+            seen.append([np.asarray(s).tolist() for output in made.run() for s in output])
+        except StopIteration:
+            seen.append("end")
+            made.reset()
+    made.close()
+    return seen
+
+
+def children():
+    return psutil.Process().children()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left():
+    """No process, thread, descriptor or shared memory is left by a test."""
+    before = psutil.Process().num_fds(), threading.active_count()
+    yield
+    gc.collect()
+    left = children()
+    for child in left:  # so that the next test does not find them
+        child.kill()
+    assert not left
+    assert (psutil.Process().num_fds(), threading.active_count()) == before
+    assert "penstock" not in "".join(region.path for region in psutil.Process().memory_maps() if "memfd" in region.path)
+
+
+CASES = {
+    "samples": (sources.numbered, {}),
+    "samples of two outputs, far ahead": (sources.pairs, {"num_outputs": 2, "prefetch_queue_depth": 5}),
+    "samples of a known kind": (sources.numbered, {"dtype": np.int32, "ndim": 1}),
+    "batches by number": (sources.by_number, {"batch": True, "prefetch_queue_depth": 2}),
+    "batches by info": (sources.by_info, {"batch": True, "batch_info": True}),
+    "batches get smaller": (sources.fewer, {"batch": True}),
+    "generator function": (sources.generated, {"batch": True}),
+    "generator function, quiet": (sources.generated, {"batch": True, "cycle": "quiet", "prefetch_queue_depth": 4}),
+    "generator function, raise": (sources.generated, {"batch": True, "cycle": "raise", "prefetch_queue_depth": 4}),
+    "list, raise": (sources.LISTED, {"batch": True, "cycle": "raise"}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_same_batches_as_in_one_process(case):
+    source, options = CASES[case]
+    assert log(pipeline(source, **options)) == log(pipeline(source, workers=0, **options))
+
+
+def test_other_processes_call_it_and_never_import_jax():
+    made = pipeline(sources.whereabouts, workers=3)
+    rows = np.concatenate([made.run()[0].as_array() for _ in range(2)])
+    assert set(rows[:, 0].tolist()) == {child.pid for child in children()}
+    assert len(children()) == 3
+    assert not rows[:, 1].any()
+    made.close()
+    assert not children()
+    assert made.run()[0].as_array()[0, 0] not in rows[:, 0]  # it may be run again
+    del made
+    gc.collect()
+    assert not children()
+
+
+def test_no_workers_means_this_process():
+    made = pipeline(sources.whereabouts, workers=0)
+    assert (made.run()[0].as_array()[:, 0] == os.getpid()).all()
+
+
+def test_sources_share_the_workers_and_states_go_on():
+    def define():
+        a = fn.external_source(sources.numbered, parallel=True, num_outputs=None)
+        b = fn.external_source(sources.by_number, parallel=True, batch=True)
+        return fn.pad(a, fill_value=-1, shape=[3]), b
+
+    make = data_iterator(output_map=["a", "b"])(define)
+    run = make(batch_size=4, py_num_workers=2)
+    first = [np.asarray(batch["a"]).tolist() for batch in run]
+    assert (len(first), len(children())) == (3, 2)
+    next(iter(run))
+    state = run.state()
+    assert np.asarray(next(run)["a"])[:, 0].tolist() == [104, 105, 106, 107]
+    run.restore(state)
+    assert np.asarray(next(run)["a"])[:, 0].tolist() == [104, 105, 106, 107]
+    run.close()
+
+
+@pytest.mark.parametrize("error", [(KeyError, "nothing there"), (sources.TwoArgumentsError, 1, 2)])
+def test_the_users_error_with_its_line_and_sample(error):
+    made = pipeline(sources.Fails(6, *error))
+    made.run()
+    for _ in range(2):  # the workers live on
+        with pytest.raises(errors.SourceError, match="sample 6 of epoch 0") as caught:
+            made.run()
+        assert error[0].__name__ in str(caught.value)
+        assert "worker_sources.py" in str(caught.value)
+        assert "test_parallel.py" in str(caught.value)  # the line of the definition
+        assert "the line of the user's" in "".join(caught.value.__notes__)
+    assert len(children()) == 2
+    made.close()
+
+
+@pytest.mark.parametrize(("how", "message"), [("kill", "ended by SIGKILL"), ("exit", "exit code 3")])
+def test_a_worker_that_dies(how, message, tmp_path):
+    made = pipeline(sources.Dies(str(tmp_path / "mark"), how=how))
+    made.run()
+    with pytest.raises(errors.SourceError, match=f"batch 1 of epoch 0: worker process .* {message}(.|\n)*lack of"):
+        made.run()
+    assert not children()
+    assert made.run()[0].as_array().ravel().tolist() == [4, 5, 6, 7]
+    made.close()
+
+
+def test_closing_while_a_worker_hangs():
+    made = pipeline(sources.hangs)
+    made.run()
+    made.run()  # the third batch has been asked for
+    made.close()
+    assert not children()
+
+
+def test_closing_by_another_thread_while_one_waits():
+    made = pipeline(sources.hangs)
+    made.run()
+    made.run()
+    caught, waits = [], threading.Event()
+
+    def consume():
+        waits.set()
+        try:
+            made.run()
+        except errors.ContextError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=consume)
+    thread.start()
+    waits.wait()
+    while thread.is_alive():  # it may not wait yet when it is closed for the first time
+        made.close()
+        thread.join(0.1)
+    assert "closed while" in str(caught[0])
+    made.close()
+
+
+PROGRAM = """
+import os, psutil, worker_sources
+from penstock.data.external import Called
+from penstock.data.given import Kind
+from penstock.data.parallel.pickling import pickled
+from penstock.data.parallel.pool import Workers
+from penstock.data.parallel.stream import ParallelStream
+from penstock.data.stream import Turn
+
+source = Called(worker_sources.{source}, informed=True, batch_info=False, kinds=[Kind()], batch=False, name="it")
+stream = ParallelStream(source, pickled(source, "it"), Workers(2), ahead=1, alone=False)
+stream.batch(Turn(0, 0, 4, 4))
+stream.expect(Turn(0, 2, 4, 4))
+print(*[child.pid for child in psutil.Process().children()], flush=True)
+{then}
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "then"),
+    [("hangs", "os.kill(os.getpid(), 9)"), ("numbered", "raise SystemExit")],
+    ids=["killed", "exits"],
+)
+def test_workers_end_with_their_program(source, then):
+    program = PROGRAM.format(source=source, then=then)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr == ""
+    workers = [psutil.Process(int(pid)) for pid in done.stdout.split() if psutil.pid_exists(int(pid))]
+    assert not psutil.wait_procs(workers, timeout=30)[1]
+    assert len(done.stdout.split()) == 2
+
+
+def test_what_pickle_cannot_send(monkeypatch):
+    factor, lock = 3, threading.Lock()
+
+    def local(info):
+        return np.int32([info.idx_in_epoch * factor])
+
+    with pytest.raises(errors.ArgumentTypeError, match=r"cannot be sent to a worker(.|\n)*test_parallel"):
+        pipeline(lambda info: lock)
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    with pytest.raises(errors.MissingExtraError, match=r"penstock\[parallel\]"):
+        pipeline(local)
+    ((first, *_),) = log(pipeline(local, pickler=(sources.ByValue, {"added": b"."}, {"skipped": 1})), runs=1)
+    assert first == [42]

@@ -1,0 +1,125 @@
+"""Sources that worker processes import: modules of tests are no modules there."""
+
+import os
+import pickle
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+LENGTH = 20
+
+
+def numbered(info):
+    """Ragged samples."""
+    if info.idx_in_epoch >= LENGTH:
+        raise StopIteration
+    return np.full(info.idx_in_epoch % 3 + 1, info.idx_in_epoch + 100 * info.epoch_idx, np.int32)
+
+
+def pairs(info):
+    return numbered(info), np.float32([info.idx_in_batch, info.iteration])
+
+
+def by_number(iteration):
+    if iteration == 3:
+        raise StopIteration
+    return np.full((4, 2), iteration, np.uint16)
+
+
+def by_info(info):
+    if info.iteration == 2:
+        raise StopIteration
+    return [np.full((row + 1, 2), info.iteration + info.epoch_idx, np.float64) for row in range(4)]
+
+
+def fewer(iteration):
+    return np.full((max(1, 4 - iteration), 2), iteration, np.uint8)
+
+
+def generated():
+    for number in range(3):
+        yield [np.full((number + 1, 2), number, np.float32)] * 4
+
+
+LISTED = [np.full((4, 3), number, np.uint8) for number in range(3)]
+
+
+def whereabouts(info):
+    return np.int64([os.getpid(), "jax" in sys.modules])
+
+
+class TwoArgumentsError(Exception):
+    """Cannot be unpickled."""
+
+    def __init__(self, one, two):
+        super().__init__(f"{one} and {two}")
+
+
+class Fails:
+    """Raises for one sample."""
+
+    def __init__(self, at, *error):
+        self.at, self.error = at, error
+
+    def __call__(self, info):
+        if info.idx_in_epoch == self.at:
+            raise self.error[0](*self.error[1:])  # the line of the user's
+        return np.int32([info.idx_in_epoch])
+
+
+class Dies:
+    """Is killed once, or exits."""
+
+    def __init__(self, mark, *, how):
+        self.mark, self.how = mark, how
+
+    def __call__(self, info):
+        if info.idx_in_epoch == 6 and not Path(self.mark).exists():
+            Path(self.mark).touch()
+            if self.how == "exit":
+                os._exit(3)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return np.int32([info.idx_in_epoch])
+
+
+def hangs(info):
+    if info.idx_in_epoch >= 8:
+        time.sleep(1e6)
+    return np.int32([info.idx_in_epoch])
+
+
+class ByValue:
+    """A pickler of the user's."""
+
+    @staticmethod
+    def dumps(thing, *, added):
+        thing._function = thing._function.__code__.co_name
+        return added + pickle.dumps(thing)
+
+    @staticmethod
+    def loads(payload, *, skipped):
+        thing = pickle.loads(payload[skipped:])
+        thing._function = globals()[thing._function]
+        return thing
+
+
+def local(info):
+    return np.int32([42])
+
+
+class Objects:
+    def __call__(self, iteration):
+        return np.full(4, None)
+
+
+class Unloadable:
+    """Is pickled, and cannot be loaded."""
+
+    def __call__(self, info):
+        return np.int32([0])
+
+    def __reduce__(self):
+        return int, ("no number",)
