@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Callable
+from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 from penstock.errors import ContextError
 
@@ -52,12 +56,17 @@ class Serial:
 
 
 class Threads:
-    """Runs functions on up to `workers` threads, which start with the first function and end with `close`."""
+    """Runs functions on up to `workers` threads, which all pools of that size in the process share.
+
+    The threads start with the first function, and end when no open pool has any use for them. A pool that is used on
+    one of these threads, as by a function of the user's that has a pipeline of its own, gets threads of its own: those
+    that it would wait for may all be waiting like itself.
+    """
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
-        self._executor: ThreadPoolExecutor | None = None
-        self._own: set[int] = set()
+        self._crew: _Crew | None = None
+        self._unfinished: set[Future[Any]] = set()
         self._lock = threading.Lock()
 
     def submit(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -67,26 +76,26 @@ class Threads:
             ContextError: the main thread has ended, and Python starts no threads any more.
         """
         with self._lock:
-            if self._executor is None:
-                own = self._own  # not self: the threads must not keep the pool alive
-                self._executor = ThreadPoolExecutor(
-                    self.workers, "penstock", initializer=lambda: own.add(threading.get_ident())
-                )
+            if self._crew is None:
+                self._crew = _crew(self.workers)
             try:
-                return self._executor.submit(function, *args, **kwargs)
+                future = self._crew.executor.submit(function, *args, **kwargs)
             except RuntimeError:
                 if threading.main_thread().is_alive():
                     raise
                 raise ContextError(
                     "a thread asks for batches after the main thread has ended", fix="join the thread before"
                 ) from None
+            self._unfinished.add(future)
+        future.add_done_callback(self._unfinished.discard)  # of the set, not of self: a future keeps no pool alive
+        return future
 
     def close(self) -> None:
-        """End the threads, and wait for what has begun, unless it is one of them that calls."""
-        self._end(wait=threading.get_ident() not in self._own)
+        """Give up what has not begun, and wait for what has, unless it is one of the threads that calls."""
+        self._end(wait=not getattr(_here, "is_worker", False))
 
     def abandon(self) -> None:
-        """End the threads, and wait for nothing.
+        """Give up what has not begun, and wait for nothing.
 
         For finalizers: the garbage collector runs in any thread, also in one that holds a lock which a thread needs to
         end. To wait there is to wait for ever.
@@ -94,7 +103,47 @@ class Threads:
         self._end(wait=False)
 
     def _end(self, *, wait: bool) -> None:
-        executor, self._executor = self._executor, None
-        if executor is not None:
-            executor.shutdown(wait=wait, cancel_futures=True)
-            self._own.clear()
+        crew, self._crew = self._crew, None
+        if crew is None:
+            return
+        running = [future for future in self._unfinished.copy() if not future.cancel()]
+        if not wait:
+            return
+        futures.wait(running)
+        last, threads = weakref.ref(crew), crew.threads
+        del crew
+        if last() is None:
+            for thread in threads:
+                thread.join()
+
+
+class _Crew:
+    """The threads of all pools of one size. They end when no pool holds the crew any more."""
+
+    def __init__(self, workers: int) -> None:
+        threads = self.threads = list[threading.Thread]()
+
+        def begin() -> None:
+            _here.is_worker = True
+            threads.append(threading.current_thread())
+
+        self.executor = ThreadPoolExecutor(workers, "penstock", initializer=begin)
+
+
+_crews: WeakValueDictionary[int, _Crew] = WeakValueDictionary()
+_joining = threading.Lock()
+_here = threading.local()
+
+
+def _crew(workers: int) -> _Crew:
+    if getattr(_here, "is_worker", False):
+        return _Crew(workers)
+    with _joining:
+        crew = _crews.get(workers)
+        if crew is None:
+            crew = _crews[workers] = _Crew(workers)
+        return crew
+
+
+# a fork has none of the threads
+os.register_at_fork(after_in_child=_crews.clear)
