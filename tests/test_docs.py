@@ -43,7 +43,8 @@ def dali_table():
     yield "|---|---|---|"
     schemas = {schema.lower(): schema for schema in known}  # RMS, MFCC
     for name, mine, inputs in operators():
-        schema = schemas.get("__".join([*name.split(".")[:-1], name.split(".")[-1].replace("_", "")]).lower())
+        letters = "__".join([*name.split(".")[:-1], name.split(".")[-1].replace("_", "")]).lower()
+        schema = schemas.get(letters) or schemas.get(f"experimental__{letters}")
         if schema is None:
             yield f"| `{name}` | DALI has no such operator | |"
             continue

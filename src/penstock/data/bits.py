@@ -91,7 +91,7 @@ def more_bits(xp: Any, keys: Any, count: int) -> tuple[Any, Any]:
 
 
 @Compiled
-def _encrypt(key: np.uint64, other: np.uint64, left: np.uint64, right: np.uint64) -> tuple[np.uint64, np.uint64]:
+def encrypt(key: np.uint64, other: np.uint64, left: np.uint64, right: np.uint64) -> tuple[np.uint64, np.uint64]:
     """`threefry` of numbers: words of 32 bits in 64, where sums do not overflow."""
     parity = key ^ other ^ np.uint64(_PARITY)
     left, right = (left + key) & _WORD, (right + other) & _WORD
@@ -120,10 +120,10 @@ def _draw(low: int, high: int, stream: int, rows: NDArray[np.uint32], out: NDArr
     key, other = np.uint64(0), np.uint64(0)
     for row in range(rows.shape[0]):
         if row == 0 or rows[row, 0] != rows[row - 1, 0]:
-            key, other = _encrypt(np.uint64(low), np.uint64(high), np.uint64(stream), np.uint64(rows[row, 0]))
+            key, other = encrypt(np.uint64(low), np.uint64(high), np.uint64(stream), np.uint64(rows[row, 0]))
         for column in range(0, out.shape[1], 2):
             block = key ^ np.uint64(column // 2)
-            left, right = _encrypt(block, other, np.uint64(rows[row, 1]), np.uint64(rows[row, 2]))
+            left, right = encrypt(block, other, np.uint64(rows[row, 1]), np.uint64(rows[row, 2]))
             out[row, column] = np.uint32(left)
             if column + 1 < out.shape[1]:
                 out[row, column + 1] = np.uint32(right)

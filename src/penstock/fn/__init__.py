@@ -49,6 +49,8 @@ from penstock.operators.filters.jpeg_compression_distortion import (
 from penstock.operators.geometry.crop import crop as crop
 from penstock.operators.geometry.erase import erase as erase
 from penstock.operators.geometry.flip import flip as flip
+from penstock.operators.geometry.grid_mask import grid_mask as grid_mask
+from penstock.operators.geometry.jitter import jitter as jitter
 from penstock.operators.geometry.pad import pad as pad
 from penstock.operators.geometry.paste import paste as paste
 from penstock.operators.geometry.random_resized_crop import random_resized_crop as random_resized_crop
@@ -56,7 +58,10 @@ from penstock.operators.geometry.resize import resize as resize
 from penstock.operators.geometry.resize_crop_mirror import resize_crop_mirror as resize_crop_mirror
 from penstock.operators.geometry.rotate import rotate as rotate
 from penstock.operators.geometry.slice import slice as slice  # noqa: A004  # DALI's name
+from penstock.operators.geometry.sphere import sphere as sphere
 from penstock.operators.geometry.warp_affine import warp_affine as warp_affine
+from penstock.operators.geometry.warp_perspective import warp_perspective as warp_perspective
+from penstock.operators.geometry.water import water as water
 from penstock.operators.tensors import arithmetic, functions, getitem  # noqa: F401  # pyright: ignore[reportUnusedImport]  # a + b, a[i]
 from penstock.operators.tensors.cast import cast as cast
 from penstock.operators.tensors.cast_like import cast_like as cast_like

@@ -15,6 +15,7 @@ MODULES = (
     "operators.image.blur",
     "operators.image.correlate",
     "operators.image.equalize",
+    "operators.image.grid",
     "operators.image.kernels",
     "operators.image.random_window",
     "operators.image.taps",

@@ -17,6 +17,7 @@ from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import plane_layout
 from penstock.operators.geometry.warp import WarpArguments, Warping, warping
 from penstock.operators.image.operator import ImageOperator
+from penstock.operators.image.places import Affine
 from penstock.operators.image.steps import Images, Step
 
 
@@ -71,7 +72,7 @@ class Rotate(ImageOperator):
         (in_y, in_x), (out_y, out_x) = ([each.astype(np.float32) * half for each in pair] for pair in (given, made))
         rows = (cos, -sin, (sin * out_y - cos * out_x) + in_x), (sin, cos, in_y - (sin * out_x + cos * out_y))
         matrix = xp.stack(xp.broadcast_arrays(*rows[0], *rows[1]), axis=1)
-        return self.warping.steps(images, matrix, None if self.canvas == "kept" else (made[0], made[1]))
+        return self.warping.steps(images, Affine(), matrix, None if self.canvas == "kept" else (made[0], made[1]))
 
 
 def _grown(angle: Any, height: Any, width: Any) -> tuple[Any, Any]:

@@ -14,9 +14,10 @@ from penstock.graph.operator import Common
 from penstock.graph.trace import DataNode
 from penstock.operators.axes import MAX_PIXELS
 from penstock.operators.convert import own_or_float
+from penstock.operators.image.places import Places
 from penstock.operators.image.steps import Images, Step
 from penstock.operators.image.transform import applied
-from penstock.operators.image.warp import Warp
+from penstock.operators.image.warp import Border, Warp
 from penstock.types import INTERP_LINEAR, INTERP_NN, DALIDataType, DALIInterpType
 
 
@@ -40,13 +41,15 @@ class Warping:
     Args:
         layout: of the images.
         nearest: whether pixels are taken, not interpolated.
-        fill: the value of what lies outside; None where the edge is repeated.
+        border: what lies outside of the image.
+        fill: its value, where it has one: one or one per channel.
         dtype: of the result.
     """
 
     layout: str
     nearest: bool
-    fill: float | None
+    border: Border
+    fill: tuple[float, ...]
     dtype: np.dtype[Any]
 
     def made(self, images: Spec, size: tuple[int | None, int | None] | None) -> Spec:
@@ -57,12 +60,15 @@ class Warping:
             bounds = ()
         return replace(images, dtype=self.dtype, shape=tuple(shape), layout=self.layout, bounds=bounds)
 
-    def steps(self, images: Images, matrix: Any, size: tuple[Any, Any] | None) -> Sequence[Step]:
+    def steps(
+        self, images: Images, places: Places, numbers: Any, size: tuple[Any, Any] | None = None
+    ) -> Sequence[Step]:
         """The warp, and the conversions around it.
 
         Args:
             images: what is known of them.
-            matrix: float32 (rows, 6 or 9), from the result to the image.
+            places: where their pixels are looked up.
+            numbers: float32 (rows, n), what this needs of each row, such as a matrix from the result to the image.
             size: height and width, integers with an entry per row; None for those of the images.
         """
         sizes = list(images.sizes)
@@ -70,9 +76,9 @@ class Warping:
             sizes[self.layout.index("H")], sizes[self.layout.index("W")] = size
             if images.xp is np and (np.asarray(size[0], np.int64) * np.asarray(size[1], np.int64) > MAX_PIXELS).any():
                 raise ValueError(f"the result has more than {MAX_PIXELS} pixels")
-        fill = np.array([[0.0 if self.fill is None else self.fill]], np.float32)
-        transform = Warp(self.layout, matrix.shape[1] == 6, self.nearest, self.fill is not None)
-        return applied(transform, images, sizes, (matrix, fill), self.dtype)
+        transform = Warp(self.layout, places, self.nearest, self.border)
+        fill = np.array([self.fill], np.float32)
+        return applied(transform, images, sizes, (numbers, fill), self.dtype)
 
 
 def warping(data: DataNode, layout: str, kind: str, arguments: WarpArguments) -> Warping:
@@ -82,15 +88,39 @@ def warping(data: DataNode, layout: str, kind: str, arguments: WarpArguments) ->
         DefinitionError: another interpolation than linear and nearest, a dtype that does not fit, a fill value that the
             images cannot have.
     """
-    filters = arguments.get("interp_type", INTERP_LINEAR)
-    if filters not in (INTERP_LINEAR, INTERP_NN):
+    fill, dtype = arguments.get("fill_value"), own_or_float(data.spec.dtype, arguments.get("dtype"), kind)
+    border = Border.REPLICATE if fill is None else Border.CONSTANT
+    fills = filling(data, layout, kind, 0.0 if fill is None else fill)
+    return Warping(layout, is_nearest(arguments.get("interp_type", INTERP_LINEAR), kind), border, fills, dtype)
+
+
+def is_nearest(interpolation: DALIInterpType | int, kind: str) -> bool:
+    """Whether pixels are taken, not interpolated.
+
+    Raises:
+        DefinitionError: another interpolation than linear and nearest.
+    """
+    if interpolation not in (INTERP_LINEAR, INTERP_NN):
         raise DefinitionError(
             f"fn.{kind} interpolates linearly or not at all",
-            given=f"interp_type={filters!r}",
+            given=f"interp_type={interpolation!r}",
             expected="types.INTERP_LINEAR or types.INTERP_NN",
         )
-    own, fill = data.spec.dtype, arguments.get("fill_value")
-    dtype = own_or_float(own, arguments.get("dtype"), kind)
-    if fill is not None and own.kind in "iu" and not np.iinfo(own).min <= fill <= np.iinfo(own).max:
-        raise DefinitionError(f"fn.{kind}: no image of this dtype has the fill value", given=fill, expected=own)
-    return Warping(layout, filters == INTERP_NN, None if fill is None else float(fill), dtype)
+    return interpolation == INTERP_NN
+
+
+def filling(data: DataNode, layout: str, kind: str, value: float | Sequence[float]) -> tuple[float, ...]:
+    """The value of what lies outside, one or one per channel.
+
+    Raises:
+        DefinitionError: another number of values, or one that the images cannot have.
+    """
+    own, values = data.spec.dtype, np.atleast_1d(np.asarray(value, np.float64))
+    channels = data.spec.shape[layout.index("C")] if "C" in layout else 1
+    if values.ndim != 1 or len(values) not in (1, channels or len(values)):
+        raise DefinitionError(
+            f"fn.{kind}: fill_value is one number, or one per channel", given=value, expected=f"1 or {channels}"
+        )
+    if own.kind in "iu" and not ((np.iinfo(own).min <= values) & (values <= np.iinfo(own).max)).all():
+        raise DefinitionError(f"fn.{kind}: no image of this dtype has the fill value", given=value, expected=own)
+    return tuple(values.tolist())

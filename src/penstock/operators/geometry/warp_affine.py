@@ -17,6 +17,7 @@ from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import plane_layout
 from penstock.operators.geometry.warp import WarpArguments, Warping, warping
 from penstock.operators.image.operator import ImageOperator
+from penstock.operators.image.places import Affine
 from penstock.operators.image.steps import Images, Step
 from penstock.operators.tensors.reshape import reshape
 
@@ -57,7 +58,7 @@ class WarpAffine(ImageOperator):
             inverse = (e, -b, b * f - c * e, -d, a, c * d - a * f)
             matrix = xp.stack([each / scale for each in inverse], axis=1)
         sizes = tuple(xp.rint(size[:, k]).astype(np.int32) for k in range(2)) if self.sized else None
-        return self.warping.steps(images, matrix, sizes)
+        return self.warping.steps(images, Affine(), matrix, sizes)
 
 
 @operator("warp_affine")

@@ -1,4 +1,4 @@
-"""Warps: each pixel of the result is looked up where a matrix says."""
+"""Warps: each pixel of the result is looked up at a place in the image."""
 # pyright: basic
 # JAX is typed in part only
 
@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,42 +15,61 @@ from numpy.typing import NDArray
 
 from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
+from penstock.operators.image.places import Places, places
+from penstock.operators.image.planes import mirrored
 from penstock.operators.image.transform import Planes, Transform, as_planes, from_planes
 
 if TYPE_CHECKING:
     from penstock.operators.image.rows import Memory
 
 
+class Border(IntEnum):
+    """What lies outside of an image."""
+
+    CONSTANT = 0
+    """A value."""
+    REPLICATE = 1
+    """The pixels at the edge, again and again: aaa|abcd|ddd."""
+    REFLECT = 2
+    """The image, mirrored: cba|abcd|dcb."""
+    REFLECT_101 = 3
+    """The image, mirrored without its outermost pixels: dcb|abcd|cba."""
+    WRAP = 4
+    """The image from its other side on: bcd|abcd|abc."""
+
+
+_CONSTANT, _REFLECT, _REFLECT_101, _WRAP = 0, 2, 3, 4  # as compiled loops can read them
+
+
 @dataclass(frozen=True)
 class Warp(Transform):
-    """Each pixel of the result is the image's value at the place to which a matrix maps its centre.
+    """Each pixel of the result is the image's value at a place.
 
-    The corner of the first pixel has the coordinates (0, 0), its centre (0.5, 0.5). Its terms are the matrix, row by
-    row, and the value of what lies outside, one or one per channel. Where the matrix is affine, each place is computed
-    from the one to its left, as DALI does: where a place falls on the edge between two pixels, rounding chooses one.
+    Its terms are the numbers of the rule for places, and the value of what lies outside, one or one per channel.
 
     Args:
         layout: of the images.
-        affine: whether the matrix has two rows of three numbers; else it has three, and places are divided by what the
-            third gives.
+        places: the rule.
         nearest: whether the pixel at the place is taken; else four are interpolated.
-        filled: whether what lies outside has a value; else the pixels at the edge are repeated.
+        border: what lies outside.
     """
 
     layout: str
-    affine: bool
+    places: Places
     nearest: bool
-    filled: bool
+    border: Border
 
     def rows(
         self, source: Memory, given: NDArray[np.int64], terms: Sequence[Any], target: Memory, made: NDArray[np.int64]
     ) -> None:
         """All planes in one call."""
         planes = Planes.of(self.layout, source, given, target, made)
-        matrix, fill = planes.term(terms[0]), planes.term(terms[1])
+        numbers, fill = planes.term(terms[0]), planes.term(terms[1])
+        height, width, _ = planes.made.max(axis=0, initial=0).tolist()
+        table, found = self.places.table(height, width), np.empty((2, width), np.float32)
         warp(
-            *(source.values, planes.read, planes.given, matrix, fill),
-            *(self.affine, self.nearest, self.filled, planes.rounding, target.values, planes.write, planes.made),
+            *(source.values, planes.read, planes.given, self.places.code, numbers, table, fill),
+            *(self.nearest, int(self.border), planes.rounding, found, target.values, planes.write, planes.made),
         )
 
     def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
@@ -58,26 +78,28 @@ class Warp(Transform):
 
         planes = as_planes(images, self.layout)
         rows, _, rows_in, columns_in, channels = planes.shape
-        sizes = {letter: given[:, at][:, None, None] for at, letter in enumerate(self.layout)}
+        size_y, size_x = (given[:, self.layout.index(letter)][:, None, None] for letter in "HW")
         height, width = (shape[self.layout.index(letter)] for letter in "HW")
-        at_x, at_y = _places(jnp.asarray(terms[0]), height, width)
+        at_x, at_y = self.places.trace(jnp.asarray(terms[0]), (size_y, size_x), height, width)
         flat = planes.reshape(rows, -1, rows_in * columns_in, channels)
         fill = jnp.asarray(terms[1]).astype(np.float32)[:, None, None, None, :]
 
         def look_up(column: Any, row: Any) -> Any:
-            inside = (column >= 0) & (column < sizes["W"]) & (row >= 0) & (row < sizes["H"])
-            column, row = jnp.clip(column, 0, sizes["W"] - 1), jnp.clip(row, 0, sizes["H"] - 1)
+            inside = (column >= 0) & (column < size_x) & (row >= 0) & (row < size_y)
+            column, row = (_inside(at, size, self.border) for at, size in ((column, size_x), (row, size_y)))
             index = jnp.broadcast_to(row * columns_in + column, (rows, height, width)).reshape(rows, 1, -1, 1)
             found = jnp.take_along_axis(flat, index, axis=2).astype(np.float32)
             found = found.reshape(rows, -1, height, width, channels)
-            return jnp.where(inside[:, None, :, :, None], found, fill) if self.filled else found
+            if self.border is not Border.CONSTANT:
+                return found
+            return jnp.where(jnp.broadcast_to(inside, (rows, height, width))[:, None, :, :, None], found, fill)
 
         limit = np.float32(1 << 24)  # what lies far outside must not overflow
+        back = np.float32(0 if self.nearest else 0.5)
+        at_x, at_y = (jnp.where(jnp.isnan(at), limit, jnp.clip(at - back, -limit, limit)) for at in (at_x, at_y))
         if self.nearest:
-            at_x, at_y = (jnp.clip(jnp.floor(at), -limit, limit).astype(np.int32) for at in (at_x, at_y))
-            values = look_up(at_x, at_y)
+            values = look_up(*(jnp.floor(at).astype(np.int32) for at in (at_x, at_y)))
         else:
-            at_x, at_y = (jnp.clip(at - np.float32(0.5), -limit, limit) for at in (at_x, at_y))
             left, top = jnp.floor(at_x), jnp.floor(at_y)
             by_x, by_y = (at_x - left)[:, None, :, :, None], (at_y - top)[:, None, :, :, None]
             left, top = left.astype(np.int32), top.astype(np.int32)
@@ -87,31 +109,44 @@ class Warp(Transform):
         return from_planes(values, self.layout, shape)
 
 
-def _places(matrix: Any, height: int, width: int) -> tuple[Any, Any]:
-    """Where the pixels of a result are looked up, x and y, each (rows, height, width)."""
-    import jax  # noqa: PLC0415  # for the device program alone
-    import jax.numpy as jnp  # noqa: PLC0415  # likewise
+def _inside(at: Any, size: Any, border: Border) -> Any:
+    """The pixel that stands for one that may lie outside, in the device program."""
+    import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
-    m = [matrix[:, k, None] for k in range(matrix.shape[1])]
-    y = (jnp.arange(height, dtype=np.float32) + np.float32(0.5))[None, :]
-    starts = [by_x * np.float32(0.5) + (by_y * y + offset) for by_x, by_y, offset in (m[:3], m[3:6])]
-    if len(m) == 6:
-        steps = (m[0], m[3])
-
-        def right(at: Any, _: Any) -> Any:
-            return [each + step for each, step in zip(at, steps, strict=True)], at
-
-        _, places = jax.lax.scan(right, starts, None, length=width)
-        at_x, at_y = (jnp.moveaxis(each, 0, 2) for each in places)
-        return at_x, at_y
-    x = (jnp.arange(width, dtype=np.float32) + np.float32(0.5))[None, None, :]
-    at_x, at_y, w = (a[..., None] * x + (b * y + c)[..., None] for a, b, c in (m[:3], m[3:6], m[6:]))
-    return at_x / w, at_y / w
+    match border:
+        case Border.WRAP:
+            return at % size
+        case Border.REFLECT:
+            return jnp.minimum(at % (2 * size), 2 * size - 1 - at % (2 * size))
+        case Border.REFLECT_101:
+            period = jnp.maximum(2 * size - 2, 1)
+            return jnp.minimum(at % period, period - at % period) * (size > 1)
+        case _:
+            return jnp.clip(at, 0, size - 1)
 
 
 @Compiled
-def pixel(pixels: Array, start: int, place: Array, size: Array, row: int, column: int, filled: bool, value: Any) -> Any:
-    """One channel of a pixel that may lie outside: then it is a value, or the nearest pixel.
+def folded(at: int, size: int, border: int) -> int:
+    """The pixel that stands for one that may lie outside.
+
+    Args:
+        at: its number along an axis.
+        size: how many pixels the image has there, at least 1.
+        border: what lies outside; a value counts as the pixel at the edge.
+    """
+    if border == _WRAP:
+        return at % size
+    if border == _REFLECT:
+        at %= 2 * size
+        return min(at, 2 * size - 1 - at)
+    if border == _REFLECT_101:
+        return mirrored(at, size)
+    return min(max(at, 0), size - 1)
+
+
+@Compiled
+def pixel(pixels: Array, start: int, place: Array, size: Array, row: int, column: int, border: int, value: Any) -> Any:
+    """One channel of a pixel that may lie outside.
 
     Args:
         pixels: the memory.
@@ -120,16 +155,17 @@ def pixel(pixels: Array, start: int, place: Array, size: Array, row: int, column
         size: height and width.
         row: which row.
         column: which column.
-        filled: whether what lies outside has a value.
-        value: the value.
+        border: what lies outside.
+        value: the value, if that is one.
     """
-    if filled and (row < 0 or column < 0 or row >= size[0] or column >= size[1]):
-        return value
-    row, column = min(max(row, 0), size[0] - 1), min(max(column, 0), size[1] - 1)
+    if row < 0 or column < 0 or row >= size[0] or column >= size[1]:
+        if border == _CONSTANT or size[0] * size[1] == 0:
+            return value
+        row, column = folded(row, size[0], border), folded(column, size[1], border)
     return np.float32(pixels[start + row * place[1] + column * place[2]])
 
 
-_KINDS = "i8[2] i8[2] f4[2] f4[2] b1 b1 b1 f4"
+_KINDS = "i8[2] i8[2] i8 f4[2] f4[1] f4[2] b1 i8 f4 f4[2]"
 
 
 @ahead(*(f"{a}[1] {_KINDS} {b}[1] i8[2] i8[2]" for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4"))))
@@ -138,12 +174,14 @@ def warp(
     pixels: Array,
     place_in: Array,
     size_in: Array,
-    matrices: Array,
+    code: int,
+    numbers: Array,
+    table: Array,
     fills: Array,
-    affine: bool,
     nearest: bool,
-    filled: bool,
+    border: int,
     rounding: np.float32,
+    found: Array,
     out: Array,
     place_out: Array,
     size_out: Array,
@@ -154,12 +192,14 @@ def warp(
         pixels: uint8 or float32.
         place_in: int64 (planes, 4): the first element, and the distances to the next row, column and channel.
         size_in: int64 (planes, 3): height, width, channels.
-        matrices: float32 (planes or 1, 6 or 9), from the result to the image.
+        code: the rule for places.
+        numbers: float32 (planes or 1, n): its numbers.
+        table: float32 (n,): its table.
         fills: float32 (planes or 1, channels or 1): the value of what lies outside.
-        affine: whether matrices have six numbers.
         nearest: whether one pixel is taken; else four are interpolated.
-        filled: whether what lies outside has that value; else the edge is repeated.
+        border: what lies outside.
         rounding: what is added before values are written: 0.5 where they are whole numbers.
+        found: float32 (2, width), for the places of a row.
         out: uint8 or float32.
         place_out: as `place_in`.
         size_out: as `size_in`.
@@ -167,21 +207,13 @@ def warp(
     half, limit = np.float32(0.5), np.float32(1 << 24)
     back = np.float32(0) if nearest else half
     for n in range(place_in.shape[0]):
-        m, fill, place, size = matrices[n % matrices.shape[0]], fills[n % fills.shape[0]], place_in[n], size_in[n]
+        own, fill, place, size = numbers[n % numbers.shape[0]], fills[n % fills.shape[0]], place_in[n], size_in[n]
         start, down, right = place[0], place[1], place[2]
         for row in range(size_out[n, 0]):
-            y = np.float32(row) + half
-            from_x, from_y = m[1] * y + m[2], m[4] * y + m[5]
-            affine_x, affine_y = m[0] * half + from_x, m[3] * half + from_y
+            places(code, own, table, row, size, size_out[n], found[0], found[1])
             to = place_out[n, 0] + row * place_out[n, 1]
             for column in range(size_out[n, 1]):
-                if affine:
-                    at_x, at_y = affine_x, affine_y
-                    affine_x, affine_y = affine_x + m[0], affine_y + m[3]
-                else:
-                    x = np.float32(column) + half
-                    w = m[6] * x + (m[7] * y + m[8])
-                    at_x, at_y = (m[0] * x + from_x) / w, (m[3] * x + from_y) / w
+                at_x, at_y = found[0, column], found[1, column]
                 at_x = min(max(at_x - back, -limit), limit) if at_x == at_x else limit
                 at_y = min(max(at_y - back, -limit), limit) if at_y == at_y else limit
                 left, top = math.floor(at_x), math.floor(at_y)
@@ -191,16 +223,16 @@ def warp(
                 for c in range(size[2]):
                     begin, value = start + c * place[3], fill[c % fill.shape[0]]
                     if nearest:
-                        made = pixel(pixels, begin, place, size, top, left, filled, value)
+                        made = pixel(pixels, begin, place, size, top, left, border, value)
                     else:
                         if inside:
                             a, b = np.float32(pixels[at]), np.float32(pixels[at + right])
                             d, e = np.float32(pixels[at + down]), np.float32(pixels[at + down + right])
                         else:
-                            a = pixel(pixels, begin, place, size, top, left, filled, value)
-                            b = pixel(pixels, begin, place, size, top, left + 1, filled, value)
-                            d = pixel(pixels, begin, place, size, top + 1, left, filled, value)
-                            e = pixel(pixels, begin, place, size, top + 1, left + 1, filled, value)
+                            a = pixel(pixels, begin, place, size, top, left, border, value)
+                            b = pixel(pixels, begin, place, size, top, left + 1, border, value)
+                            d = pixel(pixels, begin, place, size, top + 1, left, border, value)
+                            e = pixel(pixels, begin, place, size, top + 1, left + 1, border, value)
                         upper, lower = a + by_x * (b - a), d + by_x * (e - d)
                         made = upper + by_y * (lower - upper)
                     out[to + c * place_out[n, 3]] = made + rounding

@@ -1,0 +1,81 @@
+"""What the operators share that move each pixel of an image by itself: a mask, interpolation and what lies outside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from penstock.data.spec import Spec
+from penstock.graph.operator import Common, pick
+from penstock.graph.schema import Argument
+from penstock.graph.trace import DataNode, apply
+from penstock.operators.axes import plane_layout
+from penstock.operators.geometry.warp import Warping, filling, is_nearest
+from penstock.operators.image.operator import ImageOperator
+from penstock.operators.image.places import Places
+from penstock.operators.image.steps import Images, Step
+from penstock.operators.image.warp import Border
+from penstock.types import INTERP_NN, DALIInterpType
+
+
+class DisplacementArguments(Common, total=False):
+    """What all displacements take.
+
+    mask: whether an image is changed, 1 by default, or stays as it is, 0; a number, or a node with one per sample.
+    fill_value: of what lies outside of the image, in the input's range; 0 by default. interp_type: INTERP_NN, the
+    default, or INTERP_LINEAR.
+    """
+
+    mask: int | DataNode
+    fill_value: float
+    interp_type: DALIInterpType | int
+
+
+@dataclass(frozen=True)
+class Displacement(ImageOperator):
+    """Pixels that are looked up elsewhere.
+
+    Args:
+        warping: how.
+        places: where.
+    """
+
+    warping: Warping
+    places: Places
+    schema: ClassVar[Mapping[str, Argument]] = {"mask": Argument(np.int32)}
+
+    def infer(self, images: Spec, *, mask: Any) -> Spec:
+        """The input's."""
+        return self.warping.made(images, None)
+
+    def describe(self, images: Images, bits: Any, *, mask: Any) -> Sequence[Step]:
+        """One warp, with a number per row: whether it changes anything."""
+        wanted = (mask != 0).astype(np.float32)
+        return self.warping.steps(images, self.places, wanted[:, None])
+
+
+def displaced(
+    operator: type[Displacement],
+    places: Places,
+    data: DataNode,
+    kind: str,
+    arguments: DisplacementArguments,
+    seed: int = -1,
+) -> DataNode:
+    """Images whose pixels are looked up elsewhere.
+
+    Raises:
+        DefinitionError: a volume; another interpolation than linear and nearest; a fill value that the images cannot
+            have.
+    """
+    layout = plane_layout(data, kind)
+    fill = filling(data, layout, kind, arguments.get("fill_value", 0.0))
+    if data.spec.dtype.kind in "iu":
+        fill = tuple(float(int(value)) for value in fill)
+    nearest = is_nearest(arguments.get("interp_type", INTERP_NN), kind)
+    how = Warping(layout, nearest, Border.CONSTANT, fill, data.spec.dtype)
+    made = operator(how, places)
+    return apply(made, data, common=pick(Common, arguments), seed=seed, mask=arguments.get("mask", 1))

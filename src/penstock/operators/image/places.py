@@ -1,0 +1,301 @@
+"""Places: where in an image the pixels of a result are looked up.
+
+The corner of an image's first pixel has the coordinates (0, 0), its centre (0.5, 0.5).
+"""
+# pyright: basic
+# JAX is typed in part only
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.data.bits import encrypt, threefry
+from penstock.data.source import Array
+from penstock.native.compiled import Compiled
+
+AFFINE, PROJECTIVE, WAVES, BALL, STEPS, MAPS = range(6)
+
+_WORD = 16
+"""Random words come in halves of so many bits, which float32 holds."""
+
+
+class Places(ABC):
+    """A rule for places. Subclasses are frozen dataclasses, equal where they do the same.
+
+    What differs from row to row are its numbers, float32 (rows, n).
+    """
+
+    code: ClassVar[int]
+    """By which the compiled loop knows the rule."""
+
+    def table(self, height: int, width: int) -> NDArray[np.float32]:
+        """What the compiled loop reads beside the numbers, for results of at most this size."""
+        del height, width
+        return np.empty(0, np.float32)
+
+    @abstractmethod
+    def trace(self, numbers: Any, given: tuple[Any, Any], height: int, width: int) -> tuple[Any, Any]:
+        """The places in the device program, while JAX traces it.
+
+        Args:
+            numbers: those of each row.
+            given: heights and widths of the images, each (rows or 1, 1, 1).
+            height: of the result.
+            width: of the result.
+
+        Returns:
+            x and y, float32, broadcasting to (rows, height, width).
+        """
+
+
+@dataclass(frozen=True)
+class Affine(Places):
+    """Where an affine map takes the centre of the pixel. Its numbers are two rows of three.
+
+    Each place is computed from the one to its left, as DALI does: where a place falls on the edge between two pixels,
+    rounding chooses one.
+    """
+
+    code = AFFINE
+
+    def trace(self, numbers: Any, given: tuple[Any, Any], height: int, width: int) -> tuple[Any, Any]:
+        """Column by column."""
+        import jax  # noqa: PLC0415  # for the device program alone
+        import jax.numpy as jnp  # noqa: PLC0415  # likewise
+
+        m = [numbers[:, k, None] for k in range(6)]
+        y = (jnp.arange(height, dtype=np.float32) + np.float32(0.5))[None, :]
+        starts = [by_x * np.float32(0.5) + (by_y * y + offset) for by_x, by_y, offset in (m[:3], m[3:6])]
+        steps = (m[0], m[3])
+
+        def right(at: Any, _: Any) -> Any:
+            return [each + step for each, step in zip(at, steps, strict=True)], at
+
+        _, places = jax.lax.scan(right, starts, None, length=width)
+        at_x, at_y = (jnp.moveaxis(each, 0, 2) for each in places)
+        return at_x, at_y
+
+
+@dataclass(frozen=True)
+class Projective(Places):
+    """Where a projective map takes the centre of the pixel. Its numbers are three rows of three."""
+
+    code = PROJECTIVE
+
+    def trace(self, numbers: Any, given: tuple[Any, Any], height: int, width: int) -> tuple[Any, Any]:
+        """Divided by what the third row gives."""
+        import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
+
+        m = [numbers[:, k, None] for k in range(9)]
+        y = (jnp.arange(height, dtype=np.float32) + np.float32(0.5))[None, :]
+        x = (jnp.arange(width, dtype=np.float32) + np.float32(0.5))[None, None, :]
+        at_x, at_y, w = (a[..., None] * x + (b * y + c)[..., None] for a, b, c in (m[:3], m[3:6], m[6:]))
+        return at_x / w, at_y / w
+
+
+@dataclass(frozen=True)
+class Waves(Places):
+    """Columns move by a sine of the row, and rows by a cosine of the column. Its number says whether they do.
+
+    Args:
+        amplitude: of the columns and of the rows, in pixels.
+        frequency: in radians per pixel.
+        phase: in radians.
+    """
+
+    code = WAVES
+    amplitude: tuple[float, float]
+    frequency: tuple[float, float]
+    phase: tuple[float, float]
+
+    def table(self, height: int, width: int) -> NDArray[np.float32]:
+        """By how much each row's pixels move in x, then each column's in y."""
+        frequency, phase = np.array([self.frequency, self.phase], np.float32)
+        angles = (np.arange(n, dtype=np.float32) * frequency[k] + phase[k] for k, n in enumerate((height, width)))
+        in_x, in_y = (turn(angle.astype(np.float64)) for turn, angle in zip((np.sin, np.cos), angles, strict=True))
+        in_x, in_y = self.amplitude[0] * in_x.astype(np.float32), self.amplitude[1] * in_y.astype(np.float32)
+        return np.concatenate([in_x, in_y], dtype=np.float32)
+
+    def trace(self, numbers: Any, given: tuple[Any, Any], height: int, width: int) -> tuple[Any, Any]:
+        """From the same table as on the host."""
+        table, (y, x) = self.table(height, width), _corners(height, width)
+        moved = x + table[None, :height, None], y + table[None, None, height:]
+        return _where_wanted(numbers, (y, x), moved)
+
+
+@dataclass(frozen=True)
+class Ball(Places):
+    """As far from the image's centre as the square of the pixel's distance. Its number says whether pixels move."""
+
+    code = BALL
+
+    def trace(self, numbers: Any, given: tuple[Any, Any], height: int, width: int) -> tuple[Any, Any]:
+        """In parts of half the longer side, cut off to whole pixels."""
+        import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
+
+        half, (y, x) = np.float32(0.5), _corners(height, width)
+        middle_y, middle_x = (each.astype(np.float32) * half for each in given)
+        radius = jnp.floor(jnp.maximum(middle_y, middle_x))
+        off_y, off_x = y + half - middle_y, x + half - middle_x
+        part = jnp.sqrt(off_x * off_x + off_y * off_y) / radius
+        return _where_wanted(numbers, (y, x), (part * off_x + middle_x, part * off_y + middle_y))
+
+
+@dataclass(frozen=True)
+class Steps(Places):
+    """A random number of whole pixels away along each axis.
+
+    Before the first pixel is the first pixel; beyond the last one is outside. Its numbers say whether pixels move, and
+    have the random words of which each pixel's steps are made, in halves.
+
+    Args:
+        degree: how many different steps there are; as many lead back as forth, or one more.
+    """
+
+    code = STEPS
+    degree: int
+
+    def table(self, height: int, width: int) -> NDArray[np.float32]:
+        """The number of steps."""
+        return np.array([self.degree], np.float32)
+
+    def trace(self, numbers: Any, given: tuple[Any, Any], height: int, width: int) -> tuple[Any, Any]:
+        """Each pixel's words are drawn with its row and column."""
+        import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
+
+        y, x = _corners(height, width)
+        halves = jnp.asarray(numbers).astype(np.uint32)[:, 1:, None, None]
+        key = halves[:, 0] << np.uint32(_WORD) | halves[:, 1], halves[:, 2] << np.uint32(_WORD) | halves[:, 3]
+        words = threefry(key, (y.astype(np.uint32), x.astype(np.uint32)))
+        moved: list[Any] = []
+        for word, at, size in zip(words, (x, y), given[::-1], strict=True):
+            step = (word >> np.uint32(_WORD)) * np.uint32(self.degree) >> np.uint32(_WORD)
+            off = step.astype(np.float32) - np.float32(self.degree // 2)
+            moved.append(jnp.clip(at + off, np.float32(0), size.astype(np.float32)))
+        return _where_wanted(numbers, (y, x), (moved[0], moved[1]))
+
+
+@dataclass(frozen=True)
+class Maps(Places):
+    """Where two maps say: numbers of a row are x of each pixel of the result, row by row, then y.
+
+    Args:
+        shift: what is added to them.
+    """
+
+    code = MAPS
+    shift: float
+
+    def table(self, height: int, width: int) -> NDArray[np.float32]:
+        """What is added."""
+        return np.array([self.shift], np.float32)
+
+    def trace(self, numbers: Any, given: tuple[Any, Any], height: int, width: int) -> tuple[Any, Any]:
+        """Reshaped."""
+        maps = numbers.reshape(-1, 2, height, width) + np.float32(self.shift)
+        return maps[:, 0], maps[:, 1]
+
+
+def _corners(height: int, width: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Rows and columns: y and x of the pixels' first corners."""
+    return np.arange(height, dtype=np.float32)[None, :, None], np.arange(width, dtype=np.float32)[None, None, :]
+
+
+def _where_wanted(numbers: Any, corners: tuple[Any, Any], moved: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Places that were moved in rows whose first number is not 0; elsewhere the pixels' own, x and y."""
+    import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
+
+    wanted = jnp.asarray(numbers)[:, 0, None, None] != 0
+    half, (y, x) = np.float32(0.5), corners
+    return jnp.where(wanted, moved[0], x + half), jnp.where(wanted, moved[1], y + half)
+
+
+@Compiled
+def displaced(
+    code: int, numbers: Array, table: Array, row: int, size_in: Array, width: int, at_x: Array, at_y: Array
+) -> None:
+    """`places` for the rules whose first number says whether pixels move."""
+    half = np.float32(0.5)
+    y = np.float32(row) + half
+    if numbers[0] == 0:
+        for column in range(width):
+            at_x[column], at_y[column] = np.float32(column) + half, y
+    elif code == WAVES:
+        height = table.shape[0] - at_x.shape[0]
+        for column in range(width):
+            at_x[column] = np.float32(column) + table[row]
+            at_y[column] = np.float32(row) + table[height + column]
+    elif code == BALL:
+        middle_y, middle_x = np.float32(size_in[0]) * half, np.float32(size_in[1]) * half
+        radius, off_y = np.float32(max(size_in[0], size_in[1]) // 2), y - middle_y
+        for column in range(width):
+            off_x = np.float32(column) + half - middle_x
+            part = np.sqrt(off_x * off_x + off_y * off_y) / radius
+            at_x[column], at_y[column] = part * off_x + middle_x, part * off_y + middle_y
+    else:
+        degree, word = np.uint64(table[0]), np.uint64(_WORD)
+        key = np.uint64(numbers[1]) << word | np.uint64(numbers[2])
+        other = np.uint64(numbers[3]) << word | np.uint64(numbers[4])
+        for column in range(width):
+            in_x, in_y = encrypt(key, other, np.uint64(row), np.uint64(column))
+            x = column + int((in_x >> word) * degree >> word) - int(degree) // 2
+            y_moved = row + int((in_y >> word) * degree >> word) - int(degree) // 2
+            at_x[column] = np.float32(min(max(x, 0), size_in[1]))
+            at_y[column] = np.float32(min(max(y_moved, 0), size_in[0]))
+
+
+@Compiled
+def places(
+    code: int,
+    numbers: Array,
+    table: Array,
+    row: int,
+    size_in: Array,
+    size_out: Array,
+    at_x: Array,
+    at_y: Array,
+) -> None:
+    """The places of one row of a result.
+
+    Args:
+        code: the rule.
+        numbers: float32, those of the image.
+        table: float32, as `Places.table` gives it.
+        row: which one.
+        size_in: height and width of the image.
+        size_out: of the result.
+        at_x: float32, receives x of each pixel.
+        at_y: y of each pixel.
+    """
+    half, width = np.float32(0.5), size_out[1]
+    y = np.float32(row) + half
+    if code == AFFINE:
+        x, y = (
+            numbers[0] * half + (numbers[1] * y + numbers[2]),
+            numbers[3] * half + (numbers[4] * y + numbers[5]),
+        )
+        for column in range(width):
+            at_x[column], at_y[column] = x, y
+            x, y = x + numbers[0], y + numbers[3]
+    elif code == PROJECTIVE:
+        from_x, from_y, from_w = (
+            numbers[1] * y + numbers[2],
+            numbers[4] * y + numbers[5],
+            numbers[7] * y + numbers[8],
+        )
+        for column in range(width):
+            x = np.float32(column) + half
+            w = numbers[6] * x + from_w
+            at_x[column], at_y[column] = (numbers[0] * x + from_x) / w, (numbers[3] * x + from_y) / w
+    elif code == MAPS:
+        first, pixels = row * width, size_out[0] * width
+        for column in range(width):
+            at_x[column] = numbers[first + column] + table[0]
+            at_y[column] = numbers[pixels + first + column] + table[0]
+    else:
+        displaced(code, numbers, table, row, size_in, width, at_x, at_y)
