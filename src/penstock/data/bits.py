@@ -136,5 +136,5 @@ def _draw_more(keys: NDArray[np.uint32], left: NDArray[np.uint32], right: NDArra
     for row in range(keys.shape[0]):
         key, other = np.uint64(keys[row, 0]), np.uint64(keys[row, 1])
         for column in range(left.shape[1]):
-            one, two = _encrypt(key, other, np.uint64(column), np.uint64(0))
+            one, two = encrypt(key, other, np.uint64(column), np.uint64(0))
             left[row, column], right[row, column] = np.uint32(one), np.uint32(two)
