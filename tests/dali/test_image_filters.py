@@ -7,6 +7,7 @@ RNG = np.random.default_rng(10)
 SIZES = ((20, 33, 3), (7, 4, 3), (1, 1, 3), (1, 9, 3))
 BYTES = [RNG.integers(0, 256, size, np.uint8) for size in SIZES]
 FLOATS = [RNG.random(size, np.float32) for size in SIZES]
+WORDS = [RNG.integers(-900, 900, size, np.int16) for size in SIZES]
 
 
 @pytest.mark.parametrize("images", [BYTES, FLOATS], ids=["uint8", "float32"])
@@ -84,3 +85,41 @@ def test_filter_valid(agree):
 def test_equalize(agree):
     images = [*BYTES, np.full((5, 6, 3), 9, np.uint8), RNG.integers(100, 140, (30, 20, 3), np.uint8)]
     agree(lambda lib, x: lib.fn.equalize(x), images, layouts=("HWC",), off=1)
+
+
+@pytest.mark.parametrize("images", [BYTES, FLOATS, WORDS], ids=["uint8", "float32", "int16"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"window_size": [3, 7], "scale": [0.5, -1.5]},
+        {"window_size": 5, "smoothing_size": 1},
+        {"window_size": [3, 9], "smoothing_size": [5, 1], "normalized_kernel": True},
+        {"normalized_kernel": True, "window_size": 31},
+    ],
+)
+def test_laplacian(agree, images, arguments):
+    for dtype in (None, "FLOAT"):
+
+        def define(lib, x, dtype=dtype):
+            wanted = {} if dtype is None else {"dtype": getattr(lib.types, dtype)}
+            return lib.fn.laplacian(x, **arguments, **wanted)
+
+        agree(define, images, layouts=("HWC",), off=1, rtol=2e-3, atol=2e-2 if images is not FLOATS else 1e-4)
+
+
+def test_laplacian_with_numbers_for_each_sample(agree):
+    columns = np.int32([3, 5, 7, 3]), np.int32([1, 3, 5, 3]), np.float32([1, 0.5, 0.1, 2])
+    agree(
+        lambda lib, x, w, s, f: lib.fn.laplacian(x, window_size=w, smoothing_size=s, scale=f),
+        BYTES,
+        *columns,
+        layouts=("HWC", "", "", ""),
+        off=1,
+    )
+
+
+@pytest.mark.parametrize("layout", ["FHWC", "CHW", "HW", "FCHW"])
+def test_laplacian_of_layouts(agree, layout):
+    image = RNG.integers(0, 256, [dict(F=2, H=9, W=8, C=3)[letter] for letter in layout], np.uint8)
+    agree(lambda lib, x: lib.fn.laplacian(x, normalized_kernel=True), [image], layouts=(layout,), off=1)

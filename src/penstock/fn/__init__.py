@@ -41,11 +41,15 @@ from penstock.operators.colour.normalize import normalize as normalize
 from penstock.operators.colour.saturation import saturation as saturation
 from penstock.operators.decoders.peek_image_shape import peek_image_shape as peek_image_shape
 from penstock.operators.external.external_source import external_source as external_source
+from penstock.operators.filters.dilate import dilate as dilate
+from penstock.operators.filters.erode import erode as erode
 from penstock.operators.filters.filter import filter as filter  # noqa: A004  # DALI's name
 from penstock.operators.filters.gaussian_blur import gaussian_blur as gaussian_blur
 from penstock.operators.filters.jpeg_compression_distortion import (
     jpeg_compression_distortion as jpeg_compression_distortion,
 )
+from penstock.operators.filters.laplacian import laplacian as laplacian
+from penstock.operators.filters.median_blur import median_blur as median_blur
 from penstock.operators.geometry.crop import crop as crop
 from penstock.operators.geometry.erase import erase as erase
 from penstock.operators.geometry.flip import flip as flip

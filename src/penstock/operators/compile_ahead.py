@@ -15,9 +15,12 @@ MODULES = (
     "operators.image.blur",
     "operators.image.correlate",
     "operators.image.equalize",
+    "operators.image.extremes",
     "operators.image.grid",
     "operators.image.kernels",
+    "operators.image.median",
     "operators.image.random_window",
+    "operators.image.separable",
     "operators.image.taps",
     "operators.image.warp",
 )

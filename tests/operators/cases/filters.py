@@ -10,6 +10,7 @@ IMAGES = RNG.integers(0, 256, (4, 6, 5, 3), np.uint8)
 SEQUENCES = RNG.integers(0, 256, (4, 2, 6, 5, 3), np.uint8)
 SIGMAS = np.float32([0.3, 1, 2.5, 0.8])
 WINDOWS = np.int32([[3, 5], [1, 1], [9, 3], [0, 7]])
+ODD = np.int32([[3, 5], [5, 5], [9, 3], [3, 7]])
 BYTES = {"layouts": ("HWC",), "rounds": True, "full_scale": 255.0}
 
 EDGES = np.float32([[-1, 0, 1], [-2, 0.5, 2], [-1, 0, 1]])
@@ -28,6 +29,33 @@ CASES = {
         OperatorCase(lambda x: fn.filter(x, EDGES, border="reflect_1001"), [SEQUENCES], ("FHWC",), rounds=True),
         OperatorCase(lambda x: fn.filter(x, EDGES, border="clamp"), [IMAGES.astype(np.int16)], **BYTES),
         OperatorCase(lambda x: fn.filter(x, EDGES, mode="valid"), [IMAGES], **BYTES),
+    ],
+    "laplacian": [
+        OperatorCase(lambda x: fn.laplacian(x, window_size=[3, 5], smoothing_size=1), [IMAGES], **BYTES),
+        OperatorCase(
+            lambda x, w, f: fn.laplacian(x, window_size=w, scale=f, dtype=types.FLOAT),
+            [SEQUENCES, ODD, SIGMAS],
+            ("FHWC", "", ""),
+            full_scale=2e5,
+        ),
+    ],
+    "median_blur": [
+        OperatorCase(
+            lambda x, w: fn.flip(fn.median_blur(fn.crop(x, crop=(4, 5)), window_size=w)), [IMAGES, ODD], ("HWC", "")
+        ),
+        OperatorCase(
+            lambda x: fn.median_blur(x, window_size=[5, 1]), [IMAGES.astype(np.float32).transpose(0, 3, 1, 2)], ("CHW",)
+        ),
+    ],
+    "dilate": [
+        OperatorCase(
+            lambda x, w: fn.dilate(x, mask_size=w, anchor=[0, -1], iterations=2), [SEQUENCES, ODD], ("FHWC", "")
+        )
+    ],
+    "erode": [
+        OperatorCase(
+            lambda x: fn.erode(x, mask_size=[2, 5], border_mode="reflect"), [IMAGES.astype(np.int16)], ("HWC",)
+        )
     ],
     "equalize": [
         OperatorCase(fn.equalize, [IMAGES], **BYTES),

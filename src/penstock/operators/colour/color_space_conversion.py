@@ -143,7 +143,7 @@ def color_space_conversion(
         ...         fn.color_space_conversion(images, image_type=types.RGB, output_type=types.YCbCr),
         ...     )
         >>> [output.as_array().ravel().tolist() for output in pipeline.run()]
-        [[124], [123, 91, 176]]
+        [[124], [123, 91, 175]]
     """
     layout = image_layout(data, "color_space_conversion")
     if "C" not in layout:

@@ -74,7 +74,7 @@ def jpeg_compression_distortion(data: DataNode, *, quality: int | DataNode = 50,
         ...     images = fn.readers.arrays(np.full((1, 8, 8, 3), [200, 100, 50], np.uint8), layout="HWC")
         ...     pipeline.set_outputs(fn.jpeg_compression_distortion(images, quality=5))
         >>> pipeline.run()[0].as_array()[0, 0, 0].tolist()
-        [193, 96, 62]
+        [218, 97, 54]
     """
     layout = image_layout(data, "jpeg_compression_distortion")
     if layout not in ("HWC", "FHWC"):

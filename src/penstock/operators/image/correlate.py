@@ -71,7 +71,7 @@ class Correlate(Transform):
             picked, outside = values, jnp.zeros((1, 1, 1, 1, 1), bool)
             for axis, (count, offset) in enumerate(zip((rows, columns), divmod(k, self.extents[1]), strict=True)):
                 at = jnp.arange(count, dtype=np.int32)[None, :] + offset - anchors[:, axis, None].astype(np.int32)
-                index, beyond = self._index(at, sizes[axis])
+                index, beyond = places(self.border, at, sizes[axis])
                 form = (-1, *(index.shape[1] if axis + 2 == place else 1 for place in range(1, 5)))
                 picked = jnp.take_along_axis(picked, index.reshape(form), axis=axis + 2)
                 beyond = beyond.reshape(form)
@@ -81,22 +81,29 @@ class Correlate(Transform):
             total = total + picked * weights[:, k].reshape(-1, 1, 1, 1, 1)
         return from_planes(total, self.layout, shape)
 
-    def _index(self, at: Any, size: Any) -> tuple[Any, Any]:
-        """Which pixels of an axis are read for places that may lie outside, and which of these do."""
-        import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
-        index = at
-        match self.border:
-            case "wrap":
-                index = at % size
-            case "reflect_101":
-                period = jnp.maximum(2 * size - 2, 1)
-                index = jnp.minimum(at % period, period - at % period) * (size > 1)
-            case "reflect_1001":
-                index = jnp.minimum(at % (2 * size), 2 * size - 1 - at % (2 * size))
-            case _:
-                pass
-        return jnp.clip(index, 0, size - 1), (at < 0) | (at >= size)
+def places(border: str, at: Any, size: Any) -> tuple[Any, Any]:
+    """In the device program, which pixels of an axis are read for places that may lie outside, and which of these do.
+
+    Args:
+        border: one of `BORDERS`.
+        at: the places, int32.
+        size: the extents of the axis, which broadcast against them.
+    """
+    import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
+
+    index = at
+    match border:
+        case "wrap":
+            index = at % size
+        case "reflect_101":
+            period = jnp.maximum(2 * size - 2, 1)
+            index = jnp.minimum(at % period, period - at % period) * (size > 1)
+        case "reflect_1001":
+            index = jnp.minimum(at % (2 * size), 2 * size - 1 - at % (2 * size))
+        case _:
+            pass
+    return jnp.clip(index, 0, size - 1), (at < 0) | (at >= size)
 
 
 @Compiled

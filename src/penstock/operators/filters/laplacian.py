@@ -1,0 +1,170 @@
+"""laplacian: the second derivatives of images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+
+from penstock.data.spec import Spec
+from penstock.errors import DefinitionError
+from penstock.graph.operator import Common
+from penstock.graph.registry import operator
+from penstock.graph.schema import Argument
+from penstock.graph.trace import DataNode, apply
+from penstock.operators.axes import image_layout
+from penstock.operators.convert import wanted_dtype
+from penstock.operators.image.operator import ImageOperator
+from penstock.operators.image.separable import Separable
+from penstock.operators.image.steps import Images, Step
+from penstock.operators.image.transform import applied
+from penstock.types import DALIDataType
+
+_MOST = 31
+"""The largest window."""
+
+
+def _windows(first: Sequence[int]) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Windows of 1, 3, 5, ... weights, centred: the first of them smoothed with 1, 2, 1 as often as it needs."""
+    windows = np.zeros((_MOST // 2 + 1, _MOST))
+    start = (len(first) - 1) // 2
+    for radius in range(start, len(windows)):
+        window = np.convolve(first, [math.comb(2 * (radius - start), k) for k in range(2 * (radius - start) + 1)])
+        windows[radius, _MOST // 2 - radius : _MOST // 2 + radius + 1] = window
+    return windows.astype(np.float32)
+
+
+_SMOOTH, _DERIVE = _windows([1]), _windows([1, -2, 1])
+
+
+@dataclass(frozen=True)
+class Laplacian(ImageOperator):
+    """The sum of the second derivatives along columns and along rows, each smoothed across.
+
+    Args:
+        layout: of the images.
+        normalized: whether derivatives are divided by the sums of their windows.
+        length: of the largest window.
+        dtype: of the results; None for that of the images.
+    """
+
+    layout: str
+    normalized: bool
+    length: int
+    dtype: np.dtype[Any] | None
+    schema: ClassVar[Mapping[str, Argument]] = {
+        "window_size": Argument(np.int32, (None,), low=3, high=_MOST, typical=3),
+        "smoothing_size": Argument(np.int32, (None,), low=1, high=_MOST, typical=3),
+        "scale": Argument(np.float32, (None,)),
+    }
+
+    def infer(self, images: Spec, **arguments: Any) -> Spec:
+        """The input's, in the dtype that is wanted."""
+        for name, given in arguments.items():
+            if isinstance(given, Spec):
+                continue
+            if np.size(given) not in (1, 2):
+                raise DefinitionError(f"fn.laplacian: {name} is one number, or one per axis", given=given)
+            if name != "scale":
+                _check(np.asarray(given))
+        return replace(images, dtype=self.dtype or images.dtype)
+
+    def describe(
+        self, images: Images, bits: Any, *, window_size: Any, scale: Any, smoothing_size: Any = None
+    ) -> Sequence[Step]:
+        """Two separable filters."""
+        xp, rows = images.xp, len(window_size)
+        window = xp.broadcast_to(window_size, (rows, 2))
+        # a derivative along one axis is smoothed along the other, by a window of the same size if none is given
+        smoothing = window[:, ::-1] if smoothing_size is None else xp.broadcast_to(smoothing_size, (rows, 2))
+        if xp is np:
+            _check(window)
+            _check(smoothing)
+        factors = xp.broadcast_to(scale, (rows, 2))
+        if self.normalized:
+            factors = xp.exp2((4 - window - smoothing[:, ::-1]).astype(np.float32))
+        derive, smooth = (xp.asarray(table)[each // 2] for table, each in ((_DERIVE, window), (_SMOOTH, smoothing)))
+        derive = derive * factors[:, :, None]
+        filters = xp.stack(
+            [xp.stack([derive[:, 0], smooth[:, 1]], axis=1), xp.stack([smooth[:, 0], derive[:, 1]], axis=1)], axis=1
+        )
+        edge = (_MOST - self.length) // 2
+        weights = filters[..., edge : edge + self.length].reshape(rows, -1)
+        return applied(
+            Separable(self.layout, 2, self.length), images, images.sizes, (weights,), self.dtype or images.dtype
+        )
+
+
+def _check(sizes: Any) -> None:
+    if (sizes % 2 == 0).any():
+        raise DefinitionError("fn.laplacian: a window has a middle", given=np.max(sizes), expected="an odd number")
+
+
+@operator("laplacian")
+def laplacian(
+    data: DataNode,
+    *,
+    window_size: int | Sequence[int] | DataNode = 3,
+    smoothing_size: int | Sequence[int] | DataNode | None = None,
+    scale: float | Sequence[float] | DataNode = 1.0,
+    normalized_kernel: bool = False,
+    dtype: DALIDataType | Any = None,
+    **common: Unpack[Common],
+) -> DataNode:
+    """Compute the Laplacian of images: the sum of the second derivatives along columns and rows.
+
+    Each derivative is a separable filter: 1, -2, 1 along its axis, smoothed with binomial weights along both, as
+    OpenCV's is. Beyond its edge an image is mirrored, without its outermost pixels. Sums are in float32.
+
+    Args:
+        data: images or sequences of any dtype; layout with H and W (HWC where none is named).
+        window_size: how many pixels have a weight along the axis of a derivative, an odd number from 3 to 31: one
+            number, one for H and one for W, or a node with either per sample.
+        smoothing_size: how many pixels along an axis are smoothed for the derivative along the other, an odd number
+            from 1 (none) to 31; likewise. As many as the derivative's window has by default.
+        scale: what each derivative is multiplied with; likewise.
+        normalized_kernel: whether derivatives are divided by the sums of the weights that smooth them, in place of
+            `scale`.
+        dtype: of the result: FLOAT or the input's, which it is by default.
+        **common: what every operator takes.
+
+    Returns:
+        The Laplacian, in the input's shape and layout; integers are rounded and clipped.
+
+    Raises:
+        DefinitionError: an even window, `scale` beside `normalized_kernel`, a volume, another dtype.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn, types
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     images = fn.readers.arrays(np.uint8([[[[0], [0], [1], [0], [0]]]]), layout="HWC")
+        ...     pipeline.set_outputs(fn.laplacian(images, smoothing_size=1, dtype=types.FLOAT))
+        >>> pipeline.run()[0].as_array().ravel().tolist()
+        [0.0, 1.0, -2.0, 1.0, 0.0]
+    """
+    layout = image_layout(data, "laplacian")
+    if "D" in layout:
+        raise DefinitionError("fn.laplacian takes images, not volumes", given=f"layout {layout!r}", expected="HWC")
+    own, wanted = data.spec.dtype, wanted_dtype(dtype)
+    if wanted not in (None, own, np.dtype(np.float32)):
+        expected = f"{own} or float32"
+        raise DefinitionError("fn.laplacian gives floats or the input's dtype", given=wanted, expected=expected)
+    if normalized_kernel and not (isinstance(scale, int | float) and scale == 1):
+        raise DefinitionError("fn.laplacian: normalized_kernel says what scale says", given="both", fix="one of them")
+    sizes = [window_size] if smoothing_size is None else [window_size, smoothing_size]
+    constant = not any(isinstance(size, DataNode) for size in sizes)
+    length = min(max(3, *map(_largest, sizes)), _MOST) if constant else _MOST
+    made = Laplacian(layout, bool(normalized_kernel), length | 1, wanted)
+    given: dict[str, Any] = {} if smoothing_size is None else {"smoothing_size": smoothing_size}
+    return apply(made, data, common=common, window_size=window_size, scale=scale, **given)
+
+
+def _largest(size: Any) -> int:
+    """The largest of some constants, if they are numbers; the schema refuses others."""
+    values = np.asarray(size)
+    return int(values.max(initial=0)) if values.dtype.kind in "iuf" else 0

@@ -1,0 +1,144 @@
+"""Sums of separable filters: of each, one for the columns and one for the rows."""
+# pyright: basic
+# JAX is typed in part only
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.data.source import Array
+from penstock.native.compiled import Compiled, ahead
+from penstock.operators.image.correlate import places
+from penstock.operators.image.planes import load, mirrored, store, weigh
+from penstock.operators.image.transform import Planes, Transform, as_planes, from_planes
+
+if TYPE_CHECKING:
+    from penstock.operators.image.rows import Memory
+
+
+@dataclass(frozen=True)
+class Separable(Transform):
+    """A sum of separable filters, in float32. Beyond its edge an image is mirrored, without its outermost pixels.
+
+    Its term has all weights: of each filter those along columns, then those along rows.
+
+    Args:
+        layout: of the images.
+        count: how many filters there are.
+        length: how many weights each has along an axis, an odd number; the one in the middle lies on the pixel.
+    """
+
+    layout: str
+    count: int
+    length: int
+
+    def rows(
+        self, source: Memory, given: NDArray[np.int64], terms: Sequence[Any], target: Memory, made: NDArray[np.int64]
+    ) -> None:
+        """All planes in one call."""
+        planes = Planes.of(self.layout, source, given, target, made)
+        weights = planes.term(terms[0]).reshape(-1, self.count, 2, self.length)
+        width, channels = (int(planes.given[:, at].max(initial=0)) for at in (1, 2))
+        limits = np.array([0, 255] if target.values.dtype == np.uint8 else [-np.inf, np.inf], np.float32)
+        sizes = (int(planes.given.prod(axis=1).max(initial=0)), (width + self.length) * channels, width * channels)
+        add_separable(
+            *(source.values, planes.read, planes.given, weights, planes.rounding, limits),
+            *(target.values, planes.write, *(np.empty(size, np.float32) for size in sizes)),
+        )
+
+    def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
+        """A loop over the weights along each axis."""
+        import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
+
+        pixels = as_planes(images, self.layout).astype(np.float32)
+        weights = jnp.asarray(terms[0]).astype(np.float32).reshape(-1, self.count, 2, self.length)
+        total = jnp.zeros_like(pixels)
+        for number in range(self.count):
+            values = pixels
+            for axis in range(2):
+                extent = given[:, self.layout.index("HW"[axis])]
+                values = self._along(values, axis + 2, extent[:, None], weights[:, number, axis])
+            total = total + values
+        return from_planes(total, self.layout, shape)
+
+    def _along(self, values: Any, axis: int, extent: Any, weights: Any) -> Any:
+        import jax  # noqa: PLC0415  # for the device program alone
+        import jax.numpy as jnp  # noqa: PLC0415  # likewise
+
+        length = values.shape[axis]
+
+        def step(k: Any, total: Any) -> Any:
+            at = jnp.arange(length, dtype=np.int32)[None, :] + k - self.length // 2
+            index, _ = places("reflect_101", at, extent)
+            line = (-1, *(length if at == axis else 1 for at in range(1, values.ndim)))
+            weight = jnp.take(weights, k, axis=1).reshape(-1, *(1,) * (values.ndim - 1))
+            picked = jnp.take_along_axis(values, index.reshape(line), axis=axis)
+            return total + jnp.where(weight == 0, 0, picked * weight)
+
+        return jax.lax.fori_loop(0, self.length, step, jnp.zeros_like(values))
+
+
+@ahead("u1[1] i8[2] i8[2] f4[4] f4 f4[1] u1[1] i8[2] f4[1] f4[1] f4[1]")
+@Compiled
+def add_separable(
+    pixels: Array,
+    place_in: Array,
+    sizes: Array,
+    filters: Array,
+    rounding: np.float32,
+    limits: Array,
+    out: Array,
+    place_out: Array,
+    plane: Array,
+    line: Array,
+    row: Array,
+) -> None:
+    """Planes of images, filtered.
+
+    Args:
+        pixels: uint8 or float32.
+        place_in: int64 (planes, 4): the first element, and the distances to the next row, column and channel.
+        sizes: int64 (planes, 3): height, width, channels.
+        filters: float32 (planes or 1, filters, 2, weights).
+        rounding: what is added before values are written: 0.5 where they are whole numbers.
+        limits: float32 (2,): the least and the greatest value that is written.
+        out: uint8 or float32.
+        place_out: as `place_in`.
+        plane: float32, as many as the largest plane has; overwritten.
+        line: float32, for a row with its neighbours; overwritten.
+        row: float32, for a row; overwritten.
+    """
+    count = filters.shape[3]
+    radius = count // 2
+    for n in range(place_in.shape[0]):
+        height, width, channels = sizes[n, 0], sizes[n, 1], sizes[n, 2]
+        across, edge = width * channels, radius * channels
+        middle, made = line[edge : edge + across], row[:across]
+        load(pixels, place_in[n], sizes[n], plane)
+        for y in range(height):
+            made[:] = rounding
+            for number in range(filters.shape[1]):
+                weights = filters[n % filters.shape[0], number]
+                middle[:] = 0
+                for k in range(count):
+                    weight = weights[0, k]
+                    if weight != 0:
+                        above = mirrored(y + k - radius, height) * across
+                        weigh(plane[above : above + across], weight, False, middle)
+                for x in range(1, radius + 1):
+                    left, right = mirrored(-x, width) * channels, mirrored(width - 1 + x, width) * channels
+                    for c in range(channels):
+                        line[edge - x * channels + c] = middle[left + c]
+                        line[edge + across + (x - 1) * channels + c] = middle[right + c]
+                for k in range(count):
+                    weight = weights[1, k]
+                    if weight != 0:
+                        weigh(line[k * channels : k * channels + across], weight, False, made)
+            for i in range(across):
+                made[i] = min(max(made[i], limits[0]), limits[1])
+            store(made, y, channels, out, place_out[n])
