@@ -89,7 +89,7 @@ class _Pace:
     def __init__(self, *, by_sample: bool, whole: bool) -> None:
         self._by_sample, self._whole = by_sample, whole
         self.turn = threading.Lock()
-        self._recent: deque[float] = deque(maxlen=4)
+        self._recent: deque[float] = deque(maxlen=8)
 
     @property
     def _row_seconds(self) -> float:
