@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from PIL import Image
 from scipy import stats
 
 import penstock.fn
@@ -119,6 +120,49 @@ def test_salt_and_pepper(both, dtype):
             assert together == [not options.get("per_channel", False)] * 2
 
 
+CLAHE = ({"tiles_x": 4, "tiles_y": 4, "clip_limit": 2.0}, {"tiles_x": 3, "tiles_y": 5, "clip_limit": 1.0})
+
+
+EXTREME = ({"tiles_x": 1, "tiles_y": 1, "clip_limit": 0.0}, {"tiles_x": 8, "tiles_y": 9, "clip_limit": 40.0})
+
+
+@pytest.mark.parametrize("arguments", [*CLAHE, *EXTREME])
+def test_clahe(agree, arguments):
+    images = [RNG.integers(0, 256, size, np.uint8) for size in ((37, 52, 3), (40, 53, 3), (1, 1, 3), (2, 30, 3))]
+    images += [np.cumsum(image // 100, axis=1, dtype=np.uint8) for image in images]
+    agree(lambda lib, x: lib.fn.clahe(x, **arguments), images, layouts=("HWC",), off=2)
+    agree(lambda lib, x: lib.fn.clahe(x, **arguments), [x[..., :1] for x in images], layouts=("HWC",), off=1)
+    agree(lambda lib, x: lib.fn.clahe(x, luma_only=False, **arguments), images, layouts=("HWC",), off=1)
+
+
+def test_most_pixels_of_clahe_are_the_same(both):
+    image = np.asarray(Image.fromarray(RNG.integers(0, 256, (7, 9, 3), np.uint8)).resize((120, 90)))
+    for arguments in CLAHE:
+        ((mine,),), ((theirs,),) = both(lambda lib, x, a=arguments: lib.fn.clahe(x, **a), [image], layouts=("HWC",))
+        assert (mine == theirs).mean() > 0.999
+
+
+ALGORITHMS = ("bilinear_ocv", "edgeaware_ocv", "gray_ocv")
+
+
+@pytest.mark.parametrize("algorithm", [None, *ALGORITHMS])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize("layout", ["HW", "HWC", "FHW", "FHWC", ""])
+def test_debayer(agree, algorithm, dtype, layout):
+    outer, inner = (3,) * layout.startswith("F"), (1,) * layout.endswith("C")
+    sizes = [(20, 26), (4, 6), (2, 8), (2, 2), (6, 4)]
+    raw = [RNG.integers(0, np.iinfo(dtype).max + 1, (*outer, *size, *inner)).astype(dtype) for size in sizes]
+    wanted = {} if algorithm is None else {"algorithm": algorithm}
+    for position in ([0, 0], [0, 1], [1, 0], [1, 1]):
+        agree(lambda lib, x, p=position: lib.fn.debayer(x, blue_position=p, **wanted), raw, layouts=(layout,))
+
+
+def test_debayer_with_a_position_for_each_sample(agree):
+    raw = [RNG.integers(0, 256, (6, 8), np.uint8) for _ in range(4)]
+    positions = [np.int32([at // 2, at % 2]) for at in range(4)]
+    agree(lambda lib, x, p: lib.fn.experimental.debayer(x, blue_position=p), raw, positions, layouts=("HW", ""))
+
+
 REFUSED = (
     colours("RGB", "ANY_DATA"),
     colours("GRAY", "RGB"),
@@ -128,6 +172,12 @@ REFUSED = (
     lambda lib, x: lib.fn.noise.salt_and_pepper(x, prob=1.5),
     lambda lib, x: lib.fn.noise.salt_and_pepper(lib.fn.reinterpret(x, layout="FHW"), per_channel=True),
     lambda lib, x: lib.fn.jpeg_compression_distortion(lib.fn.cast(x, dtype=lib.types.FLOAT)),
+    lambda lib, x: lib.fn.clahe(lib.fn.cast(x, dtype=lib.types.FLOAT), tiles_x=2, tiles_y=2, clip_limit=2),
+    lambda lib, x: lib.fn.clahe(x, tiles_x=0, tiles_y=2, clip_limit=2),
+    lambda lib, x: lib.fn.debayer(x, blue_position=[0, 0]),
+    lambda lib, x: lib.fn.debayer(x[..., :1], blue_position=[0, 0]),
+    lambda lib, x: lib.fn.debayer(x[:6, :6, :1], blue_position=[0, 2]),
+    lambda lib, x: lib.fn.debayer(x[:6, :6, :1], blue_position=[0, 0], algorithm="default_npp"),
 )
 
 

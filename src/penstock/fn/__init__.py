@@ -29,10 +29,12 @@ from penstock.operators.boxes.random_crop_generator import random_crop_generator
 from penstock.operators.boxes.roi_random_crop import roi_random_crop as roi_random_crop
 from penstock.operators.colour.brightness import brightness as brightness
 from penstock.operators.colour.brightness_contrast import brightness_contrast as brightness_contrast
+from penstock.operators.colour.clahe import clahe as clahe
 from penstock.operators.colour.color_space_conversion import color_space_conversion as color_space_conversion
 from penstock.operators.colour.color_twist import color_twist as color_twist
 from penstock.operators.colour.contrast import contrast as contrast
 from penstock.operators.colour.crop_mirror_normalize import crop_mirror_normalize as crop_mirror_normalize
+from penstock.operators.colour.debayer import debayer as debayer
 from penstock.operators.colour.equalize import equalize as equalize
 from penstock.operators.colour.hsv import hsv as hsv
 from penstock.operators.colour.hue import hue as hue

@@ -10,6 +10,7 @@ from penstock.native.compiled import Compiled
 
 MODULES = (
     "data.bits",
+    "operators.colour.lab",
     "operators.convert",
     "operators.image.blend",
     "operators.image.blur",
@@ -22,6 +23,7 @@ MODULES = (
     "operators.image.random_window",
     "operators.image.separable",
     "operators.image.taps",
+    "operators.image.tiles",
     "operators.image.warp",
 )
 """Where loops are that are compiled ahead. These modules can be imported while only NumPy and numba are installed."""

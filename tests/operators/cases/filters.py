@@ -57,6 +57,26 @@ CASES = {
             lambda x: fn.erode(x, mask_size=[2, 5], border_mode="reflect"), [IMAGES.astype(np.int16)], ("HWC",)
         )
     ],
+    "clahe": [
+        OperatorCase(lambda x: fn.clahe(x, tiles_x=2, tiles_y=4, clip_limit=2), [IMAGES], **BYTES),
+        OperatorCase(
+            lambda x: fn.clahe(x, tiles_x=2, tiles_y=3, clip_limit=1.5, luma_only=False),
+            [SEQUENCES],
+            ("FHWC",),
+            rounds=True,
+        ),
+    ],
+    "debayer": [
+        OperatorCase(
+            lambda x, p: (
+                fn.debayer(x, blue_position=p),
+                fn.debayer(x, blue_position=[0, 1], algorithm="edgeaware_ocv"),
+                fn.debayer(x, blue_position=p, algorithm="gray_ocv"),
+            ),
+            [RNG.integers(0, 1 << 16, (4, 6, 8), np.uint16), np.int32([[0, 0], [0, 1], [1, 0], [1, 1]])],
+            ("HW", ""),
+        )
+    ],
     "equalize": [
         OperatorCase(fn.equalize, [IMAGES], **BYTES),
         OperatorCase(fn.equalize, [SEQUENCES], ("FHWC",), rounds=True),

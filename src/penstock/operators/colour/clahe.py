@@ -1,0 +1,180 @@
+"""clahe: spread the values of images evenly, tile by tile, within limits."""
+# pyright: basic
+# JAX is typed in part only
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import numpy as np
+
+from penstock.data.source import Array
+from penstock.data.spec import Spec
+from penstock.errors import DefinitionError
+from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply
+from penstock.operators.axes import image_layout
+from penstock.operators.colour.lab import from_lab, to_lab
+from penstock.operators.image.tiles import equalize_tiles
+
+_BINS = 256
+
+
+@dataclass(frozen=True)
+class Clahe(Operator, BatchKernel):
+    """Adaptive histogram equalisation with limited contrast (Zuiderveld, 1994), as OpenCV computes it.
+
+    Args:
+        tiles: how many there are along the height and the width.
+        clip_limit: how many pixels of one value count, in parts of what there would be if all were alike.
+        luma_only: whether of three channels the lightness alone is changed.
+    """
+
+    tiles: tuple[int, int]
+    clip_limit: float
+    luma_only: bool
+
+    def infer(self, images: Spec) -> Spec:
+        """The input's."""
+        if images.dtype != np.uint8 or images.shape[-1] not in (1, 3, None):
+            raise DefinitionError("fn.clahe takes grey or RGB images", given=images, expected="uint8, 1 or 3 channels")
+        return images
+
+    def batch(self, context: BatchContext, images: Any) -> Any:
+        """Of RGB the lightness, or channel by channel."""
+        xp, channels = context.xp, images.shape[-1]
+        if channels not in (1, 3):
+            raise ValueError(f"an image has {channels} channels, not 1 or 3")
+        pixels = images.reshape(-1, *images.shape[-3:])
+        equalized = self._on_host if xp is np else self._on_device
+        if channels == 1 or not self.luma_only:
+            made = xp.stack([equalized(pixels[..., at]) for at in range(channels)], axis=-1)
+        else:
+            lab = to_lab(xp, pixels)
+            made = from_lab(xp, xp.concatenate([equalized(lab[..., 0])[..., None], lab[..., 1:]], axis=-1))
+        return made.reshape(images.shape)
+
+    def _on_host(self, planes: Array) -> Array:
+        """Planes of bytes by a compiled loop."""
+        size = planes.shape[1], planes.shape[2]
+        extents = self._extents(size)
+        (rows, down), (columns, across) = map(_between, size, self.tiles, extents)
+        made, tables = np.empty(planes.shape, np.uint8), np.empty((self.tiles[0] * self.tiles[1], _BINS), np.float32)
+        equalize_tiles(
+            *(np.ascontiguousarray(planes), np.array([*self.tiles, *extents]), self._limit(extents)),
+            *(rows, down, columns, across, np.empty(_BINS, np.int64), tables, made),
+        )
+        return made
+
+    def _on_device(self, planes: Any) -> Any:
+        """Planes of bytes, counted by adding ones at their places."""
+        import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
+
+        count, *size = planes.shape
+        values, extents = planes.astype(np.int32), self._extents((size[0], size[1]))
+        padded = values
+        for axis, (tiles, extent) in enumerate(zip(self.tiles, extents, strict=True)):
+            padded = jnp.take(padded, _mirrored(np.arange(tiles * extent), size[axis]), axis=axis + 1)
+        tile = (np.arange(padded.shape[1]) // extents[0])[:, None] * self.tiles[1]
+        tile = tile + np.arange(padded.shape[2]) // extents[1]
+        number = self.tiles[0] * self.tiles[1]
+        first = (np.arange(count)[:, None, None] * number * _BINS).astype(np.int32)
+        places = padded + first + (tile * _BINS).astype(np.int32)[None]
+        histogram = jnp.zeros(count * number * _BINS, np.int32).at[places.reshape(-1)].add(1).reshape(-1, _BINS)
+        limit = self._limit(extents)
+        if limit:
+            above = jnp.maximum(histogram - limit, 0).sum(axis=1, keepdims=True, dtype=np.int32)
+            rest = above % _BINS
+            step = jnp.maximum(_BINS // jnp.maximum(rest, 1), 1)
+            value = np.arange(_BINS, dtype=np.int32)[None]
+            more = ((value % step == 0) & (value // step < rest)).astype(np.int32)
+            histogram = jnp.minimum(histogram, limit) + above // _BINS + more
+        scale = np.float32(255) / np.float32(extents[0] * extents[1])
+        sums = jnp.cumsum(histogram, axis=1).astype(np.float32)
+        tables = jnp.clip(jnp.rint(sums * scale), 0, 255).reshape(-1)
+        (rows, down), (columns, across) = map(_between, size, self.tiles, extents)
+
+        def mixed(row: Array) -> Any:
+            begin = values + first + (row * self.tiles[1] * _BINS)[None, :, None]
+            low, high = (tables[begin + (column * _BINS)[None, None]] for column in columns)
+            return low * (np.float32(1) - beside) + high * beside
+
+        beside, below = across[None, None], down[None, :, None]
+        found = mixed(rows[0]) * (np.float32(1) - below) + mixed(rows[1]) * below
+        return jnp.clip(jnp.rint(found), 0, 255).astype(np.uint8)
+
+    def _limit(self, extents: tuple[int, int]) -> int:
+        """How many pixels of a value count in a tile; 0 for all."""
+        return max(int(self.clip_limit * extents[0] * extents[1] / _BINS), 1) if self.clip_limit > 0 else 0
+
+    def _extents(self, size: tuple[int, int]) -> tuple[int, int]:
+        """Height and width of a tile. Where tiles do not fit, the image goes on in both directions."""
+        if all(extent % count == 0 for extent, count in zip(size, self.tiles, strict=True)):
+            return size[0] // self.tiles[0], size[1] // self.tiles[1]
+        return size[0] // self.tiles[0] + 1, size[1] // self.tiles[1] + 1
+
+
+def _mirrored(at: Array, size: int) -> Array:
+    """The pixel at a place that may lie beyond the end, where an image goes on mirrored, without its last pixel."""
+    period = max(2 * size - 2, 1)
+    return np.minimum(at % period, period - at % period) * (size > 1)
+
+
+def _between(size: int, count: int, extent: int) -> tuple[Array, Array]:
+    """Per pixel of an axis the tiles whose centres are before and after it, (2, size), and the latter's weight."""
+    place = np.arange(size, dtype=np.float32) * (np.float32(1) / np.float32(extent)) - np.float32(0.5)
+    first = np.floor(place).astype(np.int32)
+    return np.stack([np.maximum(first, 0), np.minimum(first + 1, count - 1)]), place - first.astype(np.float32)
+
+
+@operator("clahe")
+def clahe(
+    data: DataNode,
+    *,
+    tiles_x: int,
+    tiles_y: int,
+    clip_limit: float,
+    bins: int = _BINS,
+    luma_only: bool = True,
+    **common: Unpack[Common],
+) -> DataNode:
+    """Spread the values of images evenly, tile by tile: contrast-limited adaptive histogram equalisation.
+
+    Each tile has a table, and each pixel is changed by those of the four tiles around it. The numbers are OpenCV's.
+
+    Args:
+        data: images or sequences, uint8, of one channel or of RGB; layout HWC or FHWC (HWC where none is named).
+        tiles_x: how many tiles there are along the width.
+        tiles_y: how many there are along the height.
+        clip_limit: how much contrast may grow: of one value, at most so many times the pixels count that there would
+            be if all values were alike. 0 sets no limit.
+        bins: how many values are told apart: 256.
+        luma_only: whether of RGB the lightness alone is changed (in CIE Lab); else each channel for itself.
+        **common: what every operator takes.
+
+    Returns:
+        Same shape, dtype and layout.
+
+    Raises:
+        DefinitionError: another dtype than uint8, another number of channels, no tiles, other bins.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     images = fn.readers.arrays(np.uint8([[[[7], [7], [8], [9]]]]), layout="HWC")
+        ...     pipeline.set_outputs(fn.clahe(images, tiles_x=1, tiles_y=1, clip_limit=0))
+        >>> pipeline.run()[0].as_array().ravel().tolist()
+        [128, 128, 191, 255]
+    """
+    layout = image_layout(data, "clahe")
+    if layout not in ("HWC", "FHWC"):
+        raise DefinitionError("fn.clahe takes images or sequences", given=f"layout {layout!r}", expected="HWC, FHWC")
+    if bins != _BINS:
+        raise DefinitionError("fn.clahe tells all bytes apart", given=f"bins={bins}", expected=f"bins={_BINS}")
+    if min(tiles_x, tiles_y) < 1:
+        raise DefinitionError("fn.clahe: there is at least one tile", given=f"tiles_x={tiles_x}, tiles_y={tiles_y}")
+    return apply(Clahe((tiles_y, tiles_x), float(clip_limit), bool(luma_only)), data, common=common)

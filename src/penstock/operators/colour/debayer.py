@@ -1,0 +1,186 @@
+"""debayer: colours from what a sensor saw through a Bayer filter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+
+from penstock.data.spec import Spec
+from penstock.errors import DefinitionError
+from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.registry import operator
+from penstock.graph.schema import Argument
+from penstock.graph.trace import DataNode, apply
+
+_ALGORITHMS = ("bilinear_ocv", "edgeaware_ocv", "gray_ocv")
+_LUMA = (4899, 9617, 1868)
+"""Red, green and blue in grey, in parts of 2**14."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """What is around each inner pixel.
+
+    Args:
+        here: the pixel itself.
+        sides: the sum of those to the left and right.
+        ends: of those above and below.
+        corners: of the four at its corners.
+        side_step: the difference between left and right.
+        end_step: between above and below.
+    """
+
+    here: Any
+    sides: Any
+    ends: Any
+    corners: Any
+    side_step: Any
+    end_step: Any
+
+    @staticmethod
+    def of(seen: Any) -> Neighbours:
+        """Those of images (..., height, width) of uint32."""
+        part = [slice(None, -2), slice(1, -1), slice(2, None)]
+        pixel = [[seen[..., row, column] for column in part] for row in part]
+        left, right, up, down = pixel[1][0], pixel[1][2], pixel[0][1], pixel[2][1]
+        return Neighbours(
+            pixel[1][1],
+            left + right,
+            up + down,
+            pixel[0][0] + pixel[0][2] + pixel[2][0] + pixel[2][2],
+            abs(left.astype(np.int32) - right.astype(np.int32)),
+            abs(up.astype(np.int32) - down.astype(np.int32)),
+        )
+
+
+@dataclass(frozen=True)
+class Debayer(Operator, BatchKernel):
+    """What lies between the pixels of a colour by averages of its neighbours.
+
+    Args:
+        layout: of the images: HW or HWC, or a sequence of them.
+        algorithm: one of `_ALGORITHMS`.
+    """
+
+    layout: str
+    algorithm: str
+    schema: ClassVar[Mapping[str, Argument]] = {"blue_position": Argument(np.int32, (None,), low=0, high=1)}
+
+    def infer(self, images: Spec, *, blue_position: Any) -> Spec:
+        """Three channels, or one of grey."""
+        if images.dtype not in (np.dtype(np.uint8), np.dtype(np.uint16)):
+            raise DefinitionError("fn.debayer takes uint8 or uint16", given=images)
+        shape = images.shape[: 1 + self.layout.index("W")]
+        if images.shape[len(shape) :] not in ((), (1,), (None,)):
+            raise DefinitionError("fn.debayer takes images of one channel", given=images)
+        if any(size is not None and size % 2 for size in shape[-2:]):
+            raise DefinitionError("fn.debayer: height and width are even", given=images)
+        if not isinstance(blue_position, Spec) and np.size(blue_position) not in (1, 2):
+            raise DefinitionError("fn.debayer: blue_position is a row and a column", given=blue_position)
+        channels = 1 if self.algorithm == "gray_ocv" else 3
+        bounds = (*images.bounds[: len(shape)], channels) if images.bounds else ()
+        return replace(images, shape=(*shape, channels), layout=self.layout.replace("C", "") + "C", bounds=bounds)
+
+    def batch(self, context: BatchContext, images: Any, *, blue_position: Any) -> Any:
+        """In whole numbers. The outermost pixels, which lack neighbours, are those beside them."""
+        xp, ndim = context.xp, 1 + len(self.layout.replace("C", ""))
+        height, width = images.shape[ndim - 2 : ndim]
+        if images.shape[ndim:] not in ((), (1,)) or height % 2 or width % 2:
+            raise ValueError(f"an image of shape {images.shape[1:]} has no even height and width, and one channel")
+        seen = images.reshape(images.shape[:ndim]).astype(np.uint32)
+        channels = 1 if self.algorithm == "gray_ocv" else 3
+        if min(height, width) <= 2:
+            return xp.zeros((*seen.shape, channels), images.dtype)
+        blue = xp.broadcast_to(blue_position, (len(blue_position), 2))
+        odd = [
+            (
+                np.arange(1, size - 1, dtype=np.int32).reshape(*(1,) * (ndim - 2), *line)
+                + blue[:, at].reshape(-1, *(1,) * (ndim - 1))
+            )
+            % 2
+            == 1
+            for at, (size, line) in enumerate(((height, (-1, 1)), (width, (1, -1))))
+        ]
+        made = self._colours(xp, Neighbours.of(seen), *odd)
+        inner = xp.stack(made, axis=-1).astype(images.dtype)
+        return xp.pad(inner, [*((0, 0),) * (ndim - 2), (1, 1), (1, 1), (0, 0)], mode="edge")
+
+    def _colours(self, xp: Any, seen: Neighbours, row: Any, column: Any) -> list[Any]:
+        """Red, green and blue, or grey, of the inner pixels.
+
+        Args:
+            xp: the array namespace.
+            seen: the pixels.
+            row: whether the row of a pixel has blue ones.
+            column: whether its column has. Blue ones are where both have, red ones where neither has.
+        """
+        green = row != column
+        if self.algorithm == "gray_ocv":
+            red, middle, blue = (np.uint32(part) for part in _LUMA)
+            own, other = xp.where(row, blue, red), xp.where(row, red, blue)
+            beside = seen.sides * own + seen.ends * other + seen.here * (np.uint32(2) * middle)
+            centre = seen.here * (np.uint32(4) * own) + seen.corners * other + (seen.sides + seen.ends) * middle
+            grey = xp.where(green, (beside + np.uint32(1 << 14)) >> 15, (centre + np.uint32(1 << 15)) >> 16)
+            return [grey]
+        sides, ends = (seen.sides + np.uint32(1)) >> 1, (seen.ends + np.uint32(1)) >> 1
+        cross = (seen.sides + seen.ends + np.uint32(2)) >> 2
+        if self.algorithm == "edgeaware_ocv":
+            cross = xp.where(seen.side_step > seen.end_step, ends, sides)
+        corners = (seen.corners + np.uint32(2)) >> 2
+        blue = xp.where(green, xp.where(row, sides, ends), xp.where(row, seen.here, corners))
+        red = xp.where(green, xp.where(row, ends, sides), xp.where(row, corners, seen.here))
+        return [red, xp.where(green, seen.here, cross), blue]
+
+
+@operator("debayer")
+def debayer(
+    data: DataNode,
+    *,
+    blue_position: int | Sequence[int] | DataNode,
+    algorithm: str | None = None,
+    **common: Unpack[Common],
+) -> DataNode:
+    """Make colours of what a sensor saw through a Bayer filter, whose pixels see red, green or blue alone.
+
+    The algorithms are OpenCV's, which DALI has on the CPU. The outermost pixels are those beside them.
+
+    Args:
+        data: images or sequences of one channel, uint8 or uint16, of even height and width; layout HW, HWC, FHW or
+            FHWC (HW or HWC where none is named).
+        blue_position: the row and the column of blue, 0 or 1, in the tile of two by two pixels that begins in the
+            second row and column: (0, 0) is OpenCV's BG, (0, 1) its GB, (1, 0) GR and (1, 1) RG. A node has one for
+            each sample.
+        algorithm: "bilinear_ocv", the default, averages the nearest pixels of a colour; "edgeaware_ocv" takes green
+            from the direction in which it changes less; "gray_ocv" gives grey.
+        **common: what every operator takes.
+
+    Returns:
+        RGB, or grey, in the input's dtype; layout HWC or FHWC.
+
+    Raises:
+        DefinitionError: another dtype, an odd height or width, several channels, another algorithm. DALI's "vng_ocv",
+            and "default_npp" of its GPU, are not offered.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     raw = np.uint8([[9, 4, 9, 4], [4, 1, 4, 1], [9, 4, 9, 4], [4, 1, 4, 1]])
+        ...     images = fn.debayer(fn.readers.arrays(raw[None], layout="HW"), blue_position=[0, 0])
+        ...     pipeline.set_outputs(images)
+        >>> pipeline.run()[0].as_array()[0, 0, 0].tolist()
+        [9, 4, 1]
+    """
+    wanted = _ALGORITHMS[0] if algorithm is None else algorithm
+    layout = data.spec.layout or {2: "HW", 3: "HWC"}.get(len(data.spec.shape), "")
+    if layout not in ("HW", "HWC", "FHW", "FHWC"):
+        raise DefinitionError("fn.debayer takes images or sequences", given=data.spec, expected="HW, HWC, FHW, FHWC")
+    if wanted not in _ALGORITHMS:
+        raise DefinitionError(
+            "fn.debayer has no such algorithm", given=repr(algorithm), expected=" or ".join(_ALGORITHMS)
+        )
+    return apply(Debayer(layout, wanted), data, common=common, blue_position=blue_position)
