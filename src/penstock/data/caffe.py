@@ -12,12 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from penstock.data import protobuf
-from penstock.data.lmdb_records import Databases, writing
-from penstock.data.order import Indices
+from penstock.data.databases import DatabaseSource
+from penstock.data.lmdb_records import writing
 from penstock.data.protobuf import Record
-from penstock.data.source import Array, Column, Source
+from penstock.data.source import Array
 from penstock.data.spec import Spec
-from penstock.errors import SourceError
 
 _CHANNELS, _HEIGHT, _WIDTH, _DATA, _LABEL, _FLOAT_DATA, _ENCODED = range(1, 8)
 _INTEGERS = (_CHANNELS, _HEIGHT, _WIDTH, _LABEL, _ENCODED)
@@ -75,7 +74,7 @@ def parse(record: Record) -> Datum:
     return Datum(data, label, (height, width, channels))
 
 
-class CaffeSource(Source):
+class CaffeSource(DatabaseSource):
     """The records of one or several Caffe LMDBs, one database after the other.
 
     Args:
@@ -87,34 +86,15 @@ class CaffeSource(Source):
         SourceError: as `Databases`, or the first record is not what these arguments say.
     """
 
+    format = "Caffe"
+
     def __init__(self, paths: tuple[str, ...], image_available: bool, label_available: bool) -> None:
-        self._records = Databases(paths)
-        self._read_as = self._image, self._label = image_available, label_available
-        try:
-            first = self._values(self._records.get(np.zeros(1, np.int64))[0])
-        except ValueError as error:
-            raise SourceError(f"{self.describe(0)} is no Caffe record: {error}") from error
+        self._image, self._label = image_available, label_available
+        super().__init__(paths, (image_available, label_available))
+
+    def _specs_of(self, first: Sequence[Array]) -> tuple[Spec, ...]:
         pixels = Spec(np.dtype(np.uint8), (None,) * first[0].ndim, "HWC" if first[0].ndim == 3 else "")
-        self.specs = (*([pixels] if image_available else []), *([_CLASS] if label_available else []))
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-    def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
-        """Encoded or raw images, and classes."""
-        columns: tuple[list[Array], ...] = tuple([] for _ in self.specs)
-        for index, record in zip(indices.tolist(), self._records.get(indices), strict=True):
-            try:
-                for column, spec, value in zip(columns, self.specs, self._values(record), strict=True):
-                    if not spec.accepts(value):
-                        raise ValueError(f"{value.dtype}{list(value.shape)} where sample 0 has {spec}")
-                    column.append(value)
-            except ValueError as error:
-                raise self._records.error(index, f"is no Caffe record: {error}") from error
-        return tuple(
-            np.stack(column, out=slot) if spec.dense else column
-            for column, spec, slot in zip(columns, self.specs, out, strict=True)
-        )
+        return (*([pixels] if self._image else []), *([_CLASS] if self._label else []))
 
     def _values(self, record: Record) -> list[Array]:
         datum = parse(record)
@@ -124,26 +104,6 @@ class CaffeSource(Source):
                 raise ValueError("it has no label; label_available=False reads such records")
             values.append(np.array([datum.label], np.int32))
         return values
-
-    def describe(self, index: int) -> str:
-        """The database and the key."""
-        return self._records.describe(index)
-
-    def path(self, index: int) -> str:
-        """The database's file."""
-        return self._records.path(index)
-
-    def same_data(self, other: Source) -> bool:
-        """Whether the same records of the same databases are read in the same way."""
-        return (
-            isinstance(other, CaffeSource)
-            and self._read_as == other._read_as  # noqa: SLF001  # one class
-            and self._records.same_records(other._records)  # noqa: SLF001  # one class
-        )
-
-    def fingerprint(self) -> str:
-        """The number of records, and the first and last of each database."""
-        return f"caffe:{self._records.digest()}"
 
 
 def write_caffe(path: str | Path, samples: Iterable[tuple[bytes, int]]) -> int:

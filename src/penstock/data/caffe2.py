@@ -9,10 +9,11 @@ from typing import cast
 import numpy as np
 
 from penstock.data import protobuf
-from penstock.data.lmdb_records import Databases, writing
+from penstock.data.databases import DatabaseSource
+from penstock.data.lmdb_records import writing
 from penstock.data.order import Indices
 from penstock.data.protobuf import Record
-from penstock.data.source import Array, Column, Source
+from penstock.data.source import Array, Column
 from penstock.data.spec import Spec
 from penstock.data.tensor_protos import (
     DATA_TYPE,
@@ -25,11 +26,10 @@ from penstock.data.tensor_protos import (
     parse,
     parse_common,
 )
-from penstock.errors import SourceError
 from penstock.types import LabelType
 
 
-class Caffe2Source(Source):
+class Caffe2Source(DatabaseSource):
     """The records of one or several Caffe2 LMDBs, one after the other.
 
     Args:
@@ -41,8 +41,10 @@ class Caffe2Source(Source):
         image_available: whether a record begins with an image.
 
     Raises:
-        SourceError: as `LmdbRecords`, or the first record is not what these arguments say.
+        SourceError: as `Databases`, or the first record is not what these arguments say.
     """
+
+    format = "Caffe2"
 
     def __init__(
         self,
@@ -53,20 +55,17 @@ class Caffe2Source(Source):
         bbox: bool,
         image_available: bool,
     ) -> None:
-        self._records = Databases(paths)
-        self._read_as = (label_type, num_labels, additional_inputs, bbox, image_available)
         self._label_type, self._num_labels = label_type, num_labels
         self._additional, self._bbox, self._image = additional_inputs, bbox, image_available
-        try:
-            first = self._values(self._records.get(np.zeros(1, np.int64))[0])
-        except ValueError as error:
-            raise SourceError(f"{self.describe(0)} is no Caffe2 record: {error}") from error
-        self.specs = tuple(self._spec(position, value) for position, value in enumerate(first))
+        super().__init__(paths, (label_type, num_labels, additional_inputs, bbox, image_available))
         single = image_available and not additional_inputs and not bbox and label_type is LabelType.SINGLE_LABEL
         self._common = single and [(s.dtype, s.shape) for s in self.specs] == [
             (np.uint8, (None,)),
             (np.int32, (1,)),
         ]
+
+    def _specs_of(self, first: Sequence[Array]) -> tuple[Spec, ...]:
+        return tuple(self._spec(position, value) for position, value in enumerate(first))
 
     def _spec(self, position: int, value: Array) -> Spec:
         if self._image and position == 0:
@@ -76,31 +75,14 @@ class Caffe2Source(Source):
             return Spec(value.dtype, value.shape)
         return Spec(value.dtype, (4,) if self._bbox and value.shape == (4,) else (None,))
 
-    def __len__(self) -> int:
-        return len(self._records)
-
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """The values of the records at `indices`: encoded or raw image, labels, further tensors, box."""
-        records = self._records.get(indices)
-        common = [parse_common(record) for record in records] if self._common else [None]
-        if None not in common:
-            pairs = cast(list[tuple[Record, int]], common)
-            labels = np.array([label for _, label in pairs], np.int32).reshape(-1, 1)
-            return [np.frombuffer(image, np.uint8) for image, _ in pairs], labels
-        columns: tuple[list[Array], ...] = tuple([] for _ in self.specs)
-        for index, record in zip(indices.tolist(), records, strict=True):
-            try:
-                values = self._values(record)
-                for column, spec, value in zip(columns, self.specs, values, strict=True):
-                    if not spec.accepts(value):
-                        raise ValueError(f"{value.dtype}{list(value.shape)} where sample 0 has {spec}")
-                    column.append(value)
-            except ValueError as error:
-                raise self._records.error(index, f"is no Caffe2 record: {error}") from error
-        return tuple(
-            np.stack(column, out=slot) if spec.dense else column
-            for column, spec, slot in zip(columns, self.specs, out, strict=True)
-        )
+        common = [parse_common(record) for record in self._records.get(indices)] if self._common else [None]
+        if None in common:
+            return super().read(indices, out)
+        pairs = cast(list[tuple[Record, int]], common)
+        labels = np.array([label for _, label in pairs], np.int32).reshape(-1, 1)
+        return [np.frombuffer(image, np.uint8) for image, _ in pairs], labels
 
     def _values(self, record: Record) -> list[Array]:
         tensors = parse(record)
@@ -132,26 +114,6 @@ class Caffe2Source(Source):
         vector = np.zeros(self._num_labels, np.float32 if weighted else np.int32)
         vector[numbers.astype(np.int64)] = tensors.pop(0).numbers() if weighted and tensors else 1
         return vector
-
-    def describe(self, index: int) -> str:
-        """The database and the key."""
-        return self._records.describe(index)
-
-    def path(self, index: int) -> str:
-        """The database's file."""
-        return self._records.path(index)
-
-    def same_data(self, other: Source) -> bool:
-        """Whether the same records of the same databases are read in the same way."""
-        return (
-            isinstance(other, Caffe2Source)
-            and self._read_as == other._read_as  # noqa: SLF001  # one class
-            and self._records.same_records(other._records)  # noqa: SLF001  # one class
-        )
-
-    def fingerprint(self) -> str:
-        """The number of records, and the first and last of each database."""
-        return f"caffe2:{self._records.digest()}"
 
 
 def write_caffe2(path: str | Path, samples: Iterable[tuple[bytes, int]]) -> int:
