@@ -235,6 +235,20 @@ CASES = {
         ),
         OperatorCase(lambda x: fn.cast(fn.jax_function(lambda a: a + 1)(x), dtype=types.FLOAT), [INTEGERS]),
     ],
+    "python_function": [
+        OperatorCase(lambda x: fn.python_function(x, function=lambda a: a[::-1] * 2), [IMAGES], HWC),
+        OperatorCase(lambda x: fn.python_function(x, function=lambda a: (a, a.max()), num_outputs=2), [FLOATS]),
+        OperatorCase(lambda x: fn.python_function(x, function=lambda a: a[a > 3], dtype=types.UINT8, ndim=1), [SMALL]),
+        OperatorCase(lambda x: fn.python_function(x, function=lambda a: a[:-1]), [FILES]),
+        OperatorCase(
+            lambda x: fn.python_function(
+                x, function=lambda a: (a[::-1], [b[:1] for b in a]), num_outputs=2, batch_processing=True
+            ),
+            [RAGGED],
+            HWC,
+            mixes=True,
+        ),
+    ],
     "one_hot": [
         OperatorCase(lambda x: fn.one_hot(x, num_classes=10), [LABELS[:, 0]]),
         OperatorCase(lambda x: fn.one_hot(x, num_classes=300, dtype=types.UINT8, on_value=7, off_value=1), [SMALL]),
@@ -263,12 +277,6 @@ CASES = {
             lambda x: fn.peek_image_shape(x, image_type=types.ANY_DATA, adjust_orientation=False, dtype=types.INT32),
             [[PHOTOGRAPHS[3], *FILES[1:]]],
         ),
-    ],
-    "python_function": [
-        OperatorCase(lambda x: fn.python_function(x, function=lambda a: a[::-1] * 2), [IMAGES], HWC),
-        OperatorCase(lambda x: fn.python_function(x, function=lambda a: (a, a.max()), num_outputs=2), [FLOATS]),
-        OperatorCase(lambda x: fn.python_function(x, function=lambda a: a[a > 3], dtype=types.UINT8, ndim=1), [SMALL]),
-        OperatorCase(lambda x: fn.python_function(x, function=lambda a: a[:-1]), [FILES]),
     ],
     "random.coin_flip": [
         OperatorCase(lambda: fn.random.coin_flip()),

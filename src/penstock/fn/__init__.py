@@ -94,6 +94,8 @@ from penstock.operators.tensors.squeeze import squeeze as squeeze
 from penstock.operators.tensors.stack import stack as stack
 from penstock.operators.tensors.transpose import transpose as transpose
 from penstock.operators.user_code.jax_function import jax_function as jax_function
+from penstock.operators.user_code.numba_function import numba_function as numba_function
+from penstock.operators.user_code.python_function import dl_tensor_python_function as dl_tensor_python_function
 from penstock.operators.user_code.python_function import python_function as python_function
 
 __getattr__ = missing(__name__, present)

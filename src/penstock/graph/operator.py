@@ -283,8 +283,11 @@ class WholeBatchKernel(ABC):
     """
 
     @abstractmethod
-    def whole_batch(self, *inputs: Any, **arguments: Any) -> Column:
-        """The output for a batch: an array, or a list of arrays. Inputs and nodes' arguments are columns, too."""
+    def whole_batch(self, *inputs: Any, **arguments: Any) -> Column | tuple[Column, ...]:
+        """The output for a batch, an array or a list of arrays; a tuple of such, where there are several or none.
+
+        Inputs and nodes' arguments are columns, too.
+        """
 
 
 class View(BatchKernel):

@@ -159,22 +159,23 @@ class WholeBatchStage:
         self.label = node.kind
         self._node = node
         self._call = Call(node, registers, seed)
-        self.outputs = [(node.values[0], registers[node.values[0]])]
+        self.outputs = [(value, registers[value]) for value in node.values]
 
     def compute(self, frame: Frame) -> None:
         """Compute the batch."""
-        value, register = self.outputs[0]
         inputs, arguments, _ = self._call.gather(frame)
         kernel = cast(WholeBatchKernel, self._node.operator)
         try:
-            column = kernel.whole_batch(*inputs, **arguments)
+            made = kernel.whole_batch(*inputs, **arguments)
         except Exception as error:
             said = f"{self._node} failed on a batch: {str(error) or type(error).__name__}"
             raise SampleError(said, where=self._node.where) from error
-        if not value.spec.dense:
-            for row, sample in enumerate(column):
-                frame.check(value, row, sample)
-        frame.keep(value, register, list(column))
+        columns = made if isinstance(made, tuple) else (made,)
+        for (value, register), column in zip(self.outputs, columns, strict=True):
+            if not value.spec.dense:
+                for row, sample in enumerate(column):
+                    frame.check(value, row, sample)
+            frame.keep(value, register, list(column))
 
 
 class SampleStage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import secrets
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Annotated, Any, Literal, Self, TypedDict, Unpack
 
@@ -191,7 +191,7 @@ class Pipeline(OlderPipeline):
         """
         del cuda_stream, use_copy_kernel
         if self._graph is None:
-            self._define()
+            self._define(self.define_graph)
         name = data_node.stream_name if isinstance(data_node, DataNode) else data_node
         if name not in self._trace.fed:
             raise UsageError(
@@ -271,9 +271,9 @@ class Pipeline(OlderPipeline):
             fix="call set_outputs in its `with` statement, or derive a class with define_graph",
         )
 
-    def _define(self) -> None:
+    def _define(self, definition: Callable[[], Any]) -> None:
         with self:
-            outputs = self.define_graph()
+            outputs = definition()
             self.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
 
     @property
@@ -286,7 +286,7 @@ class Pipeline(OlderPipeline):
         if self._graph is None and self.debug:
             raise ContextError("in debug mode nothing is known of a definition before it runs", fix="call run() first")
         if self._graph is None:
-            self._define()
+            self._define(self.define_graph)
         self._settle()
         assert self._graph is not None
         return self._graph
@@ -308,16 +308,31 @@ class Pipeline(OlderPipeline):
         return [len(value.spec.shape) for value in self.graph.outputs]
 
     @located
-    def build(self) -> None:
+    def build(self, define_graph: Callable[[], Any] | None = None) -> None:
         """Plan the definition and make it ready to run. `run` does so by itself.
 
+        Args:
+            define_graph: returns what a batch consists of, where neither `set_outputs` nor a method has said it.
+
         Raises:
+            ContextError: the outputs are known already.
             PenstockError: the definition or its first sample is not right.
+
+        Example:
+            >>> from penstock import fn
+            >>> pipeline = Pipeline(batch_size=2)
+            >>> pipeline.build(lambda: fn.readers.arrays([10, 20, 30]))
+            >>> pipeline.run()[0].as_array().tolist()
+            [10, 20]
         """
+        if define_graph is not None:
+            if self._graph is not None:
+                raise ContextError("the pipeline has outputs already", fix="build() without define_graph")
+            self._define(define_graph)
         if self.debug:
             return
         if self._graph is None:
-            self._define()
+            self._define(self.define_graph)
         if not any(stream.guessed and not stream.waits for stream in self._trace.fed.values()):
             self._start()
 

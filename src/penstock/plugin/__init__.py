@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.absent import refusal
 
-_MODULES = ("base_iterator", "jax", "triton")
+_MODULES = ("base_iterator", "jax", "numba", "triton")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,101 +1,76 @@
-"""python_function: a user's own function for NumPy, on the host, sample by sample."""
+"""python_function, dl_tensor_python_function: a user's own function for arrays, on the host, by sample or by batch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Unpack, cast
+from dataclasses import dataclass
+from typing import Annotated, Any, Unpack, cast
 
 import numpy as np
 
-from penstock.data.source import Array
-from penstock.data.spec import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError, SampleError
+from penstock.data.source import Array, Column
+from penstock.errors import ArgumentTypeError, SampleError
+from penstock.graph.call import Hint
 from penstock.graph.kinds import Range
-from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.operator import Common, SampleContext, SampleKernel, WholeBatchKernel
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply_many
-from penstock.operators.axes import check_layout
+from penstock.graph.trace import DataNode, apply_many, current_trace
 from penstock.operators.user_code.code import UserCode
-from penstock.types import as_dtype
-
-_FILLERS = (96, 160)
-"""Extents that stand for an unknown one while a function is tried: what differs between the two is unknown after it."""
-
-_KIND = "python_function"
+from penstock.operators.user_code.function import Function, as_array, kinds_of, layouts_of
 
 
 @dataclass(frozen=True)
-class PythonFunction(Operator, SampleKernel):
-    """A function from arrays to arrays, of one sample.
+class PythonFunction(Function, SampleKernel):
+    """A function of one sample."""
 
-    Args:
-        code: the function.
-        num_outputs: how many arrays it returns.
-        layouts: per output its layout, "" where it has none.
-        kinds: per output its dtype and rank, where the user tells them; empty where the function is tried.
-    """
-
-    reads_content: ClassVar[bool] = True
-    code: UserCode
-    num_outputs: int
-    layouts: tuple[str, ...]
-    kinds: tuple[tuple[np.dtype[Any], int], ...]
-
-    def infer(self, *inputs: Spec) -> tuple[Spec, ...]:
-        """What the function makes of zeros, unless the user says what it gives."""
-        found = [(dtype, (None,) * ndim) for dtype, ndim in self.kinds] or self._tried(inputs)
-        return tuple([self._spec(number, *what) for number, what in enumerate(found)])
-
-    def _spec(self, number: int, dtype: np.dtype[Any], shape: tuple[int | None, ...]) -> Spec:
-        bare = Spec(dtype, shape)
-        return replace(
-            bare, layout=check_layout(self.layouts[number], bare, len(shape), f"fn.{_KIND}, output {number}")
-        )
-
-    def _tried(self, inputs: Sequence[Spec]) -> list[tuple[np.dtype[Any], tuple[int | None, ...]]]:
-        fillers = _FILLERS[: 1 if all(spec.dense for spec in inputs) else 2]
-        results: list[list[Array]] = []
-        for filler in fillers:
-            zeros = [np.zeros([filler if n is None else n for n in spec.shape], spec.dtype) for spec in inputs]
-            try:
-                results.append(self._outputs(self.code(*zeros)))
-            except Exception as error:
-                raise DefinitionError(
-                    f"fn.{_KIND}: {self.code} fails on zeros, so what it gives is not known: "
-                    f"{type(error).__name__}: {error}",
-                    given=", ".join(f"{zero.dtype}{list(zero.shape)}" for zero in zeros),
-                    fix="say what it gives: dtype=, ndim=",
-                ) from error
-        found: list[tuple[np.dtype[Any], tuple[int | None, ...]]] = []
-        for arrays in zip(*results, strict=True):
-            sizes = zip(*(array.shape for array in arrays), strict=True)
-            found.append((arrays[0].dtype, tuple(size[0] if len(set(size)) == 1 else None for size in sizes)))
-        return found
-
-    def _outputs(self, result: Any) -> list[Array]:
-        if self.num_outputs == 0:
-            return []
-        outputs = list(cast(Sequence[Any], result)) if isinstance(result, tuple) else [result]
-        if len(outputs) != self.num_outputs or any(output is None for output in outputs):
-            raise SampleError(
-                f"{self.code} returns another number of outputs than num_outputs says",
-                given=f"{0 if result is None else len(outputs)} outputs",
-                expected=f"{self.num_outputs}",
-            )
-        return [np.asarray(output) for output in outputs]
+    def attempt(self, zeros: Sequence[Array]) -> Sequence[Array]:
+        """Its outputs."""
+        return [as_array(output) for output in self.outputs(self.code(*zeros))]
 
     def sample(self, context: SampleContext, *inputs: Any) -> Any:
         """One sample. The function gets copies: it may change them."""
-        outputs = self._outputs(self.code(*(np.array(sample) for sample in inputs)))
-        for output, (dtype, ndim) in zip(outputs, self.kinds, strict=False):
-            if (output.dtype, output.ndim) != (dtype, ndim):
-                raise SampleError(
-                    f"{self.code} gives another dtype or rank than the definition says",
-                    given=f"{output.dtype}{list(output.shape)}",
-                    expected=f"{dtype} with {ndim} axes",
-                )
+        outputs = self.attempt([np.array(sample) for sample in inputs])
+        self.check(outputs)
         return tuple(outputs)
+
+
+@dataclass(frozen=True)
+class BatchFunction(Function, WholeBatchKernel):
+    """A function of lists of samples.
+
+    Args:
+        rows: how many samples a batch has.
+    """
+
+    rows: int
+
+    def attempt(self, zeros: Sequence[Array]) -> Sequence[Array]:
+        """Its outputs for the first sample of a batch."""
+        return [column[0] for column in self._call([[zero.copy() for _ in range(self.rows)] for zero in zeros])]
+
+    def whole_batch(self, *inputs: Column) -> Any:
+        """The samples of the outputs. The function gets copies: it may change them."""
+        columns = self._call([[np.array(sample) for sample in column] for column in inputs])
+        for sample in zip(*columns, strict=True):
+            self.check(sample)
+        return tuple(columns)
+
+    def _call(self, inputs: Sequence[list[Array]]) -> list[list[Array]]:
+        result = self.code(*inputs)
+        alone = self.num_outputs == 1 and not (
+            isinstance(result, tuple) and [type(each) for each in cast(tuple[Any, ...], result)] in ([list], [tuple])
+        )
+        outputs = self.outputs((result,) if alone else result, (tuple, list))
+        columns = [list(map(as_array, column)) for column in outputs]
+        rows = len(inputs[0]) if inputs else self.rows
+        for column in columns:
+            if len(column) != rows:
+                raise SampleError(
+                    f"{self.code} returns another number of samples than it was given",
+                    given=len(column),
+                    expected=f"{rows}, an array for each sample",
+                )
+        return columns
 
 
 @operator("python_function")
@@ -109,7 +84,7 @@ def python_function(
     ndim: int | Sequence[int] | None = None,
     **common: Unpack[Common],
 ) -> Any:
-    """Call a Python function with each sample, on the host.
+    """Call a Python function with each sample, or with all samples of a batch, on the host.
 
     It runs on the pipeline's threads, several samples at a time. What it gives must be known before there are data:
     it is called with zeros while the definition is traced, unless `dtype` and `ndim` say it.
@@ -120,7 +95,9 @@ def python_function(
         num_outputs: how many arrays it returns; 0 for None.
         output_layouts: the layout of the outputs: one for all, or a list with those of the first outputs. An output
             without one has no layout: the function may have moved the axes.
-        batch_processing: not offered; a function that needs the whole batch is one for `fn.jax_function`.
+        batch_processing: whether the function takes a list of arrays per input, with an array for each sample of the
+            batch, and returns a list of as many arrays, or a tuple of such lists. What it gives for a sample may
+            then depend on the batch that the sample is in, so a batch cannot be shared by several processes.
         dtype: the element type of the outputs, one for all or a list with one per output.
         ndim: their number of axes, likewise.
         **common: what every operator takes.
@@ -137,36 +114,85 @@ def python_function(
         >>> pipeline = penstock.Pipeline(batch_size=2)
         >>> with pipeline:
         ...     x = fn.readers.arrays(np.float32([[3, 1, 2], [6, 5, 4]]))
-        ...     pipeline.set_outputs(fn.python_function(x, function=np.sort))
-        >>> pipeline.run()[0].as_array().tolist()
-        [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+        ...     swap = lambda samples: samples[::-1]
+        ...     ordered = fn.python_function(x, function=np.sort)
+        ...     pipeline.set_outputs(ordered, fn.python_function(ordered, function=swap, batch_processing=True))
+        >>> [output.as_array().tolist() for output in pipeline.run()]
+        [[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[4.0, 5.0, 6.0], [1.0, 2.0, 3.0]]]
     """
+    made = _made("python_function", function, num_outputs, output_layouts, batch_processing, dtype, ndim)
+    return _applied(made, inputs, common)
+
+
+@operator("dl_tensor_python_function")
+def dl_tensor_python_function(
+    *inputs: DataNode,
+    function: Callable[..., Any],
+    num_outputs: Annotated[int, Range(0, 1000)] = 1,
+    output_layouts: str | Sequence[str] | None = None,
+    batch_processing: bool = True,
+    synchronize_stream: Hint[bool] = True,
+    dtype: Any = None,
+    ndim: int | Sequence[int] | None = None,
+    **common: Unpack[Common],
+) -> Any:
+    """Call a function of another library with all samples of a batch, or with each, on the host.
+
+    Like `fn.python_function`, but for what is handed over: the function gets objects that every library takes which
+    knows DLPack, such as `torch.from_dlpack` and `numpy.from_dlpack`, and returns tensors in host memory, or their
+    DLPack capsules.
+
+    Args:
+        inputs: one node per argument of the function.
+        function: takes a list of tensors per input, with a tensor for each sample, and returns such a list or a tuple
+            of them; without `batch_processing` a tensor instead of each list.
+        num_outputs: how many tensors it returns; 0 for None.
+        output_layouts: as for `fn.python_function`.
+        batch_processing: whether it is called with the batch. True is what DALI does, whose manual says False.
+        synchronize_stream: a hint of DALI's.
+        dtype: the element type of the outputs, one for all or a list with one per output.
+        ndim: their number of axes, likewise.
+        **common: what every operator takes.
+
+    Returns:
+        A node per output: one, a tuple of several, or None.
+
+    Raises:
+        DefinitionError: the function fails on zeros.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> def twice(tensors):
+        ...     return [np.from_dlpack(tensor) * 2 for tensor in tensors]
+        >>> pipeline = penstock.Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     x = fn.readers.arrays(np.float32([[3, 1, 2], [6, 5, 4]]))
+        ...     pipeline.set_outputs(fn.dl_tensor_python_function(x, function=twice))
+        >>> pipeline.run()[0].as_array().tolist()
+        [[6.0, 2.0, 4.0], [12.0, 10.0, 8.0]]
+    """
+    del synchronize_stream
+    made = _made("dl_tensor_python_function", function, num_outputs, output_layouts, batch_processing, dtype, ndim)
+    return _applied(made, inputs, common)
+
+
+def _made(
+    kind: str,
+    function: Callable[..., Any],
+    num_outputs: int,
+    layouts: str | Sequence[str] | None,
+    by_batch: bool,
+    dtype: Any,
+    ndim: int | Sequence[int] | None,
+) -> Function:
     if not callable(function):
-        raise ArgumentTypeError(f"fn.{_KIND} takes a function", given=repr(function))
-    if batch_processing:
-        raise DefinitionError(
-            f"fn.{_KIND} works sample by sample: a host batch is computed in chunks",
-            given="batch_processing=True",
-            fix="a function for one sample, or fn.jax_function for one that needs the batch",
-        )
-    if (dtype is None) != (ndim is None):
-        raise DefinitionError(f"fn.{_KIND}: dtype and ndim go together", given=f"dtype={dtype}, ndim={ndim}")
-    kinds: tuple[tuple[np.dtype[Any], int], ...] = ()
-    if dtype is not None:
-        listed = cast(list[Any], dtype) if isinstance(dtype, list | tuple) else [dtype] * num_outputs
-        dtypes = [as_dtype(each) for each in listed]
-        ranks = list(cast(Sequence[int], ndim)) if isinstance(ndim, list | tuple) else [cast(int, ndim)] * num_outputs
-        if len(dtypes) != num_outputs or len(ranks) != num_outputs:
-            raise DefinitionError(f"fn.{_KIND}: dtype and ndim have one entry, or one per output")
-        kinds = tuple(zip(dtypes, ranks, strict=True))
-    given = [output_layouts] * num_outputs if isinstance(output_layouts, str) else list(output_layouts or ())
-    if len(given) > num_outputs:
-        raise DefinitionError(
-            f"fn.{_KIND}: output_layouts has one layout, or at most one per output",
-            given=f"{len(given)} layouts",
-            expected=f"up to {num_outputs}",
-        )
-    layouts = (*given, *[""] * (num_outputs - len(given)))
-    made = PythonFunction(UserCode(function), num_outputs, layouts, kinds)
+        raise ArgumentTypeError(f"fn.{kind} takes a function", given=repr(function))
+    kinds = kinds_of(kind, num_outputs, dtype, ndim)
+    what = (kind, UserCode(function), num_outputs, layouts_of(kind, num_outputs, layouts), kinds)
+    return BatchFunction(*what, rows=current_trace().batch) if by_batch else PythonFunction(*what)
+
+
+def _applied(made: Function, inputs: Sequence[DataNode], common: Common) -> Any:
     nodes = apply_many(made, *inputs, common=common)
-    return nodes[0] if num_outputs == 1 else nodes or None
+    return nodes[0] if made.num_outputs == 1 else nodes or None

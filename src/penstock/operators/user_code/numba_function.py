@@ -1,0 +1,192 @@
+"""numba_function: a user's own loops, compiled by numba, on the host, by sample or by batch."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Unpack, cast
+
+import numpy as np
+
+from penstock.data.source import Array, Column
+from penstock.data.spec import Spec
+from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.graph.call import Hint
+from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel, WholeBatchKernel
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply_many
+from penstock.operators.user_code.code import UserCode
+from penstock.types import as_dtype
+
+_KIND = "numba_function"
+
+
+@dataclass(frozen=True)
+class _NumbaFunction(Operator):
+    """A function that fills its outputs.
+
+    Args:
+        run: the function.
+        setup: what writes the shapes of the outputs; None where they are the inputs'.
+        outputs: per output its dtype and rank.
+        inputs: what the user says of the inputs.
+    """
+
+    run: UserCode
+    setup: UserCode | None
+    outputs: tuple[tuple[np.dtype[Any], int], ...]
+    inputs: tuple[tuple[np.dtype[Any], int], ...]
+
+    def infer(self, *inputs: Spec) -> tuple[Spec, ...]:
+        """What the user says; where there is no setup function, in the inputs' shapes."""
+        given = tuple((spec.dtype, len(spec.shape)) for spec in inputs)
+        if given != self.inputs:
+            raise DefinitionError(
+                f"fn.{_KIND}: the inputs are of other kinds than in_types and ins_ndim say",
+                given=", ".join(map(str, inputs)),
+                expected=", ".join(f"{dtype} with {ndim} axes" for dtype, ndim in self.inputs),
+            )
+        if self.setup is not None:
+            return tuple([Spec(dtype, (None,) * ndim) for dtype, ndim in self.outputs])
+        for number, (_, ndim) in enumerate(self.outputs):
+            if number >= len(inputs) or len(inputs[number].shape) != ndim:
+                raise DefinitionError(
+                    f"fn.{_KIND}: without setup_fn an output has the shape of the input of the same number",
+                    given=f"output {number} with {ndim} axes",
+                    fix="setup_fn=..., a function that writes the shapes of the outputs",
+                )
+        return tuple([Spec(dtype, inputs[n].shape) for n, (dtype, _) in enumerate(self.outputs)])
+
+    def empty(self, columns: Sequence[Sequence[Array]]) -> list[list[Array]]:
+        """Per output an array for each sample, to be filled."""
+        if self.setup is None:
+            shapes: list[list[tuple[int, ...]]] = [[sample.shape for sample in column] for column in columns]
+        else:
+            rows = len(columns[0])
+            given = [np.array([sample.shape for sample in column], np.int64).reshape(rows, -1) for column in columns]
+            wanted = [np.zeros((rows, ndim), np.int64) for _, ndim in self.outputs]
+            _compiled(self.setup)(tuple(wanted), tuple(given))
+            shapes = [[tuple(shape) for shape in of_output.tolist()] for of_output in wanted]
+        return [
+            [np.zeros(shape, dtype) for shape in of_output]
+            for (dtype, _), of_output in zip(self.outputs, shapes, strict=False)
+        ]
+
+
+@dataclass(frozen=True)
+class NumbaFunction(_NumbaFunction, SampleKernel):
+    """A function of one sample."""
+
+    def sample(self, context: SampleContext, *inputs: Array) -> Any:
+        """The sample's outputs."""
+        outputs = [column[0] for column in self.empty([[sample] for sample in inputs])]
+        _compiled(self.run)(*outputs, *map(np.ascontiguousarray, inputs))
+        return tuple(outputs)
+
+
+@dataclass(frozen=True)
+class NumbaBatchFunction(_NumbaFunction, WholeBatchKernel):
+    """A function of all samples."""
+
+    def whole_batch(self, *inputs: Column) -> Any:
+        """The outputs of all samples."""
+        columns = [[np.ascontiguousarray(sample) for sample in column] for column in inputs]
+        outputs = self.empty(columns)
+        typed: Any = importlib.import_module("numba.typed")
+        _compiled(self.run)(*[typed.List(column) for column in (*outputs, *columns)])
+        return tuple(outputs)
+
+
+@operator(_KIND)
+def numba_function(
+    *inputs: DataNode,
+    run_fn: Callable[..., Any],
+    out_types: Any,
+    in_types: Any,
+    outs_ndim: int | Sequence[int],
+    ins_ndim: int | Sequence[int],
+    setup_fn: Callable[..., Any] | None = None,
+    batch_processing: bool = False,
+    blocks: Hint[Any] = None,
+    threads_per_block: Hint[Any] = None,
+    **common: Unpack[Common],
+) -> Any:
+    """Compile a function by numba, and call it with each sample, or with all samples of a batch, on the host.
+
+    It runs without Python's lock, on several threads.
+
+    Args:
+        inputs: one node per input, up to 6.
+        run_fn: takes an array per output, which it fills, then one per input. It can be compiled in nopython mode.
+        out_types: the element type of each output, one or a list.
+        in_types: of each input.
+        outs_ndim: the number of axes of each output, one or a list.
+        ins_ndim: of each input.
+        setup_fn: takes the shapes of the outputs, which it writes, and of the inputs: for each output, or input, a
+            matrix with a row per sample, of as many samples as it is given. None: an output has the shape of the input
+            of the same number.
+        batch_processing: whether `run_fn` takes a list of arrays per output and input, with an array for each sample
+            of the batch. What it gives for a sample may then depend on the batch that the sample is in.
+        blocks: a hint of DALI's for GPUs.
+        threads_per_block: likewise.
+        **common: what every operator takes.
+
+    Returns:
+        A node, or a tuple of several.
+
+    Raises:
+        DefinitionError: the inputs are of other kinds, or a shape is not known.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn, types
+        >>> def twice(out0, in0):
+        ...     for n in range(len(in0)):
+        ...         out0[n] = 2 * in0[n]
+        >>> pipeline = penstock.Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     x = fn.readers.arrays(np.float32([[3, 1, 2], [6, 5, 4]]))
+        ...     pipeline.set_outputs(fn.numba_function(
+        ...         x, run_fn=twice, out_types=types.FLOAT, in_types=types.FLOAT, outs_ndim=1, ins_ndim=1))
+        >>> pipeline.run()[0].as_array().tolist()
+        [[6.0, 2.0, 4.0], [12.0, 10.0, 8.0]]
+    """
+    del blocks, threads_per_block
+    if common.get("device") == "gpu":
+        raise DefinitionError(
+            f"fn.{_KIND} runs on the host", given='device="gpu"', fix="fn.jax_function, which runs on devices"
+        )
+    for name, function in (("run_fn", run_fn), ("setup_fn", setup_fn)):
+        if not callable(function) and (function is not None or name == "run_fn"):
+            raise ArgumentTypeError(f"fn.{_KIND}: {name} is a function", given=repr(function))
+    kind = NumbaBatchFunction if batch_processing else NumbaFunction
+    made = kind(
+        UserCode(run_fn),
+        None if setup_fn is None else UserCode(setup_fn),
+        _kinds("out_types", out_types, "outs_ndim", outs_ndim),
+        _kinds("in_types", in_types, "ins_ndim", ins_ndim),
+    )
+    nodes = apply_many(made, *inputs, common=common)
+    return nodes[0] if len(nodes) == 1 else nodes
+
+
+def _kinds(types: str, dtypes: Any, ndim: str, ranks: int | Sequence[int]) -> tuple[tuple[np.dtype[Any], int], ...]:
+    listed = list(cast(Sequence[Any], dtypes)) if isinstance(dtypes, list | tuple) else [dtypes]
+    each = [ranks] if isinstance(ranks, int) else list(ranks)
+    if len(listed) != len(each):
+        raise DefinitionError(
+            f"fn.{_KIND}: {types} and {ndim} have as many entries", given=f"{len(listed)} and {len(each)}"
+        )
+    return tuple([(as_dtype(dtype), rank) for dtype, rank in zip(listed, each, strict=True)])
+
+
+@functools.cache
+def _njit(function: Callable[..., Any]) -> Callable[..., Any]:
+    numba: Any = importlib.import_module("numba")
+    return function if hasattr(function, "py_func") else numba.njit(nogil=True)(function)
+
+
+def _compiled(code: UserCode) -> Callable[..., Any]:
+    return _njit(code.function)

@@ -1,0 +1,1 @@
+"""DALI's names for operators that numba compiles."""
