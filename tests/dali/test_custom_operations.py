@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-import penstock.plugin.numba.fn.experimental as ours_numba
+import penstock.fn
 
 dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
-theirs_numba = pytest.importorskip("nvidia.dali.plugin.numba.fn.experimental")
 
 RNG = np.random.default_rng(5)
 IMAGES = [RNG.integers(0, 256, (size, 5, 3), np.uint8) for size in (4, 6, 5)]
@@ -40,47 +39,6 @@ def mixed(images, weights):
     return [image + mean for image, mean in zip(images, means[1:] + means[:1], strict=True)], means
 
 
-def turned_shapes(outs, ins):
-    out0, in0 = outs[0], ins[0]
-    for row in range(len(out0)):
-        for n, axis in enumerate((1, 0, 2)):
-            out0[row][n] = in0[row][axis]
-
-
-def turned(out0, in0):
-    for i in range(in0.shape[0]):
-        for j in range(in0.shape[1]):
-            out0[j, i] = in0[i, j]
-
-
-def all_turned(outs, ins):
-    for out0, in0 in zip(outs, ins):  # noqa: B905  # numba knows no `strict`
-        for i in range(in0.shape[0]):
-            for j in range(in0.shape[1]):
-                out0[j, i] = in0[i, j]
-
-
-def bright(out0, in0):
-    for i in range(in0.shape[0]):
-        for j in range(in0.shape[1]):
-            for k in range(in0.shape[2]):
-                out0[i, j, k] = in0[i, j, k] // 2
-
-
-def difference(out0, out1, in0, in1):
-    for i in range(in0.shape[0]):
-        for j in range(in0.shape[1]):
-            for k in range(in0.shape[2]):
-                out0[i, j, k] = in0[i, j, k]
-                out1[i, j, k] = in0[i, j, k] - in1[i, j, k]
-
-
-def numba(lib, *inputs, **arguments):
-    module = theirs_numba if lib.fn.__name__.startswith("nvidia") else ours_numba
-    kinds = dict(in_types=[lib.types.UINT8], ins_ndim=[3], out_types=[lib.types.UINT8], outs_ndim=[3])
-    return module.numba_function(*inputs, **(kinds | arguments))
-
-
 WEIGHTS = np.float32([1, 2, 3])
 
 CASES = {
@@ -96,19 +54,6 @@ CASES = {
     "tensors of batches, as is the default": lambda lib, x, w: lib.fn.dl_tensor_python_function(
         x, function=lambda ts: [inverted(t).__dlpack__() for t in ts[::-1]]
     ),
-    "numba": lambda lib, x, w: numba(lib, x, run_fn=turned, setup_fn=turned_shapes),
-    "numba, the same shape": lambda lib, x, w: numba(lib, x, run_fn=bright),
-    "numba, batch": lambda lib, x, w: numba(lib, x, run_fn=all_turned, setup_fn=turned_shapes, batch_processing=True),
-    "numba, two inputs and outputs": lambda lib, x, w: numba(
-        lib,
-        x,
-        lib.fn.flip(x),
-        run_fn=difference,
-        in_types=[lib.types.UINT8] * 2,
-        ins_ndim=[3, 3],
-        out_types=[lib.types.UINT8] * 2,
-        outs_ndim=[3, 3],
-    ),
 }
 
 
@@ -118,7 +63,10 @@ def test_custom_operations(case, agree):
 
 
 def test_an_array_and_a_node(agree):
-    """NumPy leaves the operation to the node."""
-    agree(
-        lambda lib, x: (np.float32([1, 2, 3]) + x) * (np.int32(2) - x), [np.float32([4, 5, 6]), np.float32([7, 8, 9])]
-    )
+    """NumPy leaves the operation to the node. In DALI, an array is a constant only if it is said to be one."""
+
+    def define(lib, x):
+        array = np.float32([1, 2, 3])
+        return (array if lib.fn is penstock.fn else lib.types.Constant(array)) + x
+
+    agree(define, [np.float32([4, 5, 6]), np.float32([7, 8, 9])])

@@ -17,6 +17,7 @@ class Expression(Handle):
 
     __slots__ = ()
     __hash__ = object.__hash__
+    __array_ufunc__ = None  # so that `array + node` is the node's to compute, and no array of objects
 
     def __getitem__(self, index: Any) -> DataNode:
         return lookup("getitem")(self, *(index if isinstance(index, tuple) else (index,)))

@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.data.source import Array, Column
 from penstock.data.spec import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.errors import DefinitionError
 from penstock.graph.call import Hint
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel, WholeBatchKernel
 from penstock.graph.registry import operator
@@ -158,9 +158,6 @@ def numba_function(
         raise DefinitionError(
             f"fn.{_KIND} runs on the host", given='device="gpu"', fix="fn.jax_function, which runs on devices"
         )
-    for name, function in (("run_fn", run_fn), ("setup_fn", setup_fn)):
-        if not callable(function) and (function is not None or name == "run_fn"):
-            raise ArgumentTypeError(f"fn.{_KIND}: {name} is a function", given=repr(function))
     kind = NumbaBatchFunction if batch_processing else NumbaFunction
     made = kind(
         UserCode(run_fn),
