@@ -21,12 +21,14 @@ from penstock.operators.audio.spectrogram import spectrogram as spectrogram
 from penstock.operators.audio.to_decibels import to_decibels as to_decibels
 from penstock.operators.boxes.bb_flip import bb_flip as bb_flip
 from penstock.operators.boxes.bbox_paste import bbox_paste as bbox_paste
+from penstock.operators.boxes.bbox_rotate import bbox_rotate as bbox_rotate
 from penstock.operators.boxes.box_encoder import box_encoder as box_encoder
 from penstock.operators.boxes.coord_flip import coord_flip as coord_flip
 from penstock.operators.boxes.coord_transform import coord_transform as coord_transform
 from penstock.operators.boxes.random_bbox_crop import random_bbox_crop as random_bbox_crop
 from penstock.operators.boxes.random_crop_generator import random_crop_generator as random_crop_generator
 from penstock.operators.boxes.roi_random_crop import roi_random_crop as roi_random_crop
+from penstock.operators.boxes.ssd_random_crop import ssd_random_crop as ssd_random_crop
 from penstock.operators.colour.brightness import brightness as brightness
 from penstock.operators.colour.brightness_contrast import brightness_contrast as brightness_contrast
 from penstock.operators.colour.clahe import clahe as clahe
@@ -57,6 +59,7 @@ from penstock.operators.geometry.erase import erase as erase
 from penstock.operators.geometry.flip import flip as flip
 from penstock.operators.geometry.grid_mask import grid_mask as grid_mask
 from penstock.operators.geometry.jitter import jitter as jitter
+from penstock.operators.geometry.multi_paste import multi_paste as multi_paste
 from penstock.operators.geometry.pad import pad as pad
 from penstock.operators.geometry.paste import paste as paste
 from penstock.operators.geometry.random_resized_crop import random_resized_crop as random_resized_crop

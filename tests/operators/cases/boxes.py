@@ -88,3 +88,18 @@ CASES = {
         OperatorCase(lambda s: fn.random_crop_generator(s, random_area=[0.1, 0.2], seed=4), [np.int64([[20, 30]] * 4)]),
     ],
 }
+
+TURNED = np.float32([[0.1, 0.2, 0.4, 0.6], [0.5, 0.5, 0.9, 0.7], [0, 0, 0.2, 0.1]])
+CASES["bbox_rotate"] = [
+    OperatorCase(
+        lambda x, n, a: fn.bbox_rotate(x, n, angle=a, input_shape=[40, 60], keep_size=True, remove_threshold=0.7),
+        [np.stack([TURNED] * 4), np.arange(12).reshape(4, 3), np.float32([0, 30, 45, -100])],
+    )
+]
+CASES["ssd_random_crop"] = [
+    OperatorCase(
+        lambda x, b, n: fn.ssd_random_crop(x, b, n, seed=2),
+        [np.arange(4 * 20 * 30 * 3, dtype=np.uint16).reshape(4, 20, 30, 3), [TURNED] * 4, [np.arange(3)] * 4],
+        ("HWC", "", ""),
+    )
+]

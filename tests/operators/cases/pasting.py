@@ -37,3 +37,26 @@ CASES = {
         OperatorCase(lambda x: fn.erase(x), [IMAGES.astype(np.float32)], ("HWC",)),
     ],
 }
+
+IDS = np.int32([[0, 1], [3, 2], [1, 0], [2, 2]])
+CORNERS = np.int32([[[0, 0], [2, 3]], [[1, 1], [0, 0]], [[2, 0], [0, 1]], [[0, 2], [2, 2]]])
+PARTS = np.float32([[[0.3, 0.4], [0.05, 0.1]], [[0.25, 0.32], [0, 0.5]], [[0.1, 0.07], [0.3, 0]], [[0, 0], [0.2, 0.3]]])
+
+CASES["multi_paste"] = [
+    OperatorCase(
+        lambda x, y, c: fn.multi_paste(x, y, out_anchors=c, shapes=[[2, 3], [3, 1]], output_size=(6, 7)),
+        [IMAGES, IMAGES[::-1].copy(), CORNERS],
+        ("HWC", "HWC", ""),
+    ),
+    OperatorCase(
+        lambda x, p: fn.multi_paste(x, fn.flip(x), in_anchors_rel=p, shapes_rel=p, dtype=np.float32),
+        [np.stack([IMAGES, IMAGES + 1], axis=1), PARTS],
+        ("FHWC", ""),
+    ),
+    OperatorCase(
+        lambda x, i, c: fn.multi_paste(x, in_ids=i, out_anchors=c, in_anchors=c, output_size=(7, 9)),
+        [[IMAGES[0], IMAGES[1, :4], *IMAGES[2:]], IDS, CORNERS],
+        ("HWC", "", ""),
+        mixes=True,
+    ),
+]

@@ -52,8 +52,8 @@ class Rotate(ImageOperator):
         height, width = (images.shape[self.warping.layout.index(letter)] for letter in "HW")
         if isinstance(angle, Spec) or height is None or width is None:
             return self.warping.made(images, (None, None))
-        grown = _grown(np.ravel(np.asarray(angle, np.float32))[:1], np.array([height]), np.array([width]))
-        return self.warping.made(images, (int(grown[0][0]), int(grown[1][0])))
+        made = grown(np.ravel(np.asarray(angle, np.float32))[:1], np.array([height]), np.array([width]))
+        return self.warping.made(images, (int(made[0][0]), int(made[1][0])))
 
     def describe(self, images: Images, bits: Any, *, angle: Any, size: Any) -> Sequence[Step]:
         """One warp about the centres of the image and of the canvas."""
@@ -65,7 +65,7 @@ class Rotate(ImageOperator):
             case "kept":
                 made = given
             case _:
-                made = list(_grown(angle, *given))
+                made = list(grown(angle, *given))
         turn = angle * np.float32(np.pi / 180)
         cos, sin = xp.cos(turn), xp.sin(turn)
         half = np.float32(0.5)
@@ -75,7 +75,7 @@ class Rotate(ImageOperator):
         return self.warping.steps(images, Affine(), matrix, None if self.canvas == "kept" else (made[0], made[1]))
 
 
-def _grown(angle: Any, height: Any, width: Any) -> tuple[Any, Any]:
+def grown(angle: Any, height: Any, width: Any) -> tuple[Any, Any]:
     """Height and width of the canvas that holds all of a turned image.
 
     An image that is turned by a right angle has its pixels where the canvas has its own: so the canvas is even or odd
