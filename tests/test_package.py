@@ -92,12 +92,13 @@ def test_memory_is_flat_over_epochs(digits):
     iterator = pictures(batch_size=32, seed=0)
     process = psutil.Process()
     resident = []
-    for _ in range(20):
+    for _ in range(60):
         for batch in iterator:
             batch["x"].block_until_ready()
         resident.append(process.memory_info().rss)
-    epoch_bytes = 64 * wide[0].size * 4
-    assert resident[-1] - resident[4] < epoch_bytes, [r >> 20 for r in resident]
+    batch_bytes = 32 * wide[0].size * 4
+    # threads may take time to be ahead as far as they can be: some batches' memory, where a leak takes one per epoch
+    assert resident[-1] - resident[9] < 10 * batch_bytes, [r >> 20 for r in resident]
 
 
 def test_an_exiting_program_does_not_hang():
