@@ -85,6 +85,9 @@ class Operator(ABC):
     reads_content: ClassVar[bool] = False
     """Whether shapes of outputs come from the content of the inputs (a decoder), not from their shapes."""
 
+    stays: ClassVar[bool] = False
+    """Whether each pixel of its output lies where it lay in its inputs, as far as these are images of as many axes."""
+
     schema: ClassVar[Mapping[str, Argument]] = {}
     """What its arguments must be. Kernels get those that stand here as arrays with an entry per row."""
 
@@ -125,6 +128,10 @@ class BatchKernel(ABC):
     @abstractmethod
     def batch(self, context: BatchContext, *inputs: Any, **arguments: Any) -> Any:
         """The output for a batch, axis 0 counting samples, or a tuple of outputs. Pure; row i depends on row i only."""
+
+
+class HostBatchKernel(BatchKernel):
+    """A batch kernel for NumPy alone: it computes with 64 bits, or calls what JAX cannot trace."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,16 @@ from penstock.graph.expression import Expression
 from penstock.graph.journal import Journal
 from penstock.graph.memory import check_memory
 from penstock.graph.node import Graph, Node, Value, infer
-from penstock.graph.operator import BatchKernel, ChainKernel, Common, DeviceKernel, Feed, Operator, SampleKernel
+from penstock.graph.operator import (
+    BatchKernel,
+    ChainKernel,
+    Common,
+    DeviceKernel,
+    Feed,
+    HostBatchKernel,
+    Operator,
+    SampleKernel,
+)
 from penstock.graph.registry import journal, kind, lookup
 from penstock.graph.selection import Select
 from penstock.graph.where import user_line
@@ -282,15 +291,25 @@ def current_trace() -> Trace:
 
 
 def apply(
-    operator: Operator, *inputs: Any, common: Common | None = None, seed: int | None = None, **arguments: Any
+    operator: Operator,
+    *inputs: Any,
+    common: Common | None = None,
+    seed: int | None = None,
+    beside: Node | None = None,
+    **arguments: Any,
 ) -> DataNode:
     """A node for an operator with one output; see `apply_many`."""
-    (output,) = apply_many(operator, *inputs, common=common, seed=seed, **arguments)
+    (output,) = apply_many(operator, *inputs, common=common, seed=seed, beside=beside, **arguments)
     return output
 
 
 def apply_many(
-    operator: Operator, *inputs: Any, common: Common | None = None, seed: int | None = None, **arguments: Any
+    operator: Operator,
+    *inputs: Any,
+    common: Common | None = None,
+    seed: int | None = None,
+    beside: Node | None = None,
+    **arguments: Any,
 ) -> tuple[DataNode, ...]:
     """Record one use of an operator in the definition that is being traced.
 
@@ -299,6 +318,7 @@ def apply_many(
         inputs: nodes, or constants.
         common: the arguments that every operator takes.
         seed: a seed for this node alone; None or a negative one derives it from the pipeline's.
+        beside: a node with which this one goes: it is computed for the same rows, from the same random bits.
         arguments: what may differ per sample: nodes or constants.
 
     Returns:
@@ -311,7 +331,8 @@ def apply_many(
     trace = current_trace()
     common = common or {}
     values = tuple(as_value(value) for value in inputs)
-    if operator.needs_one_shape and trace.guard is not None:  # one shape in the branch, not of all samples
+    guard = trace.guard if beside is None else beside.guard
+    if operator.needs_one_shape and guard is not None:  # one shape in the branch, not of all samples
         values = tuple(lookup("copy")(DataNode(value)).value if not value.spec.dense else value for value in values)
     linked = {n: trace.check(given.value) if isinstance(given, DataNode) else given for n, given in arguments.items()}
     device = common.get("device")
@@ -329,8 +350,9 @@ def apply_many(
             operator.schema[argument].check(f"fn.{kind.get('')}: {argument}", as_given(given))
     for value in () if isinstance(operator, Select) else (*values, *linked.values()):
         if isinstance(value, Value):
-            _check_reach(value, trace.guard)
-    random = operator.random_bits > 0
+            _check_reach(value, guard)
+    random = operator.random_bits > 0 and beside is None
+    stream = trace.streams if random else 0
     node = Node(
         operator=operator,
         kind=kind.get("operator"),
@@ -338,13 +360,13 @@ def apply_many(
         arguments=linked,
         specs=infer(operator, values, linked),
         serial=trace.nodes,
-        stream=trace.streams if random else 0,
-        seed=None if seed is None or seed < 0 else seed,
+        stream=stream if beside is None else beside.stream,
+        seed=(None if seed is None or seed < 0 else seed) if beside is None else beside.seed,
         name=name,
         device=hint,
         where=user_line(),
         call=running() or unwritten(operator, inputs, arguments),
-        guard=trace.guard,
+        guard=guard,
     )
     _check_direction(node)
     _check_kernel(node)
@@ -396,7 +418,8 @@ def _check_kernel(node: Node) -> None:
 
 def _check_direction(node: Node) -> None:
     """Check that nothing flows back from the device program to the host."""
-    if not node.device_bound or isinstance(node.operator, BatchKernel | ChainKernel | DeviceKernel):
+    hosted = isinstance(node.operator, HostBatchKernel)
+    if not node.device_bound or (isinstance(node.operator, BatchKernel | ChainKernel | DeviceKernel) and not hosted):
         return
     made = next(value for value in node.sources if value.node.device_bound)
     raise DefinitionError(

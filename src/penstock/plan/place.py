@@ -14,7 +14,15 @@ from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.advice import Trouble, advice
 from penstock.graph.node import Graph, Node, Value
-from penstock.graph.operator import BatchKernel, ChainKernel, DeviceKernel, Feed, Reader, WholeBatchKernel
+from penstock.graph.operator import (
+    BatchKernel,
+    ChainKernel,
+    DeviceKernel,
+    Feed,
+    HostBatchKernel,
+    Reader,
+    WholeBatchKernel,
+)
 from penstock.plan.described import canvas_of, described
 from penstock.plan.stages import chains
 
@@ -23,7 +31,12 @@ PlacementHint = Literal["auto", "host", "device"]
 _FEW_BITS = 16
 """So many random bits of a row, 32 at a time, are as cheap to send as to make on the device."""
 
-_HOSTED = {Reader: "reads", Feed: "calls the source", WholeBatchKernel: "needs all samples of the batch"}
+_HOSTED = {
+    Reader: "reads",
+    Feed: "calls the source",
+    WholeBatchKernel: "needs all samples of the batch",
+    HostBatchKernel: "computes with NumPy alone",
+}
 """What only the host can do, and why."""
 
 

@@ -132,6 +132,17 @@ def test_a_window_a_mirror_and_a_normalisation_are_one_pass():
     assert len(passes(IMAGES, "HWC", [*crop, *colour])) == 1
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_what_a_window_left_out_does_not_come_back_in_a_larger_one(axis):
+    rows = np.zeros(3, int)
+    steps = [
+        Cut(axis, rows + 3, rows + 4),
+        Cut(axis, rows - 2, rows + 9, leaves=True),
+        Fill(np.zeros((1, 1), np.uint8)),
+    ]
+    assert np.array_equal(run(IMAGES, passes(IMAGES, "HWC", steps)), one_by_one(IMAGES, "HWC", steps))
+
+
 @given(st.data())
 def test_taps_sum_to_one_and_lie_in_the_image(data):
     extent, size = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 12))

@@ -240,7 +240,7 @@ def random_bbox_crop(
     made = _operator(kind, windows, ndim, layout, tuple(axes.index(axis) for axis in "WHD"[:ndim]), fixed=fixed)
     made = RandomBBoxCrop(**made, indices=bool(output_bbox_indices))
     inputs = (bboxes,) if labels is None else (bboxes, labels)
-    given = {name: shape for name, shape in shapes.items() if shape is not None}
+    given: dict[str, Any] = {name: shape for name, shape in shapes.items() if shape is not None}
     return apply_many(made, *inputs, common=pick(Common, arguments), seed=seed, **given)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
@@ -24,6 +24,7 @@ class Equalize(ImageOperator):
     """Histogram equalisation of each channel."""
 
     layout: str
+    stays: ClassVar[bool] = True
 
     def infer(self, images: Spec) -> Spec:
         """The input's."""

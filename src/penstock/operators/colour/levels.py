@@ -43,6 +43,7 @@ class Levels(ImageOperator):
 
     dtype: np.dtype[Any] | None
     centred: bool
+    stays: ClassVar[bool] = True
     schema: ClassVar[Mapping[str, Argument]] = {
         "brightness": Argument(np.float32),
         "brightness_shift": Argument(np.float32),

@@ -30,6 +30,7 @@ class LookupTable(Operator, BatchKernel):
     """
 
     dtype: np.dtype[Any]
+    stays: ClassVar[bool] = True
     schema: ClassVar[Mapping[str, Argument]] = {
         "keys": Argument(np.int32, (None,), low=0, high=_MOST, varies=False),
         "values": Argument(np.float32, (None,), varies=False),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack, cast
+from typing import Any, ClassVar, Unpack, cast
 
 import numpy as np
 
@@ -55,6 +55,7 @@ class _Normalize(Operator):
     ddof: int
     epsilon: float
     dtype: np.dtype[Any]
+    stays: ClassVar[bool] = True
 
     def infer(self, data: Spec, **_statistics: Any) -> Spec:
         """The input's shape."""

@@ -34,6 +34,7 @@ class Twist(ImageOperator):
     layout: str
     dtype: np.dtype[Any] | None
     kind: str
+    stays: ClassVar[bool] = True
     schema: ClassVar[Mapping[str, Argument]] = {
         "hue": Argument(np.float32, typical=30.0),
         "saturation": Argument(np.float32),

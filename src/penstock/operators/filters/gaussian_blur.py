@@ -34,6 +34,7 @@ class GaussianBlur(ImageOperator):
 
     layout: str
     dtype: np.dtype[Any]
+    stays: ClassVar[bool] = True
     schema: ClassVar[Mapping[str, Argument]] = {
         "sigma": Argument(np.float32, (None,), low=0, high=1e4),
         "window_size": Argument(np.int32, (None,), low=0, high=1 << 16, typical=5.0),

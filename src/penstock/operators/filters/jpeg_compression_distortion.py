@@ -25,6 +25,7 @@ from penstock.operators.axes import image_layout
 class JpegCompressionDistortion(Operator, SampleKernel):
     """Images encoded and decoded by libjpeg-turbo, colours at half of the resolution."""
 
+    stays: ClassVar[bool] = True
     schema: ClassVar[Mapping[str, Argument]] = {"quality": Argument(np.int32)}
 
     def infer(self, images: Spec, *, quality: Any) -> Spec:

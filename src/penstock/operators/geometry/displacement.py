@@ -45,6 +45,7 @@ class Displacement(ImageOperator):
 
     warping: Warping
     places: Places
+    by_matrix: ClassVar[bool] = False
     schema: ClassVar[Mapping[str, Argument]] = {"mask": Argument(np.int32)}
 
     def infer(self, images: Spec, *, mask: Any) -> Spec:

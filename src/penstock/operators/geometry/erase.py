@@ -35,6 +35,7 @@ class Erase(Operator, BatchKernel):
     relative_anchor: bool
     relative_shape: bool
     centered: bool
+    stays: ClassVar[bool] = True
     schema: ClassVar[Mapping[str, Argument]] = {
         "anchor": Argument(np.float32, (None,)),
         "shape": Argument(np.float32, (None,)),

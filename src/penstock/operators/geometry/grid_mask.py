@@ -28,6 +28,7 @@ class GridMask(ImageOperator):
     """
 
     layout: str
+    stays: ClassVar[bool] = True
     schema: ClassVar[Mapping[str, Argument]] = {
         "tile": Argument(np.int32, low=1),
         "ratio": Argument(np.float32),

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
-from penstock.operators.image.transform import Planes, Transform, as_planes, from_planes
+from penstock.operators.image.transform import InPlace, Planes, as_planes, from_planes
 
 if TYPE_CHECKING:
     from penstock.operators.image.rows import Memory
 
 
 @dataclass(frozen=True)
-class Blend(Transform):
+class Blend(InPlace):
     """Bytes with another number of channels. Where the number stays, `Mix` fuses.
 
     Args:

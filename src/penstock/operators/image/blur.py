@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
 from penstock.operators.image.planes import load, mirrored, store, weigh
-from penstock.operators.image.transform import Planes, Transform, as_planes, from_planes
+from penstock.operators.image.transform import InPlace, Planes, as_planes, from_planes
 
 if TYPE_CHECKING:
     from penstock.operators.image.rows import Memory
 
 
 @dataclass(frozen=True)
-class Blur(Transform):
+class Blur(InPlace):
     """A Gaussian, cut off at a radius. Beyond its edge an image is mirrored, without its outermost pixels.
 
     Its term has four numbers: the standard deviation along columns and along rows, and the two radii, in pixels.

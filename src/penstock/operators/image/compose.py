@@ -4,7 +4,7 @@ A pass reads memory once and writes memory once: windows and mirroring, or one r
 float32; then the axes in their order. A step that does not fit into the present pass begins another:
 
 * a resampling, when pixels are computed, changed, mirrored or filled in already;
-* a window that leaves an image that is resampled, or filled in beyond its edge, already;
+* a window that leaves an image that is cut along the same axis, resampled, or filled in beyond its edge, already;
 * an operation on values that float32 does not hold: such a conversion is the last of its pass;
 * a window of channels that are mixed already, or channels exchanged;
 * a transform, which is a pass of its own.
@@ -39,6 +39,7 @@ class Axis:
         source: which axis of the memory that is read it is.
         letter: its letter in the layout, or "".
         moved: whether a window or a mirror was asked for.
+        cut: whether a window was.
         reach: of the filters that resample it; 0 where it is not resampled.
         antialias: whether these are stretched where it shrinks.
     """
@@ -47,6 +48,7 @@ class Axis:
     source: int
     letter: str
     moved: bool = False
+    cut: bool = False
     reach: float = 0.0
     antialias: bool = False
 
@@ -200,12 +202,13 @@ class Visit:
         if step.leaves:
             beside = axis.letter not in "HW" and now.computes
             filled = any(isinstance(colour, Fill) for colour in now.colours)
-            if now.resampled or filled or beside or now.closed:
+            hidden = axis.cut and axis.source not in now.void  # what a window left out does not come back
+            if now.resampled or filled or beside or now.closed or hidden:
                 now = self._flush()
                 axis = now.axes[step.axis]
             now.void.add(axis.source)
             now.moved = True
-        axis.moved = True
+        axis.moved = axis.cut = True
         axis.numbers = axes_.cut(self._xp, axis.numbers, step.first, step.length)
 
     def _mirror(self, step: Mirror) -> None:

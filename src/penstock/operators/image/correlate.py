@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
+from penstock.operators.image.places import Affine
 from penstock.operators.image.planes import load, mirrored, store
 from penstock.operators.image.transform import Planes, Transform, as_planes, from_planes
+from penstock.operators.image.warp import Border, Warp
 
 if TYPE_CHECKING:
     from penstock.operators.image.rows import Memory
@@ -42,6 +44,19 @@ class Correlate(Transform):
     extents: tuple[int, int]
     border: str
     valid: bool
+
+    def origin(self, terms: Sequence[Any]) -> Any:
+        """What is seen by the middle of a filter that has to lie inside; else the same place."""
+        del terms
+        by_y, by_x = ((extent - 1) / 2 for extent in self.extents)
+        return np.array([[1, 0, by_x, 0, 1, by_y]], np.float32) if self.valid else None
+
+    def picked(self, layout: str, terms: Sequence[Any], fill: float) -> tuple[Transform, Sequence[Any]] | None:
+        """What its middle sees of a filter that has to lie inside; else masks stay as they are."""
+        if not self.valid:
+            return None
+        still = Warp(layout, Affine(), nearest=True, border=Border.CONSTANT)
+        return still, (self.origin(terms), np.array([[fill]], np.float32))
 
     def rows(
         self, source: Memory, given: NDArray[np.int64], terms: Sequence[Any], target: Memory, made: NDArray[np.int64]

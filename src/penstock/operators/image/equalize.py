@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
-from penstock.operators.image.transform import Planes, Transform, as_planes, from_planes
+from penstock.operators.image.transform import InPlace, Planes, as_planes, from_planes
 
 if TYPE_CHECKING:
     from penstock.operators.image.rows import Memory
 
 
 @dataclass(frozen=True)
-class Equalize(Transform):
+class Equalize(InPlace):
     """Each channel's bytes by a table that spreads them evenly, as OpenCV does.
 
     The least byte that occurs becomes 0, the greatest 255; between them a byte goes where the share of those that are

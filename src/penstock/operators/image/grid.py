@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
-from penstock.operators.image.transform import Planes, Transform, as_planes, from_planes
+from penstock.operators.image.transform import InPlace, Planes, as_planes, from_planes
 
 if TYPE_CHECKING:
     from penstock.operators.image.rows import Memory
 
 
 @dataclass(frozen=True)
-class Grid(Transform):
+class Grid(InPlace):
     """Pixels under the squares of a grid become 0.
 
     Its term has for each row the cosine and sine of the grid's angle, the place (x, y) of its first square, the side of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from penstock.graph.operator import ChainKernel, Operator
 from penstock.operators.image.chain import ImageChain
@@ -20,6 +20,8 @@ class ImageOperator(Operator, ChainKernel):
     """
 
     chain = ImageChain
+    by_matrix: ClassVar[bool] = True
+    """Whether a matrix can say where it moves pixels: else masks can follow images through it, but not points."""
 
     @property
     def assumed_layout(self) -> str:

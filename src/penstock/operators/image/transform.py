@@ -24,6 +24,37 @@ if TYPE_CHECKING:
 class Transform(ABC):
     """What becomes of whole images. Subclasses are frozen dataclasses, equal where they do the same."""
 
+    def origin(self, terms: Sequence[Any]) -> Any:
+        """Where pixels come from, for what follows images (`penstock.operators.follow`).
+
+        Args:
+            terms: the numbers that the step has.
+
+        Returns:
+            The matrix from a place of the result to a place of the image, (rows or 1, 6 or 9), where the corner of the
+            first pixel has the coordinates (0, 0); None where each pixel stays in its place.
+
+        Raises:
+            ValueError: no matrix says it, which is so unless a subclass knows better.
+        """
+        raise ValueError("no matrix says where its pixels come from, so nothing can follow them")
+
+    def picked(self, layout: str, terms: Sequence[Any], fill: float) -> tuple[Transform, Sequence[Any]] | None:
+        """The same for masks that follow images: each pixel is the nearest one, or a value where that lies outside.
+
+        Args:
+            layout: of the masks.
+            terms: the numbers that the step has.
+            fill: the value of what lies outside.
+
+        Returns:
+            A transform of masks, and its numbers; None where each pixel stays in its place.
+
+        Raises:
+            ValueError: there is none, which is so unless a subclass knows better.
+        """
+        raise ValueError("nothing says which pixels it takes, so no masks can follow them")
+
     @abstractmethod
     def rows(
         self, source: Memory, given: NDArray[np.int64], terms: Sequence[Any], target: Memory, made: NDArray[np.int64]
@@ -52,6 +83,18 @@ class Transform(ABC):
         Returns:
             (rows, *shape); what lies beyond a row's result does not matter.
         """
+
+
+class InPlace(Transform):
+    """A transform that leaves each pixel in its place, as a blur does."""
+
+    def origin(self, terms: Sequence[Any]) -> None:
+        """The same place."""
+        del terms
+
+    def picked(self, layout: str, terms: Sequence[Any], fill: float) -> None:
+        """Masks stay as they are."""
+        del layout, terms, fill
 
 
 @dataclass(frozen=True, slots=True)

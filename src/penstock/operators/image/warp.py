@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
-from penstock.operators.image.places import Places, places
+from penstock.operators.image.places import Affine, Places, Projective, places
 from penstock.operators.image.planes import mirrored
 from penstock.operators.image.transform import Planes, Transform, as_planes, from_planes
 
@@ -58,6 +58,15 @@ class Warp(Transform):
     places: Places
     nearest: bool
     border: Border
+
+    def origin(self, terms: Sequence[Any]) -> Any:
+        """What the matrix says, if the rule is one."""
+        return terms[0] if isinstance(self.places, Affine | Projective) else super().origin(terms)
+
+    def picked(self, layout: str, terms: Sequence[Any], fill: float) -> tuple[Transform, Sequence[Any]]:
+        """The same, with the nearest pixel."""
+        picking = replace(self, layout=layout, nearest=True, border=Border.CONSTANT)
+        return picking, (terms[0], np.array([[fill]], np.float32))
 
     def rows(
         self, source: Memory, given: NDArray[np.int64], terms: Sequence[Any], target: Memory, made: NDArray[np.int64]

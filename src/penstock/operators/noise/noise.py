@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ class Noise(Operator, BatchKernel):
     """
 
     kind: str
+    stays: ClassVar[bool] = True
 
     @property
     def random_bits(self) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -135,6 +135,7 @@ class Binary(Operator, BatchKernel):
     """Two values combined element by element; shapes broadcast as in NumPy."""
 
     symbol: str
+    stays: ClassVar[bool] = True
 
     def infer(self, left: Spec, right: Spec) -> Spec:
         """The broadcast shape in the combined type."""
@@ -167,6 +168,7 @@ class Unary(Operator, BatchKernel):
     """A value changed element by element."""
 
     symbol: str
+    stays: ClassVar[bool] = True
 
     def infer(self, value: Spec) -> Spec:
         """The input's."""

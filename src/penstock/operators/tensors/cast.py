@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
@@ -23,6 +23,7 @@ class Cast(ImageOperator, BatchKernel):
     """Conversion of every element."""
 
     dtype: np.dtype[Any]
+    stays: ClassVar[bool] = True
 
     def infer(self, data: Spec) -> Spec:
         """The input's, with the other dtype."""

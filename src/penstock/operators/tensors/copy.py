@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 from penstock.data.spec import Spec
 from penstock.graph.operator import BatchContext, Common, Operator, View
@@ -14,6 +14,8 @@ from penstock.graph.trace import DataNode, apply
 @dataclass(frozen=True)
 class Copy(Operator, View):
     """The identity."""
+
+    stays: ClassVar[bool] = True
 
     def infer(self, value: Spec) -> Spec:
         """The input's."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -53,6 +53,7 @@ class Function(Operator, BatchKernel):
     """
 
     symbol: str
+    stays: ClassVar[bool] = True
 
     def infer(self, value: Spec) -> Spec:
         """The input's shape, in floats."""
@@ -71,6 +72,8 @@ class Function(Operator, BatchKernel):
 @dataclass(frozen=True)
 class Clamp(Operator, BatchKernel):
     """Values between two limits."""
+
+    stays: ClassVar[bool] = True
 
     def infer(self, value: Spec, low: Spec, high: Spec) -> Spec:
         """The broadcast shape in the combined type."""

@@ -1,0 +1,1 @@
+"""What follows images: boxes, points and masks go where an image's pixels went."""

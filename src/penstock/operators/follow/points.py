@@ -1,0 +1,101 @@
+"""follow.points: points go where an image's pixels went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import numpy as np
+
+from penstock.data.spec import Spec
+from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply_many
+from penstock.operators.follow.mapping import extents, mapped
+from penstock.operators.follow.places import places
+
+
+@dataclass(frozen=True)
+class FollowPoints(Operator, BatchKernel):
+    """Points, mapped.
+
+    Args:
+        ratio: whether coordinates are relative to the image.
+    """
+
+    ratio: bool
+
+    def infer(self, points: Spec, _places: Spec) -> tuple[Spec, Spec]:
+        """The points, and a truth value for each."""
+        return points, Spec(np.dtype(np.bool_), points.shape[:-1])
+
+    def batch(self, context: BatchContext, points: Any, places: Any) -> Any:
+        """In float32."""
+        xp = context.xp
+        if points.shape[-1] < 2:
+            raise ValueError(f"a point has two numbers or more, and the samples have shape {points.shape[1:]}")
+        flat = points.reshape(points.shape[0], -1, points.shape[-1])
+        by_x, by_y = extents(places, first=True, ratio=self.ratio)
+        x, y, there = mapped(xp, places, flat[..., 0] * by_x, flat[..., 1] * by_y)
+        top, left, bottom, right = (places[:, k, None] for k in range(11, 15))
+        valid = there & (left <= x) & (x <= right) & (top <= y) & (y <= bottom)
+        by_x, by_y = extents(places, first=False, ratio=self.ratio)
+        columns = [x / by_x, y / by_y, *(flat[..., k] for k in range(2, flat.shape[-1]))]
+        return xp.stack(columns, axis=-1).reshape(points.shape), valid.reshape(points.shape[:-1])
+
+
+@operator("follow.points")
+def points(
+    data: DataNode,
+    images: DataNode,
+    *,
+    ratio: bool = False,
+    since: DataNode | None = None,
+    **common: Unpack[Common],
+) -> tuple[DataNode, DataNode]:
+    """Let points go where the pixels of images went: cut, resized, mirrored, padded, turned, warped.
+
+    The chain of operators that made the images is walked back to the decoder or reader. The points go the same way, by
+    the very numbers: nothing is drawn a second time.
+
+    Args:
+        data: points, float32 (..., 2) or more: x, y, and whatever else there is of each, which stays as it is. The
+            corner of the first pixel has the coordinates (0, 0), its centre (0.5, 0.5). Vertices of polygons are
+            points, too.
+        images: the images as they have become. Give them as image operators leave them: before `fn.reshape`, or a
+            function of your own.
+        ratio: whether coordinates are parts of the image's width and height, from 0 to 1.
+        since: the images to which the points belong, if not to what was decoded or read.
+        **common: what every operator takes.
+
+    Returns:
+        The points in the same form, also those that have left the image; and per point, bool (...), whether it still
+        shows a pixel of the image that it belongs to.
+
+    Raises:
+        ArgumentTypeError: another dtype than float32.
+        DefinitionError: no points, or images that came about by something that may move pixels and does not say where.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     images = fn.readers.arrays(np.zeros((1, 60, 80, 3), np.uint8), layout="HWC")
+        ...     points = fn.readers.arrays(np.float32([[[10, 20], [70, 50]]]))
+        ...     smaller = fn.flip(fn.resize(fn.crop(images, crop=(60, 60)), size=(30, 30)))
+        ...     pipeline.set_outputs(*fn.follow.points(points, smaller))
+        >>> for output in pipeline.run():
+        ...     print(output.as_array().tolist())
+        [[[30.0, 10.0], [0.0, 25.0]]]
+        [[True, True]]
+    """
+    spec = data.spec
+    if spec.dtype != np.float32:
+        raise ArgumentTypeError("fn.follow.points takes float32", given=spec, fix="fn.cast(x, dtype=types.FLOAT)")
+    if not spec.shape or spec.shape[-1] in (0, 1):
+        raise DefinitionError("fn.follow.points: a point has two numbers or more", given=spec, expected="float32[n, 2]")
+    places_ = places(images, since, "follow.points")
+    mapped_, valid = apply_many(FollowPoints(ratio), data, places_, common=common)
+    return mapped_, valid

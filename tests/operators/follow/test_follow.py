@@ -1,0 +1,359 @@
+"""What follows an image goes where its pixels go: boxes and points that are drawn as pixels and sent the same way."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from penstock import Pipeline, fn, pipeline_def, types
+from penstock.auto_aug import rand_augment
+from penstock.errors import DefinitionError, SampleError
+from penstock.operators.follow.geometry import begin, moved
+from penstock.operators.follow.mapping import mapped
+from penstock.operators.image.steps import Apply
+from penstock.operators.image.transform import Transform
+
+RNG = np.random.default_rng(3)
+ROWS = 6
+SIZES = [(40, 60), (64, 48), (50, 50), (33, 71), (60, 44), (41, 90)]
+NEAREST = {"interp_type": types.INTERP_NN}
+
+
+def box_in(number, height, width):
+    """A box of whole pixels, left, top, right, bottom, some way from the border."""
+    rng = np.random.default_rng(number)
+    left, top = rng.integers(4, width // 2), rng.integers(4, height // 2)
+    return left, top, rng.integers(left + 6, width - 3), rng.integers(top + 6, height - 3)
+
+
+def drawn(number, height, width):
+    """An image of zeros with the box in ones."""
+    left, top, right, bottom = box_in(number, height, width)
+    image = np.zeros((height, width, 1), np.uint8)
+    image[top:bottom, left:right] = 1
+    return image
+
+
+def ends(mask):
+    """Left, top, right, bottom of what is not zero; None where nothing is."""
+    rows, columns = np.flatnonzero(mask.any(axis=(1, 2))), np.flatnonzero(mask.any(axis=(0, 2)))
+    return (columns[0], rows[0], columns[-1] + 1, rows[-1] + 1) if len(rows) else None
+
+
+def uniform(low, high):
+    return fn.random.uniform(range=[low, high])
+
+
+def flips(x):
+    return fn.flip(x, horizontal=fn.random.coin_flip(), vertical=fn.random.coin_flip())
+
+
+CHAINS = {
+    "crop": lambda x: fn.crop(x, crop=(30, 40), crop_pos_x=uniform(0, 1), crop_pos_y=uniform(0, 1)),
+    "flip": flips,
+    "pad": lambda x: fn.pad(x, axis_names="HW", shape=[80, 100]),
+    "paste": lambda x: fn.paste(x, ratio=1.6, fill_value=0, paste_x=uniform(0, 1), paste_y=uniform(0, 1)),
+    "slice": lambda x: fn.slice(x, uniform(0, 0.4), 0.5, axes=[0]),
+    "normalise": lambda x: fn.crop_mirror_normalize(
+        x, crop=(32, 24), mirror=fn.random.coin_flip(), crop_pos_x=uniform(0, 1), output_layout="HWC"
+    ),
+    "twice": lambda x: flips(fn.crop(flips(fn.crop(x, crop=(32, 40))), crop=(30, 20), crop_pos_x=uniform(0, 1))),
+    "turn": lambda x: fn.rotate(x, angle=90 * fn.random.uniform(values=[0, 1, 2, 3]), fill_value=0, **NEAREST),
+    "blur": lambda x: flips(fn.cast(fn.gaussian_blur(x, sigma=0.1), dtype=types.UINT8)),
+}
+"""Chains that pick pixels: the box around what is drawn is exact."""
+
+RESIZING = {
+    "resize": lambda x: fn.resize(x, size=(90, 77), **NEAREST),
+    "shorter": lambda x: flips(fn.resize(x, resize_shorter=uniform(70, 120), **NEAREST)),
+    "region": lambda x: fn.resize(
+        x, size=(60, 80), roi_start=[0.1, 0.9], roi_end=[0.8, 0.2], roi_relative=True, **NEAREST
+    ),
+    "random": lambda x: fn.random_resized_crop(x, size=(64, 64), random_area=[0.4, 0.9], **NEAREST),
+    "mirror": lambda x: fn.resize_crop_mirror(x, size=(90, 90), crop=(64, 64), mirror=1, **NEAREST),
+    "rotate": lambda x: fn.rotate(x, angle=uniform(-40, 40), fill_value=0, **NEAREST),
+    "perspective": lambda x: fn.warp_perspective(
+        x, matrix=[0.9, 0.1, 2, 0.05, 0.8, 3, 0.001, 0.0005, 1], fill_value=0, size=(60, 70), **NEAREST
+    ),
+    "warp": lambda x: fn.warp_affine(x, matrix=[0.8, 0.1, 3, -0.2, 1.1, -4], size=(70, 60), fill_value=0, **NEAREST),
+    "all": lambda x: fn.crop(
+        fn.rotate(fn.resize(flips(x), size=(120, 120), **NEAREST), angle=uniform(-20, 20), fill_value=0, **NEAREST),
+        crop=(100, 100),
+    ),
+}
+"""Chains that resample: what is drawn may end a pixel away."""
+
+
+def source(images):
+    """Images of one size as they are, others encoded."""
+    if isinstance(images, np.ndarray):
+        return fn.readers.arrays(images, layout="HWC")
+    return fn.decoders.image(fn.readers.arrays(encoded(images)), output_type=types.GRAY)
+
+
+def encoded(images):
+    files = []
+    for image in images:
+        file = io.BytesIO()
+        Image.fromarray(image.squeeze()).save(file, "PNG")
+        files.append(np.frombuffer(file.getvalue(), np.uint8))
+    most = max(map(len, files))
+    return np.stack([np.pad(each, (0, most - len(each))) for each in files])
+
+
+def images_of(sizes, *, dense):
+    """Images and the boxes in them; of one size, where they are dense."""
+    sizes = [sizes[0]] * len(sizes) if dense else sizes
+    images = [drawn(n, *size) for n, size in enumerate(sizes)]
+    return np.stack(images) if dense else images, np.float32([[box_in(n, *size)] for n, size in enumerate(sizes)])
+
+
+def run(define, placement="host", **options):
+    """The outputs of a definition, each a list of samples."""
+    pipeline = pipeline_def(define, batch_size=ROWS, seed=5, placement=placement, **options)()
+    return [[np.asarray(each) for each in output] for output in pipeline.run()]
+
+
+def test_masks_follow_where_each_pixel_goes_its_own_way():
+    images, _ = images_of(SIZES, dense=True)
+
+    def define():
+        made = fn.water(flips(source(images)), fill_value=0, **NEAREST)
+        return made, fn.follow.masks(source(images), made)
+
+    for image, mask in zip(*run(define), strict=True):
+        np.testing.assert_array_equal(mask, image)
+
+
+def check(chains, dense, tolerance, placement="host"):
+    images, boxes = images_of(SIZES, dense=dense)
+
+    def define():
+        made = [chain(source(images)) for chain in chains.values()]
+        there = fn.readers.arrays(boxes)
+        followed = [(x, *fn.follow.boxes(there, x, ltrb=True), fn.follow.masks(source(images), x)) for x in made]
+        return tuple(value for each in followed for value in each)
+
+    columns = run(define, placement)
+    for number, name in enumerate(chains):
+        kept = 0
+        for image, box, valid, mask in zip(*columns[4 * number : 4 * number + 4], strict=True):
+            seen = ends(image)
+            np.testing.assert_array_equal(mask, image, err_msg=name)
+            assert bool(valid[0]) == (seen is not None), name
+            if seen is not None:
+                kept += 1
+                assert np.abs(box[0] - seen).max() <= tolerance + 1e-3, name
+        assert kept >= ROWS // 2, name
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_boxes_and_masks_go_where_pixels_go(dense):
+    check(CHAINS, dense, 0)
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_boxes_go_where_resampled_pixels_go(dense):
+    check(RESIZING, dense, 2)
+
+
+def test_they_follow_on_the_device():
+    chains = {name: (CHAINS | RESIZING)[name] for name in ("normalise", "random", "rotate")}
+    check(chains, True, 2, "device")
+
+
+def test_a_perspective_is_followed():
+    """A matrix of nine numbers, whose third row divides."""
+    matrix = np.float32([[1.1, 0.2, -3, 0.1, 0.9, 2, 0.002, 0.001, 1]])
+    images = np.array([[50, 60, 3]])
+    steps = [Apply(Perspective(), list(images.T), (matrix,), np.dtype(np.uint8))]
+    geometry = moved(begin(images, "HWC"), "HWC", steps)
+    x, y = np.float32([[3, 20, 40]]), np.float32([[5, 30, 20]])
+    forward = np.linalg.inv(matrix.reshape(3, 3).astype(np.float64)) @ np.stack([x[0], y[0], np.ones(3)])
+    u, v, there = mapped(np, geometry[:, :15], x, y)
+    np.testing.assert_allclose([u[0], v[0]], forward[:2] / forward[2], rtol=1e-6)
+    assert there.all()
+    g = geometry[0, 6:9]  # a point beyond the horizon: where what divides is negative
+    assert not mapped(np, geometry[:, :15], np.float32([[-2 * g[2] / g[0]]]), np.float32([[0]]))[2].any()
+
+
+class Perspective(Transform):
+    """Says where its pixels come from; none are computed."""
+
+    def origin(self, terms):
+        return terms[0]
+
+    def rows(self, *_):
+        raise NotImplementedError
+
+    trace = rows
+
+
+def test_a_random_crop_while_decoding_is_not_drawn_again():
+    images, boxes = images_of(SIZES, dense=False)
+    points = np.stack([boxes[:, :, :2], boxes[:, :, 2:]], axis=2).reshape(ROWS, 2, 2)
+
+    def define():
+        files = fn.readers.arrays(encoded(images))
+        made = fn.decoders.image_random_crop(files, output_type=types.GRAY, random_area=[0.5, 1.0])
+        masks = fn.decoders.image(files, output_type=types.GRAY)
+        placed = fn.follow.boxes(fn.readers.arrays(boxes), made, ltrb=True)
+        return made, *placed, fn.follow.masks(masks, made), *fn.follow.points(fn.readers.arrays(points), made)
+
+    for made, box, valid, mask, corners, inside in zip(*run(define), strict=True):
+        seen = ends(made)
+        np.testing.assert_array_equal(made, mask)
+        assert valid[0] == (seen is not None)
+        height, width = made.shape[:2]
+        low, high = np.clip(corners, 0, [width, height])
+        np.testing.assert_allclose(np.clip(np.concatenate([low, high]), 0, None), box[0] if valid[0] else [*low, *high])
+        assert inside.tolist() == [bool((np.clip(p, 0, [width, height]) == p).all()) for p in corners]
+        if valid[0]:
+            np.testing.assert_array_equal(box[0], seen)
+
+
+def test_each_sample_follows_its_own_branches():
+    """As the pixels do, through conditions and through automatic augmentation, whose colours move nothing."""
+    images, boxes = images_of(SIZES, dense=True)
+
+    def define():
+        x = source(images)
+        x = fn.flip(x) if fn.random.coin_flip(dtype=types.BOOL) else fn.crop(x, crop=(38, 50))
+        x = fn.resize(x, size=(96, 96), **NEAREST)
+        coloured = fn.cast(fn.cat(x, x, x, axis=2) * 200, dtype=types.UINT8)
+        made = rand_augment.rand_augment(coloured, n=2, m=12, fill_value=0, shape=(96, 96))
+        there, _ = fn.follow.boxes(fn.readers.arrays(boxes), x, ltrb=True)
+        masks = fn.follow.masks(source(images), x)
+        followed = fn.follow.boxes(there, made, ltrb=True, since=coloured)
+        return x, masks, there, *followed, fn.follow.masks(masks, made, since=coloured)
+
+    for image, mask, before, box, valid, moved_mask in zip(*run(define, enable_conditionals=True), strict=True):
+        np.testing.assert_array_equal(image, mask)
+        assert np.abs(before[0] - ends(image)).max() <= 1
+        assert valid[0] == (ends(moved_mask) is not None)
+        if valid[0]:
+            assert np.abs(box[0] - ends(moved_mask)).max() <= 5  # what a shear leaves is no rectangle
+
+
+SQUARES = np.float32([[[10, 10, 20, 20], [-5, 30, 3, 40], [30, 30, 50, 50], [5, 5, 5, 9]]])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kept"),
+    [
+        ({}, [0, 1, 2]),
+        ({"min_visible": 0.5}, [0]),
+        ({"min_visible": 0.2}, [0, 1, 2]),
+        ({"min_size": 4}, [0, 2]),
+        ({"max_boxes": 2}, [0, 1]),
+        ({"max_boxes": 6}, [0, 1, 2]),
+    ],
+)
+def test_boxes_are_clipped_sorted_out_and_padded(arguments, kept):
+    def define():
+        images = fn.crop(fn.readers.arrays(np.zeros((ROWS, 60, 60, 1), np.uint8), layout="HWC"), crop=(40, 40))
+        labels = fn.readers.arrays(np.int32([[1, 2, 3, 4]] * ROWS))
+        boxes = fn.readers.arrays(np.repeat(SQUARES + 10, ROWS, axis=0))
+        return fn.follow.boxes(boxes, images, labels, ltrb=True, **arguments)
+
+    boxes, valid, labels = (output[0] for output in run(define))
+    most = arguments.get("max_boxes", 4)
+    assert (boxes.shape, valid.tolist()) == ((most, 4), [n < len(kept) for n in range(most)])
+    assert labels.tolist() == [n + 1 for n in kept] + [0] * (most - len(kept))
+    np.testing.assert_array_equal(boxes[: len(kept)], np.clip(SQUARES[0, kept], 0, 40))
+    assert not boxes[len(kept) :].any()
+
+
+def test_relative_boxes_of_a_ragged_number():
+    """Left, top, width and height as parts of the image, as albumentations and COCO have them, after a mirror."""
+    boxes = [np.float32([[0.1, 0.2, 0.3, 0.4]] * n).reshape(n, 4) for n in (0, 1, 2, 3, 4, 5)]
+
+    def define():
+        images = fn.flip(
+            fn.resize(fn.readers.arrays(np.zeros((ROWS, 60, 60, 1), np.uint8), layout="HWC"), size=(30, 40))
+        )
+        given = fn.external_source(source=lambda: boxes, ndim=2, dtype=types.FLOAT)
+        return fn.follow.boxes(given, images, ratio=True, max_boxes=3)
+
+    placed, valid = run(define)
+    assert [each.sum() for each in valid] == [0, 1, 2, 3, 3, 3]
+    np.testing.assert_allclose(placed[1][0], [0.6, 0.2, 0.3, 0.4], atol=1e-6)
+
+
+def moves(x):
+    return fn.python_function(x, function=lambda image: image[::2])
+
+
+REFUSED = {
+    "python_function": (lambda x: fn.follow.boxes(SQUARES, fn.flip(moves(x))), "through fn.python_function"),
+    "reshape": (lambda x: fn.follow.points(SQUARES, fn.reshape(x, shape=[60, 30, 2], layout="HWC")), "fn.reshape"),
+    "water": (lambda x: fn.follow.points(SQUARES, fn.water(x)), "moves each pixel its own way"),
+    "mixed": (lambda x: fn.follow.masks(x, x * 0.5 + fn.flip(x) * 0.5), "mixes images"),
+    "since": (lambda x: fn.follow.boxes(SQUARES, fn.flip(x), since=fn.flip(x)), "do not come from those"),
+    "vectors": (lambda x: fn.follow.boxes(SQUARES, fn.readers.arrays(np.zeros((1, 7)))), "a layout with H and W"),
+    "size": (lambda x: fn.follow.masks(fn.crop(x, crop=(9, 9)), fn.flip(x)), "as large as the images"),
+    "dtype": (lambda x: fn.follow.masks(fn.cast(x, dtype=types.INT64), x), "no masks have this dtype"),
+    "points": (lambda x: fn.follow.points(np.float32([[1], [2]]), x), "two numbers or more"),
+    "ragged": (
+        lambda x: fn.follow.boxes(
+            fn.slice(fn.constant(SQUARES[0]), 0, fn.random.uniform(range=[1, 4]), axes=[0], normalized_shape=False), x
+        ),
+        "max_boxes=100",
+    ),
+    "part": (lambda x: fn.follow.boxes(SQUARES[0], x, min_visible=2), "min_visible from 0 to 1"),
+    "labels": (lambda x: fn.follow.boxes(SQUARES[0], x, 3), "an entry for each"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_followed_is_refused_at_the_users_line(name):
+    build, said = REFUSED[name]
+    with Pipeline(batch_size=1):
+        images = fn.readers.arrays(np.zeros((1, 60, 60, 1), np.uint8), layout="HWC")
+        with pytest.raises(DefinitionError, match="(?s)" + said) as caught:
+            build(images)
+    assert "test_follow.py" in str(caught.value.where)
+
+
+def test_a_function_may_make_the_images_that_boxes_belong_to():
+    images, boxes = images_of(SIZES, dense=True)
+
+    def define():
+        half = fn.python_function(source(images), function=lambda image: image[:, :40])
+        made = fn.flip(fn.reshape(half, layout="HWC"))
+        return made, *fn.follow.boxes(fn.readers.arrays(boxes), made, ltrb=True, since=made)
+
+    for _, placed, valid in zip(*run(define), strict=True):
+        assert valid.size == 1
+        assert placed.max() <= 40
+
+
+def test_a_mask_of_another_size_is_named():
+    images, _ = images_of(SIZES, dense=False)
+    others = images[:2] + images[3:] + images[:1]
+
+    def define():
+        return fn.follow.masks(source(others), fn.flip(source(images)))
+
+    with pytest.raises(SampleError, match="the mask is 33 x 71, and its image 50 x 50"):
+        run(define)
+
+
+@pytest.mark.parametrize(
+    "names", [("turn", "paste", "slice", "flip", "pad"), ("slice", "turn", "blur", "turn", "slice", "paste")]
+)
+def test_chains_of_picking_operators_are_followed(names):
+    images, boxes = images_of(SIZES, dense=False)
+
+    def define():
+        made = source(images)
+        for name in names:
+            made = CHAINS[name](made)
+        return made, *fn.follow.boxes(fn.readers.arrays(boxes), made, ltrb=True), fn.follow.masks(source(images), made)
+
+    for image, box, valid, mask in zip(*run(define), strict=True):
+        np.testing.assert_array_equal(mask, image)
+        assert valid[0] == (ends(image) is not None)
+        if valid[0]:
+            assert np.abs(box[0] - ends(image)).max() < 1e-3
