@@ -118,6 +118,6 @@ def salt_and_pepper(
             "fn.noise.salt_and_pepper: per_channel needs channels", given=f"layout {layout!r}", expected="such as HWC"
         )
     made = SaltAndPepper("noise.salt_and_pepper", None if per_channel else channels)
-    given = {"salt_val": salt_val, "pepper_val": pepper_val}
+    given: dict[str, Any] = {"salt_val": salt_val, "pepper_val": pepper_val}
     wanted = {name: value for name, value in given.items() if value is not None}
     return apply(made, data, common=common, seed=seed, prob=prob, salt_vs_pepper=salt_vs_pepper, **wanted)
