@@ -48,6 +48,32 @@ def test_two_views(tmp_path):
         assert picture.size == (4 * 96, 8 * 96)
 
 
+@pytest.mark.slow
+def test_detection(tmp_path):
+    out = run(ROOT / "examples" / "detection.py", cwd=tmp_path)
+    assert int(re.search(r"^48 images with (\d+) boxes$", out, re.MULTILINE)[1]) > 60
+    assert float(re.search(r"the part inside: ([\d.]+)$", out, re.MULTILINE)[1]) > 0.9
+    with Image.open(tmp_path / "out" / "detection" / "boxes.png") as picture:
+        assert picture.size == (4 * 160, 3 * 160)
+
+
+@pytest.mark.slow
+def test_segmentation(tmp_path):
+    out = run(ROOT / "examples" / "segmentation.py", cwd=tmp_path)
+    assert "masks (48, 160, 160, 1), classes [0, 1, 2, 3, 255]" in out
+    assert float(re.search(r"have their colour: ([\d.]+)$", out, re.MULTILINE)[1]) > 0.88
+    with Image.open(tmp_path / "out" / "segmentation" / "masks.png") as picture:
+        assert picture.size == (4 * 160, 4 * 160)
+
+
+@pytest.mark.slow
+def test_rand_augment_on_cifar10_in_small(tmp_path):
+    folder = write_cifar10(tmp_path / "cifar-10-batches-bin", 640)
+    out = run(ROOT / "examples" / "rand_augment_cifar10.py", folder, "--epochs", 2, "--batch-size", 64, cwd=tmp_path)
+    for name in ("plain", "RandAugment"):
+        assert float(re.search(rf"^{name}: test accuracy ([\d.]+) after 2 epochs", out, re.MULTILINE)[1]) >= 0.3
+
+
 def test_damaged_photographs(tmp_path):
     out = run(ROOT / "examples" / "damaged_photographs.py", cwd=tmp_path)
     assert "5 of 96 photographs are damaged" in out

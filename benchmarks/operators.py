@@ -1,0 +1,297 @@
+"""What each image operator costs: CPU time per image against DALI on the CPU, and against what one would take by hand.
+
+    python benchmarks/operators.py [--workloads NAME ...] [--sizes 224 32] [--rounds 5] [--images 512]
+
+A workload is one operator on images in memory, uint8 HWC, in batches of 256 at the iterator, on two threads. "library"
+is OpenCV, or Pillow where OpenCV has no such thing, image by image in a pool of two threads, then `jax.device_put`. At
+the end stands a table of the ratios of CPU times. Operators that DALI has for GPUs alone have none to it.
+
+Targets for nine operators in ten: at most 1.0 of DALI's CPU time at 224 pixels, and 0.5 at 32.
+"""
+
+# ruff: noqa: ARG005  # every workload is given the same, and takes what it needs
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from by_hand import indices
+from data import Arrays
+from measure import BATCH, Batches, SkippedError, Times, arguments, compare, epochs, selected
+
+
+class Workload(NamedTuple):
+    """One operator.
+
+    Args:
+        define: takes images, `fn`, `types` and their size, and returns images.
+        library: takes OpenCV, an image and its size, and returns an image; None where no library has it.
+    """
+
+    define: Callable[..., Any]
+    library: Callable[..., Any] | None = None
+
+
+def uniform(fn, low, high):
+    """A number for each sample."""
+    return fn.random.uniform(range=[low, high])
+
+
+def linear(cv2, image, factor, shift):
+    """Values times a factor, plus a number, saturated."""
+    return cv2.convertScaleAbs(image, alpha=factor, beta=shift)
+
+
+def mixed(cv2, image, _size):
+    """Channels mixed by a matrix, as a colour twist does."""
+    return cv2.transform(image, np.float32([[0.9, 0.05, 0.05], [0.1, 0.8, 0.1], [0, 0.1, 0.9]]))
+
+
+def turned(cv2, image, size, angle=17.0):
+    """Turned about its centre."""
+    matrix = cv2.getRotationMatrix2D((size / 2, size / 2), angle, 1.0)
+    return cv2.warpAffine(image, matrix, (size, size), flags=cv2.INTER_LINEAR)
+
+
+def compressed(_cv2, image, _size):
+    """Through a JPEG."""
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "JPEG", quality=50)
+    return np.asarray(Image.open(file))
+
+
+def equalized(_cv2, image, _size):
+    """Histograms equalised by Pillow."""
+    from PIL import Image, ImageOps
+
+    return np.asarray(ImageOps.equalize(Image.fromarray(image)))
+
+
+def noisy(_cv2, image, _size):
+    """Gaussian noise, saturated."""
+    noise = np.random.default_rng().normal(0, 10, image.shape)
+    return np.clip(image + noise, 0, 255).astype(np.uint8)
+
+
+def erased(_cv2, image, size):
+    """A square of zeros."""
+    out = image.copy()
+    out[size // 4 : size // 2, size // 4 : size // 2] = 0
+    return out
+
+
+def normalised(_cv2, image, size):
+    """Mirrored and normalised, planar."""
+    return np.ascontiguousarray(((image[:, ::-1].astype(np.float32) - 128) / 64).transpose(2, 0, 1)[:, :size])
+
+
+SHIFTED = [0.9, 0.1, 3.0, -0.1, 1.1, -2.0]
+KERNEL = np.float32([[0, -1, 0], [-1, 5, -1], [0, -1, 0]])
+
+WORKLOADS: dict[str, Workload] = {
+    "brightness": Workload(
+        lambda x, fn, types, n: fn.brightness(x, brightness=uniform(fn, 0.5, 1.5)), lambda c, x, n: linear(c, x, 1.2, 0)
+    ),
+    "contrast": Workload(
+        lambda x, fn, types, n: fn.contrast(x, contrast=uniform(fn, 0.5, 1.5)), lambda c, x, n: linear(c, x, 1.2, -25)
+    ),
+    "brightness_contrast": Workload(
+        lambda x, fn, types, n: fn.brightness_contrast(x, brightness=uniform(fn, 0.5, 1.5), contrast=0.8),
+        lambda c, x, n: linear(c, x, 1.2, -25),
+    ),
+    "hue": Workload(lambda x, fn, types, n: fn.hue(x, hue=uniform(fn, -30, 30)), mixed),
+    "saturation": Workload(lambda x, fn, types, n: fn.saturation(x, saturation=uniform(fn, 0, 2)), mixed),
+    "hsv": Workload(lambda x, fn, types, n: fn.hsv(x, hue=uniform(fn, -30, 30), value=1.1), mixed),
+    "color_twist": Workload(
+        lambda x, fn, types, n: fn.color_twist(
+            x, hue=uniform(fn, -30, 30), saturation=0.8, brightness=1.1, contrast=1.1
+        ),
+        mixed,
+    ),
+    "color_space_conversion": Workload(
+        lambda x, fn, types, n: fn.color_space_conversion(x, image_type=types.RGB, output_type=types.YCbCr),
+        lambda c, x, n: c.cvtColor(x, c.COLOR_RGB2YCrCb),
+    ),
+    "lookup_table": Workload(
+        lambda x, fn, types, n: fn.lookup_table(
+            x, keys=list(range(256)), values=list(range(255, -1, -1)), dtype=types.UINT8
+        ),
+        lambda c, x, n: c.LUT(x, np.arange(255, -1, -1).astype(np.uint8)),
+    ),
+    "equalize": Workload(lambda x, fn, types, n: fn.equalize(x), equalized),
+    "crop": Workload(
+        lambda x, fn, types, n: fn.crop(x, crop=(n * 7 // 8, n * 7 // 8), crop_pos_x=uniform(fn, 0, 1)),
+        lambda c, x, n: x[: n * 7 // 8, : n * 7 // 8].copy(),
+    ),
+    "flip": Workload(
+        lambda x, fn, types, n: fn.flip(x, horizontal=fn.random.coin_flip()), lambda c, x, n: c.flip(x, 1)
+    ),
+    "pad": Workload(
+        lambda x, fn, types, n: fn.pad(x, axis_names="HW", shape=(n + 8, n + 8)),
+        lambda c, x, n: c.copyMakeBorder(x, 0, 8, 0, 8, c.BORDER_CONSTANT),
+    ),
+    "paste": Workload(
+        lambda x, fn, types, n: fn.paste(x, ratio=1.25, fill_value=0, paste_x=uniform(fn, 0, 1)),
+        lambda c, x, n: c.copyMakeBorder(x, n // 8, n // 8, n // 8, n // 8, c.BORDER_CONSTANT),
+    ),
+    "resize": Workload(
+        lambda x, fn, types, n: fn.resize(x, size=[n * 3 // 4, n * 3 // 4]),
+        lambda c, x, n: c.resize(x, (n * 3 // 4, n * 3 // 4), interpolation=c.INTER_AREA),
+    ),
+    "random_resized_crop": Workload(
+        lambda x, fn, types, n: fn.random_resized_crop(x, size=(n, n)),
+        lambda c, x, n: c.resize(x[n // 8 : n * 3 // 4, n // 8 : n * 3 // 4], (n, n)),
+    ),
+    "rotate": Workload(
+        lambda x, fn, types, n: fn.rotate(x, angle=uniform(fn, -30, 30), keep_size=True, fill_value=0), turned
+    ),
+    "warp_affine": Workload(
+        lambda x, fn, types, n: fn.warp_affine(x, matrix=SHIFTED, fill_value=0),
+        lambda c, x, n: c.warpAffine(x, np.float32(SHIFTED).reshape(2, 3), (n, n), flags=c.INTER_LINEAR),
+    ),
+    "water": Workload(lambda x, fn, types, n: fn.water(x)),
+    "sphere": Workload(lambda x, fn, types, n: fn.sphere(x)),
+    "erase": Workload(
+        lambda x, fn, types, n: fn.erase(x, anchor=[n // 4, n // 4], shape=[n // 4, n // 4], axis_names="HW"), erased
+    ),
+    "grid_mask": Workload(lambda x, fn, types, n: fn.grid_mask(x, tile=n // 4, ratio=0.4), erased),
+    "gaussian_blur": Workload(
+        lambda x, fn, types, n: fn.gaussian_blur(x, sigma=uniform(fn, 0.5, 2)),
+        lambda c, x, n: c.GaussianBlur(x, (0, 0), 1.25),
+    ),
+    "filter": Workload(
+        lambda x, fn, types, n: fn.experimental.filter(x, KERNEL) if "nvidia" in fn.__name__ else fn.filter(x, KERNEL),
+        lambda c, x, n: c.filter2D(x, -1, KERNEL),
+    ),
+    "noise.gaussian": Workload(lambda x, fn, types, n: fn.noise.gaussian(x, stddev=10.0), noisy),
+    "noise.salt_and_pepper": Workload(lambda x, fn, types, n: fn.noise.salt_and_pepper(x)),
+    "noise.shot": Workload(lambda x, fn, types, n: fn.noise.shot(x)),
+    "jpeg_compression_distortion": Workload(
+        lambda x, fn, types, n: fn.jpeg_compression_distortion(x, quality=50), compressed
+    ),
+    "crop_mirror_normalize": Workload(
+        lambda x, fn, types, n: fn.crop_mirror_normalize(x, mirror=fn.random.coin_flip(), mean=[128.0], std=[64.0]),
+        normalised,
+    ),
+}
+
+
+def pixels(size: int) -> Arrays:
+    """Images that are smooth and noisy as photographs are, with labels."""
+    rng = np.random.default_rng(0)
+    coarse = rng.integers(0, 226, (BATCH, -(-size // 8), -(-size // 8), 3)).astype(np.uint8)
+    images = np.repeat(np.repeat(coarse, 8, axis=1), 8, axis=2)[:, :size, :size]
+    return Arrays(images + rng.integers(0, 30, images.shape).astype(np.uint8), np.zeros((BATCH, 1), np.int32))
+
+
+def penstock(data: Arrays, workload: Workload, size: int, threads: int) -> Batches:
+    """This library."""
+    from penstock import data_iterator, fn, types
+
+    @data_iterator(output_map=["images"], reader_name="reader")
+    def images():
+        return workload.define(fn.readers.arrays(data.images, layout="HWC", name="reader"), fn, types, size)
+
+    return epochs(images(batch_size=BATCH, num_threads=threads, seed=1))
+
+
+def dali(data: Arrays, workload: Workload, size: int, threads: int) -> Batches:
+    """NVIDIA DALI's CPU backend and its iterator for JAX."""
+    from nvidia.dali import fn, types
+    from nvidia.dali.plugin.jax import data_iterator
+
+    order = indices(len(data.images), BATCH, np.random.default_rng(1))
+
+    @data_iterator(output_map=["images"])
+    def images():
+        given = fn.external_source(lambda: data.images[next(order)], batch=True, layout="HWC", no_copy=True)
+        return workload.define(given, fn, types, size)
+
+    try:
+        return iter(images(batch_size=BATCH, num_threads=threads, device_id=None, seed=1))
+    except (AttributeError, RuntimeError, TypeError, ValueError) as error:
+        raise SkippedError(f"not on DALI's CPU backend: {str(error).strip().splitlines()[0][:80]}") from error
+
+
+def library(data: Arrays, workload: Workload, size: int, threads: int) -> Batches:
+    """OpenCV, or Pillow, image by image in a pool."""
+    import cv2
+
+    if workload.library is None:
+        raise SkippedError("no library has it")
+    cv2.setNumThreads(1)
+    compute = workload.library
+
+    def batches() -> Batches:
+        with ThreadPoolExecutor(threads) as pool:
+            while True:
+                first = compute(cv2, data.images[0], size)
+                out = np.empty((BATCH, *first.shape), first.dtype)
+
+                def part(rows, out=out):
+                    for row in rows:
+                        out[row] = compute(cv2, data.images[row], size)
+
+                list(pool.map(part, np.array_split(np.arange(BATCH), 4 * threads)))
+                yield jax.device_put(out)
+
+    return batches()
+
+
+CONTENDERS = {"DALI": dali, "penstock": penstock, "library": library}
+
+
+def table(results: dict[tuple[str, int], dict[str, Times]], sizes: list[int]) -> None:
+    """Print the ratios of penstock's CPU time to the others'."""
+    print("\n| operator | " + " | ".join(f"{n}: us, x DALI, x library" for n in sizes) + " |")
+    print("|---" * (len(sizes) + 1) + "|")
+    for name in dict.fromkeys(name for name, _ in results):
+        cells: list[str] = []
+        for size in sizes:
+            times = results[name, size]
+            mine = times.get("penstock")
+            if mine is None:
+                cells.append("")
+                continue
+            others = [times.get(other) for other in ("DALI", "library")]
+            ratios = [f"{mine.ratio(other):.2f}" if other else "-" for other in others]
+            cells.append(f"{1e6 * float(np.median(mine.cpu)):.1f}, {', '.join(ratios)}")
+        print(f"| `{name}` | " + " | ".join(cells) + " |")
+    for size, limit in ((224, 1.0), (32, 0.5)):
+        found = [
+            t["penstock"].ratio(t["DALI"])
+            for (_, n), t in results.items()
+            if n == size and {"DALI", "penstock"} <= {*t}
+        ]
+        if found:
+            print(
+                f"{size} pixels: {sum(r <= limit for r in found)} of {len(found)} operators at most {limit} of DALI's"
+            )
+
+
+def main() -> None:
+    """Run the workloads."""
+    parser = arguments(__doc__, images=2 * BATCH)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[224, 32])
+    options = parser.parse_args()
+    results: dict[tuple[str, int], dict[str, Times]] = {}
+    for size in options.sizes:
+        data = pixels(size)
+        for name in selected(WORKLOADS, options.workloads):
+            contenders = {
+                title: partial(make, data, WORKLOADS[name], size, options.threads[0])
+                for title, make in CONTENDERS.items()
+            }
+            results[name, size] = compare(f"{name}, {size} pixels", contenders, options, ["DALI", "library"])
+    table(results, options.sizes)
+
+
+if __name__ == "__main__":
+    main()
