@@ -163,6 +163,22 @@ def test_debayer_with_a_position_for_each_sample(agree):
     agree(lambda lib, x, p: lib.fn.experimental.debayer(x, blue_position=p), raw, positions, layouts=("HW", ""))
 
 
+def test_what_is_different_on_purpose():
+    image = IMAGES[0]
+    pipeline = Pipeline(1, 1, seed=1)
+    with pipeline:
+        x = penstock.fn.readers.arrays(image[None], layout="HWC")
+        pipeline.set_outputs(
+            colours("BGR", "BGR")(penstock, x),
+            penstock.fn.noise.shot(x, factor=0.0),
+            penstock.fn.noise.salt_and_pepper(x, prob=1.0, salt_val=300.0, pepper_val=-5.0),
+        )
+    same, quiet, extreme = (np.asarray(output[0]) for output in pipeline.run())
+    np.testing.assert_array_equal(same, image)
+    np.testing.assert_array_equal(quiet, image)
+    assert np.unique(extreme).tolist() == [0, 255]
+
+
 REFUSED = (
     colours("RGB", "ANY_DATA"),
     colours("GRAY", "RGB"),

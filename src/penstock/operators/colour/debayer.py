@@ -95,16 +95,13 @@ class Debayer(Operator, BatchKernel):
         if min(height, width) <= 2:
             return xp.zeros((*seen.shape, channels), images.dtype)
         blue = xp.broadcast_to(blue_position, (len(blue_position), 2))
-        odd = [
-            (
-                np.arange(1, size - 1, dtype=np.int32).reshape(*(1,) * (ndim - 2), *line)
-                + blue[:, at].reshape(-1, *(1,) * (ndim - 1))
-            )
-            % 2
+        lines = [(*(1,) * (ndim - 2), *line) for line in ((-1, 1), (1, -1))]
+        inner_rows, inner_columns = (
+            (np.arange(1, size - 1, dtype=np.int32).reshape(line) + blue[:, at].reshape(-1, *(1,) * (ndim - 1))) % 2
             == 1
-            for at, (size, line) in enumerate(((height, (-1, 1)), (width, (1, -1))))
-        ]
-        made = self._colours(xp, Neighbours.of(seen), *odd)
+            for at, (size, line) in enumerate(zip((height, width), lines, strict=True))
+        )
+        made = self._colours(xp, Neighbours.of(seen), inner_rows, inner_columns)
         inner = xp.stack(made, axis=-1).astype(images.dtype)
         return xp.pad(inner, [*((0, 0),) * (ndim - 2), (1, 1), (1, 1), (0, 0)], mode="edge")
 
