@@ -99,3 +99,14 @@ def facts(image, boxes, labels):
     """Numbers of a window whose distribution is compared."""
     height, width, _ = image.shape
     return [height, width, (height, width) == (100, 120), len(boxes), labels.sum(), *boxes[0], *boxes[-1]]
+
+
+def test_fast_resize_crop_mirror_does_not_stretch_filters(agree):
+    image = RNG.integers(0, 256, (40, 50, 3), np.uint8)
+    for more in ({}, {"antialias": True}):
+        agree(
+            lambda lib, x, more=more: lib.fn.fast_resize_crop_mirror(x, size=[13, 20], crop=(10, 12), mirror=1, **more),
+            [image],
+            layouts=("HWC",),
+            off=1,
+        )

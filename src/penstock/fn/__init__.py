@@ -57,6 +57,7 @@ from penstock.operators.filters.laplacian import laplacian as laplacian
 from penstock.operators.filters.median_blur import median_blur as median_blur
 from penstock.operators.geometry.crop import crop as crop
 from penstock.operators.geometry.erase import erase as erase
+from penstock.operators.geometry.fast_resize_crop_mirror import fast_resize_crop_mirror as fast_resize_crop_mirror
 from penstock.operators.geometry.flip import flip as flip
 from penstock.operators.geometry.grid_mask import grid_mask as grid_mask
 from penstock.operators.geometry.jitter import jitter as jitter
@@ -64,6 +65,7 @@ from penstock.operators.geometry.multi_paste import multi_paste as multi_paste
 from penstock.operators.geometry.pad import pad as pad
 from penstock.operators.geometry.paste import paste as paste
 from penstock.operators.geometry.random_resized_crop import random_resized_crop as random_resized_crop
+from penstock.operators.geometry.remap import remap as remap
 from penstock.operators.geometry.resize import resize as resize
 from penstock.operators.geometry.resize_crop_mirror import resize_crop_mirror as resize_crop_mirror
 from penstock.operators.geometry.rotate import rotate as rotate

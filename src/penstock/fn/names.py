@@ -10,7 +10,6 @@ OLDER: Mapping[str, str] = {
     "caffe_reader": "readers.caffe",
     "coco_reader": "readers.coco",
     "coin_flip": "random.coin_flip",
-    "fast_resize_crop_mirror": "resize_crop_mirror",
     "file_reader": "readers.file",
     "image_decoder": "decoders.image",
     "image_decoder_crop": "decoders.image_crop",

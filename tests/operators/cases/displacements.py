@@ -65,3 +65,10 @@ CASES = {
         ),
     ],
 }
+
+RNG = np.random.default_rng(2)
+X, Y = RNG.uniform(-1, 8, (2, 4, 5, 3)).astype(np.float32)
+CASES["remap"] = [
+    OperatorCase(fn.remap, [IMAGES, X, Y], ("HWC", "", ""), rounds=True),
+    OperatorCase(lambda x, a, b: fn.remap(x, a, b, interp=types.INTERP_NN), [RAGGED, X, Y], ("HWC", "", "")),
+]

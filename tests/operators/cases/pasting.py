@@ -60,3 +60,9 @@ CASES["multi_paste"] = [
         mixes=True,
     ),
 ]
+
+CASES["fast_resize_crop_mirror"] = [
+    OperatorCase(
+        lambda x: fn.fast_resize_crop_mirror(x, size=(3, 4), crop=(2, 3), mirror=1), [IMAGES], ("HWC",), rounds=True
+    )
+]
