@@ -68,10 +68,20 @@ def test_segmentation(tmp_path):
 
 @pytest.mark.slow
 def test_rand_augment_on_cifar10_in_small(tmp_path):
-    folder = write_cifar10(tmp_path / "cifar-10-batches-bin", 640)
-    out = run(ROOT / "examples" / "rand_augment_cifar10.py", folder, "--epochs", 2, "--batch-size", 64, cwd=tmp_path)
+    folder = write_cifar10(tmp_path / "cifar-10-batches-bin", 256)
+    out = run(
+        ROOT / "examples" / "rand_augment_cifar10.py",
+        folder,
+        "--epochs",
+        1,
+        "--batch-size",
+        64,
+        "--devices",
+        1,
+        cwd=tmp_path,
+    )
     for name in ("plain", "RandAugment"):
-        assert float(re.search(rf"^{name}: test accuracy ([\d.]+) after 2 epochs", out, re.MULTILINE)[1]) >= 0.3
+        assert float(re.search(rf"^{name}: test accuracy ([\d.]+) after 1 epochs", out, re.MULTILINE)[1]) > 0.15
 
 
 def test_damaged_photographs(tmp_path):
