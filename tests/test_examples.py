@@ -84,6 +84,13 @@ def test_rand_augment_on_cifar10_in_small(tmp_path):
         assert float(re.search(rf"^{name}: test accuracy ([\d.]+) after 1 epochs", out, re.MULTILINE)[1]) > 0.15
 
 
+@pytest.mark.slow
+def test_a_source_in_worker_processes(tmp_path):
+    out = run(ROOT / "examples" / "python_source.py", cwd=tmp_path)
+    assert "2 processes drew 6 batches; this one drew none" in out
+    assert "the other half is the same: True" in out
+
+
 def test_damaged_photographs(tmp_path):
     out = run(ROOT / "examples" / "damaged_photographs.py", cwd=tmp_path)
     assert "5 of 96 photographs are damaged" in out

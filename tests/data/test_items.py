@@ -6,7 +6,7 @@ import pytest
 
 from penstock import data_iterator, errors, fn
 from penstock.data.items import ItemSource
-from penstock.testing import check_source
+from penstock.testing import check_iterator, check_source
 
 ROWS = jax.NamedSharding(jax.make_mesh((4,), ("batch",)), jax.P("batch"))
 
@@ -83,3 +83,45 @@ def test_errors_name_the_item():
     for wrong, kind in ((3, errors.ArgumentTypeError), ([], errors.DefinitionError), ([object()], errors.SampleError)):
         with pytest.raises(kind, match="test_items"):
             make(items=wrong)
+
+
+def hugging_face():
+    datasets = pytest.importorskip("datasets", reason="Hugging Face's datasets is not installed")
+    return datasets.Dataset.from_dict({"x": [[n, n + 1] for n in range(22)], "y": list(range(22))}).with_format("numpy")
+
+
+def arrow():
+    pyarrow = pytest.importorskip("pyarrow", reason="PyArrow is not installed")
+    return pyarrow.table({"x": [f"{n:02}" for n in range(22)], "y": list(range(22))})
+
+
+def grain_dataset():
+    grain = pytest.importorskip("grain", reason="Grain is not installed")
+    return grain.MapDataset.range(22).map(lambda n: {"x": np.full(2, n), "y": n})
+
+
+class TorchLike(Dataset):
+    """Ends by an IndexError, and has lists of other libraries' numbers."""
+
+    def __getitem__(self, index):
+        if index >= self.length:
+            raise IndexError(index)
+        return {"x": jax.numpy.full(2, index), "y": index}
+
+
+@pytest.mark.parametrize("data", [hugging_face, arrow, grain_dataset, TorchLike])
+def test_data_sets_of_other_libraries(data):
+    items = data()
+    check_source(ItemSource(items, ""))
+
+    @data_iterator(output_map=["x", "y"], reader_name="reader")
+    def training():
+        data = fn.readers.items(items, random_shuffle=True, name="reader")
+        x = fn.python_function(data["x"], function=lambda x: x.astype(np.int32)[:2], dtype=np.int32, ndim=1)
+        return fn.reshape(x, shape=[2]), data["y"]
+
+    (first, _) = check_iterator(lambda: training(batch_size=11, seed=1))
+    seen = np.concatenate([batch["y"] for batch in first])
+    assert sorted(seen.tolist()) == list(range(22))
+    x = np.concatenate([batch["x"] for batch in first])[:, 0]
+    np.testing.assert_array_equal(x, seen // 10 + ord("0") if data is arrow else seen)

@@ -83,7 +83,7 @@ class ItemSource(Source):
         try:
             if self._columns is not None:
                 return {name: column[index] for name, column in self._columns.items()}
-            if hasattr(self._items, "column_names") and hasattr(self._items, "take"):  # a table of PyArrow's
+            if hasattr(self._items, "slice") and hasattr(self._items, "to_pylist"):  # a table of PyArrow's
                 return self._items.slice(index, 1).to_pylist()[0]
             return self._items[index]
         except Exception as error:

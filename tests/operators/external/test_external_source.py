@@ -10,6 +10,8 @@ import pytest
 from PIL import Image
 
 from penstock import DataIterator, Pipeline, data_iterator, errors, fn, peekable_data_iterator, pipeline_def, types
+from penstock.testing import check_iterator
+from penstock.testing.iterators import same_batches
 from penstock.types import LastBatchPolicy
 
 ROWS = jax.NamedSharding(jax.make_mesh((4,), ("batch",)), jax.P("batch"))
@@ -81,6 +83,40 @@ def test_a_state_goes_on_where_it_was(decorator):
     other.restore(state)
     assert firsts(other) == rest
     assert firsts(other)[0][0] == 2000
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        lambda: fn.external_source(numbered, batch=False),
+        lambda: fn.external_source([np.full((4, 2), n, np.int32) for n in range(4)], cycle="quiet"),
+    ],
+    ids=["function", "list"],
+)
+def test_the_contract_of_iterators(source):
+    """Where any batch can be asked for, the iterator is one like another, on any number of devices."""
+
+    def define():
+        return source() * fn.random.uniform(range=(1.0, 2.0))
+
+    one, four = (
+        check_iterator(lambda how=how: iterator(define, batch_size=4, size=20, **how))
+        for how in ({}, {"sharding": ROWS})
+    )
+    assert all(same_batches(*epochs) for epochs in zip(one, four, strict=True))
+
+
+def test_what_only_streams_says_so(caplog):
+    caplog.set_level("INFO", "penstock")
+    pipeline(numbered, batch=False)
+    pipeline([np.zeros((4, 2))])
+    assert not caplog.records
+    pipeline(generated_batches)
+    assert "generated_batches only goes on (it is an iterator" in caplog.text
+
+
+def generated_batches():
+    yield np.zeros((4, 2))
 
 
 def test_what_only_streams_refuses_another_place():

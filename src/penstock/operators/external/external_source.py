@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, TypedDict, Unpack, cast
 
@@ -23,6 +24,8 @@ from penstock.operators.user_code.code import UserCode
 from penstock.types import as_dtype
 
 _KIND = "external_source"
+
+_log = logging.getLogger("penstock")
 
 _CYCLES: dict[Any, Cycle] = {None: "no", False: "no", "no": "no", True: "quiet", "quiet": "quiet", "raise": "raise"}
 
@@ -138,6 +141,13 @@ def external_source(
         trace.fed[called] = shared
         trace.journal.expect(shared)
     shared.learn()
+    if shared.obstacle is not None:
+        _log.info(
+            "fn.external_source: %s only goes on (%s): its iterator cannot go to another place, so that a state continues "
+            "only where the source itself does; each process of a job calls its own",
+            called,
+            shared.obstacle,
+        )
     nodes = apply_many(Feed(shared), common=common)
     return nodes[0] if num_outputs is None else list(nodes)
 
