@@ -51,7 +51,7 @@ def delivered(workers: int, samples: int, batch: int = 64) -> float:
 
     pipeline = Pipeline(batch, 2, py_num_workers=workers)
     with pipeline:
-        pipeline.set_outputs(fn.external_source(sample, parallel=True, prefetch_queue_depth=2))
+        pipeline.set_outputs(fn.external_source(sample, batch=False, parallel=True, prefetch_queue_depth=2))
     for _ in range(4):
         pipeline.run()
     batches = -(-samples // batch)

@@ -53,7 +53,7 @@ class Discs:
 def discs(source: Discs) -> Any:
     """Noisy images with what they show."""
     images, radius, process = fn.external_source(
-        source, num_outputs=3, parallel=True, prefetch_queue_depth=2, layout=["HWC", "", ""]
+        source, num_outputs=3, batch=False, parallel=True, prefetch_queue_depth=2, layout=["HWC", "", ""]
     )
     images = fn.crop_mirror_normalize(images, crop=(SIDE, SIDE), std=255.0, mirror=fn.random.coin_flip())
     return images + fn.random.normal(images, stddev=0.1), radius, process

@@ -57,6 +57,8 @@ class Operator:
                 where=user_line(),
             )
         self._arguments = dict(zip(names, positional, strict=False)) | arguments
+        if self.kind == "external_source" and self._arguments.get("parallel"):
+            self._arguments.setdefault("batch", False)  # as in DALI, where only the class does that
         check_arguments(self.kind, self._arguments)
 
     @property

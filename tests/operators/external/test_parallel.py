@@ -17,7 +17,7 @@ from penstock import Pipeline, data_iterator, errors, fn
 def pipeline(source, workers=2, batch_size=4, pickler=None, **options):
     made = Pipeline(batch_size, 2, seed=0, py_num_workers=workers, py_callback_pickler=pickler)
     with made:
-        nodes = fn.external_source(source, **{"parallel": True, **options})
+        nodes = fn.external_source(source, **{"parallel": True, "batch": False, **options})
         made.set_outputs(*(nodes if isinstance(nodes, list) else [nodes]))
     return made
 
@@ -94,8 +94,8 @@ def test_no_workers_means_this_process():
 
 def test_sources_share_the_workers_and_states_go_on():
     def define():
-        a = fn.external_source(sources.numbered, parallel=True, num_outputs=None)
-        b = fn.external_source(sources.by_number, parallel=True, batch=True)
+        a = fn.external_source(sources.numbered, parallel=True, batch=False)
+        b = fn.external_source(sources.by_number, parallel=True)
         return fn.pad(a, fill_value=-1, shape=[3]), b
 
     make = data_iterator(output_map=["a", "b"])(define)

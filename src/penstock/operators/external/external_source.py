@@ -77,7 +77,7 @@ def external_source(
         dtype: the element type; likewise.
         ndim: the number of axes of a sample; likewise.
         batch: whether the source gives batches, arrays with a leading axis of samples or lists of samples; else it
-            gives samples. A batch may have fewer samples than `batch_size`. None means True, with `parallel` False.
+            gives samples. A batch may have fewer samples than `batch_size`. None means True.
         batch_info: whether a function of one argument gets a `types.BatchInfo`.
         repeat_last: whether, where nothing was fed, the batch that was fed last is given again.
         parallel: whether the `py_num_workers` processes of the pipeline call the source, and not this one. They get it
@@ -114,7 +114,7 @@ def external_source(
         )
     if num_outputs is not None and num_outputs < 1:
         raise DefinitionError(f"fn.{_KIND}: num_outputs is at least 1", given=num_outputs)
-    by_batch = not parallel if batch is None else batch
+    by_batch = batch is None or batch
     if batch_info and not by_batch:
         raise DefinitionError(
             f"fn.{_KIND}: batch_info is for functions that give batches",
@@ -143,8 +143,8 @@ def external_source(
     shared.learn()
     if shared.obstacle is not None:
         _log.info(
-            "fn.external_source: %s only goes on (%s): its iterator cannot go to another place, so that a state continues "
-            "only where the source itself does; each process of a job calls its own",
+            "fn.external_source: %s only goes on (%s): its iterator cannot go to another place, so a state is of use "
+            "only where the source stands there, too; each process of a job calls its own",
             called,
             shared.obstacle,
         )
@@ -194,13 +194,13 @@ def _in_processes(stream: GivenStream, ahead: int) -> ExternalStream:
         raise ArgumentTypeError(
             f"fn.{_KIND}: with parallel=True an iterable or generator function gives batches",
             given=f"samples of {stream.name}",
-            fix="batch=True; or a function of types.SampleInfo, which all workers can call",
+            fix="batch=True; or a function of a types.SampleInfo, which all workers can call",
         )
     if not only and stream.obstacle is not None:
         raise ArgumentTypeError(
             f"fn.{_KIND}: with parallel=True a function takes an argument, so that any worker can make any batch",
             given=f"{stream.name}()",
-            fix="a function of types.SampleInfo; with batch=True of the number of the batch",
+            fix="a function of the number of the batch; with batch=False of a types.SampleInfo",
         )
     if not trace.python.workers:
         return stream
