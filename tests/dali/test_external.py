@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-import worker_sources
 
 import penstock
 import penstock.fn
@@ -176,37 +175,3 @@ def fed(library):
 
 def test_fed_data_give_what_they_give_in_dali():
     assert fed(penstock) == fed(dali)
-
-
-def parallel(library):
-    """DALI's tutorial on parallel external sources: samples, batches and a generator, in worker processes."""
-
-    @library.pipeline_def(
-        batch_size=BATCH,
-        num_threads=2,
-        device_id=None,
-        py_num_workers=2,
-        py_start_method="spawn",
-        prefetch_queue_depth=1,
-    )
-    def training():
-        source = library.fn.external_source
-        sample, place = source(worker_sources.pairs, num_outputs=2, batch=False, parallel=True, layout=["X", ""])
-        batch = source(worker_sources.by_info, batch_info=True, parallel=True, prefetch_queue_depth=2)
-        generated = source(worker_sources.generated, batch=True, parallel=True, cycle="raise")
-        return sample * 2, place, batch + 1, generated
-
-    pipeline = training()
-    seen = []
-    for _ in range(7):
-        try:
-            seen.append([(o.layout(), str(np.array(s).dtype), np.array(s).tolist()) for o in pipeline.run() for s in o])
-        except StopIteration:
-            seen.append("end")
-            pipeline.reset()
-    getattr(pipeline, "close", lambda: None)()
-    return seen
-
-
-def test_parallel_sources_give_what_they_give_in_dali():
-    assert parallel(penstock, 2) == parallel(dali, 0)  # DALI's own workers leave sockets open
