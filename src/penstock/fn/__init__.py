@@ -89,6 +89,7 @@ from penstock.operators.tensors.full import zeros as zeros
 from penstock.operators.tensors.full import zeros_like as zeros_like
 from penstock.operators.tensors.get_property import get_property as get_property
 from penstock.operators.tensors.one_hot import one_hot as one_hot
+from penstock.operators.tensors.per_frame import per_frame as per_frame
 from penstock.operators.tensors.permute_batch import batch_permutation as batch_permutation
 from penstock.operators.tensors.permute_batch import permute_batch as permute_batch
 from penstock.operators.tensors.reinterpret import reinterpret as reinterpret

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Protocol, TypedDict, TypeVar, cast, get_type_hints
 
@@ -29,6 +30,7 @@ from penstock.data.order import Order
 from penstock.data.source import Array, Column, Source
 from penstock.data.spec import Spec
 from penstock.data.stream import Stream
+from penstock.errors import DefinitionError
 from penstock.graph.schema import Argument
 from penstock.types import OnError
 
@@ -100,6 +102,23 @@ class Operator(ABC):
     def needs_one_shape(self) -> bool:
         """Whether all samples of its inputs must have one shape, though its own output does not tell."""
         return False
+
+    def per_frame(
+        self, kind: str, layouts: Sequence[str], framed: AbstractSet[str], varying: AbstractSet[str]
+    ) -> Operator:
+        """The operator that does the same to each frame of a sequence.
+
+        Args:
+            kind: the operator's public name.
+            layouts: of its inputs.
+            framed: the arguments that have an entry per frame.
+            varying: those that have one per sample.
+
+        Raises:
+            DefinitionError: it has none.
+        """
+        del layouts, varying
+        raise DefinitionError(f"fn.{kind} takes no arguments per frame", given=", ".join(sorted(framed)))
 
     @abstractmethod
     def infer(self, *inputs: Any, **arguments: Any) -> Spec | tuple[Spec, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -303,6 +303,19 @@ def apply(
     return output
 
 
+def _per_frame(operator: Operator, inputs: Sequence[Value], arguments: Mapping[str, Any]) -> Operator:
+    """The operator that takes these arguments: another one, where some are marked to have an entry per frame."""
+    nodes = {
+        name: value.spec for name, value in arguments.items() if isinstance(value, Value) and name in operator.schema
+    }
+    framed = frozenset(name for name, spec in nodes.items() if spec.layout[:1] == "F")
+    return (
+        operator.per_frame(kind.get(""), [each.spec.layout for each in inputs], framed, frozenset(nodes) - framed)
+        if framed
+        else operator
+    )
+
+
 def apply_many(
     operator: Operator,
     *inputs: Any,
@@ -345,6 +358,7 @@ def apply_many(
     if name and name in trace.names:
         raise ArgumentTypeError(f"two nodes are named {name!r}", fix="give each its own name")
     trace.names.add(name)
+    operator = _per_frame(operator, values, linked)
     for argument, given in linked.items():
         if argument in operator.schema:
             operator.schema[argument].check(f"fn.{kind.get('')}: {argument}", as_given(given))

@@ -109,7 +109,9 @@ def warp_affine(
     how = warping(data, layout, kind, pick(WarpArguments, arguments))
     numbers: Any = mtx if mtx is not None else matrix
     if isinstance(numbers, DataNode):
-        numbers = reshape(numbers, shape=[6]) if len(numbers.spec.shape) == 2 else numbers
+        framed = numbers.spec.layout[:1] == "F"
+        if len(numbers.spec.shape) == 2 + framed:
+            numbers = reshape(numbers, shape=[-1, 6], layout="F*") if framed else reshape(numbers, shape=[6])
     elif numbers is None or np.size(numbers) == 0:
         numbers = [1, 0, 0, 0, 1, 0]
     elif np.shape(numbers) == (2, 3):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, ClassVar
 
 from penstock.graph.operator import ChainKernel, Operator
 from penstock.operators.image.chain import ImageChain
+from penstock.operators.image.frames import Frames
 from penstock.operators.image.steps import Images, Step
 
 
@@ -27,6 +29,14 @@ class ImageOperator(Operator, ChainKernel):
     def assumed_layout(self) -> str:
         """The layout that images are taken to have where they have none; "" where it does not matter."""
         return ""
+
+    def per_frame(
+        self, kind: str, layouts: Sequence[str], framed: AbstractSet[str], varying: AbstractSet[str]
+    ) -> Operator:
+        """Each frame as an image, where the operator draws no random numbers."""
+        if self.random_bits:
+            return super().per_frame(kind, layouts, framed, varying)
+        return Frames(self, kind, layouts[0], frozenset(framed), frozenset(varying))
 
     @abstractmethod
     def describe(self, images: Images, bits: Any, *_: Any, **arguments: Any) -> Sequence[Step]:

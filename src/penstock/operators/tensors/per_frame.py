@@ -1,0 +1,71 @@
+"""per_frame: mark values as one for each frame of a sequence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Unpack
+
+from penstock.data.spec import Spec
+from penstock.errors import DefinitionError
+from penstock.graph.operator import BatchContext, Common, Operator, View
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode, apply
+
+
+@dataclass(frozen=True)
+class PerFrame(Operator, View):
+    """The same values, whose layout begins with F.
+
+    Args:
+        replaces: whether the first letter of a layout is exchanged.
+    """
+
+    replaces: bool
+
+    def infer(self, data: Spec) -> Spec:
+        """The input's, with another layout."""
+        if not data.shape:
+            raise DefinitionError("fn.per_frame: the first axis counts frames", given=data, expected="one axis or more")
+        if not data.layout:
+            return replace(data, layout="F" + "*" * (len(data.shape) - 1))
+        if data.layout[0] != "F" and not self.replaces:
+            raise DefinitionError(
+                "fn.per_frame: the layout's first axis is no F", given=repr(data.layout), fix="replace=True"
+            )
+        return replace(data, layout="F" + data.layout[1:])
+
+    def batch(self, context: BatchContext, data: Any) -> Any:
+        """As they are."""
+        return data
+
+
+@operator("per_frame")
+def per_frame(data: DataNode, *, replace: bool = False, **common: Unpack[Common]) -> DataNode:
+    """Mark values as one for each frame of a sequence, so that an operator on images takes them as its argument.
+
+    Operators on images take them that describe each image by itself: `rotate`, `warp_affine`, `gaussian_blur`,
+    `brightness` and others like them. For any other it is an error.
+
+    Args:
+        data: any dtype; the first axis counts the frames.
+        replace: whether the first letter of a layout is exchanged for F; else it must be one.
+        **common: what every operator takes.
+
+    Returns:
+        The same values, whose layout begins with F.
+
+    Raises:
+        DefinitionError: a number, or a layout that begins with another letter.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     videos = fn.readers.arrays(np.ones((1, 2, 1, 1, 3), np.uint8), layout="FHWC")
+        ...     factors = fn.readers.arrays(np.float32([[2, 3]]))
+        ...     pipeline.set_outputs(fn.brightness(videos, brightness=fn.per_frame(factors)))
+        >>> pipeline.run()[0].as_array()[0, :, 0, 0, 0].tolist()
+        [2, 3]
+    """
+    return apply(PerFrame(bool(replace)), data, common=common)
