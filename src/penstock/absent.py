@@ -15,7 +15,7 @@ _SCHEMA = "help(fn.…) and inspect.signature tell an operator's arguments"
 _NATIVE = "there is no native code to load: docs/operators.md shows how to write an operator"
 _OWN = "an inner part of DALI that programs do not use"
 _THREADS = "a hint of DALI's executor: num_threads says how many threads there are"
-_VIDEO = "video is not offered yet: read its frames as images, or give them by a source of your own"
+_VIDEO = "fn.readers.video reads clips of files, and fn.decoders.video decodes what fn.external_source gives"
 
 _INNER = (
     "backend.DLDeviceType backend.ExternalContextCheckpoint backend.Init backend.IsDriverInitialized backend.OpSchema "
@@ -46,11 +46,8 @@ ABSENT: Mapping[str, str] = {
     "backend.TryGetSchema": _SCHEMA,
     "experimental": "the dynamic mode is not offered: call NumPy or JAX on arrays",
     "external_source": "it is a module of DALI's inner parts: fn.external_source is the operator",
-    "fn.decoders.video": _VIDEO,
     "fn.inputs.video": _VIDEO,
     "fn.optical_flow": "it needs NVIDIA's optical flow hardware; compute it in fn.jax_function",
-    "fn.readers.video": _VIDEO,
-    "fn.readers.video_resize": _VIDEO,
     "Pipeline.add_sink": "give the operator preserve=True",
     "Pipeline.checkpoint": "the iterator's state(), a few numbers, is the checkpoint",
     "Pipeline.deserialize_and_build": "Pipeline.deserialize(text) returns the pipeline",

@@ -10,6 +10,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import av
 import lz4.block
 import numpy as np
 import pytest
@@ -421,6 +422,8 @@ CASES = {
     "readers.mxnet": [],
     "readers.numpy": [],
     "readers.tfrecord": [],
+    "readers.video": [],
+    "readers.video_resize": [],
     "readers.webdataset": [],
 }
 
@@ -629,6 +632,20 @@ def sound(number):
 
 
 SOUNDS = [sound(number) for number in range(4)]
+
+
+def movie(number):
+    file = io.BytesIO()
+    with av.open(file, "w", "avi") as container:
+        stream = container.add_stream("mjpeg", rate=25, width=32, height=16 + 16 * number, pix_fmt="yuvj420p")
+        for shade in range(3 + number):
+            image = np.full((16 + 16 * number, 32, 3), 30 * shade, np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(image)))
+        container.mux(stream.encode())
+    return np.frombuffer(file.getvalue(), np.uint8)
+
+
+MOVIES = [movie(number) for number in range(4)]
 SIGNALS = RNG.normal(size=(4, 90)).astype(np.float32)
 SHORTER = [SIGNALS[0], SIGNALS[1, :40], SIGNALS[2], SIGNALS[3, :71]]
 SPECTRA = np.abs(RNG.normal(size=(4, 9, 5))).astype(np.float32)
@@ -641,6 +658,13 @@ CASES |= {
     "decoders.audio": [
         OperatorCase(lambda x: fn.decoders.audio(x), [SOUNDS]),
         OperatorCase(lambda x: fn.decoders.audio(x, sample_rate=16000, downmix=True, dtype=types.INT16), [SOUNDS]),
+    ],
+    "decoders.video": [
+        OperatorCase(lambda x: fn.decoders.video(x), [MOVIES]),
+        OperatorCase(
+            lambda x, n: fn.decoders.video(x, start_frame=n, sequence_length=4),
+            [MOVIES, np.array([0, 1, 2, 1], np.int32)],
+        ),
     ],
     "mel_filter_bank": [
         OperatorCase(lambda x: fn.mel_filter_bank(x, nfilter=4, sample_rate=8000), [SPECTRA], ("ft",)),

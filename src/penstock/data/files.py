@@ -48,6 +48,11 @@ class FileSource(Source):
             self._labels, indices, axis=0, out=out[1], mode="clip"
         )
 
+    @property
+    def labels(self) -> list[int]:
+        """The label of each file."""
+        return self._labels.ravel().tolist()
+
     def content(self, index: int) -> Array:
         """The bytes of file `index`.
 

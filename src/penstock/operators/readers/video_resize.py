@@ -1,0 +1,61 @@
+"""readers.video_resize: clips of videos, resized."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Unpack
+
+from penstock.graph.call import Default
+from penstock.graph.operator import pick
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode
+from penstock.operators.geometry.filters import FilterArguments
+from penstock.operators.geometry.resize import resize
+from penstock.operators.geometry.sizing import SizeArguments
+from penstock.operators.readers.video import VideoArguments, video
+from penstock.types import RGB, UINT8, DALIDataType, DALIImageType
+
+
+class VideoResizeArguments(VideoArguments, SizeArguments, FilterArguments, total=False):
+    """What `fn.readers.video` takes, and the size and the filters of `fn.resize`. image_type: RGB."""
+
+    image_type: Annotated[DALIImageType, Default(RGB)]
+
+
+@operator("readers.video_resize")
+def video_resize(
+    *, sequence_length: int, dtype: DALIDataType | Any = UINT8, **arguments: Unpack[VideoResizeArguments]
+) -> DataNode | tuple[DataNode, ...]:
+    """Read clips of videos, and resize them: `fn.readers.video`, then `fn.resize`. Needs the extra `video`.
+
+    Args:
+        sequence_length: frames of a clip.
+        dtype: uint8, or float32.
+        **arguments: what `fn.readers.video` takes; the size and the filters that `fn.resize` takes.
+
+    Returns:
+        As `fn.readers.video`, with clips of the new size.
+
+    Raises:
+        PenstockError: as both operators.
+
+    Example:
+        >>> import av, penstock, tempfile
+        >>> import numpy as np
+        >>> from penstock import fn
+        >>> path = tempfile.mkdtemp() + "/short.avi"
+        >>> with av.open(path, "w") as file:
+        ...     stream = file.add_stream("mjpeg", rate=25, width=32, height=16, pix_fmt="yuvj420p")
+        ...     file.mux(stream.encode(av.VideoFrame.from_ndarray(np.zeros((16, 32, 3), np.uint8))))
+        ...     file.mux(stream.encode())
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     pipeline.set_outputs(fn.readers.video_resize(filenames=path, sequence_length=1, resize_shorter=8))
+        >>> pipeline.run()[0].as_array().shape
+        (1, 1, 8, 16, 3)
+    """
+    sizes: Any = {**pick(SizeArguments, arguments), **pick(FilterArguments, arguments)}
+    given: Any = {name: value for name, value in arguments.items() if name not in sizes}
+    read = video(sequence_length=sequence_length, dtype=dtype, **given)
+    frames, *others = read if isinstance(read, tuple) else (read,)
+    resized: DataNode = resize(frames, **sizes)
+    return (resized, *others) if others else resized
