@@ -421,6 +421,7 @@ CASES = {
     "readers.mnist": [],
     "readers.mxnet": [],
     "readers.numpy": [],
+    "readers.parquet": [],
     "readers.tfrecord": [],
     "readers.video": [],
     "readers.video_resize": [],

@@ -1,0 +1,216 @@
+"""Parquet files: tables whose rows are samples. Needs the extra `parquet`."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from penstock.data.order import Indices
+from penstock.data.source import Array, Column, Source, stamp_of
+from penstock.data.spec import Spec
+from penstock.errors import MissingExtraError, SampleError, SourceError, SourceNotFoundError, did_you_mean
+
+_KEPT = 1 << 28
+"""Bytes of row groups that are kept in memory, at most, besides the last one."""
+
+
+class ParquetSource(Source):
+    """The rows of Parquet files, file after file.
+
+    A row group is read as a whole, and kept while there is room: the files should have groups of a few megabytes.
+
+    Args:
+        paths: the files.
+        columns: the names of the columns; a field of a struct is named after a dot. None for all.
+
+    Raises:
+        MissingExtraError: the package pyarrow is not installed.
+        SourceNotFoundError: a file does not exist.
+        SourceError: a file is no Parquet file, or is cut short, has no rows, lacks a column, or has one that holds
+            neither bytes, text, numbers nor lists of numbers; or files differ.
+
+    Attributes:
+        names: of the columns.
+    """
+
+    def __init__(self, paths: tuple[str, ...], columns: tuple[str, ...] | None) -> None:
+        self._parquet = _pyarrow("parquet")
+        self._paths = paths
+        self._stamps = [stamp_of(path) for path in paths]
+        self._metadata = [self._open(path) for path in paths]
+        schemas = [each.schema.to_arrow_schema() for each in self._metadata]
+        self.names: tuple[str, ...] = tuple(schemas[0].names) if columns is None else columns
+        self.specs = tuple(_spec(paths[0], schemas[0], name) for name in self.names)
+        for path, schema in zip(paths, schemas, strict=True):
+            for name, spec in zip(self.names, self.specs, strict=True):
+                if (other := _spec(path, schema, name)) != spec:
+                    raise SourceError(f"the column {name!r} of {path!r} is of another type", given=other, expected=spec)
+        groups = [(n, g) for n, each in enumerate(self._metadata) for g in range(each.num_row_groups)]
+        self._groups = groups
+        self._starts = np.cumsum([0, *(self._metadata[n].row_group(g).num_rows for n, g in groups)])
+        if not len(self):
+            raise SourceError("the Parquet files have no rows", given=", ".join(paths[:4]))
+        self._tables: OrderedDict[int, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def _open(self, path: str) -> Any:
+        if not Path(path).is_file():
+            raise SourceNotFoundError(f"there is no file {path!r}")
+        try:
+            return self._parquet.read_metadata(path)
+        except Exception as error:
+            raise SourceError(f"{path!r} cannot be read as a Parquet file: {error}") from error
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
+        """The columns of the rows."""
+        rows: list[list[Array]] = [[np.empty(0)] * len(indices) for _ in self.specs]
+        owners = np.searchsorted(self._starts, indices, side="right") - 1
+        for group in np.unique(owners).tolist():
+            places = np.flatnonzero(owners == group)
+            first = int(indices[places[0]])
+            try:
+                table = self._table(group)
+                for column, name in zip(rows, self.names, strict=True):
+                    values = _field(table, name).take(indices[places] - self._starts[group])
+                    for place, value in zip(places.tolist(), values, strict=True):
+                        first = int(indices[place])
+                        column[place] = _array(value, name)
+            except Exception as error:
+                source, path = self.describe(first), self.path(first)
+                what = f"sample {first} ({source}) cannot be read: {error}"
+                raise SampleError(what, index=first, source=source, path=path) from error
+        return tuple(
+            np.stack(column, out=slot) if spec.dense else [np.asarray(value, spec.dtype) for value in column]
+            for column, spec, slot in zip(rows, self.specs, out, strict=True)
+        )
+
+    def _table(self, group: int) -> Any:
+        """A row group.
+
+        Raises:
+            ValueError: its file has been written to.
+        """
+        with self._lock:
+            if group in self._tables:
+                self._tables.move_to_end(group)
+                return self._tables[group]
+        number, place = self._groups[group]
+        if stamp_of(self._paths[number]) != self._stamps[number]:
+            raise ValueError("the file has been written to since the data set was opened")
+        with self._parquet.ParquetFile(self._paths[number], metadata=self._metadata[number]) as file:
+            columns = sorted({_column(file.schema_arrow.names, name) for name in self.names})
+            table = file.read_row_group(place, columns=columns, use_threads=False)
+        with self._lock:
+            self._tables[group] = table
+            while len(self._tables) > 1 and sum(each.nbytes for each in self._tables.values()) > _KEPT:
+                self._tables.popitem(last=False)
+        return table
+
+    def describe(self, index: int) -> str:
+        """The file, and the row in it."""
+        group = int(np.searchsorted(self._starts, index, side="right")) - 1
+        first = next(each for each, (number, _) in enumerate(self._groups) if number == self._groups[group][0])
+        return f"{self.path(index)} at row {index - int(self._starts[first])}"
+
+    def path(self, index: int) -> str:
+        """The file."""
+        return self._paths[self._groups[int(np.searchsorted(self._starts, index, side="right")) - 1][0]]
+
+    def same_data(self, other: Source) -> bool:
+        """Whether the same columns of the same files are read."""
+        return (
+            isinstance(other, ParquetSource)
+            and (self._paths, self.names) == (other._paths, other.names)  # noqa: SLF001  # one class
+            and self._stamps == other._stamps  # noqa: SLF001  # likewise
+        )
+
+    def fingerprint(self) -> str:
+        """The names of the files and of the columns, and the sizes of the row groups."""
+        names = "\0".join((*map(os.path.basename, self._paths), *self.names))
+        digest = hashlib.sha256(names.encode() + self._starts.astype("<i8").tobytes())
+        return f"parquet:{len(self)}:{digest.hexdigest()[:16]}"
+
+
+def _pyarrow(module: str) -> Any:
+    """A module of PyArrow's, which has no types.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    try:
+        return importlib.import_module(f"pyarrow.{module}")
+    except ImportError as error:
+        raise MissingExtraError("pyarrow", "parquet", "fn.readers.parquet") from error
+
+
+def _column(names: Sequence[str], name: str) -> str:
+    """The column that holds a field: its name may have dots, too."""
+    return name if name in names else name.partition(".")[0]
+
+
+def _field(table: Any, name: str) -> Any:
+    column = _column(table.column_names, name)
+    values = table.column(column)
+    return values if column == name else _pyarrow("compute").struct_field(values, name[len(column) + 1 :].split("."))
+
+
+def _spec(path: str, schema: Any, name: str) -> Spec:
+    """What a column holds.
+
+    Raises:
+        SourceError: there is no such column, or nothing that can be read.
+    """
+    types = _pyarrow("types")
+    column = _column(schema.names, name)
+    try:
+        kind = schema.field(column).type
+        for part in name[len(column) + 1 :].split(".") if column != name else ():
+            kind = kind.field(part).type
+    except (KeyError, AttributeError, TypeError):
+        raise SourceError(
+            f"{path!r} has no column {name!r}", expected=", ".join(schema.names), fix=did_you_mean(name, schema.names)
+        ) from None
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    if any(test(kind) for test in (types.is_binary, types.is_large_binary, types.is_string, types.is_large_string)):
+        return Spec(np.dtype(np.uint8), (None,))
+    shape: list[int | None] = []
+    while types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        shape.append(kind.list_size if types.is_fixed_size_list(kind) else None)
+        kind = kind.value_type
+    if len(shape) > 1 or not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+        raise SourceError(
+            f"the column {name!r} of {path!r} cannot be read", given=schema.field(column).type,
+            expected="bytes, text, numbers, or lists of numbers", fix="name the other columns in columns=",
+        )  # fmt: skip
+    return Spec(np.dtype(kind.to_pandas_dtype()), tuple(shape))
+
+
+def _array(value: Any, name: str) -> Array:
+    """A value of a column.
+
+    Raises:
+        ValueError: it is null, or has nulls in it.
+    """
+    if not value.is_valid:
+        raise ValueError(f"the column {name!r} has no value there")
+    if hasattr(value, "index") and hasattr(value, "dictionary"):
+        value = value.value
+    if hasattr(value, "as_buffer"):
+        return np.frombuffer(value.as_buffer(), np.uint8) if len(value.as_buffer()) else np.empty(0, np.uint8)
+    if hasattr(value, "values"):
+        if value.values.null_count:
+            raise ValueError(f"the list in the column {name!r} has gaps")
+        return value.values.to_numpy(zero_copy_only=False)
+    return np.asarray(value.as_py(), value.type.to_pandas_dtype())

@@ -1,0 +1,65 @@
+"""readers.parquet: rows of Parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike, fspath
+from typing import Unpack
+
+from penstock.data.parquet import ParquetSource
+from penstock.data.source import shared, stamp_of
+from penstock.errors import DefinitionError
+from penstock.graph.call import Location
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode
+from penstock.operators.readers.loader import LoaderArguments, load
+
+Path = str | PathLike[str]
+
+
+@operator("readers.parquet")
+def parquet(
+    *,
+    paths: Location[Path | Sequence[Path]],
+    columns: str | Sequence[str] | None = None,
+    **loader: Unpack[LoaderArguments],
+) -> dict[str, DataNode]:
+    """Read columns of Parquet files; a row is a sample. Needs the extra `parquet`.
+
+    A row group is read as a whole and kept in memory while there is room (256 MiB). A shuffle visits all groups at
+    once: write groups of a few megabytes, as ``pyarrow.parquet.write_table(..., row_group_size=)`` does.
+
+    Args:
+        paths: a file, or several, read one after the other.
+        columns: names; ``image.bytes`` is a field of a struct. All columns by default.
+        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+
+    Returns:
+        A dictionary with the names: bytes and text as uint8 (?,), numbers in their dtype without axes, lists of numbers
+        (?,), or (n,) where all have n.
+
+    Raises:
+        MissingExtraError: the package pyarrow is not installed.
+        SourceNotFoundError: a file does not exist.
+        SourceError: a file is no Parquet file or is cut short, lacks a column, or has one of another kind.
+        DefinitionError: no files, no columns.
+        SampleError: while running, a row group that is damaged, or a value that is missing.
+
+    Example:
+        >>> import penstock, pyarrow, pyarrow.parquet, tempfile
+        >>> from penstock import fn
+        >>> path = tempfile.mkdtemp() + "/train.parquet"
+        >>> pyarrow.parquet.write_table(pyarrow.table({"image": [b"a jpeg", b"another"], "label": [3, 5]}), path)
+        >>> pipeline = penstock.Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     row = fn.readers.parquet(paths=path, columns=["image", "label"])
+        ...     pipeline.set_outputs(row["label"])
+        >>> pipeline.run()[0].as_array().tolist()
+        [3, 5]
+    """
+    files = tuple(fspath(each) for each in ([paths] if isinstance(paths, str | PathLike) else paths))
+    names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
+    if not files or names == ():
+        raise DefinitionError(f"fn.readers.parquet: {'columns' if files else 'paths'} is empty")
+    source = shared(ParquetSource, files, names, stamp=stamp_of(*files))
+    return dict(zip(source.names, load(source, loader), strict=True))
