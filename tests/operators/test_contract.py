@@ -804,7 +804,17 @@ def test_fn_holds_exactly_the_operators_that_are_registered():
         "missing",
         "present",
     }
-    for part in ("decoders", "io.file", "noise", "random", "readers", "reductions", "segmentation", "transforms"):
+    for part in (
+        "decoders",
+        "follow",
+        "io.file",
+        "noise",
+        "random",
+        "readers",
+        "reductions",
+        "segmentation",
+        "transforms",
+    ):
         module = operator.attrgetter(part)(fn)
         functions = {n for n in vars(module) if not n.startswith("_") and callable(getattr(module, n))} - {"missing"}
         public |= {f"{part}.{name}" for name in functions}
