@@ -1,6 +1,6 @@
 """What each image operator costs: CPU time per image against DALI on the CPU, and against what one would take by hand.
 
-    python benchmarks/operators.py [--workloads NAME ...] [--sizes 224 32] [--rounds 5] [--images 512]
+    python benchmarks/operators.py [--workloads NAME ...] [--sizes 224 32] [--rounds 5] [--images 1024]
 
 A workload is one operator on images in memory, uint8 HWC, in batches of 256 at the iterator, on two threads. "library"
 is OpenCV, or Pillow where OpenCV has no such thing, image by image in a pool of two threads, then `jax.device_put`. At
@@ -278,12 +278,14 @@ def table(results: dict[tuple[str, int], dict[str, Times]], sizes: list[int]) ->
 
 def main() -> None:
     """Run the workloads."""
-    parser = arguments(__doc__, images=2 * BATCH)
+    parser = arguments(__doc__, images=4 * BATCH)
     parser.add_argument("--sizes", type=int, nargs="+", default=[224, 32])
     options = parser.parse_args()
     results: dict[tuple[str, int], dict[str, Times]] = {}
+    images = options.images
     for size in options.sizes:
         data = pixels(size)
+        options.images = max(images, images * 224**2 // size**2)  # or what it costs to end a turn would show
         for name in selected(WORKLOADS, options.workloads):
             contenders = {
                 title: partial(make, data, WORKLOADS[name], size, options.threads[0])
