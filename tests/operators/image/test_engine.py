@@ -117,6 +117,27 @@ def test_the_compiled_loops_equal_their_twins(steps):
         assert (abs(compiled.astype(int) - plain.astype(int)) > 1).mean() < 0.02  # libm and LLVM differ in a last place
 
 
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize("fills", [[7], [7, 8, 9]])
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("ragged", [False, True])
+def test_windows_that_are_moved_as_lines_are_numpys(channels, fills, mirrored, ragged):
+    rng = np.random.default_rng(channels)
+    images = [rng.integers(0, 256, (height, width, channels), np.uint8) for height, width in ((5, 9), (12, 2), (5, 9))]
+    images = images if ragged else images[::2]
+    pipeline = Pipeline(len(images), 1, exec_async=False, placement="host")
+    with pipeline:
+        x = load(ListSource([images], ["HWC"]), {})[0] if ragged else fn.readers.arrays(np.stack(images), layout="HWC")
+        x = fn.slice(x, start=(-1, 1), shape=(8, 6), axes=(0, 1), out_of_bounds_policy="pad", fill_values=fills)
+        pipeline.set_outputs(fn.flip(x, horizontal=mirrored))
+    for image, made in zip(images, pipeline.run()[0], strict=True):
+        wanted = np.empty((8, 6, channels), np.uint8)
+        wanted[:] = np.resize(fills, channels)
+        inside = image[:7, 1:7]
+        wanted[1 : 1 + inside.shape[0], : inside.shape[1]] = inside
+        np.testing.assert_array_equal(made, wanted[:, ::-1] if mirrored else wanted)
+
+
 def test_rows_do_not_depend_on_each_other():
     steps = [Cut(0, np.array([0, 2, 5]), np.array([6, 6, 6])), Mirror(1, np.array([True, False, True]))]
     alone = [

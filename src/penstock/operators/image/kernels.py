@@ -287,8 +287,15 @@ def copy(
             begin, end = (low, high) if covered else (size, size)
             for i in range(begin):
                 out[target + i * step_out] = fills[(i if channel == last else index[channel]) % fills.shape[0]]
-            for i in range(begin, end):
-                out[target + i * step_out] = values[source + i * step_in]
+            read, write = np.uint64(source + begin * step_in), np.uint64(target + begin * step_out)
+            if step_in == 1 and step_out == 1:  # many at a time
+                for i in range(np.uint64(end - begin)):
+                    out[write + i] = values[read + i]
+            else:
+                for _ in range(np.uint64(end - begin)):
+                    out[write] = values[read]
+                    read += np.uint64(step_in)
+                    write += np.uint64(step_out)
             for i in range(end, size):
                 out[target + i * step_out] = fills[(i if channel == last else index[channel]) % fills.shape[0]]
             for axis in range(last - 1, -1, -1):

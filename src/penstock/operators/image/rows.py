@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,7 +136,33 @@ def _copy(work: Pass, source: Memory, target: Memory) -> None:
     channel = next((at for at, axis in enumerate(axes) if axis.source == work.channel), len(axes) - 1)
     values, out = (_as_unsigned(memory.values) for memory in (source, target))
     fill = _as_unsigned(np.ascontiguousarray(np.asarray(fill).astype(work.dtype)))
-    copy(values, places[0], spans, fill, out, places[1], shape, channel + lead, np.empty(shape.shape[1], np.int64))
+    channel, last = channel + lead, shape.shape[1] - 1
+    if channel == last and _has_fills(fill, shape[:, last]) and _is_one_line(places, spans, shape):
+        for place in places:
+            place[:, last] = place[:, last + 1]
+        spans[:, last - 1] *= shape[:, last:]
+        shape[:, last - 1] *= shape[:, last]
+        shape[:, last], spans[:, last], channel = 1, (0, 1), last - 1
+    if shape[:, last].max(initial=0) < shape[:, last - 1].max(initial=0):  # the inner loop takes the longer of the two
+        order = [*range(last - 1), last, last - 1]
+        places = [place[:, [0, *(1 + axis for axis in order)]] for place in places]
+        spans, shape, channel = spans[:, order], shape[:, order], order.index(channel)
+    copy(values, places[0], spans, fill, out, places[1], shape, channel, np.empty(last + 1, np.int64))
+
+
+def _has_fills(fill: Array, channels: Array) -> bool:
+    """Whether there is one value for all channels, or one for each."""
+    return fill.shape[1] == 1 or bool((channels == fill.shape[1]).all())
+
+
+def _is_one_line(places: Sequence[Array], spans: Array, shape: Array) -> bool:
+    """Whether the pixels along the axis before the last follow each other in memory, with all of their channels."""
+    last = shape.shape[1] - 1
+    return bool(
+        all((place[:, last] == place[:, last + 1] * shape[:, last]).all() for place in places)
+        and (spans[:, last, 0] == 0).all()
+        and (spans[:, last, 1] == shape[:, last]).all()
+    )
 
 
 def inside(axis: Axis) -> tuple[Any, Any]:
