@@ -72,7 +72,10 @@ def attainable(workers: int, samples: int) -> float:
     time.sleep(1)  # until all of them wait
     start = time.perf_counter()
     for process in processes:
-        process.communicate("x")
+        process.stdin.write("x")
+        process.stdin.flush()
+    for process in processes:
+        process.communicate()
     return (time.perf_counter() - start) / (samples // workers * workers)
 
 
