@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from PIL import Image
 
 
 def same(both, define, rows):
@@ -271,3 +272,16 @@ def test_caffe(both, tmp_path):
         for options in ({}, {"label_available": False}, {"image_available": False}):
             given = {"path": str(tmp_path / name), **options}
             same(both, lambda lib, given=given: lib.fn.readers.caffe(**given), rows=2)
+
+
+def test_sequences_of_images(both, tmp_path):
+    rng = np.random.default_rng(4)
+    for name in ("b/1.png", "b/10.png", "b/2.PNG", "a/1.jpg", "a/0.jpg", "a/.0.jpg", ".c/0.png", "b/x.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        image = Image.fromarray(rng.integers(0, 256, (20, 30 + (name[0] == "b"), 3), dtype=np.uint8))
+        image.save(tmp_path / name, "PNG" if name[0] == "b" else "JPEG")
+    for options in ({}, {"step": 2}, {"sequence_length": 1}, {"stride": 2}):
+        given = {"file_root": str(tmp_path), "sequence_length": 2, **options}
+        same(both, lambda lib, given=given: lib.fn.readers.sequence(**given), rows=7)
+    given = {"file_root": str(tmp_path), "sequence_length": 1}
+    same(both, lambda lib: lib.fn.readers.sequence(image_type=lib.types.BGR, **given), rows=5)

@@ -422,6 +422,7 @@ CASES = {
     "readers.mxnet": [],
     "readers.numpy": [],
     "readers.parquet": [],
+    "readers.sequence": [],
     "readers.tfrecord": [],
     "readers.video": [],
     "readers.video_resize": [],

@@ -12,6 +12,7 @@ from penstock.operators.readers.mnist import mnist as mnist
 from penstock.operators.readers.mxnet import mxnet as mxnet
 from penstock.operators.readers.numpy import numpy as numpy
 from penstock.operators.readers.parquet import parquet as parquet
+from penstock.operators.readers.sequence import sequence as sequence
 from penstock.operators.readers.tfrecord import tfrecord as tfrecord
 from penstock.operators.readers.video import video as video
 from penstock.operators.readers.video_resize import video_resize as video_resize

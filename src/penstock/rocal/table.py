@@ -176,7 +176,7 @@ OPERATORS: Mapping[str, Row] = {
     ),
     "readers.mxnet": Row(differs=_NODES),
     "readers.numpy": Row(differs=_NODES),
-    "readers.sequence_reader": Row(awaits=("readers.sequence",)),
+    "readers.sequence_reader": Row(differs=_NODES),
     "readers.tfrecord": Row(differs=_NODES),
     "readers.video": Row(differs=_NODES),
     "readers.video_resize": Row(differs=_NODES),
