@@ -1,7 +1,10 @@
 """Readers against DALI's: the same samples in the same order, with the same shapes and dtypes."""
 
+import json
+
 import numpy as np
 import pytest
+import soundfile
 from PIL import Image
 
 
@@ -285,3 +288,41 @@ def test_sequences_of_images(both, tmp_path):
         same(both, lambda lib, given=given: lib.fn.readers.sequence(**given), rows=7)
     given = {"file_root": str(tmp_path), "sequence_length": 1}
     same(both, lambda lib: lib.fn.readers.sequence(image_type=lib.types.BGR, **given), rows=5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"read_idxs": True},
+        {"min_duration": 0.00055, "read_idxs": True},
+        {"max_duration": 0.0015, "read_idxs": True},
+        {"sample_rate": 12000.0, "read_sample_rate": False},
+        {"sample_rate": 16000.0, "quality": 90.0, "read_text": False},
+        {"sample_rate": 8000.0, "downmix": False},
+        {"downmix": False, "dtype": "INT16"},
+        {"dtype": "INT32"},
+        {"sample_rate": 12000.0, "dtype": "INT16"},
+    ],
+    ids=str,
+)
+def test_speech(both, tmp_path, options):
+    rng = np.random.default_rng(5)
+    soundfile.write(tmp_path / "a.wav", rng.normal(size=(100, 2)) / 9, 8000)
+    soundfile.write(tmp_path / "b.flac", rng.normal(size=300) / 9, 16000)
+    parts = [{}, {"text": 'é "x"\n'}, {"offset": 0.002}, {"offset": 0.0111, "duration": 1}, {"duration": 0.0011}]
+    parts += [{"offset": int(n) / 16000, "duration": round(int(n) / 16000, 5), "text": str(n)} for n in range(1, 99, 7)]
+    entries = [{"audio_filepath": str(tmp_path / name), **part} for part in parts for name in ("a.wav", "b.flac")]
+    (tmp_path / "m").write_text("\n".join(map(json.dumps, entries)))
+    (tmp_path / "n").write_text(json.dumps(entries[3]))
+
+    def define(lib):
+        given = {**options, "dtype": getattr(lib.types, options.get("dtype", "FLOAT"))}
+        return lib.fn.readers.nemo_asr(manifest_filepaths=[str(tmp_path / "m"), str(tmp_path / "n")], **given)
+
+    actual, expected = both(define, rows=42)
+    assert len(actual) == len(expected)
+    for mine, theirs in zip(actual, expected, strict=True):
+        for a, b in zip(mine, theirs, strict=True):
+            assert (a.dtype, a.shape) == (b.dtype, b.shape)
+            off = {"float32": 3e-5, "int16": 1, "int32": 2**17}.get(a.dtype.name, 0)
+            np.testing.assert_allclose(a.astype(np.float64), b.astype(np.float64), rtol=0, atol=off)

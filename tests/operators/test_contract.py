@@ -420,6 +420,7 @@ CASES = {
     "readers.items": [],
     "readers.mnist": [],
     "readers.mxnet": [],
+    "readers.nemo_asr": [],
     "readers.numpy": [],
     "readers.parquet": [],
     "readers.sequence": [],

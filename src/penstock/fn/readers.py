@@ -10,6 +10,7 @@ from penstock.operators.readers.file import file as file
 from penstock.operators.readers.items import items as items
 from penstock.operators.readers.mnist import mnist as mnist
 from penstock.operators.readers.mxnet import mxnet as mxnet
+from penstock.operators.readers.nemo_asr import nemo_asr as nemo_asr
 from penstock.operators.readers.numpy import numpy as numpy
 from penstock.operators.readers.parquet import parquet as parquet
 from penstock.operators.readers.sequence import sequence as sequence
