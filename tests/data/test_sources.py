@@ -369,7 +369,7 @@ def test_every_source_is_checked_here():
         return {kind, *(deeper for child in kind.__subclasses__() for deeper in subclasses(child))}
 
     names = {kind.__name__ for kind in subclasses(Source) if kind.__module__.startswith("penstock.data")}
-    kinds = "Array File Caffe Caffe2 Npy TFRecord Coco Webdataset Item RecordIO Video Parquet Sequence Nemo"
+    kinds = "Array File Caffe Caffe2 Npy TFRecord Coco Webdataset Item RecordIO Video Parquet Sequence Nemo ArrayRecord"
     assert names == {"Source", "DatabaseSource", *(f"{kind}Source" for kind in kinds.split())}
 
 

@@ -411,6 +411,7 @@ CASES = {
         OperatorCase(lambda x: fn.reshape(x, shape=[-1]), [[IMAGES[0], IMAGES[1, :2], IMAGES[2], IMAGES[3]]]),
     ],
     "external_source": [],
+    "readers.array_record": [],
     "readers.arrays": [],
     "readers.caffe": [],
     "readers.caffe2": [],

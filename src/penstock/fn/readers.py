@@ -1,6 +1,7 @@
 """Operators that read data sets."""
 
 from penstock.graph.registry import missing
+from penstock.operators.readers.array_record import array_record as array_record
 from penstock.operators.readers.arrays import arrays as arrays
 from penstock.operators.readers.caffe import caffe as caffe
 from penstock.operators.readers.caffe2 import caffe2 as caffe2

@@ -1,0 +1,154 @@
+"""ArrayRecord files: records with random access, each checked by a hash. Needs the extra `array-record`."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from penstock.data.order import Indices
+from penstock.data.source import Array, Column, Source, stamp_of
+from penstock.data.spec import Spec
+from penstock.errors import MissingExtraError, SampleError, SourceError, SourceNotFoundError
+
+_RESTING = 64
+"""Files that stay open between batches, at most: each has its index in memory."""
+_OPTIONS = {"options": "readahead_buffer_size:0,max_parallelism:0", "file_reader_buffer_size": 1 << 15}
+"""What the library recommends where records are read in any order."""
+
+
+class ArrayRecordSource(Source):
+    """The records of ArrayRecord files, file after file.
+
+    Args:
+        paths: the files.
+
+    Raises:
+        MissingExtraError: the package array_record is not installed.
+        SourceNotFoundError: a file does not exist.
+        SourceError: a file is no ArrayRecord file, or is cut short or damaged, or there are no records.
+    """
+
+    specs = (Spec(np.dtype(np.uint8), (None,)),)
+
+    def __init__(self, paths: tuple[str, ...]) -> None:
+        self._module = _array_record()
+        self._paths = paths
+        self._stamps = [stamp_of(path) for path in paths]
+        self._readers: OrderedDict[int, Any] = OrderedDict()
+        self._lock = threading.Lock()
+        self._starts = np.cumsum([0, *map(self._count, range(len(paths)))])
+        if not len(self):
+            raise SourceError("the ArrayRecord files have no records", given=", ".join(paths[:4]))
+
+    def _count(self, file: int) -> int:
+        path = self._paths[file]
+        if not Path(path).is_file():
+            raise SourceNotFoundError(f"there is no file {path!r}")
+        try:
+            return self._reader(file).num_records()
+        except ValueError as error:
+            raise SourceError(f"{path!r} cannot be read as an ArrayRecord file: {error}") from error
+
+    def _reader(self, file: int) -> Any:
+        """A file that is open.
+
+        Raises:
+            ValueError: it is damaged, or has been written to.
+        """
+        if stamp_of(self._paths[file]) != self._stamps[file]:
+            raise ValueError("the file has been written to since the data set was opened")
+        with self._lock:
+            if file in self._readers:
+                self._readers.move_to_end(file)
+                return self._readers[file]
+        reader = self._module.ArrayRecordReader(self._paths[file], **_OPTIONS)
+        if not reader.ok():  # the library says no more: such a file has 0 records to it
+            raise ValueError("it is something else, cut short, or its index is damaged")
+        with self._lock:
+            self._readers[file] = reader
+            while len(self._readers) > _RESTING:
+                self._readers.popitem(last=False)  # it is closed when the last thread is done with it
+        return reader
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
+        """The records."""
+        del out
+        rows: list[Array] = [np.empty(0, np.uint8)] * len(indices)
+        owners = np.searchsorted(self._starts, indices, side="right") - 1
+        for file in np.unique(owners).tolist():
+            places: list[int] = np.flatnonzero(owners == file).tolist()
+            for place, record in zip(places, self._records(file, indices[places]), strict=True):
+                rows[place] = np.frombuffer(record, np.uint8) if record else rows[place]
+        return (rows,)
+
+    def _records(self, file: int, indices: Indices) -> list[bytes]:
+        """Records of one file.
+
+        Raises:
+            SampleError: the file has been written to, or a record is damaged: the first such.
+        """
+        numbers: list[int] = (indices - self._starts[file]).tolist()
+        bad = 0
+        try:
+            reader = self._reader(file)
+            try:
+                return reader.read(numbers)
+            except RuntimeError:  # it does not say which one
+                records: list[bytes] = []
+                for bad, number in enumerate(numbers):  # noqa: B007  # the error names it
+                    records += reader.read([number])
+                return records
+        except (OSError, RuntimeError, ValueError) as error:
+            index = int(indices[bad])
+            source, path = self.describe(index), self._paths[file]
+            what = f"sample {index} ({source}) cannot be read: {error}"
+            raise SampleError(what, index=index, source=source, path=path) from error
+
+    def describe(self, index: int) -> str:
+        """The file, and the number of the record in it."""
+        file = self._file(index)
+        return f"{self._paths[file]} at record {index - int(self._starts[file])}"
+
+    def path(self, index: int) -> str:
+        """The file."""
+        return self._paths[self._file(index)]
+
+    def _file(self, index: int) -> int:
+        return int(np.searchsorted(self._starts, index, side="right")) - 1
+
+    def same_data(self, other: Source) -> bool:
+        """Whether the same files are read."""
+        return (
+            isinstance(other, ArrayRecordSource)
+            and self._paths == other._paths  # noqa: SLF001  # one class
+            and self._stamps == other._stamps  # noqa: SLF001  # likewise
+        )
+
+    def fingerprint(self) -> str:
+        """The names of the files, and how many records each has."""
+        names = "\0".join(map(os.path.basename, self._paths))
+        digest = hashlib.sha256(names.encode() + self._starts.astype("<i8").tobytes())
+        return f"array_record:{len(self)}:{digest.hexdigest()[:16]}"
+
+
+def _array_record() -> Any:
+    """The library's module, which has no types.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    try:
+        return importlib.import_module("array_record.python.array_record_module")
+    except ImportError as error:
+        raise MissingExtraError("array_record", "array-record", "fn.readers.array_record") from error

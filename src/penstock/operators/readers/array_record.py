@@ -1,0 +1,63 @@
+"""readers.array_record: records of ArrayRecord files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike, fspath
+from typing import Unpack
+
+from penstock.data.array_record import ArrayRecordSource
+from penstock.data.source import shared, stamp_of
+from penstock.errors import DefinitionError
+from penstock.graph.call import Location
+from penstock.graph.registry import operator
+from penstock.graph.trace import DataNode
+from penstock.operators.readers.loader import LoaderArguments, load
+
+Path = str | PathLike[str]
+
+
+@operator("readers.array_record")
+def array_record(
+    *,
+    paths: Location[Path | Sequence[Path]],
+    **loader: Unpack[LoaderArguments],
+) -> DataNode:
+    """Read the records of ArrayRecord files, which Grain and TensorFlow Datasets use. Needs the extra `array-record`.
+
+    Records are stored in groups, and a group is decoded as a whole: for a shuffle, write files with ``group_size:1``.
+
+    Args:
+        paths: a file, or several, read one after the other.
+        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+
+    Returns:
+        The records, uint8 of shape (?,).
+
+    Raises:
+        MissingExtraError: the package array_record is not installed.
+        SourceNotFoundError: a file does not exist.
+        SourceError: a file is no ArrayRecord file, or is cut short or damaged, or there are no records.
+        DefinitionError: no files.
+        SampleError: while running, a record that is damaged, or a file that has been written to.
+
+    Example:
+        >>> import penstock, tempfile
+        >>> from array_record.python.array_record_module import ArrayRecordWriter
+        >>> from penstock import fn
+        >>> path = tempfile.mkdtemp() + "/train.array_record"
+        >>> writer = ArrayRecordWriter(path, "group_size:1")
+        >>> for record in (b"a jpeg", b"another"):
+        ...     _ = writer.write(record)
+        >>> writer.close()
+        >>> pipeline = penstock.Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     pipeline.set_outputs(fn.readers.array_record(paths=path))
+        >>> [bytes(record) for record in pipeline.run()[0]]
+        [b'a jpeg', b'another']
+    """
+    files = tuple(fspath(each) for each in ([paths] if isinstance(paths, str | PathLike) else paths))
+    if not files:
+        raise DefinitionError("fn.readers.array_record: paths is empty")
+    (records,) = load(shared(ArrayRecordSource, files, stamp=stamp_of(*files)), loader)
+    return records
