@@ -1,6 +1,7 @@
 """Manifests of speech; DALI reads the same ones in tests/dali/test_readers.py."""
 
 import json
+import os
 import sys
 
 import numpy as np
@@ -9,7 +10,7 @@ import soundfile
 
 from penstock import Pipeline, fn, ops, types
 from penstock.data.nemo import NemoSource
-from penstock.errors import DefinitionError, MissingExtraError, SourceError, SourceNotFoundError
+from penstock.errors import DefinitionError, MissingExtraError, SampleError, SourceError, SourceNotFoundError
 from penstock.testing import check_bad_samples, check_source
 
 RAMP = (np.arange(40) / 64).astype(np.float32)
@@ -82,8 +83,18 @@ def test_the_source(folder):
 def test_bad_files_are_named(folder):
     good = {"audio_filepath": "a.wav"}
     (folder / "text.wav").write_text("no sound")
-    bad = [{"audio_filepath": name} for name in ("none.wav", "text.wav", ".")] + [{**good, "offset": 1}]
-    check_bad_samples(source(write(folder, good, *bad, good)), [1, 2, 3, 4])
+    os.mkfifo(folder / "pipe.wav")
+    bad = [{"audio_filepath": name} for name in ("none.wav", "text.wav", ".", "pipe.wav")] + [{**good, "offset": 1}]
+    found = source(write(folder, good, *bad, good))
+    check_bad_samples(found, [1, 2, 3, 4, 5])
+    for index, message in (
+        (1, "none.wav. cannot be read: No such file"),
+        (2, "text.wav. cannot be read: .*[Ff]ormat not recognised"),
+        (4, "pipe.wav. cannot be read: it is no file, but a folder, a pipe"),
+        (5, "a.wav from 1 s. cannot be read: its offset is 1.0 s, and the file has 0.005 s"),
+    ):
+        with pytest.raises(SampleError, match=message):
+            found.read(np.array([index]), [None] * 4)
 
 
 @pytest.mark.parametrize(

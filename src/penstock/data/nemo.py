@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,6 +109,8 @@ class NemoSource(Source):
         path = self._files.describe(index)
         offset, duration = float(self._offsets[index]), float(self._durations[index])
         try:
+            if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116  # names need not be valid text
+                raise ValueError("it is no file, but a folder, a pipe, a socket or a device")
             with soundfile.SoundFile(path) as file:
                 rate = file.samplerate
                 start = max(int(offset * rate), 0)
@@ -121,7 +124,8 @@ class NemoSource(Source):
                     raise ValueError(f"the file is cut short: {len(values)} of {count} elements are left")
         except (OSError, ValueError, soundfile.SoundFileError) as error:
             source = self.describe(index)
-            what = f"sample {index} ({source}) cannot be read: {error}"
+            reason = (error.strerror if isinstance(error, OSError) else None) or error
+            what = f"sample {index} ({source}) cannot be read: {reason}"
             raise SampleError(what, index=index, source=source, path=path) from error
         if self._downmix:
             values = values.mean(axis=1, dtype=np.float32)
