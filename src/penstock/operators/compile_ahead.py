@@ -21,6 +21,7 @@ MODULES = (
     "operators.image.kernels",
     "operators.image.median",
     "operators.image.random_window",
+    "operators.image.regions",
     "operators.image.separable",
     "operators.image.taps",
     "operators.image.tiles",

@@ -16,6 +16,7 @@ from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import axis_numbers
 from penstock.operators.convert import convert
+from penstock.operators.image.regions import fill_regions
 
 
 @dataclass(frozen=True)
@@ -52,15 +53,21 @@ class Erase(Operator, BatchKernel):
         fill = self._fill(context.xp, images, fill_value)
         if context.xp is not np:
             return context.xp.where(self._mask(context.xp, images.shape, first, last), fill, images)
-        result = np.empty_like(images) if context.out is None else context.out
+        result = np.empty(images.shape, images.dtype) if context.out is None else context.out
         np.copyto(result, images)
-        for row, (starts, ends) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
-            for low, high in zip(starts, ends, strict=True):
-                window = [slice(None)] * (images.ndim - 1)
-                for axis, begin, end in zip(self.axes, low, high, strict=True):
-                    window[axis] = slice(begin, max(begin, end))
-                part = result[row][tuple(window)]
-                part[...] = np.broadcast_to(fill[row], images.shape[1:])[tuple(window)]
+        shape, channel = np.array(images.shape[1:]), self.channels or 0
+        regions = np.empty((*first.shape[:2], len(shape), 2), np.int64)
+        regions[..., 0], regions[..., 1] = 0, shape
+        regions[:, :, self.axes, 0], regions[:, :, self.axes, 1] = first, last
+        if (
+            channel == len(shape) - 1 > 0 and channel not in self.axes
+        ):  # pixels with all their channels, as longer lines
+            count = shape[-1]
+            shape, regions, channel = np.append(shape[:-2], shape[-2] * count), regions[:, :, :-1], channel - 1
+            regions[:, :, -1] *= count
+        bits = f"u{images.dtype.itemsize}"
+        flat, fill = result.reshape(len(images), -1).view(bits), fill.reshape(len(fill), -1).view(bits)
+        fill_regions(flat, shape, regions, fill, channel, np.empty(len(shape), np.int64))
         return result
 
     def _regions(self, xp: Any, extents: tuple[int, ...], sizes: Any, anchors: Any) -> tuple[Any, Any]:

@@ -145,8 +145,8 @@ def _copy(work: Pass, source: Memory, target: Memory) -> None:
         shape[:, last], spans[:, last], channel = 1, (0, 1), last - 1
     if shape[:, last].max(initial=0) < shape[:, last - 1].max(initial=0):  # the inner loop takes the longer of the two
         order = [*range(last - 1), last, last - 1]
-        places = [place[:, [0, *(1 + axis for axis in order)]] for place in places]
-        spans, shape, channel = spans[:, order], shape[:, order], order.index(channel)
+        places = [place.take([0, *(1 + axis for axis in order)], axis=1) for place in places]
+        spans, shape, channel = spans.take(order, axis=1), shape.take(order, axis=1), order.index(channel)
     copy(values, places[0], spans, fill, out, places[1], shape, channel, np.empty(last + 1, np.int64))
 
 
