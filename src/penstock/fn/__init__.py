@@ -71,6 +71,7 @@ from penstock.operators.geometry.resize_crop_mirror import resize_crop_mirror as
 from penstock.operators.geometry.rotate import rotate as rotate
 from penstock.operators.geometry.slice import slice as slice  # noqa: A004  # DALI's name
 from penstock.operators.geometry.sphere import sphere as sphere
+from penstock.operators.geometry.tensor_resize import tensor_resize as tensor_resize
 from penstock.operators.geometry.warp_affine import warp_affine as warp_affine
 from penstock.operators.geometry.warp_perspective import warp_perspective as warp_perspective
 from penstock.operators.geometry.water import water as water

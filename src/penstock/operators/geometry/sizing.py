@@ -113,12 +113,13 @@ class Sizing:
     def _whatever_the_image(self, arguments: Mapping[str, Any]) -> list[int | None]:
         """The extents that do not depend on the image."""
         one = {name: SIZING_SCHEMA[name].rows(np, value, 1, varying=False) for name, value in arguments.items()}
-        wanted: list[float] = self._wanted(one, 1)[0].tolist()
+        wanted: list[float] = self._wanted(one, self._any_image)[0].tolist()
         if self.mode not in ("default", "stretch"):
             return [None] * len(wanted)
         limits = self.max_size or (math.inf,) * len(wanted)
         sizes = [
-            _rounded(np.float64(min(abs(w), limit))) if w else None for w, limit in zip(wanted, limits, strict=True)
+            self._rounded(np.float64(min(abs(w), limit))) if w else None
+            for w, limit in zip(wanted, limits, strict=True)
         ]
         return [None if size is None else int(size) for size in sizes]
 
@@ -131,12 +132,12 @@ class Sizing:
             if not isinstance(value, Spec)
         }
         if one.keys() >= arguments.keys() - {"roi_start", "roi_end", "min_filter", "mag_filter"}:
-            wanted = np.abs(self._wanted(one, 1)[0]).tolist()
+            wanted = np.abs(self._wanted(one, self._any_image)[0]).tolist()
             if self.mode != "not_smaller":
                 limits = [min(limit, w or math.inf) for limit, w in zip(limits, wanted, strict=True)]
         result = list(images.most)
         for axis, limit in zip(self.axes, limits, strict=True):
-            result[self.layout.index(axis)] = None if limit == math.inf else int(_rounded(np.float64(limit)))
+            result[self.layout.index(axis)] = None if limit == math.inf else int(self._rounded(np.float64(limit)))
         return bounded(result)
 
     def parts(self, extents: Sequence[Rows], arguments: Mapping[str, Any]) -> list[Part]:
@@ -153,26 +154,43 @@ class Sizing:
         for row in np.flatnonzero((there == 0).any(axis=1))[:1]:
             raise ValueError(f"an image of {' x '.join(f'{n:g}' for n in there[row])} has no pixels to resize")
         low, high = self._ranges(there, arguments)
-        wanted = self._completed(self._wanted(arguments, len(there)), np.abs(high - low))
+        wanted = self._completed(self._wanted(arguments, there), np.abs(high - low))
         impossible = ~np.isfinite(wanted).all(axis=1) | (np.maximum(np.abs(wanted), 1.0).prod(axis=1) > MAX_PIXELS)
         for row in np.flatnonzero(impossible)[:1]:
             raise ValueError(
                 f"a size of {wanted[row].tolist()} is not possible; an image has at most {MAX_PIXELS} pixels"
             )
-        sizes = _rounded(np.abs(wanted))
+        sizes, backwards = self._rounded(np.abs(wanted)), wanted < 0
         if self.subpixel:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                centre, half = (low + high) / 2, (high - low) / 2 * sizes / np.abs(wanted)
             exact = sizes == np.abs(wanted)
-            low, high = chosen(exact, low, centre - half), chosen(exact, high, centre + half)
-        backwards = wanted < 0
+            first, last = self._widened(low, high, sizes, np.abs(wanted), backwards, arguments)
+            low, high = chosen(exact, low, first), chosen(exact, high, last)
         low, high = chosen(backwards, high, low), chosen(backwards, low, high)
         smaller = sizes < np.abs(high - low)
         filters = chosen(smaller, arguments["min_filter"][:, None], arguments["mag_filter"][:, None])
         return [Part(low[:, n], high[:, n], sizes[:, n], filters[:, n]) for n in range(len(extents))]
 
-    def _wanted(self, arguments: Mapping[str, Any], rows: int) -> NDArray[np.float64]:
+    @property
+    def _any_image(self) -> NDArray[np.float64]:
+        """The extents of an image, where they do not matter."""
+        return np.ones((1, len(self.axes)))
+
+    def _widened(
+        self, low: Any, high: Any, sizes: Any, wanted: Any, backwards: Any, arguments: Mapping[str, Any]
+    ) -> tuple[Any, Any]:
+        """The ranges that are resized to `sizes` on the scale on which those given are to `wanted`."""
+        del backwards, arguments
+        with np.errstate(divide="ignore", invalid="ignore"):
+            centre, half = (low + high) / 2, (high - low) / 2 * sizes / wanted
+        return centre - half, centre + half
+
+    def _rounded(self, sizes: Any) -> Any:
+        """Whole numbers of pixels, at least one."""
+        return np.maximum(1, np.floor(sizes + 0.5)).astype(np.int64)
+
+    def _wanted(self, arguments: Mapping[str, Any], extents: NDArray[np.float64]) -> NDArray[np.float64]:
         """The extents that were asked for, (rows, axes); 0 for those that were not."""
+        rows = len(extents)
         if "resize_side" in arguments:
             return np.repeat(arguments["resize_side"][:, None], len(self.axes), axis=1)
         if "size" in arguments:
@@ -210,10 +228,6 @@ class Sizing:
             result = chosen(given, wanted, extents * mean[:, None])
             result = np.copysign(np.minimum(np.abs(result), limits), result)
         return chosen(none[:, None], extents, result)
-
-
-def _rounded(sizes: Any) -> Any:
-    return np.maximum(1, np.floor(sizes + 0.5)).astype(np.int64)
 
 
 def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: str) -> tuple[Sizing, dict[str, Any]]:

@@ -244,12 +244,12 @@ def _roles(work: Pass) -> dict[int, int]:
     Where depth is resampled, it takes the place of the height.
     """
     letters = {axis.letter: at for at, axis in enumerate(work.axes)}
-    if "H" not in letters:
+    if "W" not in letters:
         last = len(work.axes) - 1
         return {at: role for at, role in ((last, _COLUMNS), (last - 1, _ROWS)) if at >= 0}
     deep = "D" in letters and work.resampled and bool(is_resampled(work.axes[letters["D"]].numbers).any())
-    roles = {letters["D" if deep else "H"]: _ROWS, letters["W"]: _COLUMNS}
-    return roles | ({letters["C"]: _CHANNELS} if "C" in letters else {})
+    roles = {"D" if deep else "H": _ROWS, "W": _COLUMNS, "C": _CHANNELS}
+    return {letters[letter]: role for letter, role in roles.items() if letter in letters}
 
 
 def _channels(work: Pass) -> NDArray[np.int64]:

@@ -1,0 +1,48 @@
+"""tensor_resize: what it refuses, and what it knows before there is data."""
+
+import numpy as np
+import pytest
+
+from penstock import Pipeline, errors, fn, types
+
+BLOCKS = np.zeros((1, 2, 3, 4, 5), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "the size is given nowhere"),
+        ({"sizes": 3, "scales": 2}, "the size is given twice"),
+        ({"sizes": 3}, "at most three axes"),
+        ({"sizes": 3, "axes": [0, 3]}, "at most three axes"),
+        ({"sizes": 3, "axes": 1, "mode": "not_larger"}, "at most three axes"),
+        ({"scales": 3, "axes": 1, "mode": "not_larger"}, "scales leave mode no choice"),
+        ({"sizes": 3, "axes": 1, "mode": "larger"}, "no such mode"),
+        ({"sizes": 3, "axes": 1, "size_rounding": "floor"}, "no such rounding"),
+        ({"sizes": 3, "axes": [1, 1]}, "names axes once"),
+        ({"sizes": 3, "axes": 1, "axis_names": "H"}, "the axes are named twice"),
+        ({"sizes": [3, 4, 5], "axes": [1, 2]}, "sizes has a number for each named axis"),
+        ({"scales": 2, "axes": [1, 2], "max_size": [9, 9, 9]}, "max_size has a number for each named axis"),
+        ({"sizes": 3, "axes": 1, "roi_start": 1}, "roi_start and roi_end are given together"),
+        ({"sizes": 3, "axes": 1, "dtype": types.INT32}, "dtype"),
+    ],
+)
+def test_misuse(arguments, message):
+    with Pipeline(batch_size=1):
+        blocks = fn.readers.arrays(BLOCKS)
+        with pytest.raises(errors.PenstockError, match=message) as raised:
+            fn.tensor_resize(blocks, **arguments)
+    assert "test_tensor_resize.py" in str(raised.value)
+
+
+def test_the_shape_is_known_and_the_layout_stays():
+    with Pipeline(batch_size=1):
+        blocks = fn.readers.arrays(BLOCKS, layout="ABCE")
+        sizes = fn.random.uniform(range=[1.0, 9.0], shape=[2])
+        for resized, shape in (
+            (fn.tensor_resize(blocks, scales=[0.5, 2], axes=[1, -1]), (2, 2, 4, 10)),
+            (fn.tensor_resize(blocks, sizes=[7, 0], axes=[0, 1], roi_start=sizes, roi_end=9), (7, None, 4, 5)),
+            (fn.tensor_resize(blocks, sizes=sizes, axes=[0, 1], max_size=9), (None, None, 4, 5)),
+        ):
+            assert (resized.spec.shape, resized.spec.layout) == (shape, "ABCE")
+        assert fn.tensor_resize(fn.readers.arrays(BLOCKS), sizes=1, axes=0).spec.layout == ""
