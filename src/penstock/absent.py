@@ -74,7 +74,7 @@ ABSENT: Mapping[str, str] = {
     "tensors.format_*": "print(batch)",
     "TensorCPU.copy_to_external": "numpy.copyto copies it, and numpy.from_dlpack shares it",
     "TensorCPU.reinterpret": "view(dtype) of the array",
-    "TensorCPU.source_info": "an error names the file of its sample",
+    "TensorCPU.source_info": "an output of fn.get_property(x, key='source_info') has it",
     "TensorListCPU.copy_to_external": "numpy.copyto copies as_array(), and numpy.from_dlpack shares it",
     "TensorListCPU.data_ptr": "batch[0].data_ptr() tells the address of a sample",
     "TensorListCPU.from_dlpack_list": "TensorListCPU([numpy.from_dlpack(each) for each in list])",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock import Pipeline, data_iterator, fn, pipeline_def, types
-from penstock.errors import ContextError, SampleError, UsageError
+from penstock.errors import ContextError, DefinitionError, SampleError, SourceError, UsageError
 from penstock.operators.readers.loader import load
 from penstock.testing import ListSource
 
@@ -76,6 +76,70 @@ def test_a_jax_function_keeps_its_state():
     for _ in range(3):
         assert np.asarray(plan.run()[0].as_cpu()).tolist() == np.asarray(debugged.run()[0].as_cpu()).tolist()
     plan.close()
+
+
+def batches():
+    for number in range(3):
+        yield np.full((4 if number < 2 else 3, 2), number, np.int32)
+
+
+def numbered(info):
+    if info.iteration == 3:
+        raise StopIteration
+    return np.int32([info.idx_in_epoch, info.epoch_idx])
+
+
+SOURCES = {
+    "a generator": lambda: fn.external_source(batches, cycle="raise"),
+    "a function of samples": lambda: fn.external_source(numbered, batch=False),
+    "a list": lambda: fn.external_source(list(batches()), cycle="raise", layout="W"),
+    "two outputs": lambda: fn.external_source(
+        lambda i: (NUMBERS[:4] + i, IMAGES[:4]) if i < 2 else [][i], num_outputs=2, layout=["", "HWC"]
+    )[0],
+}
+
+
+@pytest.mark.parametrize("name", [name for name in SOURCES if name != "two outputs"])
+def test_sources_give_what_they_give_the_plan(name):
+    def define():
+        x = SOURCES[name]()
+        return x, x + 1, fn.random.uniform(range=[0.0, 1.0])
+
+    plan, debugged = (pipeline_def(define, debug=debug, batch_size=4, seed=1)() for debug in (False, True))
+    found = []
+    for pipeline in (plan, debugged):
+        epochs = []
+        for _ in range(2):
+            epochs.append([[output.as_array().tolist() for output in pipeline.run()] for _ in range(3)])
+            for _ in range(2):
+                with pytest.raises(StopIteration):
+                    pipeline.run()
+            pipeline.reset()
+        found.append(epochs)
+    plan.close()
+    assert found[0] == found[1]
+
+
+def test_a_source_that_fails_is_named_in_debug_mode():
+    pipeline = pipeline_def(SOURCES["two outputs"], debug=True, batch_size=4)()
+    assert [pipeline.run()[0].as_array().tolist() for _ in range(2)] == [[0, 1, 2, 3], [1, 2, 3, 4]]
+    with pytest.raises(SourceError, match="batch 2 of epoch 0: IndexError") as caught:
+        pipeline.run()
+    assert "test_debug.py" in str(caught.value)
+
+
+def test_debug_mode_knows_no_batches_that_are_fed_or_of_other_lengths():
+    fed = pipeline_def(lambda: fn.external_source(name="x", dtype=types.FLOAT, ndim=1), debug=True, batch_size=2)()
+    with pytest.raises(DefinitionError, match="fed by hand"):
+        fed.run()
+
+    @pipeline_def(debug=True, batch_size=4)
+    def define():
+        random = fn.random.uniform()
+        return random, fn.external_source([NUMBERS[:3]])
+
+    with pytest.raises(SourceError, match="another number of samples"):
+        define().run()
 
 
 def test_an_error_is_raised_where_the_operator_is_called():

@@ -591,7 +591,12 @@ CASES |= {
         OperatorCase(
             lambda x: fn.decoders.numpy(x, dtype=types.INT32, ndim=2),
             [[npy(FLOATS[:2]), npy(SMALL[:, :3]), npy(np.asfortranarray(INTEGERS)), npy(TRUTHS)]],
-        )
+        ),
+        OperatorCase(lambda x: fn.decoders.numpy(x), [[npy(FLOATS[:rows].T) for rows in (2, 1, 2, 2)]]),
+    ],
+    "dump_image": [
+        OperatorCase(lambda x: fn.dump_image(x), [RAGGED], HWC, mixes=True),
+        OperatorCase(lambda x: fn.dump_image(x, suffix="grey"), [IMAGES[..., :1]], HWC, mixes=True),
     ],
     "element_extract": [
         OperatorCase(lambda x: fn.element_extract(x, element_map=[2, 0]), [SEQUENCES], ("FHWC",)),
@@ -710,6 +715,12 @@ for name in functions.FUNCTIONS:
 CASES["arithmetic.lt"].append(
     OperatorCase(lambda a, b: (a < b, a > b, b >= a, a == b, b != a), [INTEGERS, INTEGERS[::-1].astype(np.uint32)])
 )
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """What cases write goes to a folder of the test."""
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize(

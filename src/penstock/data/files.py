@@ -77,6 +77,10 @@ class FileSource(Source):
 
     path = describe
 
+    def info(self, index: int) -> str:
+        """The file's path as the data set has it: relative to its root."""
+        return os.fsdecode(self._names[index])
+
     def same_data(self, other: Source) -> bool:
         """Whether the same files have the same labels."""
         if not isinstance(other, FileSource) or self._root != other._root:  # noqa: SLF001  # one class

@@ -42,14 +42,15 @@ class NpySource(Source):
 
     Args:
         files: the files, with any labels.
+        folder: what stands before the names of files that lie in no folder of their own, as DALI tells them.
 
     Raises:
         SampleError: the first file cannot be read.
         SourceError: it is no .npy file of booleans or numbers.
     """
 
-    def __init__(self, files: FileSource) -> None:
-        self._files = files
+    def __init__(self, files: FileSource, folder: str = "") -> None:
+        self._files, self._folder = files, folder
         try:
             first = parse_npy(files.content(0))
         except ValueError as error:
@@ -79,6 +80,11 @@ class NpySource(Source):
     def describe(self, index: int) -> str:
         """The file's path."""
         return self._files.describe(index)
+
+    def info(self, index: int) -> str:
+        """The file's path as the data set has it."""
+        name = self._files.info(index)
+        return name if "/" in name else self._folder + name
 
     def same_data(self, other: Source) -> bool:
         """Whether the same files are read."""
@@ -134,7 +140,7 @@ def _parse_header(text: bytes) -> _Header:
 
 def npy_tree(root: str, file_filter: str) -> NpySource:
     """The files in a folder and in the folders directly below it; see `from_tree`."""
-    return NpySource(from_tree(root, file_filter))
+    return NpySource(from_tree(root, file_filter), "./")
 
 
 def npy_files(root: str, files: tuple[str, ...]) -> NpySource:

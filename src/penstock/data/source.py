@@ -87,6 +87,10 @@ class Source(ABC):
     def describe(self, index: int) -> str:
         """Where sample `index` lies, for messages: a path, a key."""
 
+    def info(self, index: int) -> str:
+        """Where sample `index` comes from, as `fn.get_property` gives it: its name in the data set."""
+        return self.describe(index)
+
     def path(self, index: int) -> str | None:
         """The file that holds sample `index`, where it is one on its own or a database's."""
         del index

@@ -46,6 +46,7 @@ from penstock.operators.colour.normalize import normalize as normalize
 from penstock.operators.colour.saturation import saturation as saturation
 from penstock.operators.decoders.peek_image_shape import peek_image_shape as peek_image_shape
 from penstock.operators.external.external_source import external_source as external_source
+from penstock.operators.files.dump_image import dump_image as dump_image
 from penstock.operators.filters.dilate import dilate as dilate
 from penstock.operators.filters.erode import erode as erode
 from penstock.operators.filters.filter import filter as filter  # noqa: A004  # DALI's name

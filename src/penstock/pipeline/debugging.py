@@ -13,10 +13,12 @@ from typing import Any, cast
 import jax
 import numpy as np
 
+from penstock.data.fed import Fed
 from penstock.data.schedule import Schedule
 from penstock.data.source import Column
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError
+from penstock.data.stream import EndOfStreamError, Stream, Turn
+from penstock.errors import DefinitionError, PenstockError, SourceError
 from penstock.graph.node import Graph, Node, Value, infer
 from penstock.graph.operator import Feed, Reader
 from penstock.graph.trace import DataNode, Trace, apply
@@ -62,6 +64,7 @@ class Debugging:
         rows: how many rows a batch has.
         seed: of the pipeline.
         placement: where operators run.
+        shared: the sources of the batches before.
     """
 
     name: str
@@ -69,10 +72,15 @@ class Debugging:
     seed: int
     placement: PlacementHint
     batches: int = 0
+    shared: dict[Any, Any] = field(default_factory=dict[Any, Any])
     columns: dict[Value, Any] = field(default_factory=dict[Value, Any])
     _lead: Reading | None = None
     _readers: dict[int, tuple[Reader, Mapping[Node, Reading]]] = field(default_factory=dict[int, Any])
     _states: dict[int, Any] = field(default_factory=dict[int, Any])
+    _epoch: int = 0
+    _iteration: int = 0
+    _ended: bool = False
+    _now: int = 0
 
     def run(self, define: Callable[[], Any]) -> tuple[Graph, tuple[Any, ...]]:
         """The next batch: its graph, and a tensor list per output.
@@ -82,14 +90,33 @@ class Debugging:
 
         Raises:
             PenstockError: an operator refuses what it is given, or fails on it.
+        StopIteration: an external source has ended.
         """
         self.columns.clear()
-        trace = Trace(self.name, rows=self.rows, batch=self.rows, computing=self)
-        with trace.active():
-            outputs = define()
-            graph = trace.graph(outputs)
+        self._now = self.rows
+        trace = Trace(self.name, rows=self.rows, batch=self.rows, computing=self, shared=self.shared)
+        try:
+            if self._ended:
+                raise EndOfStreamError
+            with trace.active():
+                outputs = define()
+                graph = trace.graph(outputs)
+        except EndOfStreamError:
+            self._ended = True
+            raise StopIteration from None
         self.batches += 1
+        self._iteration += 1
         return graph, tuple(self.get(value) for value in graph.outputs)
+
+    def reset(self) -> bool:
+        """Begin the next epoch, where an external source has ended this one.
+
+        Returns:
+            False where nothing but readers gives samples: the whole definition begins anew.
+        """
+        if self._ended:
+            self._epoch, self._iteration, self._ended = self._epoch + 1, 0, False
+        return bool(self.shared)
 
     def get(self, value: Value) -> Any:
         """What was computed of a value, as a tensor list."""
@@ -110,7 +137,7 @@ class Debugging:
             isinstance(each, np.ndarray | np.generic) for each in cast(list[Any], thing)
         ):
             samples = list(map(np.asarray, cast(list[Any], thing)))
-        if samples is None or len(samples) != self.rows:
+        if samples is None or len(samples) != self._now:
             return None
         shapes = {sample.shape for sample in samples}
         shape = samples[0].shape if len(shapes) == 1 else (None,) * samples[0].ndim
@@ -119,11 +146,8 @@ class Debugging:
     def compute(self, node: Node) -> None:
         """Compute a node that was just recorded."""
         if isinstance(node.operator, Feed):
-            raise DefinitionError(
-                f"{node} gives a stream, of which debug mode knows nothing",
-                fix="a reader, or a list with an array for each row, which any operator takes in debug mode",
-                where=node.where,
-            )
+            self._feed(node, node.operator.stream)
+            return
         if isinstance(node.operator, Reader):
             alone, readings = self._reader(node, node.operator)
         else:
@@ -133,14 +157,47 @@ class Debugging:
         plan = make_plan(graph, target, dense_outputs=False)
         strides = tuple(reading.stride(self.rows) for reading in readings.values())
         stride = self._lead.stride(self.rows) if self._lead else self.rows
-        schedule = Schedule(self.rows, None, stride, strides)
+        schedule = Schedule(self._now, None, stride, strides)
         run = Run(plan, readings, self._lead, self.seed, SingleDevice(), Serial(), 0, schedule, Meter(), narrow=False)
-        step = schedule.at(0, self.batches * stride, tuple(self.batches * each for each in strides))
+        step = schedule.at(self._epoch, self._iteration * stride, tuple(self.batches * each for each in strides))
         run.resume(step, self._states.get(node.serial))
         outputs, _ = run.outputs(step)
         for value, column in zip(node.values, outputs, strict=True):
             self.columns[value] = column if isinstance(column, list) else np.asarray(column)
         self._states[node.serial] = run.carried(schedule.after(step))
+
+    def _feed(self, node: Node, stream: Stream) -> None:
+        """What a source gives for this batch, which may have fewer rows than others.
+
+        Raises:
+            EndOfStreamError: it has no more batches in this epoch.
+            PenstockError: the source fails, is fed by hand, or gives another number of samples than there are rows.
+        """
+        if isinstance(stream, Fed):
+            raise DefinitionError(
+                f"{node} is fed by hand, which debug mode knows nothing of",
+                fix="source=; or a list with an array for each row, which any operator takes in debug mode",
+                where=node.where,
+            )
+        turn = Turn(self._epoch, self._iteration, self.rows, self.rows)
+        try:
+            columns = stream.batch(turn)
+        except PenstockError as error:
+            stream.forgive(turn)
+            error.where = error.where or node.where
+            raise
+        rows = len(columns[0])
+        if rows != self._now and self.columns:
+            raise SourceError(
+                f"{node} gives another number of samples than what the definition has computed before",
+                given=rows,
+                expected=self._now,
+                fix="debug=False; or the external sources before all readers and random numbers",
+                where=node.where,
+            )
+        self._now = rows
+        self.columns.update(zip(node.values, columns, strict=True))
+        stream.delivered(turn)
 
     def _reader(self, node: Node, reader: Reader) -> tuple[Node, Mapping[Node, Reading]]:
         """A reader alone; the one of the batch before, with what it has open, where it is the same."""

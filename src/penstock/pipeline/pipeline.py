@@ -384,7 +384,8 @@ class Pipeline(OlderPipeline):
 
         With external sources, which end their epochs themselves: begin the next epoch, where this one has ended.
         """
-        self._debugging = None
+        if self._debugging is not None and not self._debugging.reset():
+            self._debugging = None
         if self._running is not None:
             self._running.reset()
 

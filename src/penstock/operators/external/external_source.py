@@ -125,7 +125,10 @@ def external_source(
     name = common.get("name") or ""
     kinds = _kinds(num_outputs, layout, dtype, ndim)
     called = name or (f"input {trace.nodes}" if source is None else _name_of(source))
-    key = (_KIND, UserCode(cast(Any, source)), num_outputs, cycle, kinds, by_batch, batch_info, trace.nodes)
+    code = (
+        UserCode(cast(Any, source)) if trace.computing is None else None
+    )  # in debug mode the first batch's source stays
+    key = (_KIND, code, num_outputs, cycle, kinds, by_batch, batch_info, trace.nodes)
     if key not in trace.shared:
         if source is None:
             _check_fed(num_outputs, cycle, batch_info)

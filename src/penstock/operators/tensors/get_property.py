@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from dataclasses import replace
+from typing import Unpack, cast
 
 import numpy as np
 
+from penstock.data.origins import Origins
 from penstock.errors import DefinitionError
-from penstock.graph.operator import Common
+from penstock.graph.node import Node, Value
+from penstock.graph.operator import Common, Reader
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
+from penstock.graph.selection import Select
+from penstock.graph.trace import DataNode, apply
 from penstock.operators.tensors.constant import constant
 
 
@@ -19,14 +23,17 @@ def get_property(data: DataNode, *, key: str, **common: Unpack[Common]) -> DataN
 
     Args:
         data: any value.
-        key: "layout". (DALI's "source_info" is not offered: errors name a sample's source.)
+        key: "layout", or "source_info": where each sample was read. That is the path of the file as the reader was
+            given or found it, relative to its folder; for other readers the place in their words, such as a file and
+            the number of a row. It belongs to the first value of a reader, and to what is computed from it and from
+            no other reader; all else has none. Paths differ in length: an iterator needs `fn.pad` around them.
         **common: what every operator takes.
 
     Returns:
-        uint8, the letters of the layout.
+        uint8 of shape (?,): the letters of the layout, or the bytes of the path, without a terminator.
 
     Raises:
-        DefinitionError: another key.
+        DefinitionError: another key; "source_info" of branches whose values come from different readers.
 
     Example:
         >>> import numpy as np, penstock
@@ -38,6 +45,45 @@ def get_property(data: DataNode, *, key: str, **common: Unpack[Common]) -> DataN
         >>> bytes(pipeline.run()[0].at(0))
         b'HWC'
     """
-    if key != "layout":
-        raise DefinitionError("fn.get_property: no such property", given=repr(key), expected='"layout"')
-    return constant(np.frombuffer(data.layout.encode(), np.uint8), **common)
+    if key == "layout":
+        return constant(np.frombuffer(data.layout.encode(), np.uint8), **common)
+    if key != "source_info":
+        raise DefinitionError(
+            "fn.get_property: no such property", given=repr(key), expected='"layout" or "source_info"'
+        )
+    node = _read_by(data.value)
+    if node is None:
+        return constant(np.empty(0, np.uint8), **common)
+    reader = cast(Reader, node.operator)
+    return apply(replace(reader, source=Origins(reader.source)), common=common, beside=node)
+
+
+def _read_by(value: Value) -> Node | None:
+    """The only reader whose first value this one is computed from; None where there is none, or several.
+
+    Raises:
+        DefinitionError: the branches of a condition have different ones.
+    """
+    waiting, seen = [value], {value}
+    readers: dict[Node, None] = {}
+    branches: Node | None = None
+    while waiting:
+        each = waiting.pop()
+        node = each.node
+        if isinstance(node.operator, Reader):
+            if not each.index:
+                readers[node] = None
+            continue
+        inputs = node.inputs
+        if isinstance(node.operator, Select):
+            branches, inputs = node, inputs[node.operator.branches :]
+        new = [source for source in inputs if source not in seen]
+        seen.update(new)
+        waiting += new
+    if len(readers) > 1 and branches is not None:
+        raise DefinitionError(
+            "fn.get_property: the samples of the branches come from different readers",
+            given=", ".join(map(str, readers)),
+            fix="take the property in each branch",
+        )
+    return next(iter(readers)) if len(readers) == 1 else None

@@ -1,0 +1,52 @@
+"""Where samples come from, as a data set of its own: a name for each sample of another one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.data.order import Indices
+from penstock.data.source import Array, Column, Source
+from penstock.data.spec import Spec
+
+
+class Origins(Source):
+    """The names of the samples of another source, as vectors of bytes. No sample is read for them.
+
+    Args:
+        source: the other one.
+    """
+
+    specs = (Spec(np.dtype(np.uint8), (None,)),)
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
+        """The names, without a terminator."""
+        names = [os.fsencode(self._source.info(index)) for index in indices.tolist()]
+        return ([np.frombuffer(name, np.uint8) for name in names],)
+
+    def describe(self, index: int) -> str:
+        """Where the sample lies."""
+        return self._source.describe(index)
+
+    def info(self, index: int) -> str:
+        """The name of the sample itself."""
+        return self._source.info(index)
+
+    def same_data(self, other: Source) -> bool:
+        """Whether they are the names of the same samples."""
+        if not isinstance(other, Origins):
+            return False
+        mine, theirs = self._source, other._source  # noqa: SLF001  # one class
+        return mine is theirs or mine.same_data(theirs)
+
+    def fingerprint(self) -> str:
+        """That of the samples."""
+        return f"origins:{self._source.fingerprint()}"
