@@ -120,6 +120,19 @@ def test_sources_give_what_they_give_the_plan(name):
     assert found[0] == found[1]
 
 
+def test_a_source_in_a_branch_gives_what_it_gives_the_plan():
+    def define():
+        x = fn.external_source([NUMBERS[:4], NUMBERS[:3]])
+        if x % 2 == 0:
+            x = fn.external_source([NUMBERS[:4] * 10, NUMBERS[:3] * 10]) + 1
+        return x
+
+    for debug in (False, True):
+        pipeline = pipeline_def(define, debug=debug, batch_size=4, enable_conditionals=True)()
+        assert [pipeline.run()[0].as_array().tolist() for _ in range(2)] == [[1, 1, 21, 3], [1, 1, 21]]
+        pipeline.close()
+
+
 def test_a_source_that_fails_is_named_in_debug_mode():
     pipeline = pipeline_def(SOURCES["two outputs"], debug=True, batch_size=4)()
     assert [pipeline.run()[0].as_array().tolist() for _ in range(2)] == [[0, 1, 2, 3], [1, 2, 3, 4]]

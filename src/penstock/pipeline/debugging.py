@@ -90,7 +90,7 @@ class Debugging:
 
         Raises:
             PenstockError: an operator refuses what it is given, or fails on it.
-        StopIteration: an external source has ended.
+            StopIteration: an external source has ended.
         """
         self.columns.clear()
         self._now = self.rows

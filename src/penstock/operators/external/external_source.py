@@ -125,9 +125,8 @@ def external_source(
     name = common.get("name") or ""
     kinds = _kinds(num_outputs, layout, dtype, ndim)
     called = name or (f"input {trace.nodes}" if source is None else _name_of(source))
-    code = (
-        UserCode(cast(Any, source)) if trace.computing is None else None
-    )  # in debug mode the first batch's source stays
+    # in debug mode a definition runs for each batch, and the source of the first one goes on
+    code = None if trace.computing is not None else UserCode(cast(Any, source))
     key = (_KIND, code, num_outputs, cycle, kinds, by_batch, batch_info, trace.nodes)
     if key not in trace.shared:
         if source is None:
