@@ -119,7 +119,27 @@ def test_laplacian_with_numbers_for_each_sample(agree):
     )
 
 
-@pytest.mark.parametrize("layout", ["FHWC", "CHW", "HW", "FCHW"])
+def test_laplacian_of_volumes_with_numbers_for_each_sample(agree):
+    volumes = [RNG.integers(-900, 900, size, np.int16) for size in ((4, 7, 5, 2), (1, 3, 9, 1))]
+    windows, smoothings = np.int32([[3, 5, 7], [5, 3, 3]]), np.int32([[1, 3, 5], [7, 3, 1]])
+    scales = np.float32([[1, 0.5, 2], [0.1, 2, 1]])
+    agree(
+        lambda lib, x, w, s, f: (
+            lib.fn.laplacian(x, window_size=w, smoothing_size=s, scale=f, dtype=lib.types.FLOAT),
+            lib.fn.laplacian(x, window_size=w, scale=0.01),
+        ),
+        volumes,
+        windows,
+        smoothings,
+        scales,
+        layouts=("DHWC", "", "", ""),
+        off=1,
+        rtol=2e-3,
+        atol=1.0,
+    )
+
+
+@pytest.mark.parametrize("layout", ["FHWC", "CHW", "HW", "FCHW", "DHWC", "FDHWC", "CDHW", "DHW"])
 def test_laplacian_of_layouts(agree, layout):
-    image = RNG.integers(0, 256, [dict(F=2, H=9, W=8, C=3)[letter] for letter in layout], np.uint8)
+    image = RNG.integers(0, 256, [dict(F=2, D=5, H=9, W=8, C=3)[letter] for letter in layout], np.uint8)
     agree(lambda lib, x: lib.fn.laplacian(x, normalized_kernel=True), [image], layouts=(layout,), off=1)

@@ -38,6 +38,12 @@ CASES = {
             ("FHWC", "", ""),
             full_scale=2e5,
         ),
+        OperatorCase(
+            lambda x: fn.laplacian(x, window_size=[3, 5, 3], normalized_kernel=True),
+            [SEQUENCES],
+            ("DHWC",),
+            rounds=True,
+        ),
     ],
     "median_blur": [
         OperatorCase(

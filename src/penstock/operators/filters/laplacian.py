@@ -42,7 +42,7 @@ _SMOOTH, _DERIVE = _windows([1]), _windows([1, -2, 1])
 
 @dataclass(frozen=True)
 class Laplacian(ImageOperator):
-    """The sum of the second derivatives along columns and along rows, each smoothed across.
+    """The sum of the second derivatives along all spatial axes, each smoothed across.
 
     Args:
         layout: of the images.
@@ -61,12 +61,17 @@ class Laplacian(ImageOperator):
         "scale": Argument(np.float32, (None,)),
     }
 
+    @property
+    def axes(self) -> int:
+        """How many spatial axes there are."""
+        return 3 if "D" in self.layout else 2
+
     def infer(self, images: Spec, **arguments: Any) -> Spec:
         """The input's, in the dtype that is wanted."""
         for name, given in arguments.items():
             if isinstance(given, Spec):
                 continue
-            if np.size(given) not in (1, 2):
+            if np.size(given) not in (1, self.axes):
                 raise DefinitionError(f"fn.laplacian: {name} is one number, or one per axis", given=given)
             if name != "scale":
                 _check(np.asarray(given))
@@ -75,27 +80,30 @@ class Laplacian(ImageOperator):
     def describe(
         self, images: Images, bits: Any, *, window_size: Any, scale: Any, smoothing_size: Any = None
     ) -> Sequence[Step]:
-        """Two separable filters."""
-        xp, rows = images.xp, len(window_size)
-        window = xp.broadcast_to(window_size, (rows, 2))
-        # a derivative along one axis is smoothed along the other, by a window of the same size if none is given
-        smoothing = window[:, ::-1] if smoothing_size is None else xp.broadcast_to(smoothing_size, (rows, 2))
+        """One separable filter per axis."""
+        xp, rows, axes = images.xp, len(window_size), self.axes
+        window = xp.broadcast_to(window_size, (rows, axes))
+        smoothing = None if smoothing_size is None else xp.broadcast_to(smoothing_size, (rows, axes))
         if xp is np:
             _check(window)
-            _check(smoothing)
-        factors = xp.broadcast_to(scale, (rows, 2))
-        if self.normalized:
-            factors = xp.exp2((4 - window - smoothing[:, ::-1]).astype(np.float32))
-        derive, smooth = (xp.asarray(table)[each // 2] for table, each in ((_DERIVE, window), (_SMOOTH, smoothing)))
-        derive = derive * factors[:, :, None]
-        filters = xp.stack(
-            [xp.stack([derive[:, 0], smooth[:, 1]], axis=1), xp.stack([smooth[:, 0], derive[:, 1]], axis=1)], axis=1
-        )
+            if smoothing is not None:
+                _check(smoothing)
+        factors = xp.broadcast_to(scale, (rows, axes))
+        filters: list[Any] = []
+        for own in range(axes):
+            # a derivative along one axis is smoothed along the others, by windows of the same size if none is given
+            sizes = [window[:, own] if at == own or smoothing is None else smoothing[:, at] for at in range(axes)]
+            factor, total = factors[:, own], sum(sizes, np.int32(0))
+            if self.normalized:
+                factor = xp.exp2((axes + 2 - total).astype(np.float32))
+            along = [xp.asarray(_DERIVE if at == own else _SMOOTH)[size // 2] for at, size in enumerate(sizes)]
+            along[own] = along[own] * factor[:, None]
+            filters.append(xp.stack(along, axis=1))
+        weights = xp.stack(filters, axis=1)
         edge = (_MOST - self.length) // 2
-        weights = filters[..., edge : edge + self.length].reshape(rows, -1)
-        return applied(
-            Separable(self.layout, 2, self.length), images, images.sizes, (weights,), self.dtype or images.dtype
-        )
+        weights = weights[..., edge : edge + self.length].reshape(rows, -1)
+        transform = Separable(self.layout, axes, self.length)
+        return applied(transform, images, images.sizes, (weights,), self.dtype or images.dtype)
 
 
 def _check(sizes: Any) -> None:
@@ -114,16 +122,16 @@ def laplacian(
     dtype: DALIDataType | Any = None,
     **common: Unpack[Common],
 ) -> DataNode:
-    """Compute the Laplacian of images: the sum of the second derivatives along columns and rows.
+    """Compute the Laplacian of images or volumes: the sum of the second derivatives along all spatial axes.
 
-    Each derivative is a separable filter: 1, -2, 1 along its axis, smoothed with binomial weights along both, as
+    Each derivative is a separable filter: 1, -2, 1 along its axis, smoothed with binomial weights along all, as
     OpenCV's is. Beyond its edge an image is mirrored, without its outermost pixels. Sums are in float32.
 
     Args:
-        data: images or sequences of any dtype; layout with H and W (HWC where none is named).
+        data: images, volumes or sequences of any dtype; layout with H and W (HWC where none is named).
         window_size: how many pixels have a weight along the axis of a derivative, an odd number from 3 to 31: one
-            number, one for H and one for W, or a node with either per sample.
-        smoothing_size: how many pixels along an axis are smoothed for the derivative along the other, an odd number
+            number, one for each of D, H and W that the layout has, or a node with either per sample.
+        smoothing_size: how many pixels along an axis are smoothed for the derivatives along others, an odd number
             from 1 (none) to 31; likewise. As many as the derivative's window has by default.
         scale: what each derivative is multiplied with; likewise.
         normalized_kernel: whether derivatives are divided by the sums of the weights that smooth them, in place of
@@ -135,7 +143,7 @@ def laplacian(
         The Laplacian, in the input's shape and layout; integers are rounded and clipped.
 
     Raises:
-        DefinitionError: an even window, `scale` beside `normalized_kernel`, a volume, another dtype.
+        DefinitionError: an even window, `scale` beside `normalized_kernel`, another dtype.
 
     Example:
         >>> import numpy as np, penstock
@@ -148,8 +156,6 @@ def laplacian(
         [0.0, 1.0, -2.0, 1.0, 0.0]
     """
     layout = image_layout(data, "laplacian")
-    if "D" in layout:
-        raise DefinitionError("fn.laplacian takes images, not volumes", given=f"layout {layout!r}", expected="HWC")
     own, wanted = data.spec.dtype, wanted_dtype(dtype)
     if wanted not in (None, own, np.dtype(np.float32)):
         expected = f"{own} or float32"

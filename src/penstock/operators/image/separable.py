@@ -1,4 +1,4 @@
-"""Sums of separable filters: of each, one for the columns and one for the rows."""
+"""Sums of separable filters: of each, one for the columns and one for the rows, and for volumes one for the depth."""
 # pyright: basic
 # JAX is typed in part only
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Separable(Transform):
     """A sum of separable filters, in float32. Beyond its edge an image is mirrored, without its outermost pixels.
 
-    Its term has all weights: of each filter those along columns, then those along rows.
+    Its term has all weights: of each filter those along depth, if the layout has one, along columns, along rows.
 
     Args:
         layout: of the images.
@@ -42,11 +42,19 @@ class Separable(Transform):
     ) -> None:
         """All planes in one call."""
         planes = Planes.of(self.layout, source, given, target, made)
-        weights = planes.term(terms[0]).reshape(-1, self.count, 2, self.length)
+        deep = "D" in self.layout
+        weights = planes.term(terms[0]).reshape(-1, self.count, 2 + deep, self.length)
         width, channels = (int(planes.given[:, at].max(initial=0)) for at in (1, 2))
         limits = np.array([0, 255] if target.values.dtype == np.uint8 else [-np.inf, np.inf], np.float32)
+        if deep:
+            depths = given[planes.row, self.layout.index("D")]
+            size = int((planes.given.prod(axis=1) * depths).max(initial=0))
+            return filter_volumes(
+                *(source.values, planes.read, planes.given, depths, weights, planes.rounding, limits),
+                *(target.values, planes.write, np.empty((4, size), np.float32)),
+            )
         sizes = (int(planes.given.prod(axis=1).max(initial=0)), (width + self.length) * channels, width * channels)
-        add_separable(
+        return add_separable(
             *(source.values, planes.read, planes.given, weights, planes.rounding, limits),
             *(target.values, planes.write, *(np.empty(size, np.float32) for size in sizes)),
         )
@@ -56,12 +64,16 @@ class Separable(Transform):
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
         pixels = as_planes(images, self.layout).astype(np.float32)
-        weights = jnp.asarray(terms[0]).astype(np.float32).reshape(-1, self.count, 2, self.length)
+        letters = "DHW" if "D" in self.layout else "HW"
+        if letters == "DHW":  # the planes of a volume follow each other
+            depth = images.shape[1 + self.layout.index("D")]
+            pixels = pixels.reshape(pixels.shape[0], -1, depth, *pixels.shape[2:])
+        weights = jnp.asarray(terms[0]).astype(np.float32).reshape(-1, self.count, len(letters), self.length)
         total = jnp.zeros_like(pixels)
         for number in range(self.count):
             values = pixels
-            for axis in range(2):
-                extent = given[:, self.layout.index("HW"[axis])]
+            for axis, letter in enumerate(letters):
+                extent = given[:, self.layout.index(letter)]
                 values = self._along(values, axis + 2, extent[:, None], weights[:, number, axis])
             total = total + values
         return from_planes(total, self.layout, shape)
@@ -142,3 +154,79 @@ def add_separable(
             for i in range(across):
                 made[i] = min(max(made[i], limits[0]), limits[1])
             store(made, y, channels, out, place_out[n])
+
+
+@Compiled
+def filter_along(values: Array, outer: int, count: int, inner: int, weights: Array, out: Array) -> None:
+    """One axis of an array of floats, filtered.
+
+    Args:
+        values: float32, with `outer` times `count` times `inner` elements.
+        outer: how many lines there are.
+        count: how many entries a line has.
+        inner: how many elements an entry has.
+        weights: float32, an odd number.
+        out: float32, as `values`.
+    """
+    radius = weights.shape[0] // 2
+    for line in range(outer):
+        for entry in range(count):
+            to = (line * count + entry) * inner
+            total = out[to : to + inner]
+            total[:] = 0
+            for k in range(weights.shape[0]):
+                if weights[k] != 0:
+                    at = (line * count + mirrored(entry + k - radius, count)) * inner
+                    weigh(values[at : at + inner], weights[k], False, total)
+
+
+@Compiled
+def filter_volumes(
+    pixels: Array,
+    place_in: Array,
+    sizes: Array,
+    depths: Array,
+    filters: Array,
+    rounding: np.float32,
+    limits: Array,
+    out: Array,
+    place_out: Array,
+    memory: Array,
+) -> None:
+    """Volumes, filtered. Their planes follow each other.
+
+    Args:
+        pixels: uint8 or float32.
+        place_in: int64 (planes, 4): the first element, and the distances to the next row, column and channel.
+        sizes: int64 (planes, 3): height, width, channels.
+        depths: int64 (planes,): how many planes its volume has.
+        filters: float32 (planes or 1, filters, 3, weights): along depth, columns and rows.
+        rounding: what is added before values are written: 0.5 where they are whole numbers.
+        limits: float32 (2,): the least and the greatest value that is written.
+        out: uint8 or float32.
+        place_out: as `place_in`.
+        memory: float32 (4, elements), for the largest volume; overwritten.
+    """
+    first = 0
+    while first < place_in.shape[0]:
+        depth, height, width, channels = depths[first], sizes[first, 0], sizes[first, 1], sizes[first, 2]
+        across = width * channels
+        plane = height * across
+        given, one, other, total = memory[0], memory[1], memory[2], memory[3, : depth * plane]
+        for z in range(depth):
+            load(pixels, place_in[first + z], sizes[first + z], given[z * plane : (z + 1) * plane])
+        total[:] = rounding
+        for number in range(filters.shape[1]):
+            weights = filters[first % filters.shape[0], number]
+            filter_along(given, 1, depth, plane, weights[0], one)
+            filter_along(one, depth, height, across, weights[1], other)
+            filter_along(other, depth * height, width, channels, weights[2], one)
+            for i in range(depth * plane):
+                total[i] += one[i]
+        for i in range(depth * plane):
+            total[i] = min(max(total[i], limits[0]), limits[1])
+        for z in range(depth):
+            for y in range(height):
+                row = z * plane + y * across
+                store(total[row : row + across], y, channels, out, place_out[first + z])
+        first += depth
