@@ -178,6 +178,16 @@ def test_measure(capsys):
         measure.selected(contenders, ["quick"])
 
 
+@pytest.mark.parametrize("workload", ["flip", "erase", "equalize"])
+def test_operators(workload):
+    benchmark = module("operators")
+    data = benchmark.pixels(8)
+    for name in ("penstock", "library"):
+        batch = next(benchmark.CONTENDERS[name](data, benchmark.WORKLOADS[workload], 8, 2))
+        images = batch["images"] if isinstance(batch, dict) else batch
+        assert (images.shape, images.dtype) == ((256, 8, 8, 3), np.uint8)
+
+
 def test_every_benchmark_has_a_test():
     tested = Path(__file__).read_text()
     programs = [path.stem for path in BENCHMARKS.glob("*.py") if "def main(" in path.read_text()]
@@ -185,5 +195,5 @@ def test_every_benchmark_has_a_test():
     assert not missing
 
 
-def test_a_source_in_worker_processes():
+def test_parallel_source():
     assert module("parallel_source").delivered(2, samples=8, batch=4) > 0
