@@ -101,8 +101,10 @@ class Planned:
         facts = {node: self._facts_of(node, number) for number, node in enumerate(first)}
 
         def leads(node: Node) -> bool:
+            if node is named or named is None or first[node] is not first[named]:
+                return node is named
             # with parts in other processes, a reader of this length here may have another one there
-            return node is named or (named is not None and first[node] is first[named] and facts[node] is None)
+            return facts[node] is None or _lengths(facts[node]) == _lengths(facts[named])
 
         return {
             node: Reading(
@@ -200,6 +202,10 @@ def _check_whole_batches(graph: Graph, layout: Layout) -> None:
                 fix="an operator that works sample by sample, or fn.jax_function, which sees the whole batch",
                 where=node.where,
             )
+
+
+def _lengths(facts: list[Facts] | None) -> list[int] | None:
+    return None if facts is None else [of_block.length for of_block in facts]
 
 
 def _digest(texts: Iterable[str]) -> str:

@@ -13,6 +13,7 @@ def main(batch):
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
     from penstock import DataIterator, Pipeline, data_iterator, fn
+    from penstock.plugin.base_iterator import LastBatchPolicy
     from penstock.plugin.jax.fn import jax_function
 
     batch, count = int(batch), jax.device_count()
@@ -41,6 +42,17 @@ def main(batch):
             assert np.array_equal(shard.data[:, 0], np.where(np.arange(batch) % 2 == 1, other, own))
         seen += 1
     assert seen == len(iterator) == 3
+
+    # two readers of one length stay in step, from epoch to epoch
+    @data_iterator(output_map=["x", "y"], sharding=sharding, reader_name="own", last_batch_policy=LastBatchPolicy.DROP)
+    def paired(shard_id, num_shards):
+        own = np.arange(2 * batch + 1, dtype=np.float32) + 1000 * shard_id
+        return fn.readers.arrays(own, name="own", random_shuffle=True), fn.readers.arrays(own, random_shuffle=True)
+
+    iterator = paired(batch_size=batch * count, seed=3)
+    for made in (made for _ in range(3) for made in iterator):
+        for one, two in zip(made["x"].addressable_shards, made["y"].addressable_shards, strict=True):
+            assert np.array_equal(one.data, two.data)
 
     # a sum over all shards
     @data_iterator(output_map=["x"], sharding=sharding)
