@@ -370,7 +370,7 @@ def test_every_source_is_checked_here():
 
     names = {kind.__name__ for kind in subclasses(Source) if kind.__module__.startswith("penstock.data")}
     kinds = "Array File Caffe Caffe2 Npy TFRecord Coco Webdataset Item RecordIO Video Parquet Sequence Nemo ArrayRecord"
-    assert names == {"Source", "DatabaseSource", *(f"{kind}Source" for kind in kinds.split())}
+    assert names == {"Source", "DatabaseSource", "Origins", *(f"{kind}Source" for kind in kinds.split())}
 
 
 def cifar10(folder, name, numbers):

@@ -60,7 +60,6 @@ def test_under_open_mpi(folder, execute):
     command = ["mpirun", "-n", 2, "--oversubscribe", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
     done = execute([*command, sys.executable, PROGRAM, folder], JAX_NUM_CPU_DEVICES="1")
     assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.count("of 2 with 1 devices is done") == 2
     check(folder, 2)
 
 
