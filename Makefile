@@ -6,6 +6,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 NEWER := .venv-newer
+# tests of several processes wait for each other now and then, so two cores have work for three
+WORKERS := -n 3 --dist worksteal
 INSTALL = -m pip install --quiet --disable-pip-version-check
 
 # the newest interpreter from 3.12 on that is found and runs, on the path or among pyenv's
@@ -19,7 +21,7 @@ demo: $(VENV)/.demo
 	$(BIN)/python examples/train_mnist.py
 
 test: lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest $(WORKERS)
 	$(if $(NEWER_PYTHON),$(MAKE) --no-print-directory test-newer,@echo "no newer Python was found: tested on $$($(BIN)/python -V) only")
 
 lint: $(VENV)/.test
@@ -30,7 +32,7 @@ lint: $(VENV)/.test
 
 test-newer: $(NEWER)/.test
 	$(NEWER)/bin/python -V
-	$(NEWER)/bin/python -m pytest -n 2 -m "not slow"
+	$(NEWER)/bin/python -m pytest $(WORKERS) -m "not slow" tests
 
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix
