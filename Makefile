@@ -9,7 +9,8 @@ NEWER := .venv-newer
 # tests of several processes wait for each other now and then, so two cores have work for three
 WORKERS := -n 3 --dist worksteal
 # what says little about Python and JAX
-ON_ONE_PYTHON := --ignore tests/operators/decoders --ignore tests/rocal --ignore tests/test_benchmarks.py
+ON_ONE_PYTHON := $(addprefix --ignore tests/,data ops plan rocal test_benchmarks.py test_examples.py \
+	$(addprefix operators/,decoders filters follow geometry image tensors))
 INSTALL = -m pip install --quiet --disable-pip-version-check
 
 # the newest interpreter from 3.12 on that is found and runs, on the path or among pyenv's

@@ -35,6 +35,8 @@ CONTENDERS = {"penstock, cold": "penstock", "penstock, warm": "penstock", "DALI"
 def first_batch(library: str, task: Path, caches: Path) -> dict[str, tuple[float, float]]:
     """Wall-clock and CPU seconds of each part of a fresh process."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(caches / "numba"), "XDG_CACHE_HOME": str(caches)}
+    # an installation by pip holds the bytecode of its modules; so does this folder, from the first round on
+    environment |= {"PYTHONPYCACHEPREFIX": str(caches.parent / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
     before = time.time(), 0.0
     command = [sys.executable, str(PROGRAM), library, str(task)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -4,6 +4,8 @@ import argparse
 import gzip
 import importlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -191,9 +193,29 @@ def test_operators(workload):
 def test_every_benchmark_has_a_test():
     tested = Path(__file__).read_text()
     programs = [path.stem for path in BENCHMARKS.glob("*.py") if "def main(" in path.read_text()]
-    missing = [name for name in programs if f"def test_{name.removesuffix('_program')}" not in tested]
+    parts = {"object_server": "object_store", "first_batch_program": "first_batch"}
+    missing = [name for name in programs if f"def test_{parts.get(name, name)}(" not in tested]
     assert not missing
 
 
 def test_parallel_source():
     assert module("parallel_source").delivered(2, samples=8, batch=4) > 0
+
+
+def test_object_store(photographs, monkeypatch):
+    pytest.importorskip("obstore")
+    flat = photographs / "flat" / "0"
+    flat.mkdir(parents=True)
+    for path in photographs.glob("class*/*"):
+        path.rename(flat / path.name)
+    program = [sys.executable, str(BENCHMARKS / "object_server.py"), str(flat), "1", "0"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as server:
+        port = int(server.stdout.readline())
+        settings = {"ENDPOINT_URL": f"http://127.0.0.1:{port}", "SKIP_SIGNATURE": "true", "REGION": "us-east-1"}
+        for name, value in settings.items():
+            monkeypatch.setenv(f"AWS_{name}", value)
+        training = module("object_store").training
+        roots = "s3://bucket", flat.parent
+        remote, local = (next(training(root, batch_size=3, num_threads=1, seed=1))["images"] for root in roots)
+        server.kill()
+    assert np.array_equal(remote, local)

@@ -126,7 +126,9 @@ def test_every_departure_from_rocal_is_pinned_by_a_test():
 
 def test_every_row_of_the_failures_has_its_test():
     rows = [
-        line for line in (DOCS / "failures.md").read_text().splitlines() if line.startswith("| ") and "tests/" in line
+        line
+        for line in (DOCS / "failures.md").read_text().splitlines()
+        if line.startswith("| ") and not line.startswith("| what happens |")
     ]
     named = [re.search(r"`(tests/\S+)::(\w+)` \|$", row) for row in rows]
     assert all(named)

@@ -5,21 +5,35 @@ import numpy as np
 import pytest
 
 from penstock import data_iterator, fn
-from penstock.host import buffers, loader
+from penstock.host import loader
+from penstock.host.buffers import Buffers
 
 
-@pytest.mark.parametrize(("small", "together", "most"), [(0, 1, 4), (1 << 20, 2, 3)])
-def test_no_more_batches_exist_than_the_depth_and_two_or_four_in_pairs(monkeypatch, small, together, most):
-    made = []
-    monkeypatch.setattr(loader, "_LIGHT_BATCH", -1.0)  # light batches share memory
-    monkeypatch.setattr(loader, "_SMALL", small)  # as two of a pair do
-    monkeypatch.setattr(buffers, "_aligned", lambda size, make=buffers._aligned: made.append(size) or make(size))
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+@pytest.mark.parametrize(
+    ("light", "small", "together"),
+    [(-1.0, 0, False), (-1.0, 1 << 20, True), (60.0, 0, True)],
+    ids=["alone", "in pairs", "light"],
+)
+def test_no_more_batches_exist_than_the_depth_and_two(monkeypatch, light, small, together, depth):
+    batch_bytes, held, empty = 2 * 1000 * 4, [], Buffers.empty
+
+    def counted(buffers, *arguments):
+        buffer = empty(buffers, *arguments)
+        held.append(sum(memory.nbytes for _, memory in buffers._owners.values()) / batch_bytes)
+        held_at_once.add(buffer.nbytes // batch_bytes)
+        return buffer
+
+    held_at_once = set()
+    monkeypatch.setattr(loader, "_LIGHT_BATCH", light)
+    monkeypatch.setattr(loader, "_SMALL", small)
+    monkeypatch.setattr(Buffers, "empty", counted)
 
     @data_iterator(output_map=["x"], reader_name="reader")
     def numbers():
-        return fn.readers.arrays(np.zeros((40, 1000), np.float32), name="reader")
+        return fn.readers.arrays(np.zeros((80, 1000), np.float32), name="reader")
 
-    for batch in numbers(batch_size=2, prefetch_queue_depth=2):  # holds one while it asks for the next
+    for batch in numbers(batch_size=2, prefetch_queue_depth=depth):  # holds one while it asks for the next
         jax.block_until_ready(batch)
-    assert 0 < made.count(together * 8000) <= most
-    assert max(made) == together * 8000
+    assert max(held) <= depth + 2
+    assert (max(held_at_once) > 1) == (together and depth > 1)

@@ -128,7 +128,8 @@ class Constant:
 
     Args:
         value: a number, a (nested) list of numbers or an array; the shape is that of one sample.
-        dtype: the element type; None keeps an array's own and gives Python numbers the type named above.
+        dtype: the element type; None gives int32 and float32 to what has 64 bits, as Python's numbers have, and keeps
+            an array's own else.
         shape: the shape of a sample: `value` has as many numbers, or one that is repeated. None: that of `value`.
         layout: the names of the axes, such as "HWC"; empty where they have none.
         device: a placement hint, "cpu" or "gpu".
@@ -155,8 +156,8 @@ class Constant:
             raise ArgumentTypeError("a constant holds numbers", given=shown(self.value)) from error
         if self.dtype is not None:
             array = _saturated(array, as_dtype(self.dtype))
-        elif not isinstance(self.value, np.ndarray | np.generic):
-            array = array.astype({"f": np.float32, "i": np.int32, "u": np.int32}.get(array.dtype.kind, array.dtype))
+        elif array.dtype.kind in "if" and array.dtype.itemsize == 8:
+            array = _narrowed(array)
         if self.shape is None:
             return array
         try:
@@ -225,6 +226,20 @@ class Constant:
 
     def __float__(self) -> float:
         return float(self.array())
+
+
+def _narrowed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Numbers of 64 bits as int32 or float32.
+
+    Raises:
+        ArgumentTypeError: an integer does not fit.
+    """
+    narrow = np.dtype(f"{array.dtype.kind}4")
+    if narrow.kind == "i" and array.size and not np.array_equal(array, array.astype(narrow)):
+        raise ArgumentTypeError(
+            "a whole number beyond int32", given=f"{array.min()} to {array.max()}", fix="dtype=types.INT64"
+        )
+    return array.astype(narrow)
 
 
 def _saturated(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:

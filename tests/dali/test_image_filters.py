@@ -39,18 +39,32 @@ def test_gaussian_blur_with_a_sigma_for_each_sample(agree):
     )
 
 
-def test_gaussian_blur_of_sequences_and_planes(agree):
+@pytest.mark.parametrize("layout", ["FHWC", "CHW", "DHW", "DHWC", "CDHW", "FCDHW"])
+def test_gaussian_blur_of_layouts(agree, layout):
+    image = RNG.integers(0, 256, [dict(F=2, D=5, H=9, W=8, C=3)[letter] for letter in layout], np.uint8)
+    axes = 3 if "D" in layout else 2
     agree(
-        lambda lib, x: lib.fn.gaussian_blur(x, sigma=1.0),
-        [RNG.integers(0, 256, (2, 9, 8, 3), np.uint8)],
-        layouts=("FHWC",),
+        lambda lib, x: (
+            lib.fn.gaussian_blur(x, sigma=1.0),
+            lib.fn.gaussian_blur(x, sigma=[0.7, 2.0, 0.4][:axes], window_size=[3, 0, 7][:axes], dtype=lib.types.FLOAT),
+        ),
+        [image],
+        layouts=(layout,),
         off=1,
+        rtol=2e-3,
+        atol=1e-2,
     )
+
+
+def test_gaussian_blur_of_volumes_with_a_sigma_for_each_sample(agree):
+    volumes = [RNG.normal(size=size).astype(np.float32) for size in ((2, 4, 7, 5), (2, 1, 3, 9), (1, 8, 2, 1))]
     agree(
-        lambda lib, x: lib.fn.gaussian_blur(x, sigma=1.0),
-        [RNG.integers(0, 256, (3, 9, 8), np.uint8)],
-        layouts=("CHW",),
-        off=1,
+        lambda lib, x, s: lib.fn.gaussian_blur(x, sigma=s),
+        volumes,
+        np.float32([[0.5, 1, 2], [3, 0.3, 1], [1, 1, 1]]),
+        layouts=("CDHW", ""),
+        rtol=2e-3,
+        atol=1e-5,
     )
 
 

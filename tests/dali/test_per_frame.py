@@ -11,18 +11,101 @@ VIDEOS = [RNG.integers(0, 256, (3, 8, 9, 3), np.uint8), RNG.integers(0, 256, (2,
 NUMBERS = [np.float32([0.5, 1.2, 2]), np.float32([3, 0.7])]
 MATRICES = [np.float32([[[1, 0, k], [0.1, 1, 0]] for k in range(len(video))]) for video in VIDEOS]
 
+POINTS = [RNG.normal(size=(frames, 4, 2)).astype(np.float32) for frames in (3, 2)]
+WINDOWS = [np.int32([3, 5, 7]), np.int32([5, 3])]
+PAIRS = [RNG.uniform(0.5, 2, (frames, 2)).astype(np.float32) for frames in (3, 2)]
+TRIPLES = [RNG.uniform(0.5, 2, (frames, 3)).astype(np.float32) for frames in (3, 2)]
+SQUARES = [RNG.normal(size=(frames, 2, 2)).astype(np.float32) for frames in (3, 2)]
+KERNELS = [RNG.normal(size=(frames, 3, 3)).astype(np.float32) / 4 for frames in (3, 2)]
+BYTES = [np.uint8([1, 5, 9]), np.uint8([4, 3])]
+PLACES = [np.int32([[0, 0], [1, 2], [2, 2]]), np.int32([[1, 1], [0, 2]])]
+KERNEL = np.float32([[1, 2, 3], [0, 1, 1], [1, 1, 0]]) / 10
+
+
+def argument(operator, name, **more):
+    """A use of an operator with one argument per frame."""
+    return lambda lib, x, n: getattr(lib.fn, operator)(x, **{name: lib.fn.per_frame(n)}, **more)
+
+
+def made(operator, name, **more):
+    """A use of an operator that makes maps, and of the maps."""
+
+    def use(lib, x, n):
+        maps = getattr(lib.fn.transforms, operator)(**{name: lib.fn.per_frame(n)}, **more)
+        return maps, lib.fn.warp_affine(x, matrix=maps) if name != "axis" else maps
+
+    return use
+
+
 USES = {
-    "rotate": lambda lib, x, n, m: lib.fn.rotate(x, angle=lib.fn.per_frame(n), keep_size=True),
-    "gaussian_blur": lambda lib, x, n, m: lib.fn.gaussian_blur(x, sigma=lib.fn.per_frame(n)),
-    "brightness": lambda lib, x, n, m: lib.fn.brightness(x, brightness=lib.fn.per_frame(n)),
-    "warp_affine": lambda lib, x, n, m: lib.fn.warp_affine(x, matrix=lib.fn.per_frame(m), fill_value=3),
-    "warp_affine input": lambda lib, x, n, m: lib.fn.warp_affine(x, lib.fn.per_frame(m), size=(6, 7)),
+    **{
+        f"{op} {name}": (argument(op, name), VIDEOS, NUMBERS)
+        for op, name in (
+            ("brightness", "brightness"),
+            ("brightness", "brightness_shift"),
+            ("contrast", "contrast"),
+            ("brightness_contrast", "brightness"),
+            ("brightness_contrast", "brightness_shift"),
+            ("brightness_contrast", "contrast"),
+            ("color_twist", "brightness"),
+            ("color_twist", "contrast"),
+            ("color_twist", "hue"),
+            ("color_twist", "saturation"),
+            ("hsv", "hue"),
+            ("hsv", "saturation"),
+            ("hsv", "value"),
+            ("hue", "hue"),
+            ("saturation", "saturation"),
+            ("gaussian_blur", "sigma"),
+            ("laplacian", "scale"),
+        )
+    },
+    "contrast_center": (argument("contrast", "contrast_center", contrast=2.0), VIDEOS, NUMBERS),
+    "gaussian_blur of two": (argument("gaussian_blur", "sigma"), VIDEOS, PAIRS),
+    "gaussian_blur window": (argument("gaussian_blur", "window_size"), VIDEOS, WINDOWS),
+    "laplacian window": (argument("laplacian", "window_size"), VIDEOS, WINDOWS),
+    "laplacian smoothing": (argument("laplacian", "smoothing_size"), VIDEOS, WINDOWS),
+    "rotate": (argument("rotate", "angle", keep_size=True), VIDEOS, NUMBERS),
+    "warp_affine": (argument("warp_affine", "matrix", fill_value=3), VIDEOS, MATRICES),
+    "warp_affine input": (lambda lib, x, m: lib.fn.warp_affine(x, lib.fn.per_frame(m), size=(6, 7)), VIDEOS, MATRICES),
+    "filter": (lambda lib, x, n: lib.fn.filter(x, lib.fn.per_frame(n)), VIDEOS, KERNELS),
+    "filter anchor": (lambda lib, x, n: lib.fn.filter(x, KERNEL, anchor=lib.fn.per_frame(n)), VIDEOS, PLACES),
+    "filter fill": (lambda lib, x, n: lib.fn.filter(x, KERNEL, lib.fn.per_frame(n), border="constant"), VIDEOS, BYTES),
+    **{
+        f"coord_transform {name}": (argument("coord_transform", name), POINTS, given)
+        for name, given in (("M", SQUARES), ("MT", MATRICES), ("T", PAIRS))
+    },
+    "coord_transform of one frame": (
+        lambda lib, x, n: lib.fn.coord_transform(lib.fn.reductions.sum(x, axes=[0]), T=lib.fn.per_frame(n)),
+        POINTS,
+        PAIRS,
+    ),
+    "rotation": (made("rotation", "angle"), VIDEOS, NUMBERS),
+    "rotation axis": (made("rotation", "axis", angle=20.0), VIDEOS, TRIPLES),
+    "rotation center": (made("rotation", "center", angle=20.0), VIDEOS, PAIRS),
+    "scale": (made("scale", "scale"), VIDEOS, PAIRS),
+    "scale center": (made("scale", "center", scale=[2.0, 3.0]), VIDEOS, PAIRS),
+    "shear": (made("shear", "shear"), VIDEOS, PAIRS),
+    "shear angles": (made("shear", "angles", center=[1.0, 2.0]), VIDEOS, PAIRS),
+    "translation": (made("translation", "offset"), VIDEOS, PAIRS),
+    "crop": (made("crop", "from_end", to_start=[3.0, 4.0]), VIDEOS, PAIRS),
+    "rotation of maps": (
+        lambda lib, x, m: lib.fn.transforms.rotation(lib.fn.per_frame(m), angle=3.0),
+        VIDEOS,
+        MATRICES,
+    ),
+    "combine": (
+        lambda lib, x, m: lib.fn.transforms.combine(lib.fn.per_frame(m), np.float32([[1, 2, 3], [4, 5, 6]])),
+        VIDEOS,
+        MATRICES,
+    ),
 }
 
 
-@pytest.mark.parametrize("use", USES.values(), ids=USES)
-def test_values(agree, use):
-    agree(use, VIDEOS, NUMBERS, MATRICES, layouts=("FHWC", "", ""), off=1)
+@pytest.mark.parametrize(("use", "given", "numbers"), USES.values(), ids=USES)
+def test_values(agree, use, given, numbers):
+    layouts = ("F**" if given is POINTS else "FHWC", "")
+    agree(use, given, numbers, layouts=layouts, off=1, rtol=1e-5, atol=1e-4)
 
 
 def test_layouts(both):
@@ -45,5 +128,8 @@ def test_mistakes():
             fn.brightness(videos, brightness=three)
         with pytest.raises(DefinitionError, match="are for sequences"):
             fn.brightness(images, brightness=three)
+        maps = fn.transforms.translation(offset=fn.per_frame(fn.readers.arrays(np.zeros((1, 2, 2), np.float32))))
+        with pytest.raises(DefinitionError, match="for as many frames"):
+            fn.transforms.rotation(maps, angle=three)
         with pytest.raises(DefinitionError, match="takes no arguments per frame"):
             fn.erase(videos, shape=fn.per_frame(fn.readers.arrays(np.ones((1, 2, 2), np.float32))))

@@ -7,6 +7,12 @@ import pytest
 import soundfile
 from PIL import Image
 
+from penstock.data.coco import CocoSource
+from penstock.data.coco_annotations import CocoOptions
+from penstock.errors import SourceError
+
+dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
+
 
 def same(both, define, rows):
     actual, expected = both(define, rows=rows)
@@ -165,12 +171,34 @@ def objects(tmp_path):
         {"avoid_class_remapping": True, "size_threshold": 5.5},
         {"size_threshold": 0.01},
         {"polygon_masks": True, "include_iscrowd": False},
+        {"pixelwise_masks": True, "image_ids": True},
         {"images": ["c.jpg", "a.jpg"], "polygon_masks": True},
     ],
     ids=str,
 )
 def test_coco(both, objects, options):
     same(both, lambda lib: lib.fn.readers.coco(**objects, **options), rows=3)
+
+
+@pytest.mark.parametrize("options", [{"polygon_masks": True, "image_ids": True}, {"ratio": True, "ltrb": True}, {}])
+def test_annotations_that_dali_preprocessed(both, objects, tmp_path, options):
+    folder = tmp_path / "preprocessed"
+    folder.mkdir()
+    written = dali.Pipeline(1, 1, None)
+    saved = {"save_preprocessed_annotations": True, "save_preprocessed_annotations_dir": str(folder)}
+    with written:
+        written.set_outputs(*dali.fn.readers.coco(**objects, **options, **saved))
+    written.build()
+    kept = {name: value for name, value in options.items() if name in {"polygon_masks", "image_ids"}}
+    read = {"file_root": objects["file_root"], "preprocessed_annotations": str(folder), **kept}
+    same(both, lambda lib: lib.fn.readers.coco(**read), rows=3)
+    for path in sorted(folder.iterdir()):
+        content = path.read_bytes()
+        path.write_bytes(content[:-1])
+        if path.name[:4] in {"boxe", "coun", "labe", "offs"} or (kept and path.name != "filenames.dat"):
+            with pytest.raises(SourceError, match="is damaged"):
+                CocoSource(str(tmp_path), str(folder), None, CocoOptions(**kept, preprocessed=True))
+        path.write_bytes(content)
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ def test_types_of_all_combinations_are_dalis(name):
         combine = BINARY.get(name) if name not in ("min", "max", "atan2", "fpow") else getattr(math, name)
         try:
             with penstock.Pipeline(1):
-                return combine(*(penstock.fn.constant(np.ones(1, kind)) for kind in (left, right))).dtype
+                return combine(*(penstock.fn.constant(np.ones(1, kind), dtype=kind) for kind in (left, right))).dtype
         except penstock.errors.DefinitionError:
             return None
 

@@ -4,6 +4,10 @@ import av
 import numpy as np
 import pytest
 
+import penstock
+
+dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
+
 
 def write(path, count, codec="libvpx", pixels="yuv420p", gop=8):
     rows, columns = np.mgrid[:48, :64]
@@ -129,3 +133,32 @@ def test_numbers_that_differ_per_sample(both, videos):
     actual, expected = both(define, files, [np.array([1, 3], np.int32), np.array([11, 0], np.int32)], starts)
     for mine, theirs in zip(actual, expected, strict=True):
         assert all(map(np.array_equal, mine, theirs))
+
+
+@pytest.mark.parametrize("policy", ["partial", "pad"])
+def test_videos_that_are_fed(videos, policy):
+    files = [np.fromfile(videos / name, np.uint8) for name in ("b/1.webm", "a/z.avi")]
+    results = []
+    for library in (dali, penstock):
+        pipeline = library.Pipeline(2, 1, None, prefetch_queue_depth=1)
+        with pipeline:
+            frames = library.fn.experimental.inputs.video(name="video", sequence_length=3, last_sequence_policy=policy)
+            pipeline.set_outputs(frames, library.fn.shapes(frames))
+        pipeline.build()
+        for file in files:
+            pipeline.feed_input("video", [file])
+        results.append([[list(map(np.array, output)) for output in pipeline.run()] for _ in range(6)])
+    for theirs, mine in zip(*results, strict=True):
+        for a, b in zip(theirs, mine, strict=True):
+            assert len(a) == len(b)
+            assert all(map(np.array_equal, a, b))
+
+
+def test_what_is_fed_must_be_one_video(videos):
+    pipeline = penstock.Pipeline(2)
+    with pipeline:
+        pipeline.set_outputs(penstock.fn.inputs.video(name="video", sequence_length=3))
+    file = np.fromfile(videos / "a" / "z.avi", np.uint8)
+    for data, said in (([file, file], "one encoded video at a time"), ([file[:20]], "no video that can be decoded")):
+        with pytest.raises(penstock.errors.SourceError, match=said):
+            pipeline.feed_input("video", data)

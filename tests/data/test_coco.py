@@ -6,9 +6,12 @@ import random
 import numpy as np
 import pytest
 from mutations import MUTATIONS, mutated
+from pycocotools import mask
 from pycocotools.coco import COCO
 
-from penstock.data.coco import CocoOptions, CocoSource
+from penstock import Pipeline, fn
+from penstock.data.coco import CocoSource
+from penstock.data.coco_annotations import CocoOptions
 from penstock.errors import PenstockError, SampleError, SourceError, SourceNotFoundError
 from penstock.testing import check_source
 
@@ -62,6 +65,44 @@ def test_objects_are_those_of_cocos_own_library(tmp_path, content, capsys):
         assert outlines == [each["segmentation"] for each in expected]
 
 
+@pytest.mark.filterwarnings("ignore:__array__:DeprecationWarning:pycocotools")
+def test_pixels_are_those_of_cocos_own_library(tmp_path, content, capsys):
+    """Of the classes that a pixel belongs to, the largest: outlines as polygons, run lengths, and compressed ones."""
+    for number, each in enumerate(content["annotations"][3:9]):
+        box = np.zeros((40, 90 + number % 5), np.uint8, order="F")
+        each["image_id"] = 7 * (number % 5) + 2
+        box[number : 9 + 3 * number, 5:40] = 1
+        compressed = mask.encode(box)
+        turns = np.flatnonzero(np.diff(box.ravel("F"))) + 1  # outside at first
+        runs = {"counts": np.diff([0, *turns, box.size]).tolist(), "size": list(box.shape)}
+        text = {**compressed, "counts": compressed["counts"].decode()}
+        each["segmentation"] = runs if number % 2 else text
+    found = source(tmp_path, content, avoid_class_remapping=True, pixelwise_masks=True, image_ids=True)
+    check_source(found)
+    oracle = COCO(str(tmp_path / "annotations.json"))
+    capsys.readouterr()
+    *_, masks, numbers = found.read(np.arange(len(found)), [None] * 5)
+    for pixels, (number,) in zip(masks, numbers.tolist(), strict=True):
+        image, expected = oracle.loadImgs(number)[0], np.zeros(pixels.shape[:2], np.int32)
+        for each in oracle.loadAnns(oracle.getAnnIds(number)):
+            if each["segmentation"]:
+                expected = np.maximum(expected, oracle.annToMask(each) * np.int32(each["category_id"]))
+        assert pixels.shape == (image["height"], image["width"], 1)
+        assert np.array_equal(pixels[..., 0], expected)
+    assert sum(len(np.unique(pixels)) for pixels in masks) > 12
+
+
+@pytest.mark.parametrize("counts", [[5, 10], [5, 10_000], [-5, 3605], ["x"], "0h3", "~~~~", "PPPPPPPPPP", "é"])
+def test_damaged_run_lengths_fail_their_image(tmp_path, content, counts):
+    bad = change(content, "annotations", 0, segmentation={"counts": counts, "size": [40, 90]})
+    found = source(tmp_path, bad, pixelwise_masks=True)
+    found.read(np.array([1]), [None] * 4)
+    with pytest.raises(SampleError, match="run lengths") as caught:
+        found.read(np.array([1, 0]), [None] * 4)
+    assert caught.value.index == 0
+    assert found.fingerprint() != source(tmp_path, content, pixelwise_masks=True).fingerprint()
+
+
 def test_images_and_options(tmp_path, content):
     everything = source(tmp_path, content)
     check_source(everything)
@@ -101,9 +142,12 @@ def test_bad_annotations_are_named(tmp_path, content):
         (change(content, "annotations", 3, image_id=2**40), "no number of 32 bits"),
         (change(content, "annotations", 3, segmentation=[[1, 2, 3]]), "half a point"),
         (change(content, "images", 5, width=0), "divides by it"),
+        (change(content, "annotations", 3, segmentation={"size": [1, 1]}), "it has no 'counts'"),
+        (change(content, "annotations", 3, segmentation={"counts": None}), "run lengths None"),
+        (change(content, "annotations", 3, segmentation=[[0, 0, 1e9, 0, 1, 1]]), "within 65,536 pixels"),
     ):
         with pytest.raises(SourceError, match=message):
-            source(tmp_path, bad, polygon_masks=True, ratio=True)
+            source(tmp_path, bad, polygon_masks=True, pixelwise_masks=True, ratio=True)
     with pytest.raises(SourceError, match=r"'x\.jpg' is not in"):
         source(tmp_path, content, ("x.jpg",))
     with pytest.raises(SourceNotFoundError, match="annotations_file"):
@@ -115,12 +159,29 @@ def test_bad_annotations_are_named(tmp_path, content):
 def test_mutated_annotations_are_errors_or_read(tmp_path, content):
     rng, good = random.Random(2), json.dumps(content).encode()
     path, outcomes = tmp_path / "annotations.json", {"read": 0, "refused": 0}
-    for _ in range(MUTATIONS // 2):
+    for turn in range(MUTATIONS // 2):
         path.write_bytes(mutated(good, rng))
         try:
-            found = CocoSource(str(tmp_path), str(path), None, CocoOptions(polygon_masks=True, ratio=True))
-            found.read(np.arange(len(found)), [None] * 5)
+            options = CocoOptions(polygon_masks=turn % 2 == 0, pixelwise_masks=turn % 2 == 1, ratio=True)
+            found = CocoSource(str(tmp_path), str(path), None, options)
+            found.read(np.arange(len(found)), [None] * len(found.specs))
             outcomes["read"] += 1
         except PenstockError:
             outcomes["refused"] += 1
     assert min(outcomes.values()) > MUTATIONS // 100
+
+
+def test_annotations_are_given_once_and_options_with_them(tmp_path, content):
+    path = tmp_path / "annotations.json"
+    path.write_text(json.dumps(content))
+    folder = {"preprocessed_annotations": tmp_path}
+    for options, message in (
+        ({}, "given:    neither"),
+        ({"annotations_file": path, **folder}, "given:    both"),
+        ({**folder, "ratio": True}, "as the options said"),
+        ({**folder, "images": ["0.jpg"]}, "as the options said"),
+        ({"annotations_file": path, "polygon_masks": True, "pixelwise_masks": True}, "not both"),
+        (folder, "has no filenames.dat"),
+    ):
+        with Pipeline(1), pytest.raises(PenstockError, match=message):
+            fn.readers.coco(file_root=tmp_path, **options)

@@ -12,7 +12,8 @@ import pytest
 
 from penstock.data import cifar10, files
 from penstock.data.cifar10 import open_cifar10
-from penstock.data.files import from_files, from_list, from_root
+from penstock.data.file_lists import from_files, from_list
+from penstock.data.folders import from_root
 from penstock.data.idx import read_idx
 from penstock.errors import SampleError, SourceError
 from penstock.testing import check_source

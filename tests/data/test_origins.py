@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from penstock import LastBatchPolicy, Pipeline, data_iterator, errors, fn, pipeline_def
-from penstock.data.files import from_files
+from penstock.data.file_lists import from_files
 from penstock.data.origins import Origins
 from penstock.testing import check_source
 

@@ -2,6 +2,8 @@
 
 import contextlib
 import gzip
+import importlib
+import pkgutil
 
 import lmdb
 import numpy as np
@@ -10,10 +12,12 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import given
 from hypothesis import strategies as st
 
+import penstock.data
 from penstock.data.arrays import ArraySource
 from penstock.data.caffe2 import Caffe2Source, write_caffe2
 from penstock.data.cifar10 import open_cifar10
-from penstock.data.files import from_files, from_list, from_root
+from penstock.data.file_lists import from_files, from_list
+from penstock.data.folders import from_root
 from penstock.data.idx import read_idx
 from penstock.data.source import Source, shared
 from penstock.data.tensor_protos import parse, parse_common
@@ -368,9 +372,12 @@ def test_every_source_is_checked_here():
     def subclasses(kind):
         return {kind, *(deeper for child in kind.__subclasses__() for deeper in subclasses(child))}
 
+    for module in pkgutil.iter_modules(penstock.data.__path__, "penstock.data."):
+        importlib.import_module(module.name)
     names = {kind.__name__ for kind in subclasses(Source) if kind.__module__.startswith("penstock.data")}
     kinds = "Array File Caffe Caffe2 Npy TFRecord Coco Webdataset Item RecordIO Video Parquet Sequence Nemo ArrayRecord"
-    assert names == {"Source", "DatabaseSource", "Origins", *(f"{kind}Source" for kind in kinds.split())}
+    own = {"Joined", "Subset"}  # those of others: tests/data/test_mixing.py
+    assert names == {"Source", "DatabaseSource", "Origins", *own, *(f"{kind}Source" for kind in kinds.split())}
 
 
 def cifar10(folder, name, numbers):

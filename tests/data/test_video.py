@@ -2,6 +2,7 @@
 
 import fractions
 import sys
+from pathlib import Path
 
 import av
 import numpy as np
@@ -135,7 +136,9 @@ def test_damaged_videos_are_named(tmp_path):
     (tmp_path / "text.mp4").write_text("no video" * 100)
     (tmp_path / "short.mp4").write_bytes((tmp_path / "broken.avi").read_bytes()[:300])
     (tmp_path / "empty.mp4").write_bytes(b"")
-    for name in ("text.mp4", "short.mp4", "empty.mp4"):
+    unknown = Path(write(tmp_path / "b.mp4", 3)).read_bytes().replace(b"avc1", b"zzzz")
+    (tmp_path / "unknown.mp4").write_bytes(unknown)
+    for name in ("text.mp4", "short.mp4", "empty.mp4", "unknown.mp4"):
         with pytest.raises(SourceError, match=rf"{name}' cannot be read as a video"):
             source(tmp_path / name)
     with pytest.raises(SourceNotFoundError, match="there is no file"):

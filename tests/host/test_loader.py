@@ -110,7 +110,7 @@ def test_light_batches_are_computed_several_at_once_and_by_the_consumer():
     callers.clear()
     assert [values(pipe) for _ in range(20)] == expected[20:]
     assert callers == {"MainThread"}
-    assert pipe._start().run._loader._pace.batches_at_once(4) > 1
+    assert pipe._start().run._loader._light(4) > 1
     pipe.close()
 
 
@@ -169,7 +169,7 @@ def test_batches_without_python_per_sample_are_computed_in_pairs(always_threads)
             assert batch["x"].tolist() == other["x"].tolist() == list(range(4 * number, 4 * number + 4))
             assert len(iterator._run._loader._ahead) <= 3
             if epoch and 0 < number < 8:
-                assert places(iterator) == {0, 1}
+                assert places(iterator) == ({1} if number % 2 == 0 else {0, 1})
             assert places(alone) == set()
 
 

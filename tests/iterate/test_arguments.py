@@ -4,16 +4,18 @@ The arguments are generated from the functions' own signatures, which are what t
 """
 
 import inspect
-import io
 import math
+import os
+import re
 import typing
+from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from right_uses import ALSO_NEED, USES, files, images
 
 import penstock
 from penstock import DataIterator, LastBatchPolicy, Pipeline, data_iterator, fn, peekable_data_iterator, train, types
@@ -21,17 +23,14 @@ from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, Pe
 from penstock.graph.accepts import hints_of
 from penstock.graph.registry import lookup, registered
 
-IMAGES = np.arange(4 * 6 * 5 * 3, dtype=np.uint8).reshape(4, 6, 5, 3)
 
-
-def images():
-    return fn.readers.arrays(IMAGES, layout="HWC", name="r")
-
-
-def jpegs():
-    file = io.BytesIO()
-    Image.fromarray(IMAGES[0]).save(file, "PNG")
-    return fn.readers.arrays(np.frombuffer(file.getvalue(), np.uint8)[None].repeat(4, 0), name="r")
+@pytest.fixture(autouse=True, scope="module")
+def elsewhere(tmp_path_factory):
+    """Where operators that write files write them."""
+    before = Path.cwd()
+    os.chdir(tmp_path_factory.mktemp("written"))
+    yield
+    os.chdir(before)
 
 
 def pipeline(build=images, **arguments):
@@ -72,6 +71,7 @@ MISTAKES = {
     "no such device": (lambda: first(device_id=99), UsageError),
     "a fraction of an epoch": (lambda: fit(epochs=1.5), UsageError),
     "fewer than no epochs": (lambda: fit(epochs=-1), UsageError),
+    "True for a number of epochs": (lambda: fit(epochs=True), UsageError),
     "a class for a callback": (lambda: fit(epochs=1, callbacks=[train.StopOnSignal]), UsageError),
     "a seed of 65 bits": (lambda: first(seed=2**64), UsageError),
     "a fraction for a seed": (lambda: first(seed=1.5), UsageError),
@@ -88,6 +88,14 @@ MISTAKES = {
     "too many attempts": (
         lambda: first(lambda: fn.random_resized_crop(images(), size=4, num_attempts=10**7)),
         DefinitionError,
+    ),
+    "too long a window": (lambda: first(lambda: fn.spectrogram(images(), window_length=2**45)), DefinitionError),
+    "too many outputs": (lambda: first(lambda: fn.external_source(num_outputs=2**45)), DefinitionError),
+    "a ragged matrix": (lambda: first(lambda: fn.coord_transform(images(), M=[[1], [2, 3]])), ArgumentTypeError),
+    "numbers that are none": (lambda: first(lambda: fn.slice(images(), [[1], [2, 3]], [2, 2])), ArgumentTypeError),
+    "samples of two kinds": (
+        lambda: pipeline(lambda: fn.external_source([1.5, 2], batch=False)).run(),
+        SampleError,
     ),
     "too many rows": (lambda: first(batch_size=10**9), UsageError),
     "too many threads": (lambda: first(num_threads=10**9), UsageError),
@@ -148,28 +156,6 @@ def test_an_exception_without_text_is_named():
         first(lambda: fn.python_function(images(), function=fails_later))
 
 
-BASE = {
-    "cast": lambda **a: fn.cast(images(), **{"dtype": types.FLOAT, **a}),
-    "constant": lambda **a: fn.constant(**{"value": [1, 2], **a}),
-    "crop": lambda **a: fn.crop(images(), **{"crop": (2, 2), **a}),
-    "decoders.image_crop": lambda **a: fn.decoders.image_crop(jpegs(), **{"crop": (2, 2), **a}),
-    "decoders.image_slice": lambda **a: fn.decoders.image_slice(jpegs(), **({"start": (1, 1)} | a)),
-    "jax_function": lambda **a: fn.jax_function(lambda x: x, **a)(images()),
-    "one_hot": lambda **a: fn.one_hot(fn.readers.arrays([1, 2, 3, 0], name="r"), **{"num_classes": 4, **a}),
-    "python_function": lambda **a: fn.python_function(images(), **{"function": lambda x: x, **a}),
-    "random_resized_crop": lambda **a: fn.random_resized_crop(images(), **{"size": 4, **a}),
-    "readers.arrays": lambda **a: next(iter(_list(fn.readers.arrays(**{"data": IMAGES, **a})))),
-    "readers.caffe2": lambda **a: fn.readers.caffe2(**{"path": "/nowhere", **a}),
-    "readers.cifar10": lambda **a: fn.readers.cifar10(**{"path": "/nowhere", **a}),
-    "readers.file": lambda **a: fn.readers.file(**{"files": [__file__] * 4, **a})[1],
-    "readers.mnist": lambda **a: fn.readers.mnist(**{"path": "/nowhere", **a}),
-    "reshape": lambda **a: fn.reshape(images(), **({"shape": [90]} | a)),
-    "resize": lambda **a: fn.resize(images(), **({"size": (4, 4)} | a)),
-    "resize_crop_mirror": lambda **a: fn.resize_crop_mirror(images(), **({"size": (4, 4)} | a)),
-    "slice": lambda **a: fn.slice(images(), **({"start": (1, 1)} | a)),
-}
-"""Operators that need more than an image, as they are used right."""
-
 OPERATORS = [name for name in registered() if not name.startswith(("arithmetic.", "getitem", "testing."))]
 
 
@@ -179,14 +165,14 @@ def _list(made):
 
 def used(name, arguments):
     """A pipeline with one use of an operator."""
-    if name in BASE:
-        return pipeline(lambda: _list(BASE[name](**arguments))[0])
+    if name in USES:
+        return pipeline(lambda: _list(USES[name](**arguments))[0])
     function = lookup(name)
     return pipeline(
         lambda: _list(
             function(**arguments)
             if name.startswith("random.")
-            else function(jpegs() if name.startswith(("decoders", "peek")) else images(), **arguments)
+            else function(files() if name.startswith(("decoders", "peek")) else images(), **arguments)
         )[0]
     )
 
@@ -231,7 +217,7 @@ def check(run):
         said = str(error)
     else:
         return
-    assert f"{__file__}:" in said, said
+    assert re.search(r"(test_arguments|right_uses)\.py:\d", said), said
     assert "internal error" not in said, said
 
 
@@ -288,6 +274,21 @@ CALLS = {
 def test_functions_take_anything_or_refuse_it(mistake):
     name, arguments = mistake
     check(lambda: CALLS[name][1](arguments))
+
+
+@pytest.mark.parametrize("name", USES)
+def test_the_uses_are_right(name):
+    if name not in ALSO_NEED:
+        used(name, {}).run()
+
+
+@pytest.mark.parametrize("turn", range(12))
+def test_each_argument_in_turn(turn):
+    """One argument of each operator at a time, and another value for each."""
+    for number, name in enumerate(OPERATORS):
+        names = names_of(lookup(name))
+        arguments = {names[(number + 5 * turn) % len(names)]: WRONG[(7 * number + turn) % len(WRONG)]}
+        check(lambda name=name, arguments=arguments: used(name, arguments).run())
 
 
 def test_every_public_function_is_covered():

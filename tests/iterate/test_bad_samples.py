@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 from penstock import LastBatchPolicy, data_iterator, fn, peekable_data_iterator, pipeline_def, train
-from penstock.errors import ArgumentTypeError, DefinitionError, SampleError, UsageError
+from penstock.errors import ArgumentTypeError, DefinitionError, SampleError, StateError, UsageError
 
 LENGTH = 50
 SEVENTHS = frozenset(range(0, LENGTH, 7))
@@ -175,10 +175,73 @@ def test_more_than_the_limits_is_an_error_that_names_the_first(limits, said):
         next(over)
 
 
+@pytest.mark.parametrize("on_error", ["skip", "replace"])
+def test_what_is_known_of_a_bad_row_holds_no_frame(on_error):
+    """A traceback would hold the samples of its whole batch, in a cycle, until the garbage collector finds it."""
+    one, errors = iterator(on_error), []
+    for _ in range(5):
+        one._here()
+        errors += [bad.error for bad in one._failed]
+        next(one)
+    assert errors
+    assert not any(error.__traceback__ or error.__context__ or error.__cause__ for error in errors)
+
+
+@pytest.mark.parametrize("limits", [{"error_limit": 5}, {"error_rate": (0.1, 40)}, {"error_rate": (0.03, 1000)}])
+def test_limits_hold_as_if_nothing_had_interrupted_the_run(limits):
+    """Counts, the batch at which the limit is reached, and what is said then: interrupted after each of the batches."""
+
+    def end(one):
+        states, counts = [], []
+        while True:
+            states.append(json.dumps(one.state()))
+            counts.append(one.stats()["bad samples"])
+            try:
+                taken(one, 1)
+            except SampleError as error:
+                return states, counts, str(error), error.index
+
+    states, counts, *error = end(iterator("skip", batch_size=2, exec_async=False, **limits))
+    places = len(states)
+    assert places > 5
+    assert max(map(len, states)) <= 1024
+    for place in range(0, places, -(-places // 5)):
+        again = iterator("skip", batch_size=2, exec_async=False, **limits)
+        taken(again, 3)  # what was met before does not count
+        again.restore(json.loads(states[place]))
+        assert end(again) == (states[place:], counts[place:], *error)
+    more = iterator("replace", batch_size=2, exec_async=False)
+    more.restore(json.loads(states[-1]))
+    taken(more, 20)
+    assert sum(more.stats()["bad samples"].values()) > sum(counts[-1].values())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rows": -1},
+        {"total": 1.5},
+        {"counts": 3},
+        {"counts": ["a"]},
+        {"recent": [0]},
+        {"first": [1]},
+        {"first": [1, 2, 3, 4, 5]},
+    ],
+)
+def test_other_counts_in_a_state_are_refused(change):
+    one = iterator("skip")
+    state = one.state()
+    with pytest.raises(StateError, match="how many bad samples"):
+        one.restore({**state, "bad": {**state["bad"], **change}})
+    del state["bad"]  # of an iterator that bears none
+    one.restore(state)
+
+
 def test_a_quarantine_file_has_each_bad_sample_once(tmp_path):
     path = tmp_path / "bad.jsonl"
-    for _ in range(2):  # a second run adds nothing
-        taken(iterator("replace", batch_size=10, quarantine=path), 10)
+    both = [iterator("replace", batch_size=10, quarantine=path) for _ in range(2)]
+    for one in both:  # the second adds nothing
+        taken(one, 10)
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         assert sorted(line["index"] for line in lines) == sorted(SEVENTHS)
     one = next(line for line in lines if line["index"] == 7)
@@ -239,12 +302,17 @@ MISUSE = {
         "output_map=['x', 'valid']",
     ),
     "a reader's word": (lambda: numbers_with("ignore"), ArgumentTypeError, "one of raise, replace, skip"),
+    "a stream": (lambda: streamed("replace"), DefinitionError, "gives samples one after the other"),
     "mixed rows": (lambda: mixed("skip"), DefinitionError, "computes rows from other rows"),
 }
 
 
 def numbers_with(on_error):
     return data_iterator(lambda: fn.readers.arrays(np.arange(4), on_error=on_error), ["x"])(batch_size=2)
+
+
+def streamed(on_error):
+    return data_iterator(lambda: fn.external_source([np.arange(2)]), ["x"], on_error=on_error)(batch_size=2)
 
 
 def mixed(on_error):

@@ -33,7 +33,7 @@ def streams(job, tmp_path_factory):
 def test_batches_do_not_depend_on_the_number_of_processes(streams, processes):
     alone, several = streams[1][0], streams[processes][0]
     assert alone.keys() == several.keys()
-    assert len(alone) == 14 * 2 * 5 * 3  # definitions and layouts, epochs, batches, outputs with the mask
+    assert len(alone) == 15 * 2 * 5 * 3  # definitions and layouts, epochs, batches, outputs with the mask
     for name, batch in alone.items():
         assert batch.dtype == several[name].dtype
         assert np.array_equal(batch, several[name]), name

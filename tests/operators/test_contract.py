@@ -411,6 +411,7 @@ CASES = {
         OperatorCase(lambda x: fn.reshape(x, shape=[-1]), [[IMAGES[0], IMAGES[1, :2], IMAGES[2], IMAGES[3]]]),
     ],
     "external_source": [],
+    "inputs.video": [],
     "readers.array_record": [],
     "readers.arrays": [],
     "readers.caffe": [],
@@ -419,6 +420,7 @@ CASES = {
     "readers.coco": [],
     "readers.file": [],
     "readers.items": [],
+    "readers.mix": [],
     "readers.mnist": [],
     "readers.mxnet": [],
     "readers.nemo_asr": [],
@@ -724,7 +726,12 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(case, id=f"{name}-{n}") for name, cases in CASES.items() for n, case in enumerate(cases)]
+    "case",
+    [
+        pytest.param(case, id=f"{name}-{n}", marks=pytest.mark.slow if n else ())
+        for name, cases in CASES.items()
+        for n, case in enumerate(cases)
+    ],
 )
 def test_operator_keeps_the_contract(case):
     check_operator(case)
@@ -821,6 +828,7 @@ def test_fn_holds_exactly_the_operators_that_are_registered():
     for part in (
         "decoders",
         "follow",
+        "inputs",
         "io.file",
         "noise",
         "random",

@@ -8,10 +8,10 @@ from jax.sharding import PartitionSpec as P
 
 from penstock import data_iterator, fn
 
-DATA = (np.random.default_rng(0).random((16, 28, 28, 1)) * 255).astype(np.float32)
+DATA = (np.random.default_rng(0).normal(size=(16, 7, 5, 3)) * 10 + 3).astype(np.float32)
 
 OPERATORS = {
-    "normalize": lambda x: fn.normalize(x),
+    "normalize": lambda x: fn.normalize(x, scale=3.3, shift=1.7),
     "normalize along axes": lambda x: fn.normalize(x, axes=[0, 1], scale=1.7, shift=3.0),
     "deviation": lambda x: fn.reductions.std_dev(x, fn.reductions.mean(x, axes=[0]), axes=[0]),
 }

@@ -47,8 +47,12 @@ def test_no_code_is_serialized():
         (lambda read: json.dumps({**read, "version": 9}), "another version"),
         (lambda read: json.dumps(read).replace("DALIDataType.INT16", "np.os"), "unknown word"),
         (lambda read: json.dumps(read).replace('"slice"', '"eval"'), "another kind of value"),
+        (lambda read: json.dumps({**read, "pipeline": []}), "no pipeline"),
+        (lambda read: json.dumps({**read, "calls": [{}]}), "is damaged"),
+        (lambda read: json.dumps({**read, "outputs": [{"node": [99, 0]}]}), "is damaged"),
+        (lambda read: json.dumps({**read, "outputs": [{"array": ["<i4", [2], "AAA"]}]}), "is damaged"),
     ],
-    ids=["text", "version", "word", "kind"],
+    ids=["text", "version", "word", "kind", "options", "call", "node", "array"],
 )
 def test_other_texts_are_refused(change, message):
     with pytest.raises(StateError, match=message):

@@ -219,13 +219,14 @@ def test_hand_over_copies_nothing_on_the_cpu():
 
 
 def test_emulated_devices_are_waited_for():
-    """Without the wait, 60 undrained steps over eight devices lock XLA's CPU client up."""
+    """Without the wait for each batch, twenty programs per batch over eight devices lock XLA's CPU client up."""
     sharding = SHARDINGS["one axis"]
     weights = jax.device_put(np.eye(6, dtype=np.float32), SHARDINGS["replicated"])
     step = jax.jit(lambda w, x: w + 1e-9 * (x.T @ x))
     iterator = data_iterator(definition, ["x", "y"], reader_name="r", sharding=sharding)(batch_size=16)
-    for _ in range(30):
+    for _ in range(10):
         for batch in iterator:
-            weights = step(weights, batch["x"])
+            for _ in range(20):
+                weights = step(weights, batch["x"])
     assert np.isfinite(np.asarray(weights)).all()
     assert Backlog(list(DEVICES[:1]))._barrier is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import os
 import threading
 from collections import OrderedDict
@@ -13,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from penstock import extras
 from penstock.data.order import Indices
 from penstock.data.source import Array, Column, Source, stamp_of
 from penstock.data.spec import Spec
-from penstock.errors import MissingExtraError, SampleError, SourceError, SourceNotFoundError
+from penstock.errors import SampleError, SourceError, SourceNotFoundError
 
 _RESTING = 64
 """Files that stay open between batches, at most: each has its index in memory."""
@@ -39,7 +39,7 @@ class ArrayRecordSource(Source):
     specs = (Spec(np.dtype(np.uint8), (None,)),)
 
     def __init__(self, paths: tuple[str, ...]) -> None:
-        self._module = _array_record()
+        self._module = array_record_module("fn.readers.array_record")
         self._paths = paths
         self._stamps = [stamp_of(path) for path in paths]
         self._readers: OrderedDict[int, Any] = OrderedDict()
@@ -142,13 +142,13 @@ class ArrayRecordSource(Source):
         return f"array_record:{len(self)}:{digest.hexdigest()[:16]}"
 
 
-def _array_record() -> Any:
+def array_record_module(needed_for: str) -> Any:
     """The library's module, which has no types.
+
+    Args:
+        needed_for: what wants it.
 
     Raises:
         MissingExtraError: it is not installed.
     """
-    try:
-        return importlib.import_module("array_record.python.array_record_module")
-    except ImportError as error:
-        raise MissingExtraError("array_record", "array-record", "fn.readers.array_record") from error
+    return extras.load("array_record.python.array_record_module", "array-record", needed_for)

@@ -6,49 +6,31 @@ The format: https://cocodataset.org/#format-data
 from __future__ import annotations
 
 import hashlib
-import json
-import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
 
+from penstock import extras
+from penstock.data.coco_annotations import Annotated, CocoOptions, annotated
+from penstock.data.coco_masks import Outline, classes_of_pixels
+from penstock.data.coco_preprocessed import preprocessed
 from penstock.data.files import FileSource
 from penstock.data.order import Indices
-from penstock.data.source import Array, Column, Source
+from penstock.data.source import Array, Column, Cost, Source
 from penstock.data.spec import Spec
-from penstock.errors import SourceError, SourceNotFoundError
+from penstock.data.stores.extent import Extent
+from penstock.data.stores.objects import is_remote
+from penstock.errors import SampleError, SourceError, SourceNotFoundError
 
 _CLASSES = Spec(np.dtype(np.int32), (None,))
 _BOXES = Spec(np.dtype(np.float32), (None, 4))
+_PIXELS = Spec(np.dtype(np.int32), (None, None, 1), "HWC")
 _POLYGONS = (Spec(np.dtype(np.int32), (None, 3)), Spec(np.dtype(np.float32), (None, 2)))
 
-
-@dataclass(frozen=True)
-class CocoOptions:
-    """What is read of the annotations, and how; `fn.readers.coco` describes each."""
-
-    ratio: bool = False
-    ltrb: bool = False
-    size_threshold: float = 0.1
-    include_iscrowd: bool = True
-    skip_empty: bool = False
-    avoid_class_remapping: bool = False
-    polygon_masks: bool = False
-    image_ids: bool = False
-
-
-@dataclass
-class _Image:
-    number: int
-    name: str
-    size: tuple[float, float]
-    boxes: list[list[float]] = field(default_factory=list[list[float]])
-    classes: list[int] = field(default_factory=list[int])
-    polygons: list[tuple[int, list[float]]] = field(default_factory=list[tuple[int, list[float]]])
+_Outlined = tuple[list[tuple[int, Outline]], tuple[float, float]]
+"""The classes and outlines of an image's objects, and the image's width and height."""
 
 
 class CocoSource(Source):
@@ -56,19 +38,25 @@ class CocoSource(Source):
 
     Args:
         root: the folder with the images.
-        annotations: the JSON file.
+        annotations: the JSON file; or the folder, with `preprocessed` of the options.
         names: the images to read, in that order; None for all.
         options: what is read.
 
     Raises:
         SourceNotFoundError: there is no such folder, annotations file, or first image.
         SourceError: the annotations are damaged, or no image is left.
+        MissingExtraError: the classes of pixels are asked for, and pycocotools is not there.
     """
 
     def __init__(self, root: str, annotations: str, names: tuple[str, ...] | None, options: CocoOptions) -> None:
-        if not Path(root).is_dir():
+        if not is_remote(root) and not Path(root).is_dir():
             raise SourceNotFoundError(f"file_root is no folder: {root!r}")
-        found = _parse(annotations, options)
+        if options.pixelwise_masks:
+            extras.load("pycocotools.mask", "coco", "fn.readers.coco(pixelwise_masks=True)")
+        if options.preprocessed:
+            found = preprocessed(annotations, polygons=options.polygon_masks, numbers=options.image_ids)
+        else:
+            found = annotated(annotations, options)
         if names is not None:
             by_name = {image.name: image for image in found}
             missing = [name for name in names if name not in by_name]
@@ -80,11 +68,13 @@ class CocoSource(Source):
         if not found:
             raise SourceError(f"no images are left of {annotations!r}", given=str(options))
         self._files = FileSource(root, [os.fsencode(image.name) for image in found], [0] * len(found))
-        if not os.path.lexists(self.describe(0)):
-            raise SourceNotFoundError(f"there is no file {self.describe(0)!r}", fix="file_root is the images' folder")
+        self._files.check_first("file_root is the images' folder")
         self._columns = tuple(zip(*(_values(image, options) for image in found), strict=True))
         self._ids = np.array([[image.number] for image in found], np.int32)
-        masks = _POLYGONS if options.polygon_masks else ()
+        self._outlines: list[_Outlined] | None = None
+        if options.pixelwise_masks:
+            self._outlines = [(image.outlines, image.size) for image in found]
+        masks = _POLYGONS if options.polygon_masks else (_PIXELS,) if options.pixelwise_masks else ()
         ids = (Spec(np.dtype(np.int32), (1,)),) if options.image_ids else ()
         self.specs = (Spec(np.dtype(np.uint8), (None,)), _BOXES, _CLASSES, *masks, *ids)
 
@@ -93,12 +83,32 @@ class CocoSource(Source):
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """The encoded images, boxes, classes, then what else was asked for."""
-        rows = indices.tolist()
-        columns: list[Column] = [[self._files.content(row) for row in rows]]
+        rows: list[int] = indices.tolist()
+        columns: list[Column] = [self._files.contents(indices)]
         columns += [[column[row] for row in rows] for column in self._columns]
+        if outlined := self._outlines:
+            columns.append([self._pixels(row, outlined[row]) for row in rows])
         if len(columns) < len(self.specs):
             columns.append(np.take(self._ids, indices, axis=0, out=out[-1], mode="clip"))
         return tuple(columns)
+
+    def _pixels(self, index: int, outlined: _Outlined) -> Array:
+        outlines, (width, height) = outlined
+        try:
+            return classes_of_pixels(outlines, int(height), int(width))
+        except ValueError as error:
+            raise SampleError(
+                f"{self.describe(index)!r} is annotated with {error}", index=index, path=self.describe(index)
+            ) from error
+
+    @property
+    def cost(self) -> Cost:
+        """What reading costs."""
+        return self._files.cost
+
+    def needs(self, indices: Indices) -> list[Extent]:
+        """What is fetched from object stores for some samples."""
+        return self._files.needs(indices)
 
     def describe(self, index: int) -> str:
         """The image's path."""
@@ -115,83 +125,12 @@ class CocoSource(Source):
         for column in self._columns:
             for value in column:
                 digest.update(len(value).to_bytes(8, "little") + value.tobytes())
+        if self._outlines is not None:
+            digest.update(repr(self._outlines).encode())
         return f"coco:{len(self)}:{digest.hexdigest()[:16]}"
 
 
-def _parse(path: str, options: CocoOptions) -> list[_Image]:
-    """The images in the order of their numbers, with the objects that the options leave.
-
-    Raises:
-        SourceNotFoundError: there is no file.
-        SourceError: it is no JSON, or not what COCO has; the entry is named.
-    """
-    try:
-        content: Any = json.loads(Path(path).read_bytes())
-        entries = {name: content[name] for name in ("images", "annotations", "categories")}
-        if not all(isinstance(each, list) for each in entries.values()):
-            raise TypeError
-    except FileNotFoundError:
-        raise SourceNotFoundError(f"annotations_file is no file: {path!r}") from None
-    except OSError as error:
-        raise SourceError(f"{path!r} cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise SourceError(f"{path!r} is no JSON: {error}") from error
-    except (KeyError, TypeError):
-        raise SourceError(
-            f"{path!r} has no COCO annotations", expected='{"images": [...], "annotations": [...], "categories": [...]}'
-        ) from None
-    images: dict[int, _Image] = {}
-    classes: dict[int, int] = {}
-    kind, place = "images", 0
-    try:
-        for place, each in enumerate(entries[kind]):  # noqa: B007  # an error names it
-            number = _whole(each["id"])
-            if number in images:
-                raise ValueError(f"the image {number} is there twice")
-            size = (_number(each["width"]), _number(each["height"]))
-            images[number] = _Image(number, str(each["file_name"]), size)
-        kind = "categories"
-        for place, each in enumerate(entries[kind]):
-            number = _whole(each["id"])
-            classes[number] = number if options.avoid_class_remapping else place + 1
-        kind = "annotations"
-        for place, each in enumerate(entries[kind]):  # noqa: B007  # likewise
-            image = images.get(_whole(each["image_id"]))
-            if image is not None:
-                _add(image, each, classes, options)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-        raise SourceError(f"{path!r} is damaged: entry {place} of {kind!r}: {reason}") from error
-    return [images[number] for number in sorted(images)]
-
-
-def _add(image: _Image, entry: Any, classes: dict[int, int], options: CocoOptions) -> None:
-    """Add an object to its image, unless the options leave it out.
-
-    Raises:
-        KeyError: it lacks something.
-        ValueError, TypeError: something is not what it should be.
-    """
-    box = [_number(value) for value in entry["bbox"]]
-    if len(box) != 4:
-        raise ValueError(f"a box of {len(box)} numbers")
-    category = _whole(entry["category_id"])
-    if category not in classes:
-        raise ValueError(f"there is no category {category}")
-    crowd = bool(entry.get("iscrowd", 0))
-    if min(box[2:]) < options.size_threshold or (crowd and not options.include_iscrowd):
-        return
-    outline = entry.get("segmentation")
-    if options.polygon_masks and isinstance(outline, list):
-        polygons = [[_number(value) for value in polygon] for polygon in cast(list[Any], outline)]
-        if any(len(polygon) % 2 for polygon in polygons):
-            raise ValueError("a polygon with half a point")
-        image.polygons += [(len(image.boxes), polygon) for polygon in polygons]
-    image.boxes.append(box)
-    image.classes.append(classes[category])
-
-
-def _values(image: _Image, options: CocoOptions) -> tuple[Array, ...]:
+def _values(image: Annotated, options: CocoOptions) -> tuple[Array, ...]:
     boxes = np.array(image.boxes, np.float32).reshape(-1, 4)
     if options.ltrb:
         boxes[:, 2:] += boxes[:, :2]
@@ -210,15 +149,3 @@ def _values(image: _Image, options: CocoOptions) -> tuple[Array, ...]:
     polygons[:, 2] = stops
     points = np.array([value for _, polygon in image.polygons for value in polygon], np.float32).reshape(-1, 2)
     return boxes, classes, polygons, points / size if options.ratio else points
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{value!r} is no number")
-    return float(value)
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not -(2**31) <= value < 2**31:
-        raise ValueError(f"{value!r} is no number of 32 bits")
-    return value

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, cast
 
+import numpy as np
+
 from penstock.data.given import Kind, as_column, as_sample, copied
 from penstock.data.stream import Columns, EndOfStreamError, Stream, Turn
 from penstock.errors import PenstockError, SourceError
@@ -155,7 +157,8 @@ class GivenStream(ExternalStream):
     def _outputs(self, given: Any) -> Sequence[Any]:
         if not self.several:
             return (given,)
-        entries = list(cast(Sequence[Any], given)) if isinstance(given, tuple | list) else None
+        listed = isinstance(given, tuple | list) or (isinstance(given, np.ndarray) and given.ndim > 0)
+        entries = list(cast(Sequence[Any], given)) if listed else None
         if entries is None or len(entries) != len(self.kinds):
             count = "none" if entries is None else f"{len(entries)} of them"
             raise SourceError(

@@ -1,26 +1,24 @@
-"""Files with labels: a folder per class, a list of paths, or a text file that lists them."""
+"""Files with labels, as a data set. `folders` and `file_lists` find them."""
 
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
-import re
 import stat
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from fnmatch import translate
-from pathlib import Path
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.data.order import Indices
-from penstock.data.source import Array, Column, Source, stamp_of
+from penstock.data.source import Array, Column, Cost, Source
 from penstock.data.spec import Spec
-from penstock.errors import SampleError, SourceError, SourceNotFoundError
+from penstock.data.stores.ahead import ahead
+from penstock.data.stores.extent import Extent
+from penstock.data.stores.objects import cannot_open, head, is_remote
+from penstock.errors import SampleError, SourceNotFoundError
 
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-_log = logging.getLogger("penstock")
 
 
 class FileSource(Source):
@@ -30,12 +28,21 @@ class FileSource(Source):
         root: the folder to which the names are relative; "" where they are complete.
         names: the files, as bytes, in the order of the data set.
         labels: one per file.
+        tags: the ETags of files that are objects of a store, where they are known.
     """
 
     specs = (Spec(np.dtype(np.uint8), (None,)), Spec(np.dtype(np.int32), (1,)))
 
-    def __init__(self, root: str, names: Sequence[bytes], labels: Sequence[int] | NDArray[np.int32]) -> None:
+    def __init__(
+        self,
+        root: str,
+        names: Sequence[bytes],
+        labels: Sequence[int] | NDArray[np.int32],
+        tags: Sequence[str] | None = None,
+    ) -> None:
         self._root = os.fsencode(root)
+        self._tags = None if tags is None else np.array(tags, dtype=np.str_)
+        self._remote = is_remote(root) or any(map(is_remote, names))
         self._names = np.array(names, dtype=np.bytes_)  # 25 bytes a file, where a list of str needs 100
         self._labels = np.asarray(labels, np.int32).reshape(-1, 1)
 
@@ -44,9 +51,44 @@ class FileSource(Source):
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """The bytes of the files, and their labels."""
-        return [self.content(index) for index in indices.tolist()], np.take(
-            self._labels, indices, axis=0, out=out[1], mode="clip"
-        )
+        return self.contents(indices), np.take(self._labels, indices, axis=0, out=out[1], mode="clip")
+
+    def contents(self, indices: Indices) -> list[Array]:
+        """The bytes of some files.
+
+        Raises:
+            SampleError: one cannot be read.
+        """
+        if not self._remote:
+            return [self.content(index) for index in indices.tolist()]
+        far = [extent for index in indices.tolist() if (extent := self._extent(index)) is not None]
+        fetched = dict(zip(far, ahead.read(far), strict=True))
+        found: list[Array] = []
+        for index in indices.tolist():
+            extent = self._extent(index)
+            data = self.content(index) if extent is None else fetched[extent]
+            if isinstance(data, OSError):
+                raise self._unreadable(index, data) from data
+            found.append(data)
+        return found
+
+    @property
+    def cost(self) -> Cost:
+        """What reading costs."""
+        return Cost.STORE if self._remote else Cost.FILE
+
+    def needs(self, indices: Indices) -> list[Extent]:
+        """The objects that are read for some samples."""
+        if not self._remote:
+            return []
+        return [extent for index in indices.tolist() if (extent := self._extent(index)) is not None]
+
+    def _extent(self, index: int) -> Extent | None:
+        """The object that is read for a sample; None for a local file."""
+        path = self._path(index)
+        if not is_remote(path):
+            return None
+        return Extent(os.fsdecode(path), tag="" if self._tags is None else str(self._tags[index]))
 
     @property
     def labels(self) -> list[int]:
@@ -59,16 +101,25 @@ class FileSource(Source):
         Raises:
             SampleError: it cannot be read.
         """
+        if self._remote:
+            extent = self._extent(index)
+            if extent is not None:
+                return self.contents(np.array([index]))[0]
         path = self._path(index)
         try:
             return _content(path)
         except (OSError, ValueError) as error:
-            name = os.fsdecode(path)
-            reason = (error.strerror if isinstance(error, OSError) else None) or error
-            what = f"sample {index} ({name}) cannot be read: {reason}"
-            raise SampleError(what, index=index, source=name, path=name) from error
+            raise self._unreadable(index, error) from error
+
+    def _unreadable(self, index: int, error: OSError | ValueError) -> SampleError:
+        name = self.describe(index)
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        what = f"sample {index} ({name}) cannot be read: {reason}"
+        return SampleError(what, index=index, source=name, path=name)
 
     def _path(self, index: int) -> bytes:
+        if self._remote and is_remote(name := bytes(self._names[index])):
+            return name
         return os.path.join(self._root, self._names[index])  # noqa: PTH118  # bytes: names need not be valid text
 
     def describe(self, index: int) -> str:
@@ -76,6 +127,25 @@ class FileSource(Source):
         return os.fsdecode(self._path(index))
 
     path = describe
+
+    def check_first(self, fix: str) -> None:
+        """Check that the first file exists.
+
+        Args:
+            fix: what to do where it does not.
+
+        Raises:
+            SourceNotFoundError: it does not.
+            SourceError: it is an object of a store that does not answer.
+        """
+        first = self.describe(0)
+        if is_remote(first):
+            try:
+                head(first)
+            except OSError as error:
+                raise cannot_open(first, error) from error
+        elif not os.path.lexists(first):
+            raise SourceNotFoundError(f"there is no file {first!r}", fix=fix)
 
     def info(self, index: int) -> str:
         """The file's path as the data set has it: relative to its root."""
@@ -91,98 +161,12 @@ class FileSource(Source):
     def fingerprint(self) -> str:
         """The names below their common folder, and the labels."""
         names: list[bytes] = self._names.tolist()
+        if self._remote:  # buckets are where data sets are mounted
+            names = [b"/" + name.partition(b"://")[2] if is_remote(name) else name for name in names]
         absolute = all(map(os.path.isabs, names))  # they begin with where the data set is mounted
         folder = os.path.commonpath([os.path.dirname(name) for name in names]) if absolute else b""  # noqa: PTH120  # bytes
         digest = hashlib.sha256(b"\0".join(name[len(folder) :] for name in names) + self._labels.tobytes())
         return f"files:{len(self)}:{digest.hexdigest()[:16]}"
-
-
-def from_root(
-    root: str, file_filters: tuple[str, ...], dir_filters: tuple[str, ...], case_sensitive: bool
-) -> FileSource:
-    """The files of the folders directly below `root`, labelled with the number of their folder.
-
-    Folders and files are sorted by the bytes of their names. Every folder has a number, an empty one too. Pipes,
-    sockets and devices are left out, with a warning.
-
-    Raises:
-        SourceNotFoundError: `root` is no folder.
-        SourceError: no file in it matches, or a folder cannot be read.
-    """
-    if not Path(root).is_dir():
-        raise SourceNotFoundError(f"file_root is no folder: {root!r}")
-    top = os.fsencode(root)
-    wanted = _matcher(dir_filters, case_sensitive=True)
-    folders = sorted(entry.name for entry in _entries(top) if wanted(entry.name) and _kind(entry) == stat.S_IFDIR)
-    wanted = _matcher(file_filters, case_sensitive=case_sensitive)
-    names: list[bytes] = []
-    labels: list[int] = []
-    others: list[bytes] = []
-    for label, folder in enumerate(folders):
-        files: list[bytes] = []
-        for entry in _entries(os.path.join(top, folder)):  # noqa: PTH118  # bytes
-            if wanted(entry.name):
-                kind = _kind(entry)
-                if kind in (stat.S_IFREG, None):
-                    files.append(folder + b"/" + entry.name)
-                elif kind != stat.S_IFDIR:
-                    others.append(entry.path)
-        names += sorted(files)
-        labels += [label] * len(files)
-    if others:
-        _log.warning(
-            "%d entries below %s are no files (pipes, sockets, devices) and are left out, such as %s",
-            len(others), root, os.fsdecode(min(others)),
-        )  # fmt: skip
-    if not names:
-        raise SourceError(
-            f"no files found in {root!r}",
-            given=f"{len(folders)} sub-folders, filters {', '.join(file_filters)}",
-            expected="one sub-folder per class, with files that match",
-            fix="give the folder above the class folders, or file_filters that match",
-        )
-    return FileSource(root, names, labels)
-
-
-def _entries(folder: bytes) -> Iterator[os.DirEntry[bytes]]:
-    try:
-        with os.scandir(folder) as entries:
-            yield from entries
-    except OSError as error:
-        raise SourceError(
-            f"the folder {os.fsdecode(folder)!r} cannot be read: {error.strerror}",
-            fix="the right to read it, or dir_filters that leave it out",
-        ) from error
-
-
-def stamp_of_root(root: str) -> Hashable:
-    """What changes when `from_root` would find other files: the stamps of the folder and of the folders in it."""
-    if not Path(root).is_dir():
-        return None
-    return stamp_of(root, *sorted(each.path for each in _entries(os.fsencode(root)) if _kind(each) == stat.S_IFDIR))
-
-
-def _matcher(patterns: tuple[str, ...], *, case_sensitive: bool) -> Callable[[bytes], bool]:
-    """Whether one of the patterns, or none that there is, matches a name."""
-    if not patterns:
-        return lambda _: True
-    found = re.compile("|".join(translate(each if case_sensitive else each.lower()) for each in patterns))
-    if case_sensitive:
-        return lambda name: found.match(os.fsdecode(name)) is not None
-    return lambda name: found.match(os.fsdecode(name).lower()) is not None
-
-
-def _kind(entry: os.DirEntry[bytes]) -> int | None:
-    """What an entry is, or the link leads to; None for a link that leads nowhere, to itself, or where nobody may look.
-
-    Such a link stays in the data set: it is a sample that cannot be read, and says so.
-    """
-    if entry.is_file(follow_symlinks=False):
-        return stat.S_IFREG
-    try:
-        return stat.S_IFMT(entry.stat().st_mode)
-    except OSError:
-        return None
 
 
 def _content(path: bytes) -> Array:
@@ -206,112 +190,3 @@ def _content(path: bytes) -> Array:
     finally:
         os.close(descriptor)
     return np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
-
-
-def from_files(root: str, files: tuple[str, ...], labels: tuple[int, ...] | None) -> FileSource:
-    """The files named, each labelled as given, or with its number.
-
-    Raises:
-        SourceError: there are none, or the labels are not as many.
-        SourceNotFoundError: the first file does not exist.
-    """
-    if not files:
-        raise SourceError("files is empty", expected="at least one path")
-    if labels is not None and len(labels) != len(files):
-        raise SourceError(f"{len(labels)} labels for {len(files)} files", fix="give one label per file")
-    numbers = range(len(files)) if labels is None else labels
-    wrong = next((number for number in numbers if not -(2**31) <= number < 2**31), None)
-    if wrong is not None:
-        raise SourceError("a label is a number of 32 bits", given=wrong)
-    return _checked(FileSource(root, [os.fsencode(file) for file in files], numbers))
-
-
-def from_tree(root: str, file_filter: str) -> FileSource:
-    """The files in a folder and in the folders directly below it, each labelled with 0.
-
-    The folder's own come first, then those of its folders; all are sorted by the bytes of their names.
-
-    Raises:
-        SourceNotFoundError: `root` is no folder.
-        SourceError: no file in it matches, or a folder cannot be read.
-    """
-    if not Path(root).is_dir():
-        raise SourceNotFoundError(f"file_root is no folder: {root!r}")
-    top = os.fsencode(root)
-    wanted = _matcher((file_filter,), case_sensitive=True)
-    folders = sorted(entry.name + b"/" for entry in _entries(top) if _kind(entry) == stat.S_IFDIR)
-    names = [
-        folder + name
-        for folder in (b"", *folders)
-        for name in sorted(
-            entry.name
-            for entry in _entries(top + b"/" + folder)
-            if wanted(entry.name) and _kind(entry) in (stat.S_IFREG, None)
-        )
-    ]
-    if not names:
-        raise SourceError(
-            f"no files found in {root!r}",
-            given=f"{len(folders)} sub-folders, the filter {file_filter!r}",
-            fix="give the folder with the files, or one above it, and a file_filter that matches",
-        )
-    return FileSource(root, names, [0] * len(names))
-
-
-def from_names(list_path: str, root: str | None) -> FileSource:
-    """The files that a text file lists, a path per line, each labelled with 0.
-
-    Paths are relative to the list's folder or to `root`; they may contain spaces; blank lines do not count.
-
-    Raises:
-        SourceNotFoundError: the list, or the first file in it, does not exist.
-        SourceError: there are no lines.
-    """
-    names = [name for line in _lines(list_path) if (name := line.strip())]
-    if not names:
-        raise SourceError(f"{list_path} lists no files")
-    return _checked(FileSource(root if root is not None else str(Path(list_path).parent), names, [0] * len(names)))
-
-
-def _lines(list_path: str) -> list[bytes]:
-    path = Path(list_path)
-    if not path.is_file():
-        raise SourceNotFoundError(f"file_list is no file: {list_path!r}")
-    try:
-        return path.read_bytes().splitlines()
-    except OSError as error:
-        raise SourceError(f"file_list {list_path!r} cannot be read: {error.strerror}") from error
-
-
-def from_list(list_path: str, root: str | None) -> FileSource:
-    """The files that a text file lists, a line each: a path, a space, a label.
-
-    Paths are relative to the list's folder or to `root`; they may contain spaces; blank lines do not count.
-
-    Raises:
-        SourceNotFoundError: the list, or the first file in it, does not exist.
-        SourceError: a line has no label, or there are no lines.
-    """
-    names: list[bytes] = []
-    labels: list[int] = []
-    for number, line in enumerate(_lines(list_path), start=1):
-        if not line.strip():
-            continue
-        name, _, label = line.rstrip().rpartition(b" ")
-        if not name.strip() or not label.isdigit() or int(label) >= 2**31:
-            raise SourceError(
-                f"{list_path}:{number} is not a path, a space and a label",
-                given=os.fsdecode(line),
-                expected="cat/1.jpg 3, the label below 2**31",
-            )
-        names.append(name.strip())
-        labels.append(int(label))
-    if not names:
-        raise SourceError(f"{list_path} lists no files")
-    return _checked(FileSource(root if root is not None else str(Path(list_path).parent), names, labels))
-
-
-def _checked(source: FileSource) -> FileSource:
-    if not os.path.lexists(source.describe(0)):
-        raise SourceNotFoundError(f"there is no file {source.describe(0)!r}", fix="paths are relative to file_root")
-    return source

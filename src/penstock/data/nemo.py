@@ -23,7 +23,8 @@ from penstock.data.files import FileSource
 from penstock.data.order import Indices
 from penstock.data.source import Array, Column, Source
 from penstock.data.spec import Spec
-from penstock.errors import MissingExtraError, SampleError, SourceError, SourceNotFoundError
+from penstock.data.stores.objects import refuse_remote
+from penstock.errors import SampleError, SourceError, SourceNotFoundError
 
 _WHOLE = -1.0
 """The duration of an entry that has none: it goes to the end of the file."""
@@ -159,18 +160,6 @@ class NemoSource(Source):
         return f"nemo:{self._files.fingerprint()}:{digest.hexdigest()[:16]}"
 
 
-def require(needed_for: str) -> None:
-    """Check that soundfile is there.
-
-    Raises:
-        MissingExtraError: it is not.
-    """
-    try:
-        import soundfile  # noqa: F401, PLC0415  # pyright: ignore[reportUnusedImport]  # an extra
-    except ImportError as error:
-        raise MissingExtraError("soundfile", "audio", needed_for) from error
-
-
 def _as_type(values: Array, dtype: np.dtype[Any]) -> Array:
     """Floats as integers of which the largest stands for 1, where such are asked for."""
     if values.dtype == dtype:
@@ -189,6 +178,7 @@ def _entries(manifest: str) -> Iterator[_Entry]:
         SourceNotFoundError: there is no such file.
         SourceError: a line is no entry.
     """
+    refuse_remote("fn.readers.nemo_asr", manifest)
     try:
         lines = Path(manifest).read_bytes().splitlines()
     except FileNotFoundError:
@@ -206,6 +196,7 @@ def _entries(manifest: str) -> Iterator[_Entry]:
                 f"{manifest}:{number} is no entry: {error}", given=line[:200].decode(errors="replace"),
                 expected='{"audio_filepath": "1.wav", "offset": 0.5, "duration": 2.5, "text": "words"}',
             ) from None  # fmt: skip
+        refuse_remote("fn.readers.nemo_asr", entry.path)
         if folder is None and not Path(entry.path).is_absolute():
             beside = Path(manifest).parent
             folder = beside if not Path(entry.path).exists() and (beside / entry.path).exists() else Path()

@@ -15,10 +15,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.data.files import FileSource, from_files, from_names, from_tree
+from penstock.data.file_lists import from_files, from_names
+from penstock.data.files import FileSource
+from penstock.data.folders import from_tree
 from penstock.data.order import Indices
-from penstock.data.source import Array, Column, Source
+from penstock.data.source import Array, Column, Cost, Source
 from penstock.data.spec import Spec
+from penstock.data.stores.extent import Extent
 from penstock.errors import SampleError, SourceError
 
 _MAGIC = b"\x93NUMPY"
@@ -62,11 +65,11 @@ class NpySource(Source):
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """The arrays."""
-        arrays = [self._array(index) for index in indices.tolist()]
+        contents = self._files.contents(indices)
+        arrays = [self._array(index, data) for index, data in zip(indices.tolist(), contents, strict=True)]
         return (np.stack(arrays, out=out[0]) if self.specs[0].dense else arrays,)
 
-    def _array(self, index: int) -> Array:
-        data = self._files.content(index)
+    def _array(self, index: int, data: Array) -> Array:
         try:
             array = parse_npy(data)
             if not self.specs[0].accepts(array):
@@ -76,6 +79,15 @@ class NpySource(Source):
             what = f"sample {index} ({path}) is no .npy file that can be read: {error}"
             raise SampleError(what, index=index, source=path, path=path) from error
         return array
+
+    @property
+    def cost(self) -> Cost:
+        """What reading costs."""
+        return self._files.cost
+
+    def needs(self, indices: Indices) -> list[Extent]:
+        """What is fetched from object stores for some samples."""
+        return self._files.needs(indices)
 
     def describe(self, index: int) -> str:
         """The file's path."""

@@ -6,8 +6,10 @@ samples cost what 10^3 do, and any position of any epoch can be asked for at onc
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,8 @@ from numpy.typing import NDArray
 Indices = NDArray[np.int64]
 
 _PAGE = 4096
+_CHOSEN = 1024
+"""Positions on a page of what a choice visits: it may go through small data sets many times."""
 _MASK64 = (1 << 64) - 1
 
 
@@ -87,22 +91,56 @@ def _scramble(values: NDArray[Any], key: Any) -> NDArray[Any]:
     return mixed
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)  # 32 MiB at most: a mixture of many data sets has a page of each in use
 def _page(length: int, key: int, page: int) -> Indices:
     """`_PAGE` consecutive values of a permutation: batches are small, and NumPy's cost per call is not."""
     return permute(np.arange(page * _PAGE, min(length, (page + 1) * _PAGE)), length, key)
 
 
 def _permuted(positions: Indices, length: int, key: int) -> Indices:
-    pages = positions // _PAGE
+    return _paged(positions, partial(_page, length, key), _PAGE)
+
+
+def _paged(positions: Indices, page_of: Callable[[int], Indices], size: int) -> Indices:
+    """What stands at positions, one axis, of a sequence that is computed page by page."""
+    pages = positions // size
     first, last = (int(pages.min()), int(pages.max())) if positions.size else (0, 0)
     if first == last:
-        return _page(length, key, first)[positions - first * _PAGE]
+        return page_of(first)[positions - first * size]
     result = np.empty_like(positions)
     for page in np.unique(pages):
         here = pages == page
-        result[here] = _page(length, key, int(page))[positions[here] - int(page) * _PAGE]
+        result[here] = page_of(int(page))[positions[here] - int(page) * size]
     return result
+
+
+class Choice(ABC):
+    """Which samples an order visits, where that is not each of them once in every epoch. Pure; compares by value."""
+
+    @property
+    @abstractmethod
+    def length(self) -> int:
+        """How many positions an epoch has."""
+
+    @abstractmethod
+    def indices(self, positions: Indices, *, shuffle: bool, seed: int) -> Indices:
+        """Which sample stands at each position of an order that goes on from epoch to epoch.
+
+        Args:
+            positions: int64, one axis, each >= 0; epoch e begins at ``e * length``.
+            shuffle: whether samples come in random order.
+            seed: 64 bits that select it.
+        """
+
+    @abstractmethod
+    def others(self, indices: Indices, shifts: NDArray[np.uint64]) -> Indices:
+        """As `Order.others`."""
+
+
+@lru_cache(maxsize=64)
+def _chosen(choice: Choice, shuffle: bool, seed: int, page: int) -> Indices:
+    """A page of what a choice visits."""
+    return choice.indices(np.arange(page * _CHOSEN, (page + 1) * _CHOSEN), shuffle=shuffle, seed=seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +148,7 @@ class Order:
     """The order in which a reader visits its samples.
 
     Args:
-        length: the number of samples of the data set.
+        length: the number of samples of the data set, or how many of them `choice` visits in an epoch.
         shuffle: whether each epoch has a permutation of its own; else the order is that of the data set.
         seed: selects the permutations.
         pad_last: positions past the end repeat the last sample (DALI's ``pad_last_batch``) instead of beginning again,
@@ -118,6 +156,7 @@ class Order:
         shards: into how many contiguous, static parts the data set is cut; 1 for one global order.
         shard: which part this order visits.
         stick: whether it stays with that part, or moves on by one part with each epoch.
+        choice: which samples it visits; None: each of them once in every epoch. It goes with one part.
 
     >>> Order(length=5).indices(epoch=0, positions=np.arange(7)).tolist()
     [0, 1, 2, 3, 4, 0, 1]
@@ -130,6 +169,7 @@ class Order:
     shards: int = 1
     shard: int = 0
     stick: bool = False
+    choice: Choice | None = None
 
     @property
     def epoch_length(self) -> int:
@@ -155,6 +195,8 @@ class Order:
         """
         first, size = self.part(epoch)
         inside = np.minimum(positions, size - 1) if self.pad_last else positions % size
+        if self.choice is not None:
+            return _paged(inside + epoch * size, partial(_chosen, self.choice, self.shuffle, self.seed), _CHOSEN)
         if not self.shuffle:
             return inside + first
         return _permuted(inside, size, self._key(epoch, first)) + first
@@ -163,7 +205,7 @@ class Order:
         """`indices` of `count` positions in a row, a slice where they lie on one page of the shuffle."""
         first, size = self.part(epoch)
         page = start // _PAGE
-        if start + count > min(size, (page + 1) * _PAGE):
+        if start + count > min(size, (page + 1) * _PAGE) or self.choice is not None:
             return self.indices(epoch, np.arange(start, start + count))
         if not self.shuffle:
             return np.arange(first + start, first + start + count)
@@ -181,6 +223,8 @@ class Order:
             positions: int64, each >= 0.
             stride: how many positions a batch passes. With `pad_last`, an epoch has a whole number of batches.
         """
+        if self == Order(self.length, seed=self.seed):
+            return positions % self.length  # whole epochs in order: a small data set has many of them
         if self.pad_last or self.shards == 1:
             epochs, inside = np.divmod(positions, self.passed_by_epoch(stride))
         else:  # the parts of successive epochs may differ in length by one
@@ -211,6 +255,8 @@ class Order:
         Returns:
             Sample indices, int64, of the same shape: none is that of the sample it stands for, if its part has others.
         """
+        if self.choice is not None:
+            return self.choice.others(indices, shifts)
         bounds = np.array([self.length * part // self.shards for part in range(self.shards + 1)])
         part = np.searchsorted(bounds, indices, side="right") - 1
         first, size = bounds[part], bounds[part + 1] - bounds[part]

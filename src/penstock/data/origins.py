@@ -22,7 +22,7 @@ class Origins(Source):
     specs = (Spec(np.dtype(np.uint8), (None,)),)
 
     def __init__(self, source: Source) -> None:
-        self._source = source
+        self._source, self.choice = source, source.choice
 
     def __len__(self) -> int:
         return len(self._source)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from penstock import extras
 from penstock.data.order import Indices
 from penstock.data.source import Array, Column, Source, stamp_of
 from penstock.data.spec import Spec
-from penstock.errors import MissingExtraError, SampleError, SourceError, SourceNotFoundError, did_you_mean
+from penstock.data.stores.objects import cannot_open, is_remote
+from penstock.data.stores.opened import RemoteFile
+from penstock.errors import SampleError, SourceError, SourceNotFoundError, did_you_mean
 
 _KEPT = 1 << 28
 """Bytes of row groups that are kept in memory, at most, besides the last one."""
@@ -44,8 +46,12 @@ class ParquetSource(Source):
     def __init__(self, paths: tuple[str, ...], columns: tuple[str, ...] | None) -> None:
         self._parquet = _pyarrow("parquet")
         self._paths = paths
-        self._stamps = [stamp_of(path) for path in paths]
-        self._metadata = [self._open(path) for path in paths]
+        self._metadata: list[Any] = []
+        self._stamps: list[Hashable] = []
+        for path in paths:
+            metadata, stamp = self._open(path)
+            self._metadata.append(metadata)
+            self._stamps.append(stamp)
         schemas = [each.schema.to_arrow_schema() for each in self._metadata]
         self.names: tuple[str, ...] = tuple(schemas[0].names) if columns is None else columns
         self.specs = tuple(_spec(paths[0], schemas[0], name) for name in self.names)
@@ -61,11 +67,21 @@ class ParquetSource(Source):
         self._tables: OrderedDict[int, Any] = OrderedDict()
         self._lock = threading.Lock()
 
-    def _open(self, path: str) -> Any:
+    def _open(self, path: str) -> tuple[Any, Hashable]:
+        """What the end of a file says, and what changes when the file is written to."""
+        if is_remote(path):
+            try:
+                file = RemoteFile(path)
+            except OSError as error:
+                raise cannot_open(path, error) from error
+            return self._metadata_of(path, file.raw()), file.state
         if not Path(path).is_file():
             raise SourceNotFoundError(f"there is no file {path!r}")
+        return self._metadata_of(path, path), stamp_of(path)
+
+    def _metadata_of(self, path: str, file: Any) -> Any:
         try:
-            return self._parquet.read_metadata(path)
+            return self._parquet.read_metadata(file)
         except Exception as error:
             raise SourceError(f"{path!r} cannot be read as a Parquet file: {error}") from error
 
@@ -106,9 +122,11 @@ class ParquetSource(Source):
                 self._tables.move_to_end(group)
                 return self._tables[group]
         number, place = self._groups[group]
-        if stamp_of(self._paths[number]) != self._stamps[number]:
+        path = self._paths[number]
+        far = RemoteFile(path) if is_remote(path) else None
+        if (stamp_of(path) if far is None else far.state) != self._stamps[number]:
             raise ValueError("the file has been written to since the data set was opened")
-        with self._parquet.ParquetFile(self._paths[number], metadata=self._metadata[number]) as file:
+        with self._parquet.ParquetFile(path if far is None else far.raw(), metadata=self._metadata[number]) as file:
             columns = sorted({_column(file.schema_arrow.names, name) for name in self.names})
             table = file.read_row_group(place, columns=columns, use_threads=False)
         with self._lock:
@@ -148,10 +166,7 @@ def _pyarrow(module: str) -> Any:
     Raises:
         MissingExtraError: it is not installed.
     """
-    try:
-        return importlib.import_module(f"pyarrow.{module}")
-    except ImportError as error:
-        raise MissingExtraError("pyarrow", "parquet", "fn.readers.parquet") from error
+    return extras.load(f"pyarrow.{module}", "parquet", "fn.readers.parquet")
 
 
 def _column(names: Sequence[str], name: str) -> str:
@@ -187,7 +202,7 @@ def _spec(path: str, schema: Any, name: str) -> Spec:
         return Spec(np.dtype(np.uint8), (None,))
     shape: list[int | None] = []
     while types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        shape.append(kind.list_size if types.is_fixed_size_list(kind) else None)
+        shape.append(max(kind.list_size, 0) if types.is_fixed_size_list(kind) else None)  # a damaged file may say -1
         kind = kind.value_type
     if len(shape) > 1 or not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
         raise SourceError(

@@ -16,9 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.data.order import Indices
-from penstock.data.source import Array, Column, Source
+from penstock.data.source import Array, Column, Cost, Source
 from penstock.data.spans import Heads, Spans
 from penstock.data.spec import Spec
+from penstock.data.stores.cache import read_bytes
+from penstock.data.stores.extent import Extent
+from penstock.data.stores.opened import Opened
 from penstock.errors import SampleError, SourceError, SourceNotFoundError
 
 _MAGIC = 0xCED7230A
@@ -43,7 +46,10 @@ class RecordIOSource(Source):
     """
 
     def __init__(self, paths: tuple[str, ...], indexes: tuple[str, ...]) -> None:
-        self._records = Spans(paths, _Index(indexes, len(paths)).find if indexes else _walk)
+        if indexes:
+            self._records = Spans(paths, _Index(indexes, len(paths)).find)
+        else:
+            self._records = Spans(paths, _walk, "recordio")
         if not len(self):
             raise SourceError("the RecordIO files have no records", given=", ".join(paths[:4]))
         several: Spec = Spec(np.dtype(np.float32), (None,))
@@ -74,6 +80,15 @@ class RecordIOSource(Source):
             images.append(image)
             labels.append(label)
         return images, np.stack(labels, out=out[1]) if self.specs[1].dense else labels
+
+    @property
+    def cost(self) -> Cost:
+        """What reading costs."""
+        return self._records.cost
+
+    def needs(self, indices: Indices) -> list[Extent]:
+        """What is fetched from object stores for some samples."""
+        return self._records.needs(indices)
 
     def describe(self, index: int) -> str:
         """The file and the byte at which the record begins."""
@@ -178,9 +193,9 @@ class _Index:
         self._starts = [_read_index(name) for name in names]
         self._before = 0  # bytes of the files before, which an index for all files counts
 
-    def find(self, number: int, descriptor: int, size: int) -> Places:
+    def find(self, number: int, file: Opened, size: int) -> Places:
         """The records of the file that comes next."""
-        del descriptor
+        del file
         name, starts = self._names[0], self._starts[0] - self._before
         if len(self._names) == 1:
             first, last = number == 0, number == self._files - 1
@@ -196,7 +211,7 @@ class _Index:
 
 def _read_index(name: str) -> NDArray[np.int64]:
     try:
-        words = Path(name).read_bytes().split()
+        words = read_bytes(name).split()
     except FileNotFoundError:
         raise SourceNotFoundError(f"there is no index {name!r}", fix="without index_path it is made") from None
     except OSError as error:
@@ -211,7 +226,7 @@ def _read_index(name: str) -> NDArray[np.int64]:
         ) from None
 
 
-def _walk(number: int, descriptor: int, size: int) -> Places:
+def _walk(number: int, file: Opened, size: int) -> Places:
     """The records of a file, found by reading the lengths of the parts.
 
     Raises:
@@ -219,7 +234,7 @@ def _walk(number: int, descriptor: int, size: int) -> Places:
     """
     del number
     starts: list[int] = []
-    heads, at, whole = Heads(descriptor), 0, True
+    heads, at, whole = Heads(file), 0, True
     while at < size:
         head = heads.at(at, _PART.size)
         if len(head) < _PART.size:

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.data.files import FileSource, from_root
+from penstock.data.files import FileSource
+from penstock.data.folders import from_root
 from penstock.data.order import Indices
-from penstock.data.source import Array, Column, Source
+from penstock.data.source import Array, Column, Cost, Source
 from penstock.data.spec import Spec
+from penstock.data.stores.extent import Extent
 from penstock.errors import SampleError, SourceError
 
 _VISIBLE = ("[!.]*",)
@@ -41,13 +43,13 @@ class SequenceSource(Source):
             starts.append(first + np.arange(0, max(count - whole, 0), step, dtype=np.int64))
             first += count
         self._starts = np.concatenate(starts)
-        self._offsets = stride * np.arange(length)
         if not len(self):
             raise SourceError(
                 f"no folder in {root!r} has the {whole + 1} files of a sequence",
                 given=f"{len(counts)} folders of up to {max(counts)} files",
                 fix="a shorter sequence_length or stride",
             )
+        self._offsets = stride * np.arange(length)
         self.specs = Spec(np.dtype(np.uint8), (None,)), Spec(np.dtype(np.int64), (length,))
 
     def __len__(self) -> int:
@@ -70,6 +72,15 @@ class SequenceSource(Source):
             source, path = self.describe(index), error.path
             what = f"sample {index} ({source}) cannot be read: {error.args[0]}"
             raise SampleError(what, index=index, source=source, path=path) from error
+
+    @property
+    def cost(self) -> Cost:
+        """What reading costs."""
+        return self._files.cost
+
+    def needs(self, indices: Indices) -> list[Extent]:
+        """What is fetched from object stores for some samples."""
+        return self._files.needs((self._starts[indices][:, None] + self._offsets).ravel())
 
     def describe(self, index: int) -> str:
         """The paths of the first and the last file."""

@@ -6,18 +6,31 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
+from enum import Enum
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from penstock.data.order import Indices
+from penstock.data.order import Choice, Indices
 from penstock.data.spec import Spec
+from penstock.data.stores.extent import Extent
 from penstock.errors import SampleError
 
 Array = np.ndarray[Any, Any]
 Column = Array | list[Array]
 """One value for several rows: an array with a leading axis of rows, or a list with one array per row."""
+
+
+class Cost(Enum):
+    """What reading a sample costs, but for its bytes."""
+
+    MEMORY = "memory"
+    """Nothing."""
+    FILE = "file"
+    """A look at a local disk, or at pages that the operating system has mapped to memory."""
+    STORE = "object store"
+    """The answer of a store, which takes long, and comes no later where many are waited for."""
 
 
 class Source(ABC):
@@ -27,6 +40,9 @@ class Source(ABC):
     """
 
     specs: tuple[Spec, ...]
+
+    choice: Choice | None = None
+    """Which samples an epoch visits; None: each of them once. A fingerprint tells it, too."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -46,6 +62,19 @@ class Source(ABC):
         Raises:
             SampleError: a sample that cannot be read; it names index and path.
         """
+
+    @property
+    def cost(self) -> Cost:
+        """What reading costs."""
+        return Cost.FILE
+
+    def needs(self, indices: Indices) -> Sequence[Extent]:
+        """What `read` fetches from object stores for these samples, so that it can be fetched ahead.
+
+        It is asked of sources whose `cost` is `Cost.STORE`, and waits for nothing.
+        """
+        del indices
+        return ()
 
     def outcomes(
         self, indices: Indices, out: Sequence[Array | None]
@@ -95,6 +124,15 @@ class Source(ABC):
         """The file that holds sample `index`, where it is one on its own or a database's."""
         del index
         return None
+
+    @property
+    def epoch_length(self) -> int:
+        """How many samples an epoch visits."""
+        return len(self) if self.choice is None else self.choice.length
+
+    def summary(self) -> str:
+        """A few words for plans: how many samples there are, and of what."""
+        return f"{len(self)} samples{' of an object store' if self.cost is Cost.STORE else ''}"
 
     def same_data(self, other: Source) -> bool:
         """Whether the other one, opened for another shard, reads the same samples in the same order."""

@@ -6,15 +6,20 @@ import hashlib
 import os
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.data.kept import Places, kept
 from penstock.data.order import Indices
-from penstock.data.source import Array
-from penstock.errors import SampleError, SourceError, SourceNotFoundError
+from penstock.data.source import Array, Cost
+from penstock.data.stores.extent import Extent, Found
+from penstock.data.stores.objects import cannot_open, is_remote, several
+from penstock.data.stores.opened import LocalFile, Opened, open_file
+from penstock.data.stores.pieces import Pieces
+from penstock.errors import PenstockError, SampleError, SourceError, SourceNotFoundError
 
-_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 _AHEAD = 1 << 16
 """Bytes read at once where records are small, to find the next ones."""
 
@@ -36,39 +41,53 @@ class Spans:
 
     Args:
         paths: the files.
-        find: lists the records of one file: where each begins, and its bytes. It is given the file's number, a
-            descriptor and the size, and raises ValueError for a file that it cannot read.
+        find: lists the records of one file: where each begins, and its bytes. It is given the file's number, the
+            open file and the size, and raises ValueError for a file that it cannot read.
+        what: what it looks for, by which the records of large files are kept for the next time; "" keeps nothing.
 
     Raises:
         SourceNotFoundError: a file does not exist.
         SourceError: one is not what is expected, or no file has records.
     """
 
-    def __init__(
-        self, paths: Sequence[str], find: Callable[[int, int, int], tuple[NDArray[np.int64], NDArray[np.int64]]]
-    ) -> None:
+    def __init__(self, paths: Sequence[str], find: Callable[[int, Opened, int], Places], what: str = "") -> None:
         self.paths = tuple(paths)
-        self._stamps: list[Hashable] = []
-        starts: list[NDArray[np.int64]] = []
-        sizes: list[NDArray[np.int64]] = []
-        for number, path in enumerate(self.paths):
-            try:
-                descriptor = os.open(path, _FLAGS)
-            except FileNotFoundError:
-                raise SourceNotFoundError(f"there is no file {path!r}") from None
-            except OSError as error:
-                raise SourceError(f"{path!r} cannot be read: {error.strerror}") from error
-            try:
-                self._stamps.append(_state(descriptor))
-                begin, size = find(number, descriptor, os.fstat(descriptor).st_size)
-            except (OSError, ValueError) as error:
-                raise SourceError(f"{path!r} cannot be read: {error}") from error
-            finally:
-                os.close(descriptor)
-            starts.append(begin)
-            sizes.append(size)
-        self.bounds = np.cumsum([0, *map(len, starts)])
-        self.starts, self.sizes = np.concatenate(starts), np.concatenate(sizes)
+        self._find, self._what = find, what
+        numbers = range(len(self.paths))
+        self._far = np.array([is_remote(path) for path in self.paths], bool)
+        found = several(self._records_of, numbers) if self._far.any() else list(map(self._records_of, numbers))
+        for each in found:
+            if isinstance(each, Exception):
+                raise each
+        self._stamps = [state for state, *_ in found]
+        self.bounds = np.cumsum([0, *(len(starts) for _, starts, *_ in found)])
+        self.starts = np.concatenate([starts for _, starts, *_ in found])
+        self.sizes = np.concatenate([sizes for _, _, sizes, _ in found])
+        self.cost = Cost.STORE if self._far.any() else Cost.FILE
+        self._objects = Pieces([opened for *_, opened in found])
+
+    def _records_of(self, number: int) -> tuple[Hashable, NDArray[np.int64], NDArray[np.int64], Found]:
+        """The state of a file, where its records begin, their sizes, and what is known of an object."""
+        path = self.paths[number]
+        try:
+            file = open_file(path)
+        except FileNotFoundError as error:
+            if is_remote(path):
+                raise cannot_open(path, error) from error
+            raise SourceNotFoundError(f"there is no file {path!r}") from None
+        except OSError as error:
+            raise SourceError(f"{path!r} cannot be read: {error.strerror}") from error
+        try:
+            find = partial(self._find, number, file, file.size)
+            starts, sizes = kept(path, file, self._what, find) if self._what else find()
+        except (OSError, ValueError) as error:
+            if isinstance(error, PenstockError):
+                raise
+            reason = (error.strerror if isinstance(error, OSError) else None) or error
+            raise SourceError(f"{path!r} cannot be read: {reason}") from error
+        finally:
+            file.close()
+        return file.state, starts, sizes, Found(path, file.size, file.tag)
 
     def __len__(self) -> int:
         return int(self.bounds[-1])
@@ -95,29 +114,58 @@ class Spans:
         stops = np.cumsum(sizes)
         starts = stops - sizes
         data = np.empty(int(sizes.sum()), np.uint8)
-        view = data.data
+        block = Block(data, starts, stops)
         files = np.searchsorted(self.bounds, numbers, side="right") - 1
-        current, descriptor = -1, -1
+        places = np.lexsort((self.starts[numbers], files))
+        if self.cost is Cost.STORE:
+            far = self._far[files[places]]
+            self._fetch(numbers, samples, files, places[far], block)
+            places = places[~far]
+        view = data.data
+        current, opened = -1, None
         try:
-            for place in np.lexsort((self.starts[numbers], files)).tolist():
+            for place in places.tolist():
                 number, file = int(numbers[place]), int(files[place])
                 try:
                     if file != current:
-                        if descriptor >= 0:
-                            os.close(descriptor)
-                        descriptor = -1
-                        descriptor, current = os.open(self.paths[file], _FLAGS), file
-                        if _state(descriptor) != self._stamps[file]:
+                        if opened is not None:
+                            opened.close()
+                        opened = None
+                        opened, current = LocalFile(self.paths[file]), file
+                        if opened.state != self._stamps[file]:
                             raise ValueError("the file has been written to since the data set was opened")
-                    _fill(descriptor, view[int(starts[place]) : int(stops[place])], int(self.starts[number]))
+                    assert opened is not None
+                    opened.fill(view[int(starts[place]) : int(stops[place])], int(self.starts[number]))
                 except (OSError, ValueError) as error:
-                    index = number if samples is None else int(samples[place])
-                    reason = (error.strerror if isinstance(error, OSError) else None) or error
-                    raise self.error(index, number, f"cannot be read: {reason}") from error
+                    raise self._unreadable(place, numbers, samples, error) from error
         finally:
-            if descriptor >= 0:
-                os.close(descriptor)
-        return Block(data, starts, stops)
+            if opened is not None:
+                opened.close()
+        return block
+
+    def _fetch(self, numbers: Indices, samples: Indices | None, files: Indices, places: Indices, block: Block) -> None:
+        """Read those records that lie in objects of a store."""
+        begin = self.starts[numbers[places]]
+        outs = [block.data[block.starts[place] : block.stops[place]] for place in places.tolist()]
+        errors = self._objects.read(files[places], begin, begin + self.sizes[numbers[places]], outs)
+        for part in sorted(errors):
+            raise self._unreadable(int(places[part]), numbers, samples, errors[part]) from errors[part]
+
+    def needs(self, numbers: Indices) -> list[Extent]:
+        """What is fetched from object stores for some records."""
+        if self.cost is not Cost.STORE:
+            return []
+        files = np.searchsorted(self.bounds, numbers, side="right") - 1
+        far = self._far[files]
+        begin = self.starts[numbers[far]]
+        return self._objects.extents(files[far], begin, begin + self.sizes[numbers[far]])
+
+    def _unreadable(
+        self, place: int, numbers: Indices, samples: Indices | None, error: OSError | ValueError
+    ) -> SampleError:
+        number = int(numbers[place])
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        return self.error(number if samples is None else int(samples[place]), number, f"cannot be read: {reason}")
 
     def error(self, index: int, number: int, what: str) -> SampleError:
         """The error for sample `index`, whose record `number` is not what it should be."""
@@ -145,36 +193,17 @@ class Heads:
     """The heads of records that lie one after the other: read many at once where records are small.
 
     Args:
-        descriptor: of the file.
+        file: it.
     """
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+    def __init__(self, file: Opened) -> None:
+        self._file = file
         self._block, self._start, self._last = b"", 0, 0
 
     def at(self, at: int, count: int) -> bytes:
         """The `count` bytes that begin at byte `at`, or fewer at the end of the file."""
         if not self._start <= at <= self._start + len(self._block) - count:
             ahead = _AHEAD if at - self._last < _AHEAD // 8 else count
-            self._block, self._start = os.pread(self._descriptor, ahead, at), at
+            self._block, self._start = self._file.pread(ahead, at), at
         self._last = at
         return self._block[at - self._start : at - self._start + count]
-
-
-def _state(descriptor: int) -> Hashable:
-    found = os.fstat(descriptor)
-    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
-
-
-def _fill(descriptor: int, view: memoryview, start: int) -> None:
-    """Fill memory with what begins at a byte of a file.
-
-    Raises:
-        ValueError: the file ends before.
-    """
-    done = 0
-    while done < len(view):
-        count = os.preadv(descriptor, [view[done:]], start + done)
-        if not count:
-            raise ValueError(f"the file is cut short: {done} of {len(view)} bytes are left")
-        done += count

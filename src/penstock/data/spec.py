@@ -72,7 +72,7 @@ class Spec:
     @property
     def sizes(self) -> tuple[int, ...]:
         """The shape of a dense value, with no extent left open."""
-        return tuple(size for size in self.shape if size is not None)
+        return tuple(int(size) for size in self.shape if size is not None)  # a user may have written True for 1
 
     @property
     def limits(self) -> tuple[int, ...] | None:

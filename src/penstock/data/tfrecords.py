@@ -16,9 +16,12 @@ from numpy.typing import NDArray
 
 from penstock.data.crc32c import masked_crc32c
 from penstock.data.order import Indices
-from penstock.data.source import Array, Column, Source
+from penstock.data.source import Array, Column, Cost, Source
 from penstock.data.spans import Block, Heads, Spans
 from penstock.data.spec import Spec
+from penstock.data.stores.cache import read_bytes
+from penstock.data.stores.extent import Extent
+from penstock.data.stores.opened import Opened
 from penstock.data.tf_example import DTYPES, Found, default_of, find_features, value_of
 from penstock.errors import SampleError, SourceError, SourceNotFoundError
 from penstock.tfrecord import Feature, VarLenFeature, string
@@ -50,7 +53,7 @@ class TFRecordSource(Source):
             if feature.default_value is not None:
                 default_of(feature)
         self.specs = tuple(_spec(feature) for _, _, feature in self._features)
-        self._records = Spans(paths, functools.partial(_find, indexes))
+        self._records = Spans(paths, functools.partial(_find, indexes), "" if indexes else "tfrecord")
         if not len(self):
             raise SourceError("the TFRecord files have no records", given=", ".join(paths[:4]))
         try:
@@ -100,6 +103,15 @@ class TFRecordSource(Source):
             reason = "its length is another one" if wrong_length[place] else "a checksum is wrong"
             raise self._records.error(index, index, f"is no record of a TFRecord file, or is damaged: {reason}")
 
+    @property
+    def cost(self) -> Cost:
+        """What reading costs."""
+        return self._records.cost
+
+    def needs(self, indices: Indices) -> list[Extent]:
+        """What is fetched from object stores for some samples."""
+        return self._records.needs(indices)
+
     def describe(self, index: int) -> str:
         """The file and the byte at which the record begins."""
         return self._records.describe(index)
@@ -138,8 +150,8 @@ def _words(data: Array) -> NDArray[np.uint32]:
 Places = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
-def _find(indexes: tuple[str, ...], number: int, descriptor: int, size: int) -> Places:
-    return read_index(indexes[number], size) if indexes else _walk(descriptor, size)
+def _find(indexes: tuple[str, ...], number: int, file: Opened, size: int) -> Places:
+    return read_index(indexes[number], size) if indexes else _walk(file, size)
 
 
 def read_index(index: str, size: int) -> Places:
@@ -150,7 +162,7 @@ def read_index(index: str, size: int) -> Places:
         SourceError: it is none, or goes beyond the end of a file of `size` bytes.
     """
     try:
-        words = Path(index).read_bytes().split()
+        words = read_bytes(index).split()
     except FileNotFoundError:
         raise SourceNotFoundError(f"there is no index {index!r}", fix="without index_path it is made") from None
     except OSError as error:
@@ -169,7 +181,7 @@ def read_index(index: str, size: int) -> Places:
     return starts, sizes
 
 
-def _walk(descriptor: int, size: int) -> Places:
+def _walk(file: Opened, size: int) -> Places:
     """Every record of a file, found by reading their lengths.
 
     Raises:
@@ -178,7 +190,7 @@ def _walk(descriptor: int, size: int) -> Places:
     starts: list[int] = []
     sizes: list[int] = []
     heads = bytearray()
-    at, ahead = 0, Heads(descriptor)
+    at, ahead = 0, Heads(file)
     while at < size:
         head = ahead.at(at, _HEAD)
         length = struct.unpack("<Q", head[:8])[0] if len(head) == _HEAD else 0

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.data.source import Array
-from penstock.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -43,18 +42,6 @@ class VideoIndex:
 
     def __len__(self) -> int:
         return len(self.times)
-
-
-def require(needed_for: str) -> None:
-    """Check that PyAV is there.
-
-    Raises:
-        MissingExtraError: it is not.
-    """
-    try:
-        import av  # noqa: F401, PLC0415  # pyright: ignore[reportUnusedImport]  # an extra
-    except ImportError as error:
-        raise MissingExtraError("av", "video", needed_for) from error
 
 
 def read_index(file: str | IO[bytes]) -> VideoIndex:
@@ -199,6 +186,9 @@ def _open(file: str | IO[bytes]) -> tuple[InputContainer, VideoStream]:
         container.close()
         raise ValueError("it has no pictures")
     stream = container.streams.video[0]
+    if stream.codec_context is None:  # pyright: ignore[reportUnnecessaryComparison]  # its annotation forgets it
+        container.close()
+        raise ValueError("its pictures are in a format that FFmpeg does not know")
     stream.codec_context.thread_count = 1  # batches are cut into chunks for threads
     return container, stream
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.data.files import from_root
+from penstock.data.folders import from_root
 from penstock.data.video import VideoIndex
 from penstock.errors import SourceError, SourceNotFoundError
 

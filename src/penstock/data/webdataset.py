@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import functools
-import io
-import os
 import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.data.order import Indices
-from penstock.data.source import Array, Column, Source
+from penstock.data.source import Array, Column, Cost, Source
 from penstock.data.spans import Spans
 from penstock.data.spec import Spec
+from penstock.data.stores.cache import read_bytes
+from penstock.data.stores.extent import Extent
+from penstock.data.stores.opened import Opened
 from penstock.errors import SourceError, SourceNotFoundError
 
 _BLOCK = 512
@@ -38,6 +38,10 @@ class Components:
     wanted: tuple[frozenset[str], ...]
     case_sensitive: bool
     missing: str
+
+    def __str__(self) -> str:
+        wanted = [sorted(each) for each in self.wanted]
+        return f"tar {wanted}, case {self.case_sensitive}, missing {self.missing}"
 
 
 class WebdatasetSource(Source):
@@ -64,7 +68,7 @@ class WebdatasetSource(Source):
     ) -> None:
         self._read_as = components, dtypes
         self._count = len(components.wanted)
-        self._parts = Spans(paths, functools.partial(_find, indexes, components))
+        self._parts = Spans(paths, functools.partial(_find, indexes, components), "" if indexes else str(components))
         if not len(self):
             wanted = ", ".join(";".join(sorted(each)) for each in components.wanted)
             raise SourceError(
@@ -77,7 +81,7 @@ class WebdatasetSource(Source):
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """What each sample has for each output; nothing where it is missing."""
-        numbers = (indices[:, None] * self._count + np.arange(self._count)).ravel()
+        numbers = self._numbers_of(indices)
         samples = np.repeat(indices, self._count)
         block = self._parts.read(numbers, samples)
         columns: tuple[list[Array], ...] = tuple([] for _ in self.specs)
@@ -89,6 +93,18 @@ class WebdatasetSource(Source):
                 raise self._parts.error(int(samples[place]), int(numbers[place]), what)
             columns[column].append(data if dtype.itemsize == 1 and dtype == np.uint8 else data.copy().view(dtype))
         return columns
+
+    def _numbers_of(self, indices: Indices) -> Indices:
+        return (indices[:, None] * self._count + np.arange(self._count)).ravel()
+
+    @property
+    def cost(self) -> Cost:
+        """What reading costs."""
+        return self._parts.cost
+
+    def needs(self, indices: Indices) -> list[Extent]:
+        """What is fetched from object stores for some samples."""
+        return self._parts.needs(self._numbers_of(indices))
 
     def describe(self, index: int) -> str:
         """The file, and the byte at which what the sample has begins."""
@@ -111,13 +127,13 @@ class WebdatasetSource(Source):
 Places = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
-def _find(indexes: tuple[str, ...], components: Components, number: int, descriptor: int, size: int) -> Places:
+def _find(indexes: tuple[str, ...], components: Components, number: int, file: Opened, size: int) -> Places:
     """Where what is read of each sample lies, output by output.
 
     Raises:
         ValueError: the file cannot be read, or a sample lacks what it must have.
     """
-    samples = _indexed(indexes[number]) if indexes else _samples(_members(descriptor, size))
+    samples = _indexed(indexes[number]) if indexes else _samples(_members(file, size))
     starts: list[int] = []
     sizes: list[int] = []
     for sample in samples:
@@ -163,17 +179,17 @@ def _samples(members: Iterator[tuple[str, int, int]]) -> Iterator[list[Component
         yield sample
 
 
-def _members(descriptor: int, size: int) -> Iterator[tuple[str, int, int]]:
+def _members(file: Opened, size: int) -> Iterator[tuple[str, int, int]]:
     """The files in a tar file: name, the byte at which the data begin, their number.
 
     Raises:
         ValueError: it is no tar file, is compressed, or is cut short or damaged.
     """
-    if os.pread(descriptor, 2, 0) == b"\x1f\x8b":
+    if file.pread(2, 0) == b"\x1f\x8b":
         raise ValueError("it is compressed with gzip, and only plain tar files have random access")
     at = 0
     try:
-        with io.FileIO(descriptor, closefd=False) as raw, tarfile.open(fileobj=raw, mode="r:") as archive:
+        with file.raw() as raw, tarfile.open(fileobj=raw, mode="r:") as archive:
             while (member := archive.next()) is not None:
                 if member.offset_data <= at:
                     raise ValueError(f"its headers lead in circles at byte {at}")
@@ -186,7 +202,7 @@ def _members(descriptor: int, size: int) -> Iterator[tuple[str, int, int]]:
             at = archive.offset
     except (tarfile.TarError, OverflowError, RecursionError, IndexError, KeyError, EOFError) as error:
         raise ValueError(f"it is no tar file, or is damaged after byte {at}: {error}") from error
-    if at > size - _BLOCK or any(os.pread(descriptor, _BLOCK, at)):
+    if at > size - _BLOCK or any(file.pread(_BLOCK, at)):
         raise ValueError(f"it is cut short or damaged at byte {at}: neither a file nor the end of a tar file is there")
 
 
@@ -198,7 +214,7 @@ def _indexed(index: str) -> Iterator[list[Component]]:
         SourceError: it is none.
     """
     try:
-        lines = Path(index).read_bytes().decode("utf-8", "surrogateescape").splitlines()
+        lines = read_bytes(index).decode("utf-8", "surrogateescape").splitlines()
     except FileNotFoundError:
         raise SourceNotFoundError(f"there is no index {index!r}", fix="without index_paths it is made") from None
     except OSError as error:

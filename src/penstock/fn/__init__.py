@@ -3,6 +3,7 @@
 from penstock.fn import decoders as decoders
 from penstock.fn import experimental as experimental
 from penstock.fn import follow as follow
+from penstock.fn import inputs as inputs
 from penstock.fn import io as io
 from penstock.fn import noise as noise
 from penstock.fn import random as random

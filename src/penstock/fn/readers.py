@@ -9,6 +9,7 @@ from penstock.operators.readers.cifar10 import cifar10 as cifar10
 from penstock.operators.readers.coco import coco as coco
 from penstock.operators.readers.file import file as file
 from penstock.operators.readers.items import items as items
+from penstock.operators.readers.mix import mix as mix
 from penstock.operators.readers.mnist import mnist as mnist
 from penstock.operators.readers.mxnet import mxnet as mxnet
 from penstock.operators.readers.nemo_asr import nemo_asr as nemo_asr

@@ -22,6 +22,14 @@ class Expression(Handle):
     def __getitem__(self, index: Any) -> DataNode:
         return lookup("getitem")(self, *(index if isinstance(index, tuple) else (index,)))
 
+    def gpu(self) -> DataNode:
+        """The same value, with the hint to run what follows on the accelerator."""
+        return lookup("copy")(self, device="gpu")
+
+    def cpu(self) -> DataNode:
+        """The same value, with the hint to run what follows on the host."""
+        return lookup("copy")(self, device="cpu")
+
     def __add__(self, other: Any) -> DataNode:
         return _binary("add", self, other)
 
@@ -132,3 +140,6 @@ def _binary(name: str, left: Any, right: Any) -> DataNode:
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift"):
     for _method in (f"__{_name}__", f"__r{_name}__"):  # a constant computes as the node does that it becomes
         setattr(Constant, _method, getattr(Expression, _method))
+for _method in ("__getitem__", "gpu", "cpu"):
+    setattr(Constant, _method, getattr(Expression, _method))
+setattr(Constant, "__iter__", None)  # noqa: B010  # else Python would index it without end

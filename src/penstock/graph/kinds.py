@@ -138,7 +138,10 @@ def _number(kind: Any, given: Any, limits: Range) -> Any:
     number = array.item()
     if not np.isfinite(number):
         raise OutOfRangeError(given)
+    counts = kind is int and limits != Range()  # a flag that is 0 or 1 has none
     if (kind is int and number != int(number)) or (kind is bool and number not in (0, 1)):
+        raise OfOtherKindError(given)
+    if counts and array.dtype.kind == "b":
         raise OfOtherKindError(given)
     if not limits.low <= number <= limits.high:
         raise OutOfRangeError(given)

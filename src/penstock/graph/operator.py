@@ -90,6 +90,9 @@ class Operator(ABC):
     stays: ClassVar[bool] = False
     """Whether each pixel of its output lies where it lay in its inputs, as far as these are images of as many axes."""
 
+    frames_inputs: ClassVar[bool] = False
+    """Whether an input whose layout begins with F has an entry per frame, as such an argument does."""
+
     schema: ClassVar[Mapping[str, Argument]] = {}
     """What its arguments must be. Kernels get those that stand here as arrays with an entry per row."""
 
@@ -352,12 +355,13 @@ class Reader(Operator):
         """The order in which it reads, given the seed derived for it."""
         parts = self.num_shards if self.contiguous else 1
         shard = self.shard_id if self.contiguous else 0
-        return Order(len(self.source), self.shuffle, seed, self.pad_last, parts, shard, self.stick)
+        source = self.source
+        return Order(source.epoch_length, self.shuffle, seed, self.pad_last, parts, shard, self.stick, source.choice)
 
     @property
     def meta(self) -> dict[str, Any]:
         """What DALI tells of a reader, under its names."""
-        samples, shards = len(self.source), self.num_shards
+        samples, shards = self.source.epoch_length, self.num_shards
         return {
             "epoch_size": samples,
             "epoch_size_padded": -(-samples // shards) * shards if self.pad_last else samples,

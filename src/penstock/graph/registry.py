@@ -95,7 +95,10 @@ def _bound(
     name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> inspect.BoundArguments:
     """The arguments by name."""
-    _check_names(name, kwargs, _names(function))
+    known = _names(function)
+    if "seed" not in known:  # as in DALI, any operator takes one, and those that draw no random numbers ignore it
+        kwargs = {name: given for name, given in kwargs.items() if name != "seed"}
+    _check_names(name, kwargs, known)
     hints = hints_of(function)
     # as in DALI, None stands for what is not given
     kwargs = {name: given for name, given in kwargs.items() if given is not None or takes_none(hints.get(name, Any))}
@@ -109,7 +112,7 @@ def check_arguments(name: str, given: Iterable[str]) -> None:
         ArgumentTypeError: it has none of one of them.
     """
     try:
-        _check_names(name, given, _names(inspect.unwrap(lookup(name))))
+        _check_names(name, given, _names(inspect.unwrap(lookup(name))) | {"seed"})
     except ArgumentTypeError as error:
         error.where = user_line()
         raise

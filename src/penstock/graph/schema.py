@@ -9,7 +9,31 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.data.spec import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.errors import ArgumentTypeError, DefinitionError, shown
+
+
+def as_numbers(what: str, given: Any) -> np.ndarray[Any, Any]:
+    """Numbers that a user gave, as an array.
+
+    Args:
+        what: the operator and the argument, for messages.
+        given: a number, a nested sequence or an array.
+
+    Raises:
+        ArgumentTypeError: it is something else.
+
+    >>> as_numbers("fn.slice: start", [1, 2]).tolist()
+    [1, 2]
+    """
+    try:
+        values = np.asarray(given)
+    except Exception:  # noqa: BLE001  # a ragged list, or whatever an array-like of somebody else's raises
+        values = np.empty(0, object)
+    if values.dtype.kind not in "biuf":
+        raise ArgumentTypeError(
+            f"{what} is numbers", given=f"{shown(given)} of type {type(given).__name__}", expected="a number or a list"
+        )
+    return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +42,8 @@ class Argument:
 
     Args:
         dtype: of the array that kernels get.
-        shape: of one row's entry; None for an extent that the user chooses. One number stands for a vector of one.
+        shape: of one row's entry; None for an extent that the user chooses. One number stands for a vector of one, and
+            an array of one for a number.
         low: the least value that it can have.
         high: the greatest.
         varies: whether it may differ from row to row; else it is a constant.
@@ -52,17 +77,18 @@ class Argument:
                 raise ArgumentTypeError(
                     f"{what} is a whole number", given=given, expected=self, fix="fn.cast(..., dtype=types.INT32)"
                 )
-            if len(given.shape) > max(1, len(self.shape)):
+            axes = given.shape if self.shape else [extent for extent in given.shape if extent != 1]
+            if len(axes) > max(1, len(self.shape)):
                 raise DefinitionError(f"{what} has another shape", given=given, expected=self)
             return
         try:
             values = np.asarray(given)
             numbers = values.dtype.kind in "biuf"
-        except ValueError:  # a ragged list
+        except Exception:  # noqa: BLE001  # a ragged list, or whatever an array-like of somebody else's raises
             numbers, values = False, np.empty(0)
         if not numbers:
             raise ArgumentTypeError(
-                f"{what} is a number", given=f"{given!r} of type {type(given).__name__}", expected=self
+                f"{what} is a number", given=f"{shown(given)} of type {type(given).__name__}", expected=self
             )
         if not self._fits(values.shape):
             raise DefinitionError(f"{what} has another shape", given=f"{given!r}", expected=self)
@@ -78,7 +104,7 @@ class Argument:
     def _fits(self, shape: tuple[int, ...]) -> bool:
         if len(self.shape) == 1 and not shape:
             return self.shape[0] in (1, None)
-        if not self.shape and shape == (1,):
+        if not self.shape and all(extent == 1 for extent in shape):
             return True
         return len(shape) == len(self.shape) and all(
             n in (None, size) for n, size in zip(self.shape, shape, strict=True)

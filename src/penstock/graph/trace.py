@@ -11,22 +11,14 @@ from typing import Any, Protocol, SupportsIndex, cast
 from weakref import WeakSet
 
 from penstock.data.spec import Spec
-from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, PenstockError, did_you_mean
+from penstock.errors import ArgumentTypeError, ContextError, PenstockError, did_you_mean
 from penstock.graph.call import running, unwritten
+from penstock.graph.checks import check_direction, check_kernel, check_reach
 from penstock.graph.expression import Expression
 from penstock.graph.journal import Journal
 from penstock.graph.memory import check_memory
 from penstock.graph.node import Graph, Node, Value, infer
-from penstock.graph.operator import (
-    BatchKernel,
-    ChainKernel,
-    Common,
-    DeviceKernel,
-    Feed,
-    HostBatchKernel,
-    Operator,
-    SampleKernel,
-)
+from penstock.graph.operator import Common, Feed, Operator
 from penstock.graph.registry import journal, kind, lookup
 from penstock.graph.selection import Select
 from penstock.graph.where import user_line
@@ -147,7 +139,7 @@ class Trace:
             with self.active():
                 values = tuple(as_value(output) for output in returned)
                 for value in values:
-                    _check_reach(value, self.guard)
+                    check_reach(value, self.guard)
                 return Graph(values, self.name, tuple(self.preserved))
         except PenstockError as error:
             error.where = error.where or user_line()
@@ -201,14 +193,6 @@ class DataNode(Expression):
         """What the stream is called that gives it; None where none does."""
         operator = self.value.node.operator
         return str(operator.stream) if isinstance(operator, Feed) else None
-
-    def gpu(self) -> DataNode:
-        """The same value, with the hint to run what follows on the accelerator."""
-        return lookup("copy")(self, device="gpu")
-
-    def cpu(self) -> DataNode:
-        """The same value, with the hint to run what follows on the host."""
-        return lookup("copy")(self, device="cpu")
 
     def shape(self, *, dtype: Any = None, device: str | None = None) -> DataNode:
         """The extents of each sample, as `fn.shapes` gives them."""
@@ -304,16 +288,15 @@ def apply(
 
 
 def _per_frame(operator: Operator, inputs: Sequence[Value], arguments: Mapping[str, Any]) -> Operator:
-    """The operator that takes these arguments: another one, where some are marked to have an entry per frame."""
+    """The operator that takes these: another one, where some are marked to have an entry per frame."""
     nodes = {
         name: value.spec for name, value in arguments.items() if isinstance(value, Value) and name in operator.schema
     }
     framed = frozenset(name for name, spec in nodes.items() if spec.layout[:1] == "F")
-    return (
-        operator.per_frame(kind.get(""), [each.spec.layout for each in inputs], framed, frozenset(nodes) - framed)
-        if framed
-        else operator
-    )
+    layouts = [each.spec.layout for each in inputs]
+    if framed or (operator.frames_inputs and any(layout[:1] == "F" for layout in layouts)):
+        return operator.per_frame(kind.get(""), layouts, framed, frozenset(nodes) - framed)
+    return operator
 
 
 def apply_many(
@@ -361,10 +344,12 @@ def apply_many(
     operator = _per_frame(operator, values, linked)
     for argument, given in linked.items():
         if argument in operator.schema:
-            operator.schema[argument].check(f"fn.{kind.get('')}: {argument}", as_given(given))
+            operator.schema[argument].check(
+                f"fn.{kind.get('')}: {argument}", given.spec if isinstance(given, Value) else given
+            )
     for value in () if isinstance(operator, Select) else (*values, *linked.values()):
         if isinstance(value, Value):
-            _check_reach(value, guard)
+            check_reach(value, guard)
     random = operator.random_bits > 0 and beside is None
     stream = trace.streams if random else 0
     node = Node(
@@ -382,8 +367,8 @@ def apply_many(
         call=running() or unwritten(operator, inputs, arguments),
         guard=guard,
     )
-    _check_direction(node)
-    _check_kernel(node)
+    check_direction(node)
+    check_kernel(node)
     check_memory(node, trace.batch)
     trace.made.add(node)
     trace.nodes += 1
@@ -393,51 +378,3 @@ def apply_many(
     if trace.computing is not None:
         trace.computing.compute(node)
     return tuple(DataNode(value) for value in node.values)
-
-
-def _check_reach(value: Value, guard: Value | None) -> None:
-    """Check that a value is there in all rows in which it is used: that it was not made in another branch.
-
-    Raises:
-        DefinitionError: it was.
-    """
-    made = value.node.guard
-    while made is not None and guard != made:
-        if guard is None:
-            raise DefinitionError(
-                f"{value} was made in a branch of a condition, and rows that do not take the branch have no such value",
-                given=f"made at {value.node.where}",
-                fix="assign it to a variable in each branch, and use the variable after the condition",
-            )
-        guard = guard.node.guard
-
-
-def as_given(argument: Any) -> Any:
-    """An argument as a schema checks it: a constant as it is, of a node's value its spec."""
-    return argument.spec if isinstance(argument, Value) else argument
-
-
-def _check_kernel(node: Node) -> None:
-    """Check that an operator which is computed in chains alone has an input with axes."""
-    if not isinstance(node.operator, ChainKernel) or isinstance(node.operator, BatchKernel | SampleKernel):
-        return
-    if not node.inputs[0].spec.shape:
-        raise DefinitionError(
-            f"fn.{node.kind} works on values with axes",
-            given=f"{node.inputs[0]}: {node.inputs[0].spec}",
-            expected="at least one axis",
-            fix="fn.reshape(value, shape=[1])",
-        )
-
-
-def _check_direction(node: Node) -> None:
-    """Check that nothing flows back from the device program to the host."""
-    hosted = isinstance(node.operator, HostBatchKernel)
-    if not node.device_bound or (isinstance(node.operator, BatchKernel | ChainKernel | DeviceKernel) and not hosted):
-        return
-    made = next(value for value in node.sources if value.node.device_bound)
-    raise DefinitionError(
-        f"fn.{node.kind} works on the host, and its input is made in the device program: nothing flows back",
-        given=f"{made}: {made.spec}",
-        fix="use it before the JAX function, or do its work in a JAX function",
-    )

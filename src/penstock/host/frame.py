@@ -226,6 +226,7 @@ class Frame:
         if bad is None or bad.error is not error or bad.policy == "raise":
             raise error
         whole.lost[int(np.searchsorted(whole.numbers, bad.number))] = bad
+        error.__traceback__ = error.__cause__ = error.__context__ = None  # they hold this frame, and all its samples
 
     def _blame(self, node: Node, row: int, samples: tuple[BadSample, ...], reason: str, error: SampleError) -> None:
         policy = self.setting.policy(node)
@@ -266,7 +267,13 @@ def _taken(column: Any, rows: slice | Indices, count: int) -> Any:
 def unfit(value: Value, dtype: Any, shape: tuple[int, ...]) -> PenstockError:
     """The error for a sample that is not what its spec says."""
     spec = value.spec
-    if dtype != spec.dtype or len(shape) != len(spec.shape) or spec.extent is not Extent.SAME:
+    other = dtype != spec.dtype or len(shape) != len(spec.shape)
+    if other and isinstance(value.node.operator, Feed):
+        return SampleError(
+            "its source gives samples of several kinds", given=f"{dtype}{list(shape)}", expected=spec,
+            fix="samples of one type and rank",
+        )  # fmt: skip
+    if other or spec.extent is not Extent.SAME:
         return broken_promise(value, dtype, shape)
     return SampleError(
         "its shape differs from that of sample 0, and what follows needs one shape",

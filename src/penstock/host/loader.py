@@ -18,9 +18,11 @@ The contract, which the code below must keep:
   raised by the batch that it belongs to.
 * **Order.** `take` returns the batch of the step it is given. Batches of the steps that follow are begun ahead, at most
   `depth` of them; nothing depends on which chunk ends first.
-* **Memory.** At most depth + 1 batches exist here; one more where they come in pairs, each of which has one buffer. A
-  batch that was taken belongs to the consumer: its buffers are not written again while anything can reach them
-  (`penstock.host.buffers`).
+* **Memory.** With the one that the consumer holds, at most depth + 2 batches exist. Batches that are computed at once
+  have one buffer, which is held as long as one of them: of these, fewer are begun ahead. A batch that was taken belongs
+  to the consumer: its buffers are not written again while anything can reach them (`penstock.host.buffers`).
+* **Reading ahead.** What batches need from object stores is fetched before they begin, by threads that do nothing else
+  (`penstock.host.ahead`), so that chunks find it in memory and do not wait.
 * **Failure.** The first failing chunk, in the order of rows, ends the run of the loader: what has not begun is dropped,
   what runs is waited for, the threads end, and `take` raises the cause. Nothing is skipped: the same step, taken
   again, is computed again.
@@ -53,6 +55,7 @@ from penstock.data.schedule import Step
 from penstock.data.source import Column
 from penstock.data.stream import EndOfStreamError
 from penstock.errors import ContextError, PenstockError, SourceError
+from penstock.host.ahead import ReadAhead
 from penstock.host.buffers import Buffers
 from penstock.host.feeding import Fed
 from penstock.host.pool import Pool
@@ -71,9 +74,6 @@ _CHUNK = 10e-3
 
 _SMALL = 1 << 22
 """Bytes of a batch up to which it may be one of a pair: its memory is held while the other one's is needed."""
-
-_GROUP = 8
-"""At most so many light batches are computed at once, so that Python's cost per batch is shared."""
 
 _AT_ONCE = nullcontext()
 
@@ -101,12 +101,12 @@ class _Pace:
         """Whether samples are so cheap that threads are slower than one."""
         return self._by_sample and self._row_seconds < _CHEAP_ROW
 
-    def batches_at_once(self, rows: int) -> int:
+    def batches_at_once(self, rows: int, most: int) -> int:
         """How many batches of so many rows are computed at once in the consumer's thread; 0 if threads are better."""
         seconds = self._row_seconds * rows
         if seconds > _LIGHT_BATCH:
             return 0
-        return 1 if self._whole else min(_GROUP, int(2 * _LIGHT_BATCH / max(seconds, 1e-9)))
+        return 1 if self._whole else min(most, int(2 * _LIGHT_BATCH / max(seconds, 1e-9)))
 
     def chunks(self, rows: int, workers: int) -> int:
         """Into how many chunks a batch of so many rows is cut."""
@@ -212,7 +212,8 @@ class HostLoader:
         ]
         self._row_bytes = sum(sizes)
         self._buffers = Buffers(keep=depth + 2)
-        self._finalizer = weakref.finalize(self, pool.abandon)
+        self._reading = ReadAhead(program.readings, local_rows, after, pool.reading, depth)
+        self._finalizer = weakref.finalize(self, _abandon, pool, self._reading)
 
     def begin(self, step: Step) -> tuple[Future[list[BadRow]], ...]:
         """Begin a batch that will be taken next, if that has not been done, and do not wait for it.
@@ -235,7 +236,8 @@ class HostLoader:
             self._drop()
             if self._program.feeding is not None:
                 self._program.feeding.rewind()
-        light = self._pace.batches_at_once(step.rows)
+        self._reading.follow(step)
+        light = self._light(step.rows)
         try:
             if not self._ahead and light:
                 self._compute(step, light)
@@ -256,7 +258,7 @@ class HostLoader:
             ContextError: another thread has closed the loader meanwhile.
         """
         self.begin(step)
-        while len(self._ahead) <= self._depth and not self._pace.batches_at_once(step.rows):
+        while self._room(step.rows) and not self._light(step.rows):
             try:
                 self._ahead += self._begin(self._after(self._ahead[-1].step))
             except (PenstockError, EndOfStreamError):
@@ -284,12 +286,27 @@ class HostLoader:
     def close(self) -> None:
         """End the threads and forget what was begun. The loader may be used again."""
         self._drop()
+        self._reading.close()
         self._pool.close()
 
     def _drop(self) -> None:
         for batch in self._ahead:
             batch.drop()
         self._ahead.clear()
+
+    def _light(self, rows: int) -> int:
+        """How many batches are computed at once in the consumer's thread, which holds one of those before them."""
+        return self._pace.batches_at_once(rows, (self._depth + 2) // 2)
+
+    def _room(self, rows: int) -> bool:
+        """Whether another batch may be begun ahead, or another pair."""
+        begun = len(self._ahead)
+        if self._in_pairs(rows):  # while the consumer holds one of a pair, the other's memory is held, too
+            return begun + (not self._ahead[0].place) < self._depth
+        return begun <= self._depth
+
+    def _in_pairs(self, rows: int) -> bool:
+        return self._depth > 1 and self._row_bytes * rows <= _SMALL and self._pace.in_pairs(rows)
 
     def _feed(self, step: Step) -> tuple[Step, Fed | None]:
         """What the streams give for a batch, which has as many rows as they give."""
@@ -329,8 +346,7 @@ class HostLoader:
         """
         asked = step
         step, fed = self._feed(step)
-        pair = not alone and self._depth and self._row_bytes * step.rows <= _SMALL and self._pace.in_pairs(step.rows)
-        steps, numbers = self._together(step, 2 if pair else 1)
+        steps, numbers = self._together(step, 2 if not alone and self._in_pairs(step.rows) else 1)
         rows = len(numbers)
         buffers = self._empty(rows)
         count = 1 if len(steps) > 1 else self._pace.chunks(rows, self._pool.workers)
@@ -357,6 +373,11 @@ class HostLoader:
                 for spec, dtype in zip(self._specs, self._dtypes, strict=True)
             ]
         )
+
+
+def _abandon(*pools: Pool | ReadAhead) -> None:
+    for pool in pools:
+        pool.abandon()
 
 
 def _parted(

@@ -22,6 +22,11 @@ class Pool(Protocol):
 
     workers: int
 
+    @property
+    def reading(self) -> Pool | None:
+        """Where functions run that wait for object stores; None where nothing is fetched ahead."""
+        ...
+
     def submit(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Run a function; the future holds its result or its exception."""
         ...
@@ -39,6 +44,7 @@ class Serial:
     """Runs a function at once, in the thread that submits it."""
 
     workers = 1
+    reading = None
 
     def submit(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Run a function now."""
@@ -61,10 +67,17 @@ class Threads:
     The threads start with the first function, and end when no open pool has any use for them. A pool that is used on
     one of these threads, as by a function of the user's that has a pipeline of its own, gets threads of its own: those
     that it would wait for may all be waiting like itself.
+
+    Args:
+        workers: how many threads.
+        readers: how many other threads wait for object stores; they start with the first object.
+        name: what the threads are called.
     """
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, readers: int = 0, name: str = "penstock") -> None:
         self.workers = workers
+        self.reading: Pool | None = Threads(readers, name="penstock-read") if readers else None
+        self._name = name
         self._crew: _Crew | None = None
         self._unfinished: set[Future[Any]] = set()
         self._lock = threading.Lock()
@@ -77,7 +90,7 @@ class Threads:
         """
         with self._lock:
             if self._crew is None:
-                self._crew = _crew(self.workers)
+                self._crew = _crew(self._name, self.workers)
             try:
                 future = self._crew.executor.submit(function, *args, **kwargs)
             except RuntimeError:
@@ -118,30 +131,30 @@ class Threads:
 
 
 class _Crew:
-    """The threads of all pools of one size. They end when no pool holds the crew any more."""
+    """The threads of all pools of one name and size. They end when no pool holds the crew any more."""
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, name: str, workers: int) -> None:
         threads = self.threads = list[threading.Thread]()
 
         def begin() -> None:
             _here.is_worker = True
             threads.append(threading.current_thread())
 
-        self.executor = ThreadPoolExecutor(workers, "penstock", initializer=begin)
+        self.executor = ThreadPoolExecutor(workers, name, initializer=begin)
 
 
-_crews: WeakValueDictionary[int, _Crew] = WeakValueDictionary()
+_crews: WeakValueDictionary[tuple[str, int], _Crew] = WeakValueDictionary()
 _joining = threading.Lock()
 _here = threading.local()
 
 
-def _crew(workers: int) -> _Crew:
+def _crew(name: str, workers: int) -> _Crew:
     if getattr(_here, "is_worker", False):
-        return _Crew(workers)
+        return _Crew(name, workers)
     with _joining:
-        crew = _crews.get(workers)
+        crew = _crews.get((name, workers))
         if crew is None:
-            crew = _crews[workers] = _Crew(workers)
+            crew = _crews[name, workers] = _Crew(name, workers)
         return crew
 
 

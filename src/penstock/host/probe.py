@@ -1,4 +1,4 @@
-"""Sample 0, computed before anything is planned, to see the shapes that a definition cannot tell."""
+"""Sample 0, computed before anything is planned, to see what a definition cannot tell."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.host.program import HostProgram
 from penstock.host.reading import Reading
 from penstock.meter import Meter
 from penstock.plan.demand import demanded, one_shape, ragged_sources, resolve
-from penstock.plan.merge import Program
+from penstock.plan.merge import Program, merge
 from penstock.plan.place import Target
 from penstock.plan.plan import dense_fix, make_plan
 from penstock.types import OnError
@@ -42,19 +42,31 @@ def resolved(program: Program, *, dense_outputs: bool, on_error: OnError = "rais
     values = demanded(program.graph, dense_outputs=dense_outputs)
     if not values:
         return program
-    shapes = one_shape(values, _shapes(program, ragged_sources(values), values, on_error))
+    seen = _samples(program, ragged_sources(values), values, on_error)
+    shapes = one_shape(values, {value: sample.shape for value, sample in seen.items()})
     return replace(program, graph=resolve(program.graph, shapes))
 
 
-def _shapes(
+def sample_zero(value: Value) -> Array:
+    """Sample 0 of a value, computed while its definition is still being traced.
+
+    Raises:
+        PenstockError: it cannot be computed, or only on the device.
+    """
+    program = merge([Graph((value,))], [0], 1)
+    outputs = program.graph.outputs
+    return _samples(program, outputs, outputs, "raise")[outputs[0]]
+
+
+def _samples(
     program: Program, values: tuple[Value, ...], needed: tuple[Value, ...], on_error: OnError
-) -> Mapping[Value, tuple[int, ...]]:
-    """What sample 0 shows of some values; of those in a branch that it does not take, the first sample that does.
+) -> Mapping[Value, Array]:
+    """Sample 0 of some values; of those in a branch that it does not take, the first sample that does.
 
     Args:
         program: the definition.
         values: all that are of interest.
-        needed: those of them whose shape must be known.
+        needed: those of them that must be known.
         on_error: what is done about bad samples.
 
     Raises:
@@ -73,16 +85,16 @@ def _shapes(
     feeds = {node: program.streams[node.serial][0] for node in graph.feeds}
     fed = Fed(1, {node: _first(node, stream) for node, stream in feeds.items()}, lambda _, numbers: numbers)
     slots: list[Array | None] = [None] * len(plan.results)
-    shapes: dict[Value, tuple[int, ...]] = {}
+    found: dict[Value, Array] = {}
     most = 1 if feeds else _SAMPLES  # of a stream, the first sample alone can be looked at
     for row in range(min((most, *[reading.length for reading in readings.values()]))):
         step = Step(epoch=0, row=row, totals=(row,) * len(readings), rows=1)
         columns, _ = host.compute(step, np.zeros(1, np.int64), slots, fed)
         seen = {value: column[0] for value, column in zip(plan.results, columns, strict=True)}
-        shapes = {value: np.asarray(sample).shape for value, sample in seen.items() if sample is not None} | shapes
-        if all(value in shapes for value in needed):
-            return shapes
-    value = next(value for value in needed if value not in shapes)
+        found = {value: np.asarray(sample) for value, sample in seen.items() if sample is not None} | found
+        if all(value in found for value in needed):
+            return found
+    value = next(value for value in needed if value not in found)
     raise DefinitionError(
         f"{value} needs one shape, and none of the first {most} samples takes the branch that it is made in",
         given=value.spec,

@@ -92,6 +92,11 @@ class HostProgram:
         """Whether it has readers."""
         return bool(self._setting.readings)
 
+    @property
+    def readings(self) -> Sequence[Reading]:
+        """How its readers are read."""
+        return list(self._setting.readings.values())
+
     def consecutive(self, rows: int) -> bool:
         """Whether row number `rows` of a batch is the first row of the next one, in the order of every reader."""
         readings = self._setting.readings.values()

@@ -76,6 +76,8 @@ class Reading:
     def whole(self) -> bool:
         """Whether the positions of an epoch, but for those that are not `real`, are every sample once."""
         one = self.readers[0]
+        if one.source.choice is not None:
+            return False
         if self._num_shards == 1:
             return one.num_shards == 1
         if self._facts is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self, cast
 
 import numpy as np
@@ -35,6 +36,7 @@ class TensorCPU(Array):
     Args:
         array: what NumPy makes an array of, without a copy where it can.
         layout: the names of its axes, or "".
+        origin: tells where it was read.
 
     >>> sample = TensorCPU(np.zeros((2, 3), np.uint8), "HW")
     >>> sample.shape(), sample.shape, sample.layout(), int(sample.max())
@@ -42,11 +44,13 @@ class TensorCPU(Array):
     """
 
     _layout = ""
+    _origin: Callable[[], str] | None = None
 
-    def __new__(cls, array: Any, layout: str = "") -> Self:
+    def __new__(cls, array: Any, layout: str = "", origin: Callable[[], str] | None = None) -> Self:
         """A view of the array."""
         made = np.asarray(array).view(cls)
         made.set_layout(layout)
+        made._origin = origin  # noqa: SLF001  # one class
         return made
 
     @property
@@ -69,6 +73,10 @@ class TensorCPU(Array):
     def get_property(self, key: str) -> Any:
         """Its "layout"; None for anything else."""
         return self._layout if key == "layout" else None
+
+    def source_info(self) -> str:
+        """Where it was read, as `fn.get_property` tells it; "" where that is not known."""
+        return "" if self._origin is None else self._origin()
 
     def data_ptr(self) -> int:
         """The address of its first element."""
@@ -154,6 +162,10 @@ class TensorList:
     _dtype: np.dtype[Any]
     _axes: int
     _layout: str
+    _origins: Callable[[int], str] | None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_origins": None}  # which know the data set
 
     @property
     def _listed(self) -> bool:
@@ -207,6 +219,10 @@ class TensorList:
     def as_cpu(self) -> TensorListCPU:
         """The same batch in host memory."""
         raise NotImplementedError
+
+    def asCPU(self) -> TensorListCPU:  # noqa: N802  # the name of `as_cpu` before DALI 0.22
+        """The same as `as_cpu`."""
+        return self.as_cpu()
 
     def as_array(self) -> Array:
         """One NumPy array with a leading axis of samples.
@@ -266,6 +282,7 @@ class TensorListCPU(TensorList):
     Args:
         samples: an array with a leading axis of samples, or a list of arrays of one dtype and number of axes.
         layout: the names of a sample's axes, or "".
+        origins: tells where a sample was read, given its number in the batch.
 
     Raises:
         DefinitionError: the layout has another number of axes; the samples differ in dtype or number of axes.
@@ -275,7 +292,8 @@ class TensorListCPU(TensorList):
     ([(2, 3), (4, 5)], 'HW', False)
     """
 
-    def __init__(self, samples: Any, layout: str | None = "") -> None:
+    def __init__(self, samples: Any, layout: str | None = "", origins: Callable[[int], str] | None = None) -> None:
+        self._origins = origins
         kinds: set[tuple[np.dtype[Any], int]]
         if isinstance(samples, list | tuple):
             self._samples = arrays = [np.asarray(each) for each in cast(list[Any], samples)]
@@ -292,7 +310,8 @@ class TensorListCPU(TensorList):
         self._layout = _named(layout, self._axes)
 
     def __getitem__(self, index: int) -> TensorCPU:
-        return TensorCPU(self._samples[index], self._layout)
+        origins, at = self._origins, index % len(self)
+        return TensorCPU(self._samples[index], self._layout, origins and functools.partial(origins, at))
 
     def as_cpu(self) -> TensorListCPU:
         """The same: it is in host memory."""
@@ -315,9 +334,11 @@ class TensorListGPU(TensorList):
     Args:
         samples: a `jax.Array` with a leading axis of samples.
         layout: the names of a sample's axes, or "".
+        origins: as for `TensorListCPU`.
     """
 
-    def __init__(self, samples: Any, layout: str | None = "") -> None:
+    def __init__(self, samples: Any, layout: str | None = "", origins: Callable[[int], str] | None = None) -> None:
+        self._origins = origins
         self._samples = samples
         self._dtype, self._axes = samples.dtype, samples.ndim - 1
         self._layout = _named(layout, self._axes)
@@ -327,7 +348,7 @@ class TensorListGPU(TensorList):
 
     def as_cpu(self) -> TensorListCPU:
         """The same batch in host memory."""
-        return TensorListCPU(np.asarray(self._samples), self._layout)
+        return TensorListCPU(np.asarray(self._samples), self._layout, self._origins)
 
     def _one(self, array: Any, layout: str) -> TensorGPU:
         return TensorGPU(array, layout)
@@ -336,15 +357,16 @@ class TensorListGPU(TensorList):
         return self._samples
 
 
-def tensor_list(samples: Any, spec: Spec) -> TensorList:
+def tensor_list(samples: Any, spec: Spec, origins: Callable[[int], str] | None = None) -> TensorList:
     """An output of a plan as what users get of it.
 
     Args:
         samples: an array with a leading axis of samples, or a list of arrays; or a `jax.Array`.
         spec: what the plan says of a sample.
+        origins: tells where a sample was read, given its number in the batch.
     """
     on_host = isinstance(samples, list | np.ndarray)
-    return (TensorListCPU if on_host else TensorListGPU)(samples, spec.layout)
+    return (TensorListCPU if on_host else TensorListGPU)(samples, spec.layout, origins)
 
 
 def _named(layout: str | None, axes: int) -> str:

@@ -151,7 +151,6 @@ class DataIterator:
         )
         agree_on_shapes(self._planned.plan, layout)
         layout.check_outputs([value.spec for value in self._planned.plan.graph.outputs], output_map, self.batch_size)
-        self._origin = Origin(definition(graphs[0]), self._planned.dataset, len(graphs[0].readers))
         self._names = [*self.output_map, VALID] if mask or skips else self.output_map
         self._policies = said
         self._lead_name = reader_name
@@ -168,6 +167,8 @@ class DataIterator:
         self._stream_ended = False  # whether a stream has said that there is no batch at `_next`
         self._failed: Sequence[BadRow] = ()  # its bad rows
         self._ledger = None if set(said) == {"raise"} else self._make_ledger(limits, quarantine)
+        room = 0 if self._ledger is None else self._ledger.room
+        self._origin = Origin(definition(graphs[0]), self._planned.dataset, len(graphs[0].readers), room)
         self._lock = threading.RLock()  # so that several threads may take batches
         if len({pipeline.seed for pipeline in group}) > 1:
             _log.info("the pipelines' seeds differ; the first one's, %d, orders all", self._seed)
@@ -320,11 +321,14 @@ class DataIterator:
         """Where the iterator stands, as plain JSON of at most 1 KB. `restore` goes there from anywhere.
 
         Where operators carry a state, the entry ``operators`` has it as a pytree of arrays; `checkpoints` makes JSON
-        of that, too.
+        of that, too. Where bad samples are skipped or replaced, the entry ``bad`` has their counts, and what
+        `error_rate` needs of the last rows, so that limits hold over interruptions.
         """
         with self._lock:
             kept = self._run.carried(self._schedule.begun(self._next))
-            return self._origin.state(self._next, self._schedule, self._seed, self._readings(self._seed).values(), kept)
+            bad = None if self._ledger is None else self._ledger.state()
+            readings = self._readings(self._seed).values()
+            return self._origin.state(self._next, self._schedule, self._seed, readings, kept, bad)
 
     def restore(self, state: Mapping[str, Any], *, new_definition: bool = False) -> None:
         """Go to where another iterator over the same definition and data stood, whatever its devices and threads.
@@ -346,6 +350,8 @@ class DataIterator:
             )
             if step != self._next:
                 self._check_seeks()
+            if self._ledger is not None:
+                self._ledger.restore(state.get("bad"))
             if seed != self._seed:
                 self._run.close()
                 self._seed = seed

@@ -38,11 +38,13 @@ class Origin:
         definition: what it computes.
         dataset: the fingerprint of what it reads.
         readers: how many readers it has.
+        room: how many bytes of JSON the entry ``bad`` takes at most; 0 where there is none.
     """
 
     definition: Definition
     dataset: str
     readers: int
+    room: int = 0
 
     def state(
         self,
@@ -51,8 +53,11 @@ class Origin:
         seed: int,
         readings: Iterable[Reading],
         operators: Sequence[Sequence[Any]] | None,
+        bad: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """The state at a step: at most 1 KB of JSON, and the arrays that operators carry.
+
+        Where bad samples are borne, `bad` says how many there were.
 
         It does not depend on the batch size: the end of an epoch is at its last row, and what fills up the last batch
         of a padded reader does not count.
@@ -61,6 +66,7 @@ class Origin:
         totals = [reading.samples_passed(total) for reading, total in zip(each, step.totals, strict=True)]
         step = replace(step, totals=tuple(totals))
         state: dict[str, Any] = {} if operators is None else {"operators": [list(leaves) for leaves in operators]}
+        state |= {} if bad is None else {"bad": bad}
         row = schedule.length if schedule.ended(step) else step.row
         return state | self._entries(step, row or 0, seed, _order_of(each)) | {"calls": self._calls}
 
@@ -80,7 +86,7 @@ class Origin:
     def _calls(self) -> str:
         """As much of the definition's text as fits, so that a refusal can say what has changed."""
         largest = self._entries(Step(_EPOCHS, _ROWS, (_ROWS,) * self.readers, 0), _ROWS, _SEEDS, "0" * 8)
-        return _pack(self.definition.calls, _LIMIT - len(json.dumps(largest | {"calls": ""})))
+        return _pack(self.definition.calls, _LIMIT - self.room - len(json.dumps(largest | {"calls": "", "bad": ""})))
 
     def step(
         self,

@@ -7,8 +7,9 @@ import hashlib
 import logging
 import os
 import sys
-import tempfile
 from pathlib import Path
+
+from penstock.disk import user_folder, write_whole
 
 LIMIT = 512
 """How many files a folder keeps. A file has a few kilobytes; those that were not used for longest go first."""
@@ -30,12 +31,8 @@ def folders() -> list[Path]:
     if chosen := os.environ.get("NUMBA_CACHE_DIR"):
         return [Path(chosen) / "penstock"]
     own = Path(__file__).parent / "__pycache__" / "code"
-    if base := os.environ.get("XDG_CACHE_HOME"):
-        return [Path(base) / "penstock", own]
-    try:
-        return [Path.home() / ".cache" / "penstock", own]
-    except RuntimeError:  # a user without a home
-        return [own]
+    users = user_folder()
+    return [own] if users is None else [users, own]
 
 
 def read(name: str) -> bytes | None:
@@ -83,14 +80,9 @@ def write(name: str, data: bytes) -> None:
 
 def store(folder: Path, name: str, data: bytes) -> Path:
     """Write data into a file of a folder, whole or not at all, whoever else writes the same."""
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(hashlib.sha256(data).digest() + data)
-        return Path(temporary).replace(folder / (name + _SUFFIX))
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    path = folder / (name + _SUFFIX)
+    write_whole(path, [hashlib.sha256(data).digest(), data])
+    return path
 
 
 def _tidy(folder: Path) -> None:

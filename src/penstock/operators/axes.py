@@ -52,6 +52,16 @@ def plane_layout(images: object, kind: str) -> str:
     return layout
 
 
+def space_layout(images: object, kind: str) -> str:
+    """The layout of an input as `image_layout` has it, but without a layout all axes are spatial, as in DALI's filters.
+
+    Raises:
+        DefinitionError: it has no height and width.
+    """
+    spec = as_value(images).spec
+    return (not spec.layout and {2: "HW", 3: "DHW"}.get(len(spec.shape))) or image_layout(images, kind)
+
+
 def axis_numbers(axes: Any, names: str | None, spec: Spec, kind: str) -> tuple[int, ...]:
     """The axes that a user named, by number or by letter; all axes if by neither.
 

@@ -11,6 +11,7 @@ from penstock.native.compiled import Compiled
 MODULES = (
     "data.bits",
     "operators.colour.lab",
+    "operators.colour.table",
     "operators.convert",
     "operators.image.blend",
     "operators.image.blur",
@@ -26,6 +27,8 @@ MODULES = (
     "operators.image.taps",
     "operators.image.tiles",
     "operators.image.warp",
+    "operators.image.warp_volume",
+    "operators.image.windows",
 )
 """Where loops are that are compiled ahead. These modules can be imported while only NumPy and numba are installed."""
 

@@ -7,4 +7,6 @@ from penstock.pipeline.definition import do_not_convert as do_not_convert
 from penstock.pipeline.definition import pipeline_def as pipeline_def
 from penstock.pipeline.pipeline import Pipeline as Pipeline
 
+_pipeline_def_experimental = experimental.pipeline_def  # DALI's name, which programs import
+
 __getattr__ = absent(__name__)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 from penstock.errors import SampleError, UsageError
 from penstock.host.setting import BadRow
+from penstock.pipeline.found import BUCKETS, MOST, First, Found, of_state, room, to_state, together
 from penstock.pipeline.quarantine import Quarantine
 from penstock.transfer.board import Board
 from penstock.types import OnError
@@ -22,7 +22,7 @@ class Limits:
     Args:
         count: at most so many; None for any number.
         rate: at most this share, from 0 to 1, of the rows of a window.
-        window: how many rows that window has, those that were delivered last.
+        window: how many rows that window has, those that were delivered last; up to a sixteenth more.
     """
 
     count: int | None = None
@@ -53,30 +53,13 @@ class Limits:
         if [type(each) in kinds for each, kinds in zip(given, ((float, int), (int,)), strict=False)] != [True, True]:
             given = [-1, 0]
         rate, window = given
-        if not 0 <= rate <= 1 or window < 1:
+        if not 0 <= rate <= 1 or not 1 <= window <= MOST:
             raise UsageError(
                 "error_rate is the share of bad samples that is borne, and of how many rows",
                 given=repr(error_rate),
                 expected="a number from 0 to 1 and a whole number from 1, such as (0.1, 1000)",
             )
         return Limits(error_limit, float(rate), window)
-
-
-@dataclass
-class _Found:
-    """What one process has found.
-
-    Args:
-        total: how many bad samples.
-        counts: how many by reader.
-        recent: the batches of the window that have any: how many rows were delivered with it, and how many were bad.
-        first: the first one: how many rows were delivered before its batch, its error's text, and what the error has.
-    """
-
-    total: int = 0
-    counts: Counter[str] = field(default_factory=Counter[str])
-    recent: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    first: tuple[int, str, dict[str, Any]] | None = None
 
 
 class Ledger:
@@ -92,9 +75,13 @@ class Ledger:
     def __init__(
         self, readers: Iterable[str], limits: Limits, quarantine: Quarantine | None, board: Board | None
     ) -> None:
-        self._limits, self._quarantine, self._board = limits, quarantine, board
-        self._found = _Found(counts=Counter(dict.fromkeys(readers, 0)))
+        self._readers, self._limits = tuple(readers), limits
+        self._quarantine, self._board = quarantine, board
+        self._bucket_rows = -(-limits.window // BUCKETS)
         self._rows = 0
+        self._before = Found()  # of the job, when its state was restored
+        self._found = Found()  # of this process, since
+        self._restored = 0
         self._over: SampleError | None = None
 
     def add(self, failed: Sequence[BadRow], rows: int) -> None:
@@ -120,39 +107,58 @@ class Ledger:
         """How many bad samples were met so far, by reader."""
         if self._quarantine is not None:
             self._quarantine.collect()
-        total = dict.fromkeys(self._found.counts, 0)
-        for each in self._all():
-            total |= {reader: total.get(reader, 0) + count for reader, count in each.counts.items()}
-        return total
+        return dict.fromkeys(self._readers, 0) | dict(together(self._all()).counts)
+
+    @property
+    def room(self) -> int:
+        """How many bytes of JSON `state` takes at most."""
+        return room(len(self._readers), self._limits.window)
+
+    def state(self) -> dict[str, Any]:
+        """What is known of the batches that were taken, as plain JSON.
+
+        In a job, what other processes have met counts as far as they have told; what they have met in batches that this
+        process has not taken yet does not.
+        """
+        bucket = self._rows // self._bucket_rows
+        found = together([each.until(self._rows, bucket) for each in self._all()])
+        return to_state(found, self._readers, self._rows, bucket, self._limits.window)
+
+    def restore(self, state: Any) -> None:
+        """Go on from a state, or anew, where that is None.
+
+        Raises:
+            StateError: it is no state.
+        """
+        known = Found(), 0
+        if state is not None:
+            known = of_state(state, self._readers, self._limits.window, self._bucket_rows)
+        self._before, self._rows = known
+        self._found, self._over = Found(), None
+        self._restored += 1
 
     def _note(self, failed: Sequence[BadRow], before: int) -> None:
-        mine = self._found
-        mine.total += len(failed)
-        mine.counts.update(sample.reader for bad in failed for sample in bad.samples)
-        mine.recent = [each for each in mine.recent if each[0] > self._rows - self._limits.window]
-        mine.recent.append((self._rows, len(failed)))
-        if mine.first is None:
-            error = failed[0].error
-            named = {"index": error.index, "source": error.source, "path": error.path}
-            mine.first = before + failed[0].number, str(error.args[0]), named
+        error = failed[0].error
+        first = First(before + failed[0].number, str(error.args[0]), error.index, error.source, error.path)
+        counts = Counter(sample.reader for bad in failed for sample in bad.samples)
+        self._found.add(self._rows, self._rows // self._bucket_rows, len(failed), counts, first)
         if self._quarantine is not None:
             self._quarantine.add(failed)
         if self._board is not None:
-            self._board.show(f"found/{self._board.process}", json.dumps(vars(mine)))
+            self._board.show(f"found-{self._restored}/{self._board.process}", self._found.text())
 
-    def _all(self) -> list[_Found]:
-        """What the processes of the job have found."""
+    def _all(self) -> list[Found]:
+        """What is known: from before, and what each process of the job has found."""
         if self._board is None:
-            return [self._found]
-        others = [_Found(**json.loads(text)) for text in self._board.read("found").values()]
-        return [_Found(each.total, Counter(each.counts), each.recent, each.first) for each in others]
+            return [self._before, self._found]
+        return [self._before, *map(Found.of, self._board.read(f"found-{self._restored}").values())]
 
     def _check(self) -> None:
-        limits, found = self._limits, self._all()
-        total = sum(each.total for each in found)
-        recent = sum(n for each in found for end, n in each.recent if end > self._rows - limits.window)
-        if limits.count is not None and total > limits.count:
-            what = f"{total} bad samples in {self._rows} rows, and error_limit={limits.count}"
+        limits, found = self._limits, together(self._all())
+        oldest = (self._rows - limits.window) // self._bucket_rows
+        recent = sum(number for bucket, number in found.recent.items() if bucket >= oldest)
+        if limits.count is not None and found.total > limits.count:
+            what = f"{found.total} bad samples in {self._rows} rows, and error_limit={limits.count}"
         elif recent > limits.rate * limits.window:
             share = f"error_rate=({limits.rate:g}, {limits.window})"
             what = f"{recent} bad samples in the last {min(self._rows, limits.window)} rows, and {share}"
@@ -160,12 +166,14 @@ class Ledger:
             return
         if self._quarantine is not None:
             self._quarantine.collect()
-        counts = sum((each.counts for each in found), Counter[str]())
-        _, text, first = min((each.first for each in found if each.first is not None), key=lambda first: first[:2])
+        first = found.first
+        assert first is not None  # there are bad samples
         self._over = SampleError(
-            f"{what}\n  the first: {text}",
-            given=", ".join(f"{count} of {reader}" for reader, count in sorted(counts.items()) if count),
+            f"{what}\n  the first: {first.text}",
+            given=", ".join(f"{count} of {reader}" for reader, count in sorted(found.counts.items()) if count),
             fix="mend the data set or leave them out; or a higher limit",
-            **first,
+            index=first.index,
+            source=first.source,
+            path=first.path,
         )
         raise self._over

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from penstock.absent import refuse_attributes
-from penstock.errors import UsageError
+from penstock.errors import UsageError, shown
 from penstock.graph.node import Graph
 from penstock.host.tensors import TensorList
 from penstock.pipeline.serialized import from_json, to_json
@@ -171,7 +171,10 @@ class OlderPipeline:
         """
         if (serialized_pipeline is None) == (filename is None):
             raise UsageError("deserialize takes what serialize returned, or the name of a file that has it")
-        text = Path(filename).read_bytes() if serialized_pipeline is None else serialized_pipeline
+        try:
+            text = Path(filename).read_bytes() if serialized_pipeline is None else serialized_pipeline
+        except OSError as error:
+            raise UsageError(f"the file cannot be read: {error.strerror}", given=shown(filename)) from error
         options, name, define = from_json(text)
         pipeline: Any = cls(**{**options, **arguments})
         pipeline.name = name

@@ -7,9 +7,9 @@ import secrets
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from typing import Annotated, Any, Literal, Self, TypedDict, Unpack
+from typing import Annotated, Any, Literal, Self, Unpack
 
-from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, PenstockError, UsageError, did_you_mean
+from penstock.errors import ArgumentTypeError, ContextError, PenstockError, UsageError, did_you_mean
 from penstock.graph.accepts import checked, located
 from penstock.graph.kinds import Range
 from penstock.graph.node import Graph
@@ -18,30 +18,17 @@ from penstock.graph.trace import DataNode, PythonWorkers, Trace
 from penstock.graph.where import user_line
 from penstock.host.pool import Serial, Threads
 from penstock.host.tensors import TensorList
+from penstock.pipeline.arguments import PipelineHints, check_hints, check_outputs
 from penstock.pipeline.debugging import Debugging
 from penstock.pipeline.older import OlderPipeline
 from penstock.pipeline.running import Running
 from penstock.plan.place import PlacementHint
-from penstock.types import as_dtype
+from penstock.types import CPU_ONLY_DEVICE_ID
 
 DEFAULT_THREADS = 4
 
 MAX_BATCH = 2**26
 """More rows than this are a mistake: numbers of rows alone would take gigabytes."""
-
-
-class PipelineHints(TypedDict, total=False):
-    """Options of DALI's Pipeline that can only change speed, memory or diagnostics; they do nothing here."""
-
-    exec_dynamic: bool | None
-    bytes_per_sample: int
-    set_affinity: bool
-    max_streams: int | None
-    default_cuda_stream_priority: int | None
-    enable_memory_stats: bool
-    enable_checkpointing: bool
-    stream_policy: Any
-    concurrency: Any
 
 
 class Pipeline(OlderPipeline):
@@ -54,8 +41,8 @@ class Pipeline(OlderPipeline):
     Args:
         batch_size: how many samples a batch has.
         num_threads: how many threads work on the host; -1 takes 4.
-        device_id: the number of the local device that its arrays lie on; None and 0: the default device, from where JAX
-            moves them as it needs.
+        device_id: the number of the local device that its arrays lie on; None, 0 and DALI's CPU_ONLY_DEVICE_ID: the
+            default device, from where JAX moves them as it needs.
         seed: what all random numbers and shuffles derive from; None or a negative one draws it.
         exec_pipelined: whether batches are prepared ahead.
         prefetch_queue_depth: how many are prepared ahead; a dict, as DALI takes, counts with its "cpu_size".
@@ -67,6 +54,8 @@ class Pipeline(OlderPipeline):
         py_num_workers: how many processes call the sources of `fn.external_source(parallel=True)`; 0: this one does.
         py_start_method: how DALI starts them. Here they are always new processes, since JAX has threads, which a fork
             does not survive.
+        read_threads: how many threads wait for object stores, where readers have paths of such; -1 takes 16 for each of
+            `num_threads`, and at least 32.
         py_callback_pickler: a module or object with `dumps` and `loads` that sends sources there, or a tuple of it and
             dictionaries of their keyword arguments; None: pickle, or cloudpickle where pickle cannot.
         debug: whether the definition runs for each batch; see `pipeline_def`, which it needs, or `define_graph`.
@@ -90,7 +79,7 @@ class Pipeline(OlderPipeline):
         self,
         batch_size: Annotated[int, Range(high=MAX_BATCH)] = -1,
         num_threads: Annotated[int, Range(-1, 4096)] = -1,
-        device_id: Annotated[int | None, Range(0)] = None,
+        device_id: int | None = None,
         seed: int | None = None,
         exec_pipelined: bool = True,
         prefetch_queue_depth: Annotated[int | Mapping[str, int], Range(0, 1000)] = 2,
@@ -104,9 +93,11 @@ class Pipeline(OlderPipeline):
         py_num_workers: Annotated[int, Range(0, 4096)] = 1,
         py_start_method: Literal["fork", "spawn"] = "spawn",
         py_callback_pickler: Any = None,
+        read_threads: Annotated[int, Range(-1, 4096)] = -1,
         **hints: Unpack[PipelineHints],
     ) -> None:
-        _check_hints(hints)
+        if hints:
+            check_hints(hints, option_names())
         self._hints = hints
         if batch_size < 1:
             raise UsageError("a pipeline needs a batch size", given=batch_size, fix="batch_size=... with at least 1")
@@ -114,10 +105,15 @@ class Pipeline(OlderPipeline):
             raise UsageError(
                 "num_threads must be at least 1", given=num_threads, fix="exec_async=False uses no threads"
             )
+        if device_id == CPU_ONLY_DEVICE_ID:
+            device_id = None
+        if device_id is not None and device_id < 0:
+            raise UsageError("Pipeline: device_id is out of range", given=device_id, expected="at least 0, or None")
         if checkpoint is not None:
             raise UsageError("a Pipeline takes no checkpoint", fix="restore the iterator: iterator.restore(state)")
         self.max_batch_size = batch_size
         self.num_threads = DEFAULT_THREADS if num_threads < 0 else num_threads
+        self.read_threads = max(32, 16 * self.num_threads) if read_threads < 0 else read_threads
         self.device_id = device_id
         self.seed_is_given = seed is not None and seed >= 0
         self.seed = secrets.randbits(63) if seed is None or seed < 0 else seed
@@ -235,16 +231,8 @@ class Pipeline(OlderPipeline):
         for stream in self._trace.fed.values():
             stream.refill = refill
         if not self._trace.journal.open:
-            self._check_outputs(graph)
+            check_outputs(graph, self._output_dtype, self._output_ndim)
         self._graph, self._running = graph, None
-
-    def _check_outputs(self, graph: Graph) -> None:
-        for number, value in enumerate(graph.outputs):
-            dtype, ndim = (_nth(given, number, len(graph.outputs)) for given in (self._output_dtype, self._output_ndim))
-            if dtype is not None and value.spec.dtype != as_dtype(dtype):
-                raise DefinitionError(f"output {number} has another dtype", given=value.spec, expected=as_dtype(dtype))
-            if ndim is not None and len(value.spec.shape) != ndim:
-                raise DefinitionError(f"output {number} has another rank", given=value.spec, expected=f"{ndim} axes")
 
     def define_graph(self) -> Any:
         """What a batch consists of: for classes derived from this one to define. It is called once, to trace it.
@@ -292,7 +280,10 @@ class Pipeline(OlderPipeline):
         return self._graph
 
     def _definition(self) -> Graph:
-        return self.graph
+        """What the definition says; its calls are the same whatever will be fed."""
+        if self._graph is None and not self.debug:
+            self._define(self.define_graph)
+        return self.graph if self._graph is None else self._graph
 
     @property
     def num_outputs(self) -> int:
@@ -348,7 +339,7 @@ class Pipeline(OlderPipeline):
 
     def pool(self) -> Threads | Serial:
         """Where its host work runs."""
-        return Threads(self.num_threads) if self.exec_async else Serial()
+        return Threads(self.num_threads, self.read_threads) if self.exec_async else Serial()
 
     @located
     def run(self, **feeds: Any) -> tuple[TensorList, ...]:
@@ -372,7 +363,7 @@ class Pipeline(OlderPipeline):
         if self._debugging is None:
             self._debugging = Debugging(self.name, self.max_batch_size, self.seed, self.placement)
         self._graph, outputs = self._debugging.run(self.define_graph)
-        self._check_outputs(self._graph)
+        check_outputs(self._graph, self._output_dtype, self._output_ndim)
         return outputs
 
     def outputs(self) -> tuple[TensorList, ...]:
@@ -436,18 +427,3 @@ class Pipeline(OlderPipeline):
 def option_names() -> frozenset[str]:
     """The names of all arguments of a `Pipeline`, hints included."""
     return frozenset({*PipelineHints.__annotations__, *inspect.signature(Pipeline).parameters} - {"hints"})
-
-
-def _check_hints(hints: Mapping[str, Any]) -> None:
-    for name in hints:
-        if name not in PipelineHints.__annotations__:
-            fix = did_you_mean(name, option_names())
-            raise ArgumentTypeError(f"a Pipeline has no argument {name!r}", given=name, fix=fix, where=user_line())
-
-
-def _nth(given: Any, number: int, count: int) -> Any:
-    if not isinstance(given, list | tuple):
-        return given
-    if len(given) != count:
-        raise UsageError("output_dtype and output_ndim have one entry per output", given=given, expected=f"{count}")
-    return given[number]

@@ -38,12 +38,11 @@ class Quarantine:
         self._sent = 0
         self._looked = time.monotonic()
         self._known: set[tuple[Any, Any]] = set()
+        self._read = 0
         self._writes = board is None or board.process == 0
         if self._writes:
             try:
-                with self._path.open("a+", encoding="utf-8") as file:
-                    file.seek(0)
-                    self._known = {_key(line) for line in map(_line, file) if line}
+                self._write(())
             except OSError as error:
                 raise UsageError(
                     f"the quarantine file cannot be written: {error.strerror}",
@@ -75,11 +74,15 @@ class Quarantine:
             self.collect()
 
     def _write(self, lines: Sequence[dict[str, Any]]) -> None:
-        new = {_key(line): line for line in lines if _key(line) not in self._known}
-        self._known |= new.keys()
-        if new:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write("".join(json.dumps(line, ensure_ascii=True) + "\n" for line in new.values()))
+        with self._path.open("ab+") as file:
+            file.seek(self._read)
+            self._known |= {
+                _key(line) for line in map(_line, file) if line
+            }  # other iterators may write to the file, too
+            new = {_key(line): line for line in lines if _key(line) not in self._known}
+            file.write("".join(json.dumps(line, ensure_ascii=True) + "\n" for line in new.values()).encode())
+            self._known |= new.keys()
+            self._read = file.tell()
 
 
 def _entry(bad: BadRow) -> dict[str, Any]:
@@ -93,7 +96,7 @@ def _key(line: dict[str, Any]) -> tuple[Any, Any]:
     return line.get("source") or line.get("reader"), line.get("index")
 
 
-def _line(text: str) -> dict[str, Any]:
+def _line(text: bytes) -> dict[str, Any]:
     """A line of the file; nothing, where it is none: the last one of a process that was killed."""
     with suppress(ValueError):
         found = json.loads(text)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
+import numpy as np
+
 from penstock.data.schedule import Schedule, Step
 from penstock.data.stream import EndOfStreamError
-from penstock.errors import UsageError
-from penstock.graph.node import Graph
+from penstock.errors import DefinitionError, UsageError
+from penstock.graph.node import Graph, Node, Value
+from penstock.graph.origin import read_by
 from penstock.host.pool import Serial, Threads
+from penstock.host.reading import Reading, Samples
 from penstock.host.tensors import TensorList, tensor_list
 from penstock.meter import Meter
 from penstock.pipeline.ledger import Ledger, Limits
@@ -28,6 +34,7 @@ class Running:
     schedule: Schedule
     step: Step
     ledger: Ledger
+    sources: tuple[Reading | None, ...]
     ended: bool = False
 
     @classmethod
@@ -65,7 +72,8 @@ class Running:
         strides = tuple(reading.stride(batch_size) for reading in readings.values())
         schedule = Schedule(batch_size, None, (*strides, batch_size)[0], strides)
         run = planned.run(readings, seed, pool, depth, schedule, Meter(), narrow=False)
-        return cls(planned, run, schedule, schedule.first(), Ledger((), Limits(), None, None))
+        sources = tuple([_reading(value, readings) for value in planned.plan.graph.outputs])
+        return cls(planned, run, schedule, schedule.first(), Ledger((), Limits(), None, None), sources)
 
     def outputs(self) -> tuple[TensorList, ...]:
         """The next batch.
@@ -82,9 +90,10 @@ class Running:
             self.ended = True
             raise StopIteration from None
         self.ledger.add(failed, self.step.rows)
+        origins = [reading and functools.partial(_origin, reading, self.step) for reading in self.sources]
         self.step = self.schedule.after(self.step)
-        values = self.planned.plan.graph.outputs
-        return tuple([tensor_list(output, value.spec) for output, value in zip(outputs, values, strict=True)])
+        specs = [value.spec for value in self.planned.plan.graph.outputs]
+        return tuple([tensor_list(*output) for output in zip(outputs, specs, origins, strict=True)])
 
     def reset(self) -> None:
         """Go back to the first batch; where external sources end their epochs, on to the next epoch after an end."""
@@ -93,3 +102,20 @@ class Running:
             self.run.resume(self.step, None)
         elif self.ended:
             self.step, self.ended = self.schedule.next_epoch(self.step), False
+
+
+def _reading(value: Value, readings: Mapping[Node, Reading]) -> Reading | None:
+    """How the only reader is read that tells where samples of a value come from, if there is one."""
+    try:
+        node = read_by(value)
+    except DefinitionError:  # another reader in each branch of a condition
+        return None
+    found = next((reading for each, reading in readings.items() if node and each.serial == node.serial), None)
+    replaces = found is not None and any(reader.on_error == "replace" for reader in found.readers)
+    return None if replaces else found
+
+
+def _origin(reading: Reading, step: Step, row: int) -> str:
+    samples = reading.samples(step, np.array([row]))
+    assert isinstance(samples, Samples)  # one reader reads all rows of a pipeline
+    return samples.source.info(int(samples.indices[0]))

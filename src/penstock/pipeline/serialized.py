@@ -7,12 +7,12 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from penstock import types
-from penstock.errors import StateError, UsageError, did_you_mean
+from penstock.errors import PenstockError, StateError, UsageError, did_you_mean
 from penstock.graph.node import Call, Graph, Handle
 from penstock.graph.registry import lookup
 from penstock.graph.where import Where
@@ -65,12 +65,14 @@ def from_json(text: bytes | str) -> tuple[dict[str, Any], str, Callable[[], list
         read = json.loads(text)
         options, name, calls, outputs = (read[entry] for entry in ("pipeline", "name", "calls", "outputs"))
         version = read["version"]
-    except (ValueError, TypeError, KeyError):
+        if not isinstance(options, dict) or not isinstance(name, str):
+            raise TypeError
+    except (ValueError, TypeError, KeyError, RecursionError):
         raise StateError("this is no pipeline that was serialized", given=f"{text!r:.60}") from None
     if version != VERSION:
         raise StateError("a serialized pipeline of another version", given=version, expected=VERSION)
 
-    def define() -> list[Any]:
+    def made() -> list[Any]:
         results: list[list[Any]] = []
 
         def decode(given: Any) -> Any:
@@ -84,7 +86,19 @@ def from_json(text: bytes | str) -> tuple[dict[str, Any], str, Callable[[], list
             results.append([*_nodes(lookup(call["operator"])(*map(decode, call["inputs"]), **arguments))])
         return [decode(output) for output in outputs]
 
-    return options, name, define
+    def define() -> list[Any]:
+        try:
+            return made()
+        except PenstockError:
+            raise
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+            raise StateError(
+                "a serialized pipeline is damaged",
+                given=f"{type(error).__name__}: {error}",
+                fix="serialize it again",
+            ) from error
+
+    return cast(dict[str, Any], options), name, define
 
 
 def _encoded(given: Any, inner: Callable[[Any], Any]) -> Any:  # noqa: C901  # one case per kind of value
@@ -135,7 +149,7 @@ def _decoded(given: Any, inner: Callable[[Any], Any]) -> Any:
         "dict": lambda: {key: inner(each) for key, each in value.items()},
         "slice": lambda: slice(*map(inner, value)),
         "newaxis": lambda: types.NewAxis(value),
-        "constant": lambda: types.Constant(inner(value[1]), layout=value[0]),
+        "constant": lambda: _constant(inner(value[1]), value[0]),
         "dtype": lambda: np.dtype(value),
         "array": lambda: np.frombuffer(base64.b64decode(value[2]), np.dtype(value[0])).reshape(value[1]).copy(),
         "ellipsis": lambda: Ellipsis,
@@ -143,6 +157,10 @@ def _decoded(given: Any, inner: Callable[[Any], Any]) -> Any:
     if kind not in made:
         raise StateError("a serialized pipeline has another kind of value", given=kind, fix=did_you_mean(kind, made))
     return made[kind]()
+
+
+def _constant(array: Any, layout: str) -> types.Constant:
+    return types.Constant(array, array.dtype, layout=layout)
 
 
 def _member(kind: str, name: str) -> Any:

@@ -68,7 +68,7 @@ def _reading(node: Node, readers: Mapping[int, Sequence[Reader]], local: frozens
             f"{sum(len(part.source) for part in {id(p.source): p for p in parts}.values())} samples, {order}; {shards}"
         )
     part = f"; shard {reader.shard_id} of {reader.num_shards}" if reader.num_shards > 1 else ""
-    return f"{len(reader.source)} samples, {order}{part}"
+    return f"{reader.source.summary()}, {order}{part}"
 
 
 def _feeding(node: Node, feed: Feed, local: frozenset[int]) -> str:

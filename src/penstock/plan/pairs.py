@@ -13,7 +13,7 @@ def pairs(nodes: Sequence[Node], readers: Mapping[int, Sequence[Reader]]) -> dic
     """For each reader the first one that visits as many samples in the same order; itself where none did before it.
 
     Readers of one length follow one order, unless they differ in what that depends on: how they shuffle, a seed of
-    their own, shard and padding.
+    their own, shard and padding, and which samples they choose.
 
     Args:
         nodes: the readers, in the order of the definition.
@@ -30,5 +30,6 @@ def pairs(nodes: Sequence[Node], readers: Mapping[int, Sequence[Reader]]) -> dic
 
 
 def _order(node: Node, readers: Sequence[Reader]) -> Any:
-    options = [{**parameters(reader), "source": len(reader.source)} for reader in readers]
+    sources = [(len(reader.source), reader.source.choice) for reader in readers]
+    options = [{**parameters(reader), "source": source} for reader, source in zip(readers, sources, strict=True)]
     return options, node.seed if readers[0].shuffle else None

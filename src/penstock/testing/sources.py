@@ -108,7 +108,7 @@ def check_bad_samples(source: Source, bad: Sequence[int]) -> None:
         AssertionError: it does not.
 
     Example:
-        >>> from penstock.data.files import from_files
+        >>> from penstock.data.file_lists import from_files
         >>> check_bad_samples(from_files("", (__file__, "/none.jpg"), None), [1])
     """
     everything = np.arange(min(len(source), 16), dtype=np.int64)

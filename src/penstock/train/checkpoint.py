@@ -91,13 +91,15 @@ class Checkpoint(Callback):
         saved = _leaves(loop.state)
         about = {
             "leaves": {name: [list(leaf.shape), str(leaf.dtype)] for name, leaf in saved.items()},
-            "iterator": iterator.checkpoints()[0],
             "batch_size": iterator.batch_size,
             "step": loop.step,
             "epoch": loop.epoch,
         }
         _ = loop.history.steps  # waits for the steps, and ends the training here where StopOnNaN does
         arrays = jax.block_until_ready({str(number): _plain(leaf) for number, leaf in enumerate(saved.values())})
+        about["iterator"] = iterator.checkpoints()[
+            0
+        ]  # all processes have taken their batches now, and told of bad samples
         folder = self._saves.folder / _first(lambda: self._saves.begin(loop.step).name)
         try:
             self._arrays().save(folder / "state", args=self._ocp.args.StandardSave(arrays))

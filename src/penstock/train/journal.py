@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from penstock.disk import sync
 from penstock.train.history import History
 
 _log = logging.getLogger("penstock")
@@ -36,8 +37,7 @@ class Journal:
             file.truncate(self._bytes)
             file.seek(self._bytes)
             file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
+            sync(file)
         self._went_on(line, history)
         return {"bytes": self._bytes, "sum": self._sum}
 

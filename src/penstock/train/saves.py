@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from penstock.disk import sync, sync_names
 from penstock.errors import CheckpointError, StateError
 
 try:
@@ -85,10 +86,10 @@ class Saves:
             sums = {name: [(unfinished / name).stat().st_size, _digest(unfinished / name, sync=True)] for name in names}
             _write(unfinished / _SUMS, json.dumps({"version": 1, "files": sums}))
             for path in [unfinished, *filter(Path.is_dir, unfinished.rglob("*"))]:
-                _sync(path)
+                sync_names(path)
             self._remove(self.folder / str(step))
             unfinished.rename(self.folder / str(step))
-            _sync(self.folder)
+            sync_names(self.folder)
         except OSError as error:
             raise self._unwritable(error) from error
         finally:
@@ -235,17 +236,7 @@ def _digest(path: Path, *, sync: bool = False) -> str:
 def _write(path: Path, text: str) -> None:
     with path.open("w") as file:
         file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    """See that the names in a folder are on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        sync(file)
 
 
 def _locked(folder: Path) -> int | None:

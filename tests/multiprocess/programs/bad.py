@@ -45,7 +45,10 @@ def main(folder):
                 for name, array in batch.items():
                     rows = np.concatenate([np.asarray(shard.data) for shard in array.addressable_shards])
                     np.save(folder / f"{on_error}-{epoch}-{number}-{name}-{jax.process_index()}.npy", rows)
-        sync_global_devices("both epochs have been taken")
+            sync_global_devices(f"epoch {epoch} has been taken")
+            state = one.state()
+            one = iterator(on_error, quarantine=quarantine)  # counts go on from the state
+            one.restore(state)
         print("COUNTS", on_error, json.dumps(one.stats()["bad samples"]))
     mean = train.evaluate(lambda _, batch: batch["x"], 0, iterator("skip"))
     print("MEAN", mean)

@@ -40,6 +40,12 @@ def definitions(np, fn, types):
     def local(shard_id, num_shards):
         return fn.readers.arrays(parts[shard_id], name="r", random_shuffle=True), fn.random.uniform(range=[0, 1])
 
+    def mixed(shard_id, num_shards):
+        odd, even = (fn.readers.arrays(numbers, subset=slice(first, None, 2)) for first in (1, 0))
+        shard = {"shard_id": shard_id, "num_shards": num_shards}
+        x = fn.readers.mix(odd, even, weights=[2, 1], name="r", random_shuffle=True, **shard)
+        return x, fn.readers.arrays(numbers, weights=numbers, **shard)
+
     def keyed():
         import jax
 
@@ -49,7 +55,7 @@ def definitions(np, fn, types):
         x = fn.cast(fn.readers.arrays(numbers, name="r", random_shuffle=True), dtype=types.FLOAT)
         return fn.jax_function(noise)(x, fn.random.keys()), x
 
-    return plain, slices, unsharded, contiguous, local, keyed
+    return plain, slices, unsharded, contiguous, local, mixed, keyed
 
 
 def main(folder):

@@ -104,5 +104,12 @@ CASES = {
         OperatorCase(lambda x: fn.gaussian_blur(x, sigma=1), [SEQUENCES], ("FHWC",), rounds=True),
         OperatorCase(lambda x: fn.gaussian_blur(x, sigma=1), [IMAGES.transpose(0, 3, 1, 2)], ("CHW",), rounds=True),
         OperatorCase(lambda x: fn.flip(fn.gaussian_blur(fn.crop(x, crop=(4, 3)), sigma=1)), [IMAGES], **BYTES),
+        OperatorCase(lambda x, s: fn.gaussian_blur(x, sigma=s), [SEQUENCES, SIGMAS], ("DHWC", ""), rounds=True),
+        OperatorCase(
+            lambda x, s: fn.gaussian_blur(x, sigma=s, window_size=[0, 3, 5]),
+            [SEQUENCES.transpose(0, 4, 1, 2, 3), SIGMAS],
+            ("CDHW", ""),
+            rounds=True,
+        ),
     ],
 }

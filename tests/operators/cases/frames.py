@@ -19,5 +19,9 @@ CASES = {
         OperatorCase(
             lambda x, f: fn.brightness(x, brightness=fn.per_frame(f)), [VIDEOS, FACTORS], ("FHWC", ""), rounds=True
         ),
+        OperatorCase(
+            lambda m, f: fn.transforms.rotation(fn.per_frame(m), angle=fn.per_frame(f), center=[1, 2]),
+            [np.linspace(0, 1, 4 * 2 * 6).reshape(4, 2, 2, 3).astype(np.float32), FACTORS],
+        ),
     ],
 }

@@ -9,6 +9,8 @@ RNG = np.random.default_rng(6)
 SMOOTH = np.linspace(0, 250, 4 * 6 * 7 * 3).reshape(4, 6, 7, 3)
 IMAGES = SMOOTH.astype(np.uint8)
 SEQUENCES = np.stack([IMAGES, IMAGES[::-1]], axis=1)
+VOLUMES = np.linspace(0, 250, 4 * 3 * 5 * 4 * 2).reshape(4, 3, 5, 4, 2).astype(np.uint8)
+SHEARED = [0.9, 0.1, 0.2, 0.3, -0.2, 1.1, 0.1, -0.4, 0.1, 0.15, 0.8, 0.5]
 TURNED = [0.9, -0.3, 1.5, 0.25, 1.1, -0.75]
 MATRICES = np.float32([TURNED, [1, 0, 0, 0, 1, 0], [0.4, 0, 0, 0, 0.4, 1], [-1, 0, 7, 0, 1, 0]])
 SIZES = np.float32([[6, 7], [1, 1], [9, 4], [3, 12]])
@@ -29,6 +31,13 @@ CASES = {
         OperatorCase(lambda x, a: fn.rotate(x, angle=a), [IMAGES, ANGLES], ("HWC", ""), rounds=True),
         OperatorCase(
             lambda x, a: fn.resize(fn.rotate(x, angle=a), size=(5, 5)), [IMAGES, ANGLES], ("HWC", ""), rounds=True
+        ),
+        OperatorCase(lambda x, a: fn.rotate(x, angle=a, axis=[1, 0, 2]), [VOLUMES, ANGLES], ("DHWC", ""), rounds=True),
+        OperatorCase(
+            lambda x, a: fn.rotate(x, angle=40, axis=a, keep_size=True, fill_value=1),
+            [VOLUMES, np.float32([[0, 0, 1], [1, 2, 3], [1, 0, -1], [0, 1, 0]])],
+            ("DHWC", ""),
+            rounds=True,
         ),
     ],
     "warp_affine": [
@@ -56,6 +65,12 @@ CASES = {
             ),
             [IMAGES],
             **BYTES,
+        ),
+        OperatorCase(
+            lambda x: fn.warp_affine(x, matrix=SHEARED, size=(3, 4, 5), inverse_map=False, fill_value=7),
+            [VOLUMES.transpose(0, 4, 1, 2, 3)],
+            ("CDHW",),
+            rounds=True,
         ),
     ],
 }

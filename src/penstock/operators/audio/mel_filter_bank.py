@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Unpack
+from typing import Annotated, Unpack
 
 import numpy as np
 
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.kinds import Range
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
@@ -84,7 +85,7 @@ def _from_mel(mel: Array, htk: bool) -> Array:
 def mel_filter_bank(
     data: DataNode,
     *,
-    nfilter: int = 128,
+    nfilter: Annotated[int, Range(1)] = 128,
     sample_rate: float = 44100.0,
     freq_low: float = 0.0,
     freq_high: float = 0.0,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Unpack
+from typing import Annotated, Unpack
 
 import numpy as np
 
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.kinds import Range
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
@@ -73,7 +74,7 @@ def _weights(transform: Mfcc, extent: int) -> Array:
 def mfcc(
     data: DataNode,
     *,
-    n_mfcc: int = 20,
+    n_mfcc: Annotated[int, Range(1)] = 20,
     dct_type: int = 2,
     normalize: bool = False,
     axis: int = 0,

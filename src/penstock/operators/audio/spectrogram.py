@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Annotated, Unpack
 
 import numpy as np
 
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.kinds import Range
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
@@ -81,7 +82,7 @@ def spectrogram(
     data: DataNode,
     *,
     nfft: int | None = None,
-    window_length: int = 512,
+    window_length: Annotated[int, Range(1, 1 << 24)] = 512,
     window_step: int = 256,
     window_fn: Sequence[float] | None = None,
     power: int = 2,

@@ -13,6 +13,7 @@ from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
+from penstock.graph.schema import as_numbers
 from penstock.graph.trace import DataNode, apply_many
 from penstock.operators.boxes.boxes import check_boxes
 
@@ -146,7 +147,7 @@ def box_encoder(
         >>> [output.as_array().tolist() for output in pipeline.run()]
         [[[[0.25, 0.125, 0.5, 0.25], [0.75, 0.75, 0.5, 0.5]]], [[7, 0]]]
     """
-    numbers = np.asarray(anchors, np.float32).reshape(-1)
+    numbers = as_numbers("fn.box_encoder: anchors", anchors).astype(np.float32).reshape(-1)
     if not numbers.size or numbers.size % 4:
         raise DefinitionError("fn.box_encoder: an anchor has four numbers", given=f"{numbers.size} numbers")
     if not 0 <= criteria <= 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, ClassVar, Unpack
 
@@ -12,9 +13,10 @@ from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
-from penstock.graph.schema import Argument
+from penstock.graph.schema import Argument, as_numbers
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.convert import convert
+from penstock.operators.frames import Frames, each_frame
 from penstock.types import FLOAT, as_dtype
 
 Numbers = float | Sequence[float] | Sequence[Sequence[float]] | DataNode | None
@@ -39,6 +41,12 @@ class CoordTransform(Operator, BatchKernel):
         "matrix": Argument(np.float32, (None, None)),
         "shift": Argument(np.float32, (None,)),
     }
+
+    def per_frame(
+        self, kind: str, layouts: Sequence[str], framed: AbstractSet[str], varying: AbstractSet[str]
+    ) -> Operator:
+        """The points of each frame by its own map."""
+        return Frames(self, kind, tuple(layouts), frozenset(framed), frozenset(varying))
 
     def infer(self, points: Spec, *, matrix: Any = None, shift: Any = None) -> Spec:
         """The input's shape, with another last extent."""
@@ -145,16 +153,20 @@ def coord_transform(
         raise DefinitionError("fn.coord_transform: MT has the matrix and the vector", fix="MT=, or M= and T=")
     blocks = MT is not None
     matrix: Any = MT if blocks else M
+    if matrix is not None and not isinstance(matrix, DataNode):
+        matrix = as_numbers(f"fn.coord_transform: {'MT' if blocks else 'M'}", matrix)
+    if T is not None and not isinstance(T, DataNode):
+        as_numbers("fn.coord_transform: T", T)
     components = size = spec.shape[-1]
     arguments: dict[str, Any] = {}
     factor = 1.0
-    if isinstance(matrix, DataNode) or np.size(matrix) > 1:
+    if isinstance(matrix, DataNode) or (matrix is not None and np.size(matrix) != 1):
         arguments["matrix"] = matrix if isinstance(matrix, DataNode) else np.atleast_2d(np.asarray(matrix, np.float32))
         components = _rows("MT" if blocks else "M", arguments["matrix"], None if size is None else size + blocks)
     elif matrix is not None:
-        factor = float(np.asarray(matrix).reshape(()))
+        factor = float(matrix.reshape(()))
     if T is not None:
-        shape = T.spec.shape if isinstance(T, DataNode) else np.shape(T)
+        shape = each_frame(T.spec).shape if isinstance(T, DataNode) else np.shape(T)
         if len(shape) > 1 or (components is not None and shape not in ((), (1,), (None,), (components,))):
             raise DefinitionError("fn.coord_transform: T does not fit M", given=T, expected=f"{components} numbers")
         arguments["shift"] = T
@@ -168,7 +180,7 @@ def _rows(name: str, matrix: Any, width: int | None) -> int | None:
         DefinitionError: it cannot have so many columns.
     """
     node = isinstance(matrix, DataNode)
-    shape: tuple[int | None, ...] = matrix.spec.shape if node else matrix.shape
+    shape: tuple[int | None, ...] = each_frame(matrix.spec).shape if node else matrix.shape
     rows, columns = shape if len(shape) == 2 else (None, 0)
     listed = not node and rows == 1
     fits = columns is None or width is None or (columns % width == 0 if listed else columns == width)

@@ -60,6 +60,11 @@ class ColorSpaceConversion(ImageOperator):
     given: int
     wanted: int
 
+    @property
+    def assumed_layout(self) -> str:
+        """That of the operator."""
+        return self.layout
+
     def infer(self, images: Spec) -> Spec:
         """The input's, with the channels that are wanted."""
         if images.dtype != np.uint8:

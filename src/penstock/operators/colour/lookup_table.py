@@ -14,6 +14,7 @@ from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
+from penstock.operators.colour.table import pick
 from penstock.operators.convert import convert, result_dtype
 from penstock.types import DALIDataType
 
@@ -54,7 +55,12 @@ class LookupTable(Operator, BatchKernel):
         entries = convert(np, table, self.dtype)
         if numbers.dtype == np.uint8 and xp is np:
             entries = entries[np.minimum(np.arange(256), count)]
-            return np.take(entries, numbers, out=context.out, mode="clip")
+            out = context.out
+            if out is None or not out.flags.c_contiguous:
+                out = np.empty(numbers.shape, self.dtype)
+            bits = f"u{self.dtype.itemsize}"
+            pick(np.ascontiguousarray(numbers).reshape(-1), entries.view(bits), out.view(bits).reshape(-1))
+            return out
         outside = numbers < 0
         if count <= limits.max:
             outside = outside | (numbers >= xp.asarray(count, numbers.dtype))

@@ -121,12 +121,14 @@ class Normalize(_Normalize, SampleKernel, BatchKernel):
         values = data.astype(np.float32)
         count = math.prod(data.shape[axis] for axis in axes)
         if mean is None:
-            mean = _sum(xp, values, axes) / np.float32(count)
+            mean = rounded(xp, _sum(xp, values, axes) / np.float32(count))
         centred = values - xp.asarray(mean, np.float32)
         if stddev is not None:
             return self._finish(xp, centred, self._inverse_given(xp, xp.asarray(stddev, np.float32)))
         squares = _sum(xp, centred, axes, squared=True)
-        return self._finish(xp, centred, self._inverse(xp, squares / np.float32(max(count - self.ddof, 1))))
+        return self._finish(
+            xp, centred, self._inverse(xp, rounded(xp, squares / np.float32(max(count - self.ddof, 1))))
+        )
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,11 @@ class Twist(ImageOperator):
         "contrast": Argument(np.float32, low=0.0),
     }
 
+    @property
+    def assumed_layout(self) -> str:
+        """That of the operator."""
+        return self.layout
+
     def infer(self, images: Spec, **_arguments: Any) -> Spec:
         """The input's, in the dtype that is wanted."""
         channels = images.shape[self.layout.index("C")]

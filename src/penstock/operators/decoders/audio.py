@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
+from penstock import extras
 from penstock.data.source import Array
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError, MissingExtraError
+from penstock.errors import DefinitionError
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
@@ -103,10 +104,7 @@ def audio(
         >>> signals.at(0).shape, float(rates.at(0))
         ((100,), 8000.0)
     """
-    try:
-        import soundfile  # noqa: F401, PLC0415  # pyright: ignore[reportUnusedImport]  # an extra
-    except ImportError as error:
-        raise MissingExtraError("soundfile", "audio", "fn.decoders.audio") from error
+    extras.load("soundfile", "audio", "fn.decoders.audio")
     element = as_dtype(dtype)
     if element.name not in ("float32", "int16", "int32"):
         raise DefinitionError("fn.decoders.audio: no such type", given=element, expected="float32, int16 or int32")

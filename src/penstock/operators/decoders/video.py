@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock import extras
 from penstock.data.source import Array
 from penstock.data.spec import Spec
-from penstock.data.video import CONSTANT, PAD_MODES, VideoDecoder, VideoIndex, fill_of, padded, read_index, require
+from penstock.data.video import CONSTANT, PAD_MODES, VideoDecoder, VideoIndex, fill_of, padded, read_index
 from penstock.errors import DefinitionError, did_you_mean
 from penstock.graph.call import Hint
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
@@ -151,7 +152,7 @@ def video(
         (2, 16, 32, 3)
     """
     del build_index, affine
-    require("fn.decoders.video")
+    extras.load("av", "video", "fn.decoders.video")
     if pad_mode not in PAD_MODES:
         raise DefinitionError(
             "fn.decoders.video: no such pad_mode", given=repr(pad_mode), expected=", ".join(PAD_MODES),

@@ -14,7 +14,7 @@ from penstock.data.given import Kind
 from penstock.data.parallel.pickling import pickled
 from penstock.data.parallel.pool import Workers
 from penstock.data.parallel.stream import ParallelStream
-from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.errors import ArgumentTypeError, DefinitionError, shown
 from penstock.graph.call import Hint, Location
 from penstock.graph.kinds import Range
 from penstock.graph.operator import Common, Feed
@@ -26,6 +26,9 @@ from penstock.types import as_dtype
 _KIND = "external_source"
 
 _log = logging.getLogger("penstock")
+
+_OUTPUTS = 1000
+"""At most so many outputs: more are a mistake."""
 
 _CYCLES: dict[Any, Cycle] = {None: "no", False: "no", "no": "no", True: "quiet", "quiet": "quiet", "raise": "raise"}
 
@@ -112,8 +115,11 @@ def external_source(
         raise DefinitionError(
             f"fn.{_KIND}: no such cycle", given=repr(cycle), expected='None, False, "no", True, "quiet" or "raise"'
         )
-    if num_outputs is not None and num_outputs < 1:
-        raise DefinitionError(f"fn.{_KIND}: num_outputs is at least 1", given=num_outputs)
+    whole = isinstance(num_outputs, int) and not isinstance(num_outputs, bool)
+    if num_outputs is not None and not (whole and 1 <= num_outputs <= _OUTPUTS):
+        raise DefinitionError(
+            f"fn.{_KIND}: num_outputs is a whole number from 1 to {_OUTPUTS}", given=shown(cast(object, num_outputs))
+        )
     by_batch = batch is None or batch
     if batch_info and not by_batch:
         raise DefinitionError(
@@ -173,7 +179,7 @@ def _stream(source: Any, cycle: Any, how: _How, *, batch_info: bool) -> GivenStr
     if not callable(source):
         raise ArgumentTypeError(
             f"fn.{_KIND}: the source is a function, an iterable or a generator function",
-            given=f"{source!r:.60} of type {type(source).__name__}",
+            given=f"{shown(source)} of type {type(source).__name__}",
         )
     if cycle is not None:
         raise DefinitionError(

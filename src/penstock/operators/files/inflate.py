@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Annotated, Any, Unpack
 
 import numpy as np
 
+from penstock import extras
 from penstock.data.source import Array
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError, MissingExtraError
+from penstock.errors import DefinitionError
+from penstock.graph.kinds import Range
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
@@ -54,7 +56,7 @@ class Inflate(Operator, SampleKernel):
 def inflate(
     data: DataNode,
     *,
-    shape: int | Sequence[int],
+    shape: Annotated[int, Range(0)] | Sequence[Annotated[int, Range(0)]],
     dtype: Any = UINT8,
     algorithm: str = "LZ4",
     layout: str = "",
@@ -91,10 +93,7 @@ def inflate(
     """
     if algorithm.upper() != "LZ4":
         raise DefinitionError("fn.decoders.inflate: no such algorithm", given=repr(algorithm), expected='"LZ4"')
-    try:
-        import lz4.block  # noqa: F401, PLC0415  # pyright: ignore[reportUnusedImport]  # an extra
-    except ImportError as error:
-        raise MissingExtraError("lz4", "lz4", "fn.decoders.inflate") from error
+    extras.load("lz4.block", "lz4", "fn.decoders.inflate")
     sizes = tuple(np.atleast_1d(np.asarray(shape)).tolist())
     element = as_dtype(dtype)
     checked = check_layout(layout, Spec(element, sizes), len(sizes), "fn.decoders.inflate")

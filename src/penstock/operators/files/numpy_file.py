@@ -15,7 +15,7 @@ from penstock.graph.operator import Common, Operator, SampleContext, SampleKerne
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply, as_value
 from penstock.operators.convert import convert
-from penstock.operators.files.first_sample import first_sample
+from penstock.operators.first_sample import first_sample
 from penstock.types import as_dtype
 
 _SAY = "dtype= and ndim="

@@ -1,4 +1,4 @@
-"""gaussian_blur: blur images."""
+"""gaussian_blur: blur images and volumes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
-from penstock.operators.axes import plane_layout
+from penstock.operators.axes import space_layout
 from penstock.operators.convert import own_or_float
 from penstock.operators.image.blur import Blur
 from penstock.operators.image.operator import ImageOperator
@@ -40,20 +40,25 @@ class GaussianBlur(ImageOperator):
         "window_size": Argument(np.int32, (None,), low=0, high=1 << 16, typical=5.0),
     }
 
+    @property
+    def axes(self) -> int:
+        """How many spatial axes there are."""
+        return 3 if "D" in self.layout else 2
+
     def infer(self, images: Spec, *, sigma: Any, window_size: Any) -> Spec:
         """The input's, in the dtype that is wanted."""
         for name, given in (("sigma", sigma), ("window_size", window_size)):
-            if not isinstance(given, Spec) and np.size(given) not in (1, 2):
+            if not isinstance(given, Spec) and np.size(given) not in (1, self.axes):
                 raise DefinitionError(f"fn.gaussian_blur: {name} is one number, or one per axis", given=given)
         if not isinstance(sigma, Spec) and not isinstance(window_size, Spec):
-            sigmas, windows = (np.broadcast_to(np.ravel(given), 2) for given in (sigma, window_size))
+            sigmas, windows = (np.broadcast_to(np.ravel(given), self.axes) for given in (sigma, window_size))
             _check(sigmas, windows)
         return replace(images, dtype=self.dtype)
 
     def describe(self, images: Images, bits: Any, *, sigma: Any, window_size: Any) -> Sequence[Step]:
         """Standard deviations and radii, where one follows from the other."""
         xp, rows = images.xp, max(len(sigma), len(window_size))
-        sigma, window = (xp.broadcast_to(given, (rows, 2)) for given in (sigma, window_size))
+        sigma, window = (xp.broadcast_to(given, (rows, self.axes)) for given in (sigma, window_size))
         if xp is np:
             _check(sigma, window)
         radius = xp.where(window > 0, (window - 1) // 2, xp.ceil(3 * sigma).astype(np.int32))
@@ -82,14 +87,14 @@ def gaussian_blur(
     dtype: DALIDataType | Any = None,
     **common: Unpack[Common],
 ) -> DataNode:
-    """Blur images with a Gaussian.
+    """Blur images or volumes with a Gaussian.
 
     Beyond its edge an image is mirrored, without its outermost pixels. Sums are in float32.
 
     Args:
-        data: images or sequences of any dtype; layout with H and W (HWC where none is named).
-        sigma: the standard deviation in pixels: a number, one for H and one for W, or a node with either per sample.
-            Where it is 0 it follows from the window, as 0.3 * (radius - 1) + 0.8.
+        data: images, volumes or sequences of any dtype; layout with H and W (where none is named, HW or DHW).
+        sigma: the standard deviation in pixels: a number, one for each of D, H and W that the layout has, or a node
+            with either per sample. Where it is 0 it follows from the window, as 0.3 * (radius - 1) + 0.8.
         window_size: how many pixels have a weight, an odd number; likewise. Where it is 0 it follows from sigma: three
             standard deviations to each side.
         dtype: of the result: FLOAT or the input's, which it is by default.
@@ -99,7 +104,7 @@ def gaussian_blur(
         The blurred images, in the input's shape and layout.
 
     Raises:
-        DefinitionError: neither sigma nor window, an even window, a volume, another dtype.
+        DefinitionError: neither sigma nor window, an even window, another dtype.
 
     Example:
         >>> import numpy as np, penstock
@@ -111,7 +116,7 @@ def gaussian_blur(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [0, 48, 104, 48, 0]
     """
-    layout = plane_layout(data, "gaussian_blur")
+    layout = space_layout(data, "gaussian_blur")
     result = own_or_float(data.spec.dtype, dtype, "gaussian_blur")
     blur = GaussianBlur(layout, result)
     return apply(blur, data, common=common, sigma=sigma, window_size=window_size)

@@ -15,7 +15,7 @@ from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
-from penstock.operators.axes import image_layout
+from penstock.operators.axes import space_layout
 from penstock.operators.convert import wanted_dtype
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.separable import Separable
@@ -128,7 +128,7 @@ def laplacian(
     OpenCV's is. Beyond its edge an image is mirrored, without its outermost pixels. Sums are in float32.
 
     Args:
-        data: images, volumes or sequences of any dtype; layout with H and W (HWC where none is named).
+        data: images, volumes or sequences of any dtype; layout with H and W (where none is named, HW or DHW).
         window_size: how many pixels have a weight along the axis of a derivative, an odd number from 3 to 31: one
             number, one for each of D, H and W that the layout has, or a node with either per sample.
         smoothing_size: how many pixels along an axis are smoothed for the derivatives along others, an odd number
@@ -155,7 +155,7 @@ def laplacian(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [0.0, 1.0, -2.0, 1.0, 0.0]
     """
-    layout = image_layout(data, "laplacian")
+    layout = space_layout(data, "laplacian")
     own, wanted = data.spec.dtype, wanted_dtype(dtype)
     if wanted not in (None, own, np.dtype(np.float32)):
         expected = f"{own} or float32"

@@ -103,7 +103,8 @@ class MultiPasteBatch(Operator, WholeBatchKernel):
                 given[name] = schema[name].rows(np, list(column[row : row + 1]), 1, varying=True)
             sources: list[Array] = [images[number] for number in given.pop("in_ids")[0].tolist()]
             size = given["output_size"][0] if canvas is None else canvas
-            lead, channels = {(each.shape[:-3], each.shape[-1]) for each in sources}.pop() if sources else ((), 1)
+            blank = images[row].shape[:-3], images[row].shape[-1]
+            lead, channels = {(each.shape[:-3], each.shape[-1]) for each in sources}.pop() if sources else blank
             if any((each.shape[:-3], each.shape[-1]) != (lead, channels) for each in sources):
                 raise ValueError("images that go on one canvas differ in their channels, or frames")
             made = np.zeros((*lead, *size.tolist(), channels), self.dtype)

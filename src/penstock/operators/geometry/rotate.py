@@ -14,7 +14,7 @@ from penstock.graph.operator import Common, pick
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
-from penstock.operators.axes import plane_layout
+from penstock.operators.axes import image_layout
 from penstock.operators.geometry.warp import WarpArguments, Warping, warping
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.places import Affine
@@ -47,8 +47,7 @@ class Rotate(ImageOperator):
         if self.canvas == "kept":
             return self.warping.made(images, None)
         if self.canvas == "given":
-            height, width = (None, None) if isinstance(size, Spec) else np.rint(size).astype(int).tolist()
-            return self.warping.made(images, (height, width))
+            return self.warping.sized(images, size)
         height, width = (images.shape[self.warping.layout.index(letter)] for letter in "HW")
         if isinstance(angle, Spec) or height is None or width is None:
             return self.warping.made(images, (None, None))
@@ -91,21 +90,118 @@ def grown(angle: Any, height: Any, width: Any) -> tuple[Any, Any]:
     return made[0], made[1]
 
 
+@dataclass(frozen=True)
+class RotateVolume(ImageOperator):
+    """A rotation about an axis through the centre of a volume.
+
+    Args:
+        warping: as for images.
+        canvas: likewise.
+    """
+
+    warping: Warping
+    canvas: str
+    schema: ClassVar[Mapping[str, Argument]] = {
+        "angle": Argument(np.float32, typical=30.0),
+        "axis": Argument(np.float32, (3,)),
+        "size": Argument(np.float32, (3,), low=1),
+    }
+
+    @property
+    def traceable(self) -> bool:
+        """As for images."""
+        return self.canvas != "grown"
+
+    def infer(self, images: Spec, *, angle: Any, axis: Any, size: Any) -> Spec:
+        """The input's, on another canvas."""
+        if not isinstance(axis, Spec) and not np.any(axis):
+            raise DefinitionError("fn.rotate: an axis has a direction", given=axis, expected="a length that is not 0")
+        if self.canvas == "kept":
+            return self.warping.made(images, None)
+        if self.canvas == "given":
+            return self.warping.sized(images, size)
+        extents = [images.shape[at] for at in self.warping.axes]
+        if isinstance(angle, Spec) or isinstance(axis, Spec) or None in extents:
+            return self.warping.made(images, (None,) * 3)
+        turn = _turned(np, np.asarray(angle, np.float32).reshape(-1)[:1], np.asarray(axis, np.float32).reshape(1, 3))
+        made = grown_in_space(turn, *(np.array([extent]) for extent in extents))
+        return self.warping.made(images, [int(each[0]) for each in made])
+
+    def describe(self, images: Images, bits: Any, *, angle: Any, axis: Any, size: Any) -> Sequence[Step]:
+        """One warp about the centres of the volume and of the canvas."""
+        xp, half = images.xp, np.float32(0.5)
+        if xp is np and not axis.any(axis=1).all():
+            raise ValueError("the axis of a rotation has no direction: its length is 0")
+        turn = _turned(xp, angle, axis)
+        given = [images.sizes[at] for at in self.warping.axes]
+        match self.canvas:
+            case "given":
+                made = [xp.rint(extents).astype(np.int32) for extents in size.T]
+            case "kept":
+                made = given
+            case _:
+                made = list(grown_in_space(turn, *given))
+        centre, middle = ([each.astype(np.float32) * half for each in reversed(sizes)] for sizes in (given, made))
+        numbers: list[Any] = []
+        for k in range(3):  # the result is turned back: columns of the matrix are rows of its inverse
+            row = [turn[j][k] for j in range(3)]
+            moved = sum((a * b for a, b in zip(row, middle, strict=True)), np.float32(0))
+            numbers += [*row, centre[k] - moved]
+        matrix = xp.stack(xp.broadcast_arrays(*numbers), axis=1)
+        return self.warping.steps(images, Affine(), matrix, None if self.canvas == "kept" else made)
+
+
+def _turned(xp: Any, angle: Any, axis: Any) -> list[list[Any]]:
+    """The matrices that turn x, y and z about axes of any length: rows of columns, an entry per row of the batch."""
+    turn = angle * np.float32(np.pi / 180)
+    cos, sin = xp.cos(turn), xp.sin(turn)
+    length = xp.sqrt((axis * axis).sum(axis=1))
+    x, y, z = (axis[:, k] / length for k in range(3))
+    rest = np.float32(1) - cos
+    return [
+        [x * x + (y * y + z * z) * cos, x * y * rest - z * sin, x * z * rest + y * sin],
+        [x * y * rest + z * sin, y * y + (x * x + z * z) * cos, y * z * rest - x * sin],
+        [x * z * rest - y * sin, y * z * rest + x * sin, z * z + (x * x + y * y) * cos],
+    ]
+
+
+def grown_in_space(turn: Sequence[Sequence[Any]], depth: Any, height: Any, width: Any) -> tuple[Any, Any, Any]:
+    """Depth, height and width of the canvas that holds all of a turned volume.
+
+    As for images, an extent is even or odd as that of the volume's axis is of which it shows most.
+    """
+    sizes = [np.asarray(each, np.float32) for each in (width, height, depth)]
+    made: list[Any] = []
+    for own, row in enumerate(turn):
+        shares = [abs(each) for each in row]
+        extent = sum((share * size for share, size in zip(shares, sizes, strict=True)), np.float32(0))
+        whole = np.ceil(extent - np.float32(1e-2)).astype(np.int32)
+        most, other = shares[own], sizes[own]
+        for share, size in zip(shares, sizes, strict=True):
+            most, other = np.maximum(share, most), np.where(share > most, size, other)
+        made.append(whole + (whole - other.astype(np.int32)) % 2)
+    return made[2], made[1], made[0]
+
+
 @operator("rotate")
 def rotate(
     data: DataNode,
     *,
     angle: float | DataNode,
+    axis: Sequence[float] | DataNode | None = None,
     size: Sequence[float] | DataNode | None = None,
     keep_size: bool = False,
     **arguments: Unpack[WarpArguments],
 ) -> DataNode:
-    """Turn images about their centre.
+    """Turn images about their centre, or volumes about an axis through it.
 
     Args:
-        data: images or sequences of any dtype; layout with H and W (HWC where none is named).
+        data: images, volumes or sequences of any dtype; layout with H and W (HWC where none is named).
         angle: degrees, counter-clockwise; a number, or a node with one per sample.
-        size: height and width of the result; two numbers, or a node with two per sample.
+        axis: of volumes, which need it: x, y and z of its direction, of any length but 0; a node gives each sample its
+            own.
+        size: height and width of the result, before these the depth of a volume; numbers, or a node with as many per
+            sample.
         keep_size: whether the result has the size of the image, whose corners are then cut off. Without this and `size`
             the result is as large as the turned image.
         **arguments: what all warps take.
@@ -114,7 +210,8 @@ def rotate(
         The turned images, in the input's layout.
 
     Raises:
-        DefinitionError: a volume; another interpolation or dtype; both `size` and `keep_size`.
+        DefinitionError: a volume without an axis, or an image with one; another interpolation or dtype; both `size` and
+            `keep_size`.
 
     Example:
         >>> import numpy as np, penstock
@@ -127,12 +224,25 @@ def rotate(
         [[2, 5], [1, 4], [0, 3]]
     """
     kind = "rotate"
-    layout = plane_layout(data, kind)
+    layout = image_layout(data, kind)
     sized = isinstance(size, DataNode) or (size is not None and np.size(size) > 0)
     if sized and keep_size:
         raise DefinitionError(
             f"fn.{kind}: the size is given twice", given="size= and keep_size=True", fix="leave out one"
         )
+    if ("D" in layout) != (axis is not None):
+        raise DefinitionError(
+            f"fn.{kind}: volumes turn about an axis, and images in their plane",
+            given=f"layout {layout!r} and axis={axis!r}",
+            fix="axis=[0, 0, 1] turns x towards y" if axis is None else "leave out axis",
+        )
     how = warping(data, layout, kind, pick(WarpArguments, arguments))
-    made = Rotate(how, "given" if sized else "kept" if keep_size else "grown")
-    return apply(made, data, common=pick(Common, arguments), angle=angle, size=size if sized else (1, 1))
+    made = RotateVolume if "D" in layout else Rotate
+    turn: dict[str, Any] = {"angle": angle} if axis is None else {"angle": angle, "axis": axis}
+    return apply(
+        made(how, "given" if sized else "kept" if keep_size else "grown"),
+        data,
+        common=pick(Common, arguments),
+        size=size if sized else (1,) * len(how.axes),
+        **turn,
+    )

@@ -12,13 +12,14 @@ from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.operator import Common
 from penstock.graph.registry import operator
-from penstock.graph.schema import Argument
+from penstock.graph.schema import Argument, as_numbers
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import axis_numbers
 from penstock.operators.convert import convert, result_dtype
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.steps import Convert, Cut, Fill, Images, Step
 from penstock.operators.image.window import POLICIES, Policy, one_of
+from penstock.operators.tensors.reshape import reshape
 from penstock.types import DALIDataType, DALIImageType
 
 Bounds = Sequence[float] | float | DataNode
@@ -179,12 +180,12 @@ def slice(  # noqa: A001  # DALI's name
     }
     for names, part, relative in ((_STARTS, anchor, normalized_anchor), (_ENDS[2:], shape_like, normalized_shape)):
         if part is not None:
-            kind = part.spec.dtype.kind if isinstance(part, DataNode) else np.asarray(part).dtype.kind
+            kind = part.spec.dtype.kind if isinstance(part, DataNode) else as_numbers("fn.slice", part).dtype.kind
             name = names[1] if kind == "f" and relative else names[0]
             if given[name] is not None:
                 raise DefinitionError(f"fn.slice: {name} is given twice")
             given[name] = part
-    given = {name: bound for name, bound in given.items() if bound is not None}
+    given = {name: _flat(bound) for name, bound in given.items() if bound is not None}
     for names in (_STARTS, _ENDS):
         twice = [name for name in names if name in given]
         if len(twice) > 1:
@@ -204,3 +205,8 @@ def slice(  # noqa: A001  # DALI's name
         result_dtype(data.spec.dtype, dtype, output_dtype),
     )
     return apply(kernel, data, common=common, **given)
+
+
+def _flat(bound: Any) -> Any:
+    """A bound as a vector: as in DALI, the numbers count, whatever their shape."""
+    return reshape(bound, shape=[-1]) if isinstance(bound, DataNode) and len(bound.spec.shape) > 1 else bound

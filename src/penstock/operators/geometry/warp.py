@@ -12,12 +12,13 @@ from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.operator import Common
 from penstock.graph.trace import DataNode
-from penstock.operators.axes import MAX_PIXELS
+from penstock.operators.axes import MAX_PIXELS, SPATIAL
 from penstock.operators.convert import own_or_float
 from penstock.operators.image.places import Places
 from penstock.operators.image.steps import Images, Step
-from penstock.operators.image.transform import applied
+from penstock.operators.image.transform import Transform, applied
 from penstock.operators.image.warp import Border, Warp
+from penstock.operators.image.warp_volume import WarpVolume
 from penstock.types import INTERP_LINEAR, INTERP_NN, DALIDataType, DALIInterpType
 
 
@@ -26,12 +27,13 @@ class WarpArguments(Common, total=False):
 
     fill_value: the value of what lies outside of the image, in the input's range; by default the pixels at the edge are
     repeated. interp_type: INTERP_LINEAR, the default, or INTERP_NN. dtype: of the result: FLOAT or the input's, which
-    it is by default.
+    it is by default. output_dtype: an older name of `dtype`.
     """
 
     fill_value: float | None
     interp_type: DALIInterpType | int
     dtype: DALIDataType | Any
+    output_dtype: DALIDataType | Any
 
 
 @dataclass(frozen=True)
@@ -52,33 +54,56 @@ class Warping:
     fill: tuple[float, ...]
     dtype: np.dtype[Any]
 
-    def made(self, images: Spec, size: tuple[int | None, int | None] | None) -> Spec:
-        """The spec of the result, with height and width where these change."""
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The axes along which pixels move: those of height and width, and before these of depth."""
+        return tuple(self.layout.index(letter) for letter in SPATIAL if letter in self.layout)
+
+    def made(self, images: Spec, size: Sequence[int | None] | None) -> Spec:
+        """The spec of the result, with its extents along `axes` where these change."""
         shape, bounds = list(images.shape), images.bounds
         if size is not None:
-            shape[self.layout.index("H")], shape[self.layout.index("W")] = size
+            for axis, extent in zip(self.axes, size, strict=True):
+                shape[axis] = extent
             bounds = ()
         return replace(images, dtype=self.dtype, shape=tuple(shape), layout=self.layout, bounds=bounds)
 
-    def steps(
-        self, images: Images, places: Places, numbers: Any, size: tuple[Any, Any] | None = None
-    ) -> Sequence[Step]:
+    def sized(self, images: Spec, size: Any) -> Spec:
+        """The spec of the result of a given size: a number per axis, or the spec of a node that has them."""
+        unknown = (None,) * len(self.axes)
+        return self.made(images, unknown if isinstance(size, Spec) else np.rint(size).astype(int).tolist())
+
+    def steps(self, images: Images, places: Places, numbers: Any, size: Sequence[Any] | None = None) -> Sequence[Step]:
         """The warp, and the conversions around it.
 
         Args:
             images: what is known of them.
-            places: where their pixels are looked up.
+            places: where their pixels are looked up; where volumes are, an affine map says.
             numbers: float32 (rows, n), what this needs of each row, such as a matrix from the result to the image.
-            size: height and width, integers with an entry per row; None for those of the images.
+            size: its extents along `axes`, integers with an entry per row; None for those of the images.
         """
         sizes = list(images.sizes)
         if size is not None:
-            sizes[self.layout.index("H")], sizes[self.layout.index("W")] = size
-            if images.xp is np and (np.asarray(size[0], np.int64) * np.asarray(size[1], np.int64) > MAX_PIXELS).any():
+            for axis, extents in zip(self.axes, size, strict=True):
+                sizes[axis] = extents
+            if images.xp is np and (np.prod(np.asarray(size, np.float64), axis=0) > MAX_PIXELS).any():
                 raise ValueError(f"the result has more than {MAX_PIXELS} pixels")
-        transform = Warp(self.layout, places, self.nearest, self.border)
+        if "D" in self.layout:
+            transform: Transform = WarpVolume(self.layout, self.nearest, self.border)
+        else:
+            transform = Warp(self.layout, places, self.nearest, self.border)
         fill = np.array([self.fill], np.float32)
         return applied(transform, images, sizes, (numbers, fill), self.dtype)
+
+
+def adjugate(matrix: Sequence[Any]) -> tuple[Any, ...]:
+    """The inverse of a matrix of 3 x 3 numbers, row by row, times its determinant."""
+    a, b, c, d, e, f, g, h, i = matrix
+    return (
+        *(e * i - f * h, c * h - b * i, b * f - c * e),
+        *(f * g - d * i, a * i - c * g, c * d - a * f),
+        *(d * h - e * g, b * g - a * h, a * e - b * d),
+    )
 
 
 def warping(data: DataNode, layout: str, kind: str, arguments: WarpArguments) -> Warping:
@@ -88,7 +113,8 @@ def warping(data: DataNode, layout: str, kind: str, arguments: WarpArguments) ->
         DefinitionError: another interpolation than linear and nearest, a dtype that does not fit, a fill value that the
             images cannot have.
     """
-    fill, dtype = arguments.get("fill_value"), own_or_float(data.spec.dtype, arguments.get("dtype"), kind)
+    fill, wanted = arguments.get("fill_value"), arguments.get("dtype")
+    dtype = own_or_float(data.spec.dtype, arguments.get("output_dtype") if wanted is None else wanted, kind)
     border = Border.REPLICATE if fill is None else Border.CONSTANT
     fills = filling(data, layout, kind, 0.0 if fill is None else fill)
     return Warping(layout, is_nearest(arguments.get("interp_type", INTERP_LINEAR), kind), border, fills, dtype)

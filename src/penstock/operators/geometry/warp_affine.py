@@ -12,10 +12,10 @@ from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.operator import Common, pick
 from penstock.graph.registry import operator
-from penstock.graph.schema import Argument
+from penstock.graph.schema import Argument, as_numbers
 from penstock.graph.trace import DataNode, apply
-from penstock.operators.axes import plane_layout
-from penstock.operators.geometry.warp import WarpArguments, Warping, warping
+from penstock.operators.axes import image_layout
+from penstock.operators.geometry.warp import WarpArguments, Warping, adjugate, warping
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.places import Affine
 from penstock.operators.image.steps import Images, Step
@@ -42,23 +42,39 @@ class WarpAffine(ImageOperator):
 
     def infer(self, images: Spec, *, matrix: Any, size: Any) -> Spec:
         """The input's, with another height and width where a size is given."""
-        if not self.sized:
-            return self.warping.made(images, None)
-        height, width = (None, None) if isinstance(size, Spec) else np.rint(size).astype(int).tolist()
-        return self.warping.made(images, (height, width))
+        return self.warping.sized(images, size) if self.sized else self.warping.made(images, None)
 
     def describe(self, images: Images, bits: Any, *, matrix: Any, size: Any) -> Sequence[Step]:
         """One warp, with the matrix from the result to the image."""
         xp = images.xp
-        if not self.inverse:
-            a, b, c, d, e, f = (matrix[:, k] for k in range(6))
-            scale = a * e - b * d
-            if xp is np and (scale == 0).any():
-                raise ValueError("the matrix has no inverse")
-            inverse = (e, -b, b * f - c * e, -d, a, c * d - a * f)
-            matrix = xp.stack([each / scale for each in inverse], axis=1)
-        sizes = tuple(xp.rint(size[:, k]).astype(np.int32) for k in range(2)) if self.sized else None
-        return self.warping.steps(images, Affine(), matrix, sizes)
+        sizes = [xp.rint(extents).astype(np.int32) for extents in size.T] if self.sized else None
+        return self.warping.steps(images, Affine(), matrix if self.inverse else _inverse(xp, matrix), sizes)
+
+
+@dataclass(frozen=True)
+class WarpVolume(WarpAffine):
+    """An affine map of space."""
+
+    schema: ClassVar[Mapping[str, Argument]] = {
+        "matrix": Argument(np.float32, (12,)),
+        "size": Argument(np.float32, (3,), low=1),
+    }
+
+
+def _inverse(xp: Any, matrix: Any) -> Any:
+    """The inverses of affine maps, (rows, 6) or (rows, 12)."""
+    if matrix.shape[1] == 6:
+        a, b, c, d, e, f = (matrix[:, k] for k in range(6))
+        scale, entries = a * e - b * d, (e, -b, b * f - c * e, -d, a, c * d - a * f)
+    else:
+        a, b, c, p, d, e, f, q, g, h, i, r = (matrix[:, k] for k in range(12))
+        linear = adjugate((a, b, c, d, e, f, g, h, i))
+        scale = a * linear[0] + b * linear[3] + c * linear[6]
+        rows = [linear[k : k + 3] for k in (0, 3, 6)]
+        entries = [n for x, y, z in rows for n in (x, y, z, -(x * p + y * q + z * r))]
+    if xp is np and (scale == 0).any():
+        raise ValueError("the matrix has no inverse")
+    return xp.stack([each / scale for each in entries], axis=1)
 
 
 @operator("warp_affine")
@@ -71,17 +87,18 @@ def warp_affine(
     inverse_map: bool = True,
     **arguments: Unpack[WarpArguments],
 ) -> DataNode:
-    """Move the pixels of images by an affine map.
+    """Move the pixels of images or volumes by an affine map.
 
     The pixel at (x, y) of the result is the image's value at (M11 x + M12 y + M13, M21 x + M22 y + M23). The corner of
-    the first pixel has the coordinates (0, 0), its centre (0.5, 0.5).
+    the first pixel has the coordinates (0, 0), its centre (0.5, 0.5). Volumes have three coordinates: x, y and z.
 
     Args:
-        data: images or sequences of any dtype; layout with H and W (HWC where none is named).
+        data: images, volumes or sequences of any dtype; layout with H and W (HWC where none is named).
         mtx: the matrix as a second input.
-        matrix: (M11, M12, M13, M21, M22, M23), or two rows of three numbers; a node gives each sample its own. The
-            identity by default.
-        size: height and width of the result; two numbers, or a node with two per sample. The image's by default.
+        matrix: (M11, M12, M13, M21, M22, M23), or two rows of three numbers; for volumes twelve, or three rows of four.
+            A node gives each sample its own. The identity by default.
+        size: height and width of the result, before these the depth of a volume; numbers, or a node with as many per
+            sample. The image's by default.
         inverse_map: whether the matrix maps places of the result to places of the image; if not, it is inverted.
         **arguments: what all warps take.
 
@@ -89,7 +106,8 @@ def warp_affine(
         The warped images, in the input's layout.
 
     Raises:
-        DefinitionError: a matrix that is given twice, or has not six numbers; a volume; another interpolation or dtype.
+        DefinitionError: a matrix that is given twice, or has too few numbers or too many; another interpolation or
+            dtype.
         SampleError: while running, a matrix without an inverse.
 
     Example:
@@ -103,19 +121,22 @@ def warp_affine(
         [[1, 9], [3, 9]]
     """
     kind = "warp_affine"
-    layout = plane_layout(data, kind)
+    layout = image_layout(data, kind)
     if mtx is not None and matrix is not None:
         raise DefinitionError(f"fn.{kind}: the matrix is given twice", given="mtx and matrix=", fix="leave out one")
     how = warping(data, layout, kind, pick(WarpArguments, arguments))
+    space = len(how.axes)
+    count = space * (space + 1)
     numbers: Any = mtx if mtx is not None else matrix
     if isinstance(numbers, DataNode):
         framed = numbers.spec.layout[:1] == "F"
         if len(numbers.spec.shape) == 2 + framed:
-            numbers = reshape(numbers, shape=[-1, 6], layout="F*") if framed else reshape(numbers, shape=[6])
-    elif numbers is None or np.size(numbers) == 0:
-        numbers = [1, 0, 0, 0, 1, 0]
-    elif np.shape(numbers) == (2, 3):
-        numbers = np.reshape(numbers, 6)
+            flat = [-1, count] if framed else [count]
+            numbers = reshape(numbers, shape=flat, layout="F*") if framed else reshape(numbers, shape=flat)
+    elif numbers is None or as_numbers(f"fn.{kind}: matrix", numbers).size == 0:
+        numbers = np.eye(space, space + 1).ravel()
+    elif np.shape(numbers) == (space, space + 1):
+        numbers = np.reshape(numbers, count)
     sized = isinstance(size, DataNode) or (size is not None and np.size(size) > 0)
-    made = WarpAffine(how, bool(inverse_map), sized)
-    return apply(made, data, common=pick(Common, arguments), matrix=numbers, size=size if sized else (1, 1))
+    made = (WarpVolume if space == 3 else WarpAffine)(how, bool(inverse_map), sized)
+    return apply(made, data, common=pick(Common, arguments), matrix=numbers, size=size if sized else (1,) * space)

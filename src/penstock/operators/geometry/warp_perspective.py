@@ -12,10 +12,10 @@ from penstock.data.spec import Spec
 from penstock.errors import DefinitionError, did_you_mean
 from penstock.graph.operator import Common
 from penstock.graph.registry import operator
-from penstock.graph.schema import Argument
+from penstock.graph.schema import Argument, as_numbers
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import plane_layout
-from penstock.operators.geometry.warp import Warping, filling, is_nearest
+from penstock.operators.geometry.warp import Warping, adjugate, filling, is_nearest
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.places import Projective
 from penstock.operators.image.steps import Images, Step
@@ -48,10 +48,7 @@ class WarpPerspective(ImageOperator):
 
     def infer(self, images: Spec, *, matrix: Any, size: Any) -> Spec:
         """The input's, with another height and width where a size is given."""
-        if not self.sized:
-            return self.warping.made(images, None)
-        height, width = (None, None) if isinstance(size, Spec) else np.rint(size).astype(int).tolist()
-        return self.warping.made(images, (height, width))
+        return self.warping.sized(images, size) if self.sized else self.warping.made(images, None)
 
     def describe(self, images: Images, bits: Any, *, matrix: Any, size: Any) -> Sequence[Step]:
         """One warp, with the matrix from the result to the image, between corners of pixels."""
@@ -60,11 +57,7 @@ class WarpPerspective(ImageOperator):
         if not self.inverse:
             if xp is np and (a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g) == 0).any():
                 raise ValueError("the matrix has no inverse")
-            a, b, c, d, e, f, g, h, i = (
-                *(e * i - f * h, c * h - b * i, b * f - c * e),
-                *(f * g - d * i, a * i - c * g, c * d - a * f),
-                *(d * h - e * g, b * g - a * h, a * e - b * d),
-            )  # but for a factor, which does not matter
+            a, b, c, d, e, f, g, h, i = adjugate((a, b, c, d, e, f, g, h, i))  # but for a factor, which does not matter
         if self.centered:
             c, f, i = (offset - half * (by_x + by_y) for by_x, by_y, offset in ((a, b, c), (d, e, f), (g, h, i)))
             a, b, c, d, e, f = (a + half * g, b + half * h, c + half * i, d + half * g, e + half * h, f + half * i)
@@ -141,7 +134,7 @@ def warp_perspective(
     numbers: Any = matrix if matrix_input is None else matrix_input
     if isinstance(numbers, DataNode):
         numbers = reshape(numbers, shape=[9]) if len(numbers.spec.shape) == 2 else numbers
-    elif np.shape(numbers) == (3, 3):
+    elif as_numbers(f"fn.{kind}: matrix", numbers).shape == (3, 3):
         numbers = np.reshape(numbers, 9)
     border, sized = BORDERS[border_mode], isinstance(size, DataNode) or (size is not None and np.size(size) > 0)
     fill = filling(data, layout, kind, fill_value if np.size(fill_value) else 0.0)

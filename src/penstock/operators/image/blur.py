@@ -1,4 +1,4 @@
-"""Blurs: each pixel of the result is a weighed sum of its neighbours, along columns and then along rows."""
+"""Blurs: each pixel of the result is a weighed sum of its neighbours, along one axis after the other."""
 # pyright: basic
 # JAX is typed in part only
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
 from penstock.operators.image.planes import load, mirrored, store, weigh
+from penstock.operators.image.separable import filter_along
 from penstock.operators.image.transform import InPlace, Planes, as_planes, from_planes
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 class Blur(InPlace):
     """A Gaussian, cut off at a radius. Beyond its edge an image is mirrored, without its outermost pixels.
 
-    Its term has four numbers: the standard deviation along columns and along rows, and the two radii, in pixels.
+    Its term has the standard deviations along depth, if the layout has one, along columns and along rows, and then the
+    radii, in pixels.
 
     Args:
         layout: of the images.
@@ -39,10 +41,18 @@ class Blur(InPlace):
         """All planes in one call."""
         planes = Planes.of(self.layout, source, given, target, made)
         numbers = planes.term(terms[0])
+        if "D" in self.layout:
+            depths = given[planes.row, self.layout.index("D")]
+            size = int((planes.given.prod(axis=1) * depths).max(initial=0))
+            return blur_volumes(
+                *(source.values, planes.read, planes.given, depths, numbers, planes.rounding),
+                *(target.values, planes.write, np.empty((2, size), np.float32)),
+                np.empty(2 * int(numbers[:, 3:].max(initial=0)) + 1, np.float32),
+            )
         width, most = int((planes.given[:, 1] * planes.given[:, 2]).max(initial=0)), int(numbers[:, 2:].max(initial=0))
         channels, pixels = int(planes.given[:, 2].max(initial=0)), int(planes.given.prod(axis=1).max(initial=0))
         memory = [np.empty(size, np.float32) for size in (pixels, width + 2 * most * channels, width, 4 * most + 2)]
-        blur(
+        return blur(
             *(source.values, planes.read, planes.given, numbers, planes.rounding, target.values, planes.write),
             *memory,
         )
@@ -51,12 +61,13 @@ class Blur(InPlace):
         """A loop over the neighbours for each axis."""
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
-        values = as_planes(images, self.layout).astype(np.float32)
+        letters = "DHW" if "D" in self.layout else "HW"
+        values = as_planes(images, self.layout, f"{letters}C").astype(np.float32)
         numbers = jnp.asarray(terms[0]).astype(np.float32)
-        for axis in range(2):
-            extent = given[:, self.layout.index("HW"[axis])]
-            values = _blurred(values, axis + 2, extent, numbers[:, axis], numbers[:, 2 + axis])
-        return from_planes(values, self.layout, shape)
+        for axis, letter in enumerate(letters):
+            extent = given[:, self.layout.index(letter)]
+            values = _blurred(values, axis + 2, extent, numbers[:, axis], numbers[:, len(letters) + axis])
+        return from_planes(values, self.layout, shape, f"{letters}C")
 
 
 def _blurred(values: Any, axis: int, extent: Any, sigma: Any, radius: Any) -> Any:
@@ -156,3 +167,63 @@ def blur(
             for i in range(across):
                 made[i] += rounding
             store(made, y, channels, out, place_out[n])
+
+
+@ahead(
+    *(
+        f"{a}[1] i8[2] i8[2] i8[1] f4[2] f4 {b}[1] i8[2] f4[2] f4[1]"
+        for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4"))
+    )
+)
+@Compiled
+def blur_volumes(
+    pixels: Array,
+    place_in: Array,
+    sizes: Array,
+    depths: Array,
+    numbers: Array,
+    rounding: np.float32,
+    out: Array,
+    place_out: Array,
+    memory: Array,
+    weights: Array,
+) -> None:
+    """Volumes, blurred. Their planes follow each other.
+
+    Args:
+        pixels: uint8 or float32.
+        place_in: int64 (planes, 4): the first element, and the distances to the next row, column and channel.
+        sizes: int64 (planes, 3): height, width, channels.
+        depths: int64 (planes,): how many planes its volume has.
+        numbers: float32 (planes or 1, 6): three standard deviations and three radii, along depth, columns and rows.
+        rounding: what is added before values are written: 0.5 where they are whole numbers.
+        out: uint8 or float32.
+        place_out: as `place_in`.
+        memory: float32 (2, elements), for the largest volume; overwritten.
+        weights: float32, for the axis with the most of them; overwritten.
+    """
+    first = 0
+    while first < place_in.shape[0]:
+        depth, height, width, channels = depths[first], sizes[first, 0], sizes[first, 1], sizes[first, 2]
+        across = width * channels
+        plane = height * across
+        one, other = memory[0], memory[1]
+        for z in range(depth):
+            load(pixels, place_in[first + z], sizes[first + z], one[z * plane : (z + 1) * plane])
+        outer = 1
+        for axis in range(3):
+            radius = int(numbers[first % numbers.shape[0], 3 + axis])
+            window = weights[: 2 * radius + 1]
+            bell(numbers[first % numbers.shape[0], axis], radius, window)
+            count = depth if axis == 0 else height if axis == 1 else width
+            inner = plane if axis == 0 else across if axis == 1 else channels
+            filter_along(one, outer, count, inner, window, other)
+            outer *= count
+            one, other = other, one
+        for i in range(depth * plane):
+            one[i] += rounding
+        for z in range(depth):
+            for y in range(height):
+                row = z * plane + y * across
+                store(one[row : row + across], y, channels, out, place_out[first + z])
+        first += depth

@@ -70,7 +70,7 @@ class Correlate(Transform):
         correlate(
             *(source.values, planes.read, planes.given, weights, self.extents[1], anchors, fills),
             *(BORDERS.index(self.border), planes.rounding, limits, target.values, planes.write, planes.made),
-            *(plane, np.empty(across, np.float32)),
+            *(plane, np.empty(across, np.float32), source.values.dtype == np.uint8),
         )
 
     def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
@@ -167,7 +167,7 @@ def add_row(values: Array, channels: int, shift: int, weight: float, border: int
 _KINDS = "i8[2] i8[2] f4[2] i8 f4[2] f4[2] i8 f4 f4[1]"
 
 
-@ahead(*(f"{a}[1] {_KINDS} {b}[1] i8[2] i8[2] f4[1] f4[1]" for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4"))))
+@ahead(*(f"{a}[1] {_KINDS} {b}[1] i8[2] i8[2] f4[1] f4[1] b1" for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4"))))
 @Compiled
 def correlate(
     pixels: Array,
@@ -185,6 +185,7 @@ def correlate(
     size_out: Array,
     plane: Array,
     made: Array,
+    finite: bool,
 ) -> None:
     """Planes of images, correlated with filters.
 
@@ -204,6 +205,7 @@ def correlate(
         size_out: as `size_in`.
         plane: float32, as many as the largest plane has; overwritten.
         made: float32, for a row of the result; overwritten.
+        finite: whether all pixels are numbers, so that a weight of 0 adds nothing.
     """
     for n in range(place_in.shape[0]):
         weights, anchor, fill = (
@@ -218,6 +220,8 @@ def correlate(
         for y in range(size_out[n, 0]):
             row[:] = 0
             for k in range(weights.shape[0]):
+                if finite and weights[k] == 0:
+                    continue
                 at = place(y + k // columns - int(anchor[0]), height, border) * width * channels
                 if at < 0:
                     for i in range(row.shape[0]):

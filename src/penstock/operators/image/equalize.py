@@ -38,7 +38,7 @@ class Equalize(InPlace):
     ) -> None:
         """All planes in one call."""
         planes = Planes.of(self.layout, source, given, target, made)
-        table = np.empty(256, np.int64), np.empty(256, np.uint8)
+        table = np.empty(512, np.int64), np.empty(256, np.uint8)
         equalize(source.values, planes.read, planes.given, target.values, planes.write, *table)
 
     def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
@@ -77,18 +77,22 @@ def equalize(
         sizes: int64 (planes, 3): height, width, channels.
         out: uint8.
         place_out: as `place_in`.
-        counts: int64 (256,); overwritten.
+        counts: int64 (512,); overwritten.
         table: uint8 (256,); overwritten.
     """
     for n in range(place_in.shape[0]):
         height, width = sizes[n, 0], sizes[n, 1]
         for c in range(sizes[n, 2]):
-            for value in range(256):
+            for value in range(512):
                 counts[value] = 0
             for y in range(height):
                 at = place_in[n, 0] + c * place_in[n, 3] + y * place_in[n, 1]
-                for x in range(width):
-                    counts[pixels[at + x * place_in[n, 2]]] += 1
+                for x in range(width):  # indices are unsigned: for a signed one, numba asks where it counts from
+                    counts[
+                        np.uint64(x & 1) << np.uint64(8) | np.uint64(pixels[np.uint64(at + x * place_in[n, 2])])
+                    ] += 1
+            for value in range(256):  # counted in turns, since equal neighbours would wait for each other
+                counts[value] += counts[256 + value]
             first = 0
             while first < 255 and counts[first] == 0:
                 first += 1
@@ -107,4 +111,5 @@ def equalize(
                 at = place_in[n, 0] + c * place_in[n, 3] + y * place_in[n, 1]
                 to = place_out[n, 0] + c * place_out[n, 3] + y * place_out[n, 1]
                 for x in range(width):
-                    out[to + x * place_out[n, 2]] = table[pixels[at + x * place_in[n, 2]]]
+                    value = table[np.uint64(pixels[np.uint64(at + x * place_in[n, 2])])]
+                    out[np.uint64(to + x * place_out[n, 2])] = value

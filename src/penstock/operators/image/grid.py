@@ -73,10 +73,14 @@ def cover(pixels: Array, place_in: Array, size: Array, numbers: Array, out: Arra
         cos, sin, at_x, at_y, tile, part = own[0], own[1], own[2], own[3], own[4], own[5]
         for row in range(size[n, 0]):
             y = np.float32(row)
+            by_sin, by_cos = y * sin, y * cos
+            begin, end = place[0] + row * place[1], to[0] + row * to[1]
             for column in range(size[n, 1]):
                 x = np.float32(column)
-                across, down = (x * cos - y * sin - at_x) / tile, (x * sin + y * cos - at_y) / tile
+                across, down = (x * cos - by_sin - at_x) / tile, (x * sin + by_cos - at_y) / tile
                 covered = across - math.floor(across) < part and down - math.floor(down) < part
-                begin, end = place[0] + row * place[1] + column * place[2], to[0] + row * to[1] + column * to[2]
-                for c in range(size[n, 2]):
-                    out[end + c * to[3]] = 0 if covered else pixels[begin + c * place[3]]
+                for c in range(size[n, 2]):  # indices are unsigned: for a signed one, numba asks where it counts from
+                    value = pixels[np.uint64(begin + c * place[3])]
+                    out[np.uint64(end + c * to[3])] = 0 if covered else value
+                begin += place[2]
+                end += to[2]

@@ -174,7 +174,7 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
 
 @ahead("u1[1] i8[2] f8[2] f8[2] i8[1] f4[4] f4[1] u1[1] u1[1] f4[1] b1 i8[2]")
 @Compiled
-def look_up(  # likewise
+def look_up(  # noqa: C901  # likewise
     bytes_in: Array,
     place_in: Array,
     rows: Array,
@@ -204,12 +204,16 @@ def look_up(  # likewise
         to_bytes: whether images are written to `bytes_out`.
         place_out: int64 (images, 4).
     """
-    channels = terms.shape[3]
+    channels, alike = terms.shape[3], False
     for n in range(place_in.shape[0]):
         if n == 0 or terms.shape[0] > 1:
-            for i in range(table.shape[0]):
-                table[i] = np.float32(i % 257)
-            colour(table, channels, codes, terms[n % terms.shape[0]], 0, 256)
+            alike = same_for_all(codes, terms[n % terms.shape[0]])
+            own = table[:257] if alike else table
+            for i in range(own.shape[0]):
+                own[i] = np.float32(i % 257)
+            colour(own, 1 if alike else channels, codes, terms[n % terms.shape[0]], 0, 256)
+            for i in range(own.shape[0], table.shape[0]):
+                table[i] = table[i - 257]
             if to_bytes:
                 for i in range(table.shape[0]):
                     byte_table[i] = np.uint8(table[i])
@@ -227,79 +231,20 @@ def look_up(  # likewise
             step_x = -step_x
         by, channel = np.uint64(step_x), np.uint64(place_in[n, 3])
         step, plane = np.uint64(place_out[n, 2]), np.uint64(place_out[n, 3])
+        entries = channels
+        if alike and to_bytes and step_x == channels == place_out[n, 2] and place_in[n, 3] == place_out[n, 3] == 1:
+            width, low_x, high_x = width * channels, low_x * channels, high_x * channels  # as one channel
+            entries, by, step = 1, np.uint64(1), np.uint64(1)
         for y in range(height):
             low, high = (low_x, high_x) if low_y <= y < high_y else (width, width)
             at, to = np.uint64(start + y * step_y), np.uint64(place_out[n, 0] + y * place_out[n, 1])
             if channels == 3 and not to_bytes:
                 look_up_three(bytes_in, at, by, channel, table, low, high, width, floats_out, to, step, plane)
                 continue
-            for c in range(np.uint64(channels)):
+            for c in range(np.uint64(entries)):
                 if to_bytes:
                     look_up_one(bytes_in, at, by, byte_table, c * _ENTRIES, low, high, width, bytes_out, to, step)
                 else:
                     look_up_one(bytes_in, at, by, table, c * _ENTRIES, low, high, width, floats_out, to, step)
                 at += channel
                 to += plane
-
-
-@ahead(*(f"u{size}[1] i8[2] i8[3] u{size}[2] u{size}[1] i8[2] i8[2] i8 i8[1]" for size in (1, 4)))
-@Compiled
-def copy(
-    values: Array,
-    place_in: Array,
-    spans: Array,
-    fill: Array,
-    out: Array,
-    place_out: Array,
-    shape: Array,
-    channel: int,
-    index: Array,
-) -> None:
-    """Windows of arrays of any number of axes, at least five, element by element.
-
-    Args:
-        values: the memory to read.
-        place_in: int64 (arrays, 1 + axes): the element that index (0, 0, ...) of the result comes from, which may lie
-            outside, and the distances along the axes of the result.
-        spans: int64 (arrays, axes, 2): which indices of the result come from the array; the others are filled.
-        fill: (arrays or 1, n): what with, one value or one per index of the axis `channel`.
-        out: the memory to write.
-        place_out: int64 (arrays, 1 + axes): where.
-        shape: int64 (arrays, axes): of the result.
-        channel: the axis that has its own fill values.
-        index: int64 (axes,), for the loop.
-    """
-    last = shape.shape[1] - 1
-    for n in range(shape.shape[0]):
-        size, low, high = shape[n, last], spans[n, last, 0], spans[n, last, 1]
-        step_in, step_out = place_in[n, 1 + last], place_out[n, 1 + last]
-        lines = 1 if size else 0
-        for axis in range(last):
-            lines *= shape[n, axis]
-            index[axis] = 0
-        fills = fill[n % fill.shape[0]]
-        for _ in range(lines):
-            source, target, covered = place_in[n, 0], place_out[n, 0], True
-            for axis in range(last):
-                source += index[axis] * place_in[n, 1 + axis]
-                target += index[axis] * place_out[n, 1 + axis]
-                covered = covered and spans[n, axis, 0] <= index[axis] < spans[n, axis, 1]
-            begin, end = (low, high) if covered else (size, size)
-            for i in range(begin):
-                out[target + i * step_out] = fills[(i if channel == last else index[channel]) % fills.shape[0]]
-            read, write = np.uint64(source + begin * step_in), np.uint64(target + begin * step_out)
-            if step_in == 1 and step_out == 1:  # many at a time
-                for i in range(np.uint64(end - begin)):
-                    out[write + i] = values[read + i]
-            else:
-                for _ in range(np.uint64(end - begin)):
-                    out[write] = values[read]
-                    read += np.uint64(step_in)
-                    write += np.uint64(step_out)
-            for i in range(end, size):
-                out[target + i * step_out] = fills[(i if channel == last else index[channel]) % fills.shape[0]]
-            for axis in range(last - 1, -1, -1):
-                index[axis] += 1
-                if index[axis] < shape[n, axis]:
-                    break
-                index[axis] = 0

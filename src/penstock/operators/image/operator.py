@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from penstock.graph.operator import ChainKernel, Operator
 from penstock.operators.image.chain import ImageChain
-from penstock.operators.image.frames import Frames
+from penstock.operators.image.frames import ImageFrames
 from penstock.operators.image.steps import Images, Step
 
 
@@ -36,7 +36,7 @@ class ImageOperator(Operator, ChainKernel):
         """Each frame as an image, where the operator draws no random numbers."""
         if self.random_bits:
             return super().per_frame(kind, layouts, framed, varying)
-        return Frames(self, kind, layouts[0], frozenset(framed), frozenset(varying))
+        return ImageFrames(self, kind, tuple(layouts), frozenset(framed), frozenset(varying))
 
     @abstractmethod
     def describe(self, images: Images, bits: Any, *_: Any, **arguments: Any) -> Sequence[Step]:

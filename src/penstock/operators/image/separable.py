@@ -63,11 +63,8 @@ class Separable(Transform):
         """A loop over the weights along each axis."""
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
-        pixels = as_planes(images, self.layout).astype(np.float32)
         letters = "DHW" if "D" in self.layout else "HW"
-        if letters == "DHW":  # the planes of a volume follow each other
-            depth = images.shape[1 + self.layout.index("D")]
-            pixels = pixels.reshape(pixels.shape[0], -1, depth, *pixels.shape[2:])
+        pixels = as_planes(images, self.layout, f"{letters}C").astype(np.float32)
         weights = jnp.asarray(terms[0]).astype(np.float32).reshape(-1, self.count, len(letters), self.length)
         total = jnp.zeros_like(pixels)
         for number in range(self.count):
@@ -76,7 +73,7 @@ class Separable(Transform):
                 extent = given[:, self.layout.index(letter)]
                 values = self._along(values, axis + 2, extent[:, None], weights[:, number, axis])
             total = total + values
-        return from_planes(total, self.layout, shape)
+        return from_planes(total, self.layout, shape, f"{letters}C")
 
     def _along(self, values: Any, axis: int, extent: Any, weights: Any) -> Any:
         import jax  # noqa: PLC0415  # for the device program alone
@@ -180,6 +177,7 @@ def filter_along(values: Array, outer: int, count: int, inner: int, weights: Arr
                     weigh(values[at : at + inner], weights[k], False, total)
 
 
+@ahead(*(f"{a}[1] i8[2] i8[2] i8[1] f4[4] f4 f4[1] {b}[1] i8[2] f4[2]" for a, b in (("u1", "u1"), ("f4", "f4"))))
 @Compiled
 def filter_volumes(
     pixels: Array,

@@ -158,25 +158,35 @@ class Planes:
         return np.ascontiguousarray(np.broadcast_to(term, (1, *term.shape[1:])) if len(term) == 1 else term[self.row])
 
 
-def as_planes(images: Any, layout: str) -> Any:
-    """A dense batch of the device program as (rows, planes, height, width, channels)."""
+def as_planes(images: Any, layout: str, within: str = "HWC") -> Any:
+    """A dense batch of the device program as (rows, planes, height, width, channels).
+
+    Args:
+        images: the batch.
+        layout: of a sample.
+        within: the axes that lie within a plane; "DHWC" for volumes instead.
+    """
     import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
-    others = [at for at, letter in enumerate(layout) if letter not in "HWC"]
-    order = [*others, *(layout.index(letter) for letter in "HWC" if letter in layout)]
+    order = _outermost(layout, within)
     moved = jnp.transpose(images, (0, *(at + 1 for at in order)))
-    height, width, *channels = moved.shape[1 + len(others) :]
-    return moved.reshape(moved.shape[0], -1, height, width, *(channels or [1]))
+    extents = moved.shape[1 + sum(letter not in within for letter in layout) :]
+    return moved.reshape(moved.shape[0], -1, *extents, *(() if "C" in layout else (1,)))
 
 
-def from_planes(planes: Any, layout: str, shape: tuple[int, ...]) -> Any:
+def from_planes(planes: Any, layout: str, shape: tuple[int, ...], within: str = "HWC") -> Any:
     """The inverse of `as_planes`, for a sample of the given shape."""
     import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
-    others = [at for at, letter in enumerate(layout) if letter not in "HWC"]
-    order = [*others, *(layout.index(letter) for letter in "HWC" if letter in layout)]
+    order = _outermost(layout, within)
     moved = planes.reshape(planes.shape[0], *(shape[at] for at in order))
     return jnp.transpose(moved, (0, *(order.index(at) + 1 for at in range(len(order)))))
+
+
+def _outermost(layout: str, within: str) -> list[int]:
+    """The axes of a layout, those outside of planes first."""
+    others = [at for at, letter in enumerate(layout) if letter not in within]
+    return [*others, *(layout.index(letter) for letter in within if letter in layout)]
 
 
 def applied(

@@ -227,23 +227,30 @@ def warp(
                 at_y = min(max(at_y - back, -limit), limit) if at_y == at_y else limit
                 left, top = math.floor(at_x), math.floor(at_y)
                 by_x, by_y = at_x - np.float32(left), at_y - np.float32(top)
-                inside = 0 <= left < size[1] - 1 and 0 <= top < size[0] - 1
+                beyond = 0 if nearest else 1
+                inside = 0 <= left < size[1] - beyond and 0 <= top < size[0] - beyond
                 at = start + top * down + left * right
                 for c in range(size[2]):
-                    begin, value = start + c * place[3], fill[c % fill.shape[0]]
-                    if nearest:
-                        made = pixel(pixels, begin, place, size, top, left, border, value)
+                    if inside and nearest:
+                        made = np.float32(pixels[np.uint64(at)])
+                    elif inside:  # indices are unsigned: for a signed one, numba asks whether it counts from the end
+                        a, b = np.float32(pixels[np.uint64(at)]), np.float32(pixels[np.uint64(at + right)])
+                        d, e = (
+                            np.float32(pixels[np.uint64(at + down)]),
+                            np.float32(pixels[np.uint64(at + down + right)]),
+                        )
+                        upper, lower = a + by_x * (b - a), d + by_x * (e - d)
+                        made = upper + by_y * (lower - upper)
                     else:
-                        if inside:
-                            a, b = np.float32(pixels[at]), np.float32(pixels[at + right])
-                            d, e = np.float32(pixels[at + down]), np.float32(pixels[at + down + right])
-                        else:
-                            a = pixel(pixels, begin, place, size, top, left, border, value)
+                        begin, value = start + c * place[3], fill[c % fill.shape[0]]
+                        a = pixel(pixels, begin, place, size, top, left, border, value)
+                        made = a
+                        if not nearest:
                             b = pixel(pixels, begin, place, size, top, left + 1, border, value)
                             d = pixel(pixels, begin, place, size, top + 1, left, border, value)
                             e = pixel(pixels, begin, place, size, top + 1, left + 1, border, value)
-                        upper, lower = a + by_x * (b - a), d + by_x * (e - d)
-                        made = upper + by_y * (lower - upper)
-                    out[to + c * place_out[n, 3]] = made + rounding
+                            upper, lower = a + by_x * (b - a), d + by_x * (e - d)
+                            made = upper + by_y * (lower - upper)
+                    out[np.uint64(to + c * place_out[n, 3])] = made + rounding
                     at += place[3]
                 to += place_out[n, 2]

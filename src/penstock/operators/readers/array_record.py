@@ -8,6 +8,7 @@ from typing import Unpack
 
 from penstock.data.array_record import ArrayRecordSource
 from penstock.data.source import shared, stamp_of
+from penstock.data.stores.objects import refuse_remote
 from penstock.errors import DefinitionError
 from penstock.graph.call import Location
 from penstock.graph.registry import operator
@@ -57,6 +58,7 @@ def array_record(
         [b'a jpeg', b'another']
     """
     files = tuple(fspath(each) for each in ([paths] if isinstance(paths, str | PathLike) else paths))
+    refuse_remote("fn.readers.array_record", *files)
     if not files:
         raise DefinitionError("fn.readers.array_record: paths is empty")
     (records,) = load(shared(ArrayRecordSource, files, stamp=stamp_of(*files)), loader)

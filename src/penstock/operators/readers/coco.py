@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Unpack
 
-from penstock.data.coco import CocoOptions, CocoSource
+from penstock.data.coco import CocoSource
+from penstock.data.coco_annotations import CocoOptions
 from penstock.data.source import shared, stamp_of
 from penstock.errors import DefinitionError
 from penstock.graph.call import Location
@@ -14,14 +16,15 @@ from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.readers.loader import LoaderArguments, load
 
-Path = str | PathLike[str]
+Place = str | PathLike[str]
 
 
 @operator("readers.coco")
 def coco(
     *,
-    file_root: Location[Path],
-    annotations_file: Location[Path],
+    file_root: Location[Place],
+    annotations_file: Location[Place | None] = None,
+    preprocessed_annotations: Location[Place | None] = None,
     images: Location[Sequence[str] | None] = None,
     ratio: bool = False,
     ltrb: bool = False,
@@ -30,6 +33,7 @@ def coco(
     skip_empty: bool = False,
     avoid_class_remapping: bool = False,
     polygon_masks: bool = False,
+    pixelwise_masks: bool = False,
     image_ids: bool = False,
     save_img_ids: bool = False,
     **loader: Unpack[LoaderArguments],
@@ -41,6 +45,8 @@ def coco(
     Args:
         file_root: the folder to which the names of the images are relative.
         annotations_file: the JSON file, such as ``instances_train2017.json``.
+        preprocessed_annotations: instead of it, a folder that DALI wrote with `save_preprocessed_annotations_dir`.
+            Boxes and points are as the options said then, so only `polygon_masks` and `image_ids` go with it.
         images: the names of the images to read, in that order; all by default.
         ratio: whether boxes and points are in parts of the image's width and height, not in pixels.
         ltrb: whether boxes are (left, top, right, bottom), not (left, top, width, height).
@@ -50,6 +56,9 @@ def coco(
         avoid_class_remapping: whether classes are the categories' own numbers; else the first category of the file is
             1, the second 2, and so on.
         polygon_masks: whether to read outlines. Objects whose outline is run-length encoded have none.
+        pixelwise_masks: whether to read the class of each pixel, from outlines of either kind; where objects overlap,
+            the largest number. Needs the extra `coco`. (DALI loses some of several run-length encoded objects of one
+            class in an image.)
         image_ids: whether to read the images' numbers.
         save_img_ids: an older name of `image_ids`.
         **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
@@ -57,9 +66,13 @@ def coco(
     Returns:
         The images' bytes, uint8 of shape (?,); boxes, float32 (?, 4); classes, int32 (?,). With `polygon_masks` also
         int32 (?, 3), per polygon the object in its image, its first point and the one after its last; and the points,
-        float32 (?, 2), as (x, y). With `image_ids` at last the image's number, int32 (1,).
+        float32 (?, 2), as (x, y). With `pixelwise_masks` also the classes of pixels, int32 (height, width, 1), "HWC",
+        0 where no object is. With `image_ids` at last the image's number, int32 (1,).
 
     Raises:
+        DefinitionError: both kinds of masks are asked for; not one kind of annotations is given; options that
+            preprocessed annotations cannot take.
+        MissingExtraError: `pixelwise_masks` without pycocotools.
         SourceNotFoundError: a path does not exist.
         SourceError: the annotations are damaged, an image of `images` is not in them, or none is left.
         SampleError: while running, an image that cannot be read.
@@ -83,6 +96,8 @@ def coco(
     """
     if isinstance(images, str):
         raise DefinitionError("fn.readers.coco: images is a list of names", given=repr(images), fix=f"[{images!r}]")
+    if polygon_masks and pixelwise_masks:
+        raise DefinitionError("fn.readers.coco gives masks as polygons or as pixels, not both", fix="choose one")
     options = CocoOptions(
         ratio=bool(ratio),
         ltrb=bool(ltrb),
@@ -91,7 +106,27 @@ def coco(
         skip_empty=bool(skip_empty),
         avoid_class_remapping=bool(avoid_class_remapping),
         polygon_masks=bool(polygon_masks),
+        pixelwise_masks=bool(pixelwise_masks),
         image_ids=bool(image_ids or save_img_ids),
     )
-    path, names = fspath(annotations_file), None if images is None else tuple(images)
-    return load(shared(CocoSource, fspath(file_root), path, names, options, stamp=stamp_of(path)), loader)
+    names = None if images is None else tuple(images)
+    if (annotations_file is None) == (preprocessed_annotations is None):
+        raise DefinitionError(
+            "fn.readers.coco reads annotations_file or preprocessed_annotations",
+            given="neither" if annotations_file is None else "both",
+            fix="give one of them",
+        )
+    if annotations_file is not None:
+        path = fspath(annotations_file)
+        return load(shared(CocoSource, fspath(file_root), path, names, options, stamp=stamp_of(path)), loader)
+    assert preprocessed_annotations is not None
+    folder, kept = fspath(preprocessed_annotations), {"polygon_masks": polygon_masks, "image_ids": options.image_ids}
+    if names is not None or options != CocoOptions(**kept):
+        raise DefinitionError(
+            "preprocessed annotations are as the options said with which they were written",
+            given=str(options) if names is None else "images",
+            fix="give annotations_file, or leave out all options but polygon_masks and image_ids",
+        )
+    options = CocoOptions(**kept, preprocessed=True)
+    stamp = stamp_of(*sorted(Path(folder).glob("*.dat")))
+    return load(shared(CocoSource, fspath(file_root), folder, None, options, stamp=stamp), loader)

@@ -8,7 +8,8 @@ from typing import Annotated, Unpack
 
 import numpy as np
 
-from penstock.data.files import from_files, from_list, from_root, stamp_of_root
+from penstock.data.file_lists import from_files, from_list
+from penstock.data.folders import from_root, stamp_of_root
 from penstock.data.source import shared, stamp_of
 from penstock.errors import DefinitionError
 from penstock.graph.call import Location

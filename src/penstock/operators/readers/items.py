@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Unpack, cast
 
 from penstock.data.items import ItemSource
-from penstock.errors import ArgumentTypeError
+from penstock.errors import ArgumentTypeError, shown
 from penstock.graph.call import Location
 from penstock.graph.registry import operator
 from penstock.graph.trace import current_trace
@@ -14,7 +14,7 @@ from penstock.operators.readers.loader import LoaderArguments, load
 
 
 @operator("readers.items")
-def items(items: Location[Any], *, layout: Any = "", **loader: Unpack[LoaderArguments]) -> Any:
+def items(items: Location[Any], *, layout: str | Mapping[Any, str] = "", **loader: Unpack[LoaderArguments]) -> Any:
     """Read whatever has a length and items by number, as a data set: with shuffle, shards, threads and resume.
 
     A list, a data set of PyTorch, Grain or Hugging Face, a table of PyArrow; or a dictionary of columns. It is asked
@@ -47,10 +47,11 @@ def items(items: Location[Any], *, layout: Any = "", **loader: Unpack[LoaderArgu
         >>> bytes(word[1]).decode(), number.as_array().tolist()
         ('bcd', [3, 4])
     """
-    if not isinstance(items, Mapping) and not (hasattr(items, "__len__") and hasattr(items, "__getitem__")):
+    parts: list[Any] = [*cast(Any, items).values()] if isinstance(items, Mapping) else [items]
+    if not all(map(_listed, parts)):
         raise ArgumentTypeError(
             "fn.readers.items reads what has a length and items by number",
-            given=f"{items!r:.60} of type {type(items).__name__}",
+            given=f"{shown(cast(object, items))} of type {type(cast(object, items)).__name__}",
             fix="fn.external_source, for what only streams",
         )
     shared, key = current_trace().shared, ("items", id(cast(Any, items)), repr(layout))
@@ -61,3 +62,12 @@ def items(items: Location[Any], *, layout: Any = "", **loader: Unpack[LoaderArgu
     if source.named:
         return dict(zip(source.names, nodes, strict=True))
     return nodes if source.several else nodes[0]
+
+
+def _listed(items: Any) -> bool:
+    """Whether something has a length and items by number."""
+    try:
+        len(items)
+    except Exception:  # noqa: BLE001  # a user's object may raise anything
+        return False
+    return hasattr(items, "__getitem__")

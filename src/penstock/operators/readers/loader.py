@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from penstock.data.source import Source
+from penstock.data.subset import drawn, subset
 from penstock.errors import DefinitionError
-from penstock.graph.call import Default, Hint
+from penstock.graph.call import Default, Hint, Location
 from penstock.graph.operator import Common, Reader, pick
 from penstock.graph.trace import DataNode, apply_many
 from penstock.types import OnError, as_on_error
 
 
-class LoaderArguments(Common, total=False):
-    """What every reader takes besides its data set.
+class OrderArguments(Common, total=False):
+    """In which order a reader visits its samples, and for which shard.
 
     random_shuffle: visit the samples of each epoch in an order of its own: a permutation of the whole data set, another
     in every epoch. shuffle_after_epoch: the same here. seed, shuffle_after_epoch_seed: a seed for this reader alone;
@@ -48,8 +49,32 @@ class LoaderArguments(Common, total=False):
     tensor_init_bytes: Hint[int]
 
 
+class LoaderArguments(OrderArguments, total=False):
+    """What every reader takes besides its data set: what `OrderArguments` describes, and which samples it visits.
+
+    subset: a part of the data set, which is all that the reader has: a slice, a range, an array of numbers or of a
+    truth value for each sample; or a function that takes the numbers of all samples, an int64 array, and returns such
+    an array. weights: a number for each sample (of the subset), and each position of an epoch has a sample of its own
+    draw, with replacement, as often as its weight says; an epoch has as many draws as there are samples.
+    """
+
+    subset: Location[Any]
+    weights: Location[Any]
+
+
 def load(source: Source, arguments: LoaderArguments) -> tuple[DataNode, ...]:
     """The nodes of a reader's values.
+
+    Raises:
+        DefinitionError: arguments that do not go together, more shards than samples.
+    """
+    part, weights = arguments.get("subset"), arguments.get("weights")
+    source = source if part is None else subset(source, part)
+    return ordered(source if weights is None else drawn(source, weights), arguments)
+
+
+def ordered(source: Source, arguments: OrderArguments) -> tuple[DataNode, ...]:
+    """The nodes of the values of a data set that is read as it is.
 
     Raises:
         DefinitionError: arguments that do not go together, more shards than samples.
@@ -65,8 +90,9 @@ def load(source: Source, arguments: LoaderArguments) -> tuple[DataNode, ...]:
     shard, shards = arguments.get("shard_id", 0), arguments.get("num_shards", 1)
     if not 0 <= shard < shards:
         raise DefinitionError("shard_id lies between 0 and num_shards - 1", given=f"shard {shard} of {shards}")
-    if shards > len(source):
-        raise DefinitionError("there are more shards than samples", given=f"{shards} shards for {len(source)} samples")
+    samples = source.epoch_length
+    if shards > samples:
+        raise DefinitionError("there are more shards than samples", given=f"{shards} shards for {samples} samples")
     mode = arguments.get("shard_mode", "contiguous" if stick and shards > 1 else "global")
     if mode not in ("global", "contiguous"):
         raise DefinitionError("no such shard_mode", given=repr(mode), expected='"global" or "contiguous"')
@@ -75,6 +101,12 @@ def load(source: Source, arguments: LoaderArguments) -> tuple[DataNode, ...]:
             "stick_to_shard keeps a static part of the data set, and a global shard is a slice of every batch",
             given='stick_to_shard=True, shard_mode="global"',
             fix='shard_mode="contiguous", or leave stick_to_shard out',
+        )
+    if mode == "contiguous" and shards > 1 and source.choice is not None:
+        raise DefinitionError(
+            "static parts are of data sets that are visited whole, and here weights or epoch_size say what is visited",
+            given='shard_mode="contiguous"',
+            fix='shard_mode="global": a slice of every batch for each shard',
         )
     seed = arguments.get("shuffle_after_epoch_seed") if reshuffle else None
     reader = Reader(

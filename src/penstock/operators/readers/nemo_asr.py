@@ -9,7 +9,8 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from penstock.data.nemo import NemoSource, require
+from penstock import extras
+from penstock.data.nemo import NemoSource
 from penstock.data.source import Array, shared, stamp_of
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
@@ -117,7 +118,7 @@ def nemo_asr(
         ((1000,), 8000.0, b'no')
     """
     del normalize_text
-    require("fn.readers.nemo_asr")
+    extras.load("soundfile", "audio", "fn.readers.nemo_asr")
     given = [manifest_filepaths] if isinstance(manifest_filepaths, str | PathLike) else manifest_filepaths
     manifests = tuple(fspath(each) for each in given)
     element = as_dtype(dtype)

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from penstock.data.files import stamp_of_root
+from penstock.data.folders import stamp_of_root
 from penstock.data.npy import npy_files, npy_list, npy_tree
 from penstock.data.source import shared, stamp_of
 from penstock.errors import DefinitionError

@@ -8,7 +8,7 @@ from typing import ClassVar, Unpack
 
 import numpy as np
 
-from penstock.data.files import stamp_of_root
+from penstock.data.folders import stamp_of_root
 from penstock.data.sequences import SequenceSource
 from penstock.data.source import Array, shared
 from penstock.data.spec import Spec

@@ -8,8 +8,10 @@ from typing import Annotated, Any, Unpack
 
 import numpy as np
 
+from penstock import extras
 from penstock.data.source import shared
-from penstock.data.video import PAD_MODES, fill_of, require
+from penstock.data.stores.objects import refuse_remote
+from penstock.data.video import PAD_MODES, fill_of
 from penstock.data.video_clips import ClipOptions, VideoSource, stamp_of_clips
 from penstock.data.video_list import Entry, Rounding, videos_in, videos_of
 from penstock.errors import DefinitionError, did_you_mean
@@ -161,7 +163,7 @@ def video(
         ([(3, 16, 32, 3), (3, 16, 32, 3)], [[0, 1, 2], [3, 4, 5]])
     """
     del file_list_include_end, channels, additional_decode_surfaces, skip_vfr_check
-    require("fn.readers.video")
+    extras.load("av", "video", "fn.readers.video")
     element = as_dtype(dtype)
     if element.name not in ("uint8", "float32") or image_type is not RGB or (normalized and element.name == "uint8"):
         raise DefinitionError(
@@ -224,12 +226,13 @@ def _entries(
         raise DefinitionError("fn.readers.video: one of filenames, file_root and file_list", given=f"{ways} of them")
     if labels is not None and not filenames:
         raise DefinitionError("fn.readers.video: labels go with filenames", fix="leave labels out")
+    given = [filenames] if isinstance(filenames, str | PathLike) else filenames or []
+    paths = [fspath(each) for each in given]
+    refuse_remote("fn.readers.video", *paths, *(fspath(each) for each in (file_root, file_list) if each))
     if file_root:
         return videos_in(fspath(file_root)), True
     if file_list:
         return videos_of(fspath(file_list)), True
-    given = [filenames] if isinstance(filenames, str | PathLike) else filenames or []
-    paths = [fspath(each) for each in given]
     if labels is None:
         return tuple(map(Entry, paths)), False
     numbers = [int(each) for each in np.atleast_1d(labels)] or list(range(len(paths)))

@@ -52,8 +52,8 @@ def constant(
         value: a number, a nested list of numbers, an array, or a `types.Constant`.
         fdata: numbers, float32 unless `dtype` says otherwise.
         idata: whole numbers, int32 unless `dtype` says otherwise.
-        dtype: the element type; None keeps an array's own, and gives Python numbers int32, float32 or bool. Integers
-            are rounded and saturate.
+        dtype: the element type; None gives int32 and float32 to numbers of 64 bits, as Python's are, and keeps an
+            array's own else. Integers are rounded and saturate.
         shape: the shape of a sample; one number fills it.
         layout: the names of its axes, or "".
         **common: what every operator takes.

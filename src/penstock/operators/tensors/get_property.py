@@ -9,10 +9,9 @@ import numpy as np
 
 from penstock.data.origins import Origins
 from penstock.errors import DefinitionError
-from penstock.graph.node import Node, Value
 from penstock.graph.operator import Common, Reader
+from penstock.graph.origin import read_by
 from penstock.graph.registry import operator
-from penstock.graph.selection import Select
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.tensors.constant import constant
 
@@ -51,39 +50,8 @@ def get_property(data: DataNode, *, key: str, **common: Unpack[Common]) -> DataN
         raise DefinitionError(
             "fn.get_property: no such property", given=repr(key), expected='"layout" or "source_info"'
         )
-    node = _read_by(data.value)
+    node = read_by(data.value)
     if node is None:
         return constant(np.empty(0, np.uint8), **common)
     reader = cast(Reader, node.operator)
     return apply(replace(reader, source=Origins(reader.source)), common=common, beside=node)
-
-
-def _read_by(value: Value) -> Node | None:
-    """The only reader whose first value this one is computed from; None where there is none, or several.
-
-    Raises:
-        DefinitionError: the branches of a condition have different ones.
-    """
-    waiting, seen = [value], {value}
-    readers: dict[Node, None] = {}
-    branches: Node | None = None
-    while waiting:
-        each = waiting.pop()
-        node = each.node
-        if isinstance(node.operator, Reader):
-            if not each.index:
-                readers[node] = None
-            continue
-        inputs = node.inputs
-        if isinstance(node.operator, Select):
-            branches, inputs = node, inputs[node.operator.branches :]
-        new = [source for source in inputs if source not in seen]
-        seen.update(new)
-        waiting += new
-    if len(readers) > 1 and branches is not None:
-        raise DefinitionError(
-            "fn.get_property: the samples of the branches come from different readers",
-            given=", ".join(map(str, readers)),
-            fix="take the property in each branch",
-        )
-    return next(iter(readers)) if len(readers) == 1 else None

@@ -41,10 +41,11 @@ class PerFrame(Operator, View):
 
 @operator("per_frame")
 def per_frame(data: DataNode, *, replace: bool = False, **common: Unpack[Common]) -> DataNode:
-    """Mark values as one for each frame of a sequence, so that an operator on images takes them as its argument.
+    """Mark values as one for each frame of a sequence, so that operators on sequences take them as arguments.
 
-    Operators on images take them that describe each image by itself: `rotate`, `warp_affine`, `gaussian_blur`,
-    `brightness` and others like them. For any other it is an error.
+    Operators on images take them that draw no random numbers, such as `rotate`, `warp_affine`, `gaussian_blur` and
+    `brightness`; `filter` as its second and third input; `coord_transform`; and `transforms`, which then make a map for
+    each frame, also of maps. For any other it is an error.
 
     Args:
         data: any dtype; the first axis counts the frames.

@@ -12,7 +12,7 @@ from penstock.errors import DefinitionError
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
-from penstock.types import INT64, as_dtype
+from penstock.operators.convert import result_dtype
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,19 @@ class Shapes(Operator, BatchKernel):
 
 
 @operator("shapes")
-def shapes(data: DataNode, *, dtype: Any = INT64, **common: Unpack[Common]) -> DataNode:
+def shapes(
+    data: DataNode,
+    *,
+    dtype: Any = None,
+    type: Any = None,  # noqa: A002  # DALI's name
+    **common: Unpack[Common],
+) -> DataNode:
     """The extents of each sample, as a vector. ``data.shape()`` is short for it.
 
     Args:
         data: any shape, any dtype.
-        dtype: element type: a signed or unsigned integer or a float, of 32 or 64 bits.
+        dtype: element type: a signed or unsigned integer or a float, of 32 or 64 bits. INT64 by default.
+        type: its older name.
         **common: what every operator takes.
 
     Returns:
@@ -56,7 +63,7 @@ def shapes(data: DataNode, *, dtype: Any = INT64, **common: Unpack[Common]) -> D
         >>> pipeline.run()[0].as_array().tolist()
         [[4, 6, 3], [4, 6, 3]]
     """
-    element = as_dtype(dtype)
+    element = result_dtype(np.dtype(np.int64), dtype, type)
     if element.kind not in "iuf" or element.itemsize < 4:
         raise DefinitionError(
             "fn.shapes gives numbers of 32 or 64 bits", given=element, fix="fn.cast(fn.shapes(x), dtype=...)"

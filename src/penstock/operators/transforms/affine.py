@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
 from penstock.graph.operator import BatchContext, BatchKernel, Operator
 from penstock.graph.trace import DataNode, as_value
+from penstock.operators.frames import Frames, each_frame
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,13 @@ class Affine(Operator, BatchKernel):
 
     ndim: int | None
     reverse: bool
+    frames_inputs: ClassVar[bool] = True
+
+    def per_frame(
+        self, kind: str, layouts: Sequence[str], framed: AbstractSet[str], varying: AbstractSet[str]
+    ) -> Operator:
+        """A map for each frame."""
+        return Frames(self, kind, tuple(layouts), frozenset(framed), frozenset(varying))
 
     def infer(self, *before: Spec, **_arguments: Any) -> Spec:
         """A matrix of float32."""
@@ -78,12 +87,13 @@ def about(xp: Any, linear: Any, center: Any) -> Any:
 
 
 def extent(given: Any) -> int | None:
-    """How many numbers an argument has per sample; None where none is given, or the definition does not tell."""
+    """How many numbers an argument has per sample or frame; None where none is given, or nobody can tell."""
     if given is None:
         return None
     if not isinstance(given, DataNode):
         return int(np.size(given))
-    return math.prod(given.spec.sizes) if given.spec.dense else None
+    spec = each_frame(given.spec)
+    return math.prod(spec.sizes) if spec.dense else None
 
 
 def dimensions(kind: str, transform: Any, told: int | None) -> int | None:
@@ -102,7 +112,7 @@ def dimensions(kind: str, transform: Any, told: int | None) -> int | None:
         raise DefinitionError(f"fn.{kind} maps points of one dimension or more", given=f"{told} dimensions")
     if transform is None:
         return told
-    spec = as_value(transform).spec
+    spec = each_frame(as_value(transform).spec)
     check_transform(kind, spec, told)
     rows, columns = spec.shape
     return told or rows or (columns - 1 if columns else None)

@@ -94,7 +94,12 @@ def shear(
     ndim = dimensions(kind, transform, {2: 2, 6: 3}.get(count or 0))
     check_center(kind, center, ndim)
     if isinstance(numbers, DataNode):
-        flat: Any = reshape(numbers, shape=[count or -1]) if len(numbers.spec.shape) == 2 else numbers
+        framed = numbers.spec.layout[:1] == "F"
+        flat: Any = numbers
+        if framed and count is not None and len(numbers.spec.shape) == 3:
+            flat = reshape(numbers, shape=[-1, count], layout="F*")
+        elif not framed and len(numbers.spec.shape) == 2:
+            flat = reshape(numbers, shape=[count or -1])
     else:
         flat = np.ravel(numbers)
     arguments: dict[str, Any] = {"angles" if shear is None else "shear": flat}

@@ -5,20 +5,24 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
 from penstock.data.source import Array
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError, SampleError
+from penstock.errors import DefinitionError, SampleError, shown
+from penstock.graph.node import Value
 from penstock.graph.operator import Operator
 from penstock.operators.axes import check_layout
+from penstock.operators.first_sample import first_sample
 from penstock.operators.user_code.code import UserCode
 from penstock.types import as_dtype
 
 _FILLERS = (96, 160)
 """Extents that stand for an unknown one while a function is tried: what differs between the two is unknown after it."""
+
+_SAY = "say what it gives: dtype=, ndim="
 
 Kinds = tuple[tuple[np.dtype[Any], int], ...]
 """Per output its dtype and rank."""
@@ -47,6 +51,28 @@ class Function(Operator):
     def attempt(self, zeros: Sequence[Array]) -> Sequence[Array]:
         """What the function gives for a sample of zeros."""
 
+    def settled(self, inputs: Sequence[Value]) -> Self:
+        """The function, with what it gives of the first sample, where it fails on zeros.
+
+        Args:
+            inputs: what it will be called with.
+
+        Raises:
+            DefinitionError: it fails on the first sample, too, or that cannot be computed.
+        """
+        if self.kinds or not self.num_outputs:
+            return self
+        try:
+            self.infer(*[value.spec for value in inputs])
+        except DefinitionError as error:
+            samples = [np.array(first_sample(value, _SAY)) for value in inputs]
+            try:
+                found = self.attempt(samples)
+            except Exception as failure:  # noqa: BLE001  # whatever a function of the user's raises
+                raise self._failed("the first sample", failure, samples) from error
+            return replace(self, kinds=tuple([(array.dtype, array.ndim) for array in found]))
+        return self
+
     def infer(self, *inputs: Spec) -> tuple[Spec, ...]:
         """What the function makes of zeros, unless the user says what it gives."""
         found = [(dtype, (None,) * ndim) for dtype, ndim in self.kinds] or self._tried(inputs)
@@ -58,6 +84,8 @@ class Function(Operator):
         return replace(bare, layout=layout)
 
     def _tried(self, inputs: Sequence[Spec]) -> list[tuple[np.dtype[Any], tuple[int | None, ...]]]:
+        if not self.num_outputs:
+            return []
         fillers = _FILLERS[: 1 if all(spec.dense for spec in inputs) else 2]
         results: list[Sequence[Array]] = []
         for filler in fillers:
@@ -65,17 +93,20 @@ class Function(Operator):
             try:
                 results.append(self.attempt(zeros))
             except Exception as error:
-                raise DefinitionError(
-                    f"fn.{self.kind}: {self.code} fails on zeros, so what it gives is not known: "
-                    f"{type(error).__name__}: {error}",
-                    given=", ".join(f"{zero.dtype}{list(zero.shape)}" for zero in zeros),
-                    fix="say what it gives: dtype=, ndim=",
-                ) from error
+                raise self._failed("zeros", error, zeros) from error
         found: list[tuple[np.dtype[Any], tuple[int | None, ...]]] = []
         for arrays in zip(*results, strict=True):
             sizes = zip(*(array.shape for array in arrays), strict=True)
             found.append((arrays[0].dtype, tuple(size[0] if len(set(size)) == 1 else None for size in sizes)))
         return found
+
+    def _failed(self, on: str, error: Exception, samples: Sequence[Array]) -> DefinitionError:
+        said = f"{type(error).__name__}: {error}"
+        return DefinitionError(
+            f"fn.{self.kind}: {self.code} fails on {on}, so what it gives is not known: {said}",
+            given=", ".join(f"{sample.dtype}{list(sample.shape)}" for sample in samples),
+            fix=_SAY,
+        )
 
     def outputs(self, result: Any, sequences: tuple[type, ...] = (tuple,)) -> list[Any]:
         """What the function returned, as a list with an entry per output.
@@ -140,7 +171,7 @@ def kinds_of(kind: str, num_outputs: int, dtype: Any, ndim: int | Sequence[int] 
         DefinitionError: one is missing, or there are fewer or more.
     """
     if (dtype is None) != (ndim is None):
-        raise DefinitionError(f"fn.{kind}: dtype and ndim go together", given=f"dtype={dtype}, ndim={ndim}")
+        raise DefinitionError(f"fn.{kind}: dtype and ndim go together", given=f"dtype={shown(dtype)}, ndim={ndim}")
     if dtype is None:
         return ()
     dtypes = cast(list[Any], dtype) if isinstance(dtype, list | tuple) else [dtype] * num_outputs

@@ -13,7 +13,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
 from penstock.data.source import Array
-from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.errors import ArgumentTypeError, DefinitionError, shown
 from penstock.graph.call import Hint, running
 from penstock.graph.kinds import Range
 from penstock.graph.registry import named, operator
@@ -101,13 +101,13 @@ def jax_function(
             state=state,
         )
     if not callable(function):
-        raise ArgumentTypeError(f"fn.{_KIND} takes a function", given=repr(function))
+        raise ArgumentTypeError(f"fn.{_KIND} takes a function", given=shown(function))
     if device not in (None, "cpu", "gpu"):
         raise ArgumentTypeError(f"fn.{_KIND}: no such device", given=repr(device), expected='"cpu", "gpu" or None')
     if sharding is not None and not (isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh)):
         raise DefinitionError(
             f"fn.{_KIND}: sharding must be a jax.sharding.NamedSharding over a Mesh of devices",
-            given=f"{sharding!r} of type {type(sharding).__name__}",
+            given=f"{shown(sharding)} of type {type(sharding).__name__}",
         )
     leaves, structure = _initial(state)
     made = JaxFunction(
@@ -163,8 +163,11 @@ def _initial(state: Any) -> tuple[tuple[Array, ...], Any]:
     for leaf in leaves:
         if isinstance(leaf, jax.Array) and jax.numpy.issubdtype(leaf.dtype, jax.dtypes.extended):
             raise DefinitionError(f"fn.{_KIND}: a state holds arrays of numbers", given=leaf, fix="jax.random.key_data")
-        array = np.asarray(leaf)
+        try:
+            array = np.asarray(leaf)
+        except Exception:  # noqa: BLE001  # whatever an array-like of somebody else's raises
+            array = np.empty(0, object)
         if array.dtype.kind not in "biufcV":
-            raise DefinitionError(f"fn.{_KIND}: a state holds arrays and numbers", given=repr(leaf))
+            raise DefinitionError(f"fn.{_KIND}: a state holds arrays and numbers", given=shown(leaf))
         arrays.append(array.astype(jax.dtypes.canonicalize_dtype(array.dtype)))
     return tuple(arrays), structure

@@ -14,7 +14,7 @@ from penstock.graph.call import Hint
 from penstock.graph.kinds import Range
 from penstock.graph.operator import Common, SampleContext, SampleKernel, WholeBatchKernel
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply_many, current_trace
+from penstock.graph.trace import DataNode, apply_many, as_value, current_trace
 from penstock.operators.user_code.code import UserCode
 from penstock.operators.user_code.function import Function, as_array, kinds_of, layouts_of
 
@@ -87,7 +87,8 @@ def python_function(
     """Call a Python function with each sample, or with all samples of a batch, on the host.
 
     It runs on the pipeline's threads, several samples at a time. What it gives must be known before there are data:
-    it is called with zeros while the definition is traced, unless `dtype` and `ndim` say it.
+    it is called with zeros while the definition is traced, and with the first sample if it fails on them, unless
+    `dtype` and `ndim` say it.
 
     Args:
         inputs: one node per argument of the function.
@@ -106,7 +107,7 @@ def python_function(
         A node per output: one, a tuple of several, or None.
 
     Raises:
-        DefinitionError: the function fails on zeros.
+        DefinitionError: the function fails on zeros and on the first sample.
 
     Example:
         >>> import numpy as np, penstock
@@ -158,7 +159,7 @@ def dl_tensor_python_function(
         A node per output: one, a tuple of several, or None.
 
     Raises:
-        DefinitionError: the function fails on zeros.
+        DefinitionError: the function fails on zeros and on the first sample.
 
     Example:
         >>> import numpy as np, penstock
@@ -194,5 +195,5 @@ def _made(
 
 
 def _applied(made: Function, inputs: Sequence[DataNode], common: Common) -> Any:
-    nodes = apply_many(made, *inputs, common=common)
+    nodes = apply_many(made.settled(list(map(as_value, inputs))), *inputs, common=common)
     return nodes[0] if made.num_outputs == 1 else nodes or None

@@ -1,0 +1,102 @@
+"""COCO's annotations as DALI keeps them: a folder of numbers, written by its `save_preprocessed_annotations_dir`.
+
+Each file has the number of its entries, a uint32, and then the entries. Boxes and points are as the options said with
+which they were written: no option changes them now.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from penstock.data.coco_annotations import Annotated
+from penstock.data.source import Array
+from penstock.errors import SourceError, SourceNotFoundError
+
+NAMES = "filenames.dat"
+
+
+def preprocessed(folder: str, *, polygons: bool, numbers: bool) -> list[Annotated]:
+    """The images in the order in which they were written.
+
+    Args:
+        folder: where the files are.
+        polygons: whether to read outlines, too.
+        numbers: whether to read the images' numbers; else they are counted.
+
+    Raises:
+        SourceNotFoundError: a file is not there.
+        SourceError: a file is damaged, or of other images than the others.
+    """
+    names = _content(folder, NAMES).decode("utf-8", "surrogateescape").splitlines()
+    count = len(names)
+    boxes, classes = _entries(folder, "boxes", np.float32).reshape(-1, 4), _entries(folder, "labels", np.int32)
+    objects = _parts(folder, "offsets", "counts", np.int32, count, len(boxes))
+    if len(boxes) != len(classes):
+        raise _damaged(folder, "boxes.dat", f"{len(boxes)} boxes and {len(classes)} classes")
+    ids = _entries(folder, "original_ids", np.int32) if numbers else np.arange(count)
+    if len(ids) != count:
+        raise _damaged(folder, "original_ids.dat", f"{len(ids)} numbers of {count} images")
+    images = [
+        Annotated(int(number), name, (0, 0), boxes[part].tolist(), classes[part].tolist())
+        for number, name, part in zip(ids, names, objects, strict=True)
+    ]
+    if polygons:
+        _add_polygons(folder, images)
+    return images
+
+
+def _add_polygons(folder: str, images: list[Annotated]) -> None:
+    outlines = _entries(folder, "polygon_data", np.int32, 3)
+    points = _entries(folder, "vertices", np.float32, 2)
+    kinds = np.int64, len(images)
+    of_image = _parts(folder, "polygon_offset", "polygons_count", *kinds, len(outlines))
+    points_of = _parts(folder, "vertices_offset", "vertices_count", *kinds, len(points))
+    for image, part, corners in zip(images, of_image, points_of, strict=True):
+        mine = points[corners]
+        for number, start, stop in outlines[part].tolist():
+            if not (0 <= number < len(image.boxes) and 0 <= start <= stop <= len(mine)):
+                raise _damaged(folder, "polygon_data.dat", f"a polygon of {image.name!r} that has no such points")
+            image.polygons.append((number, mine[start:stop].ravel().tolist()))
+
+
+def _parts(folder: str, starts: str, counts: str, dtype: Any, images: int, most: int) -> list[slice]:
+    """Which entries of others belong to each image."""
+    first, number = (_entries(folder, name, dtype).astype(np.int64) for name in (starts, counts))
+    if not len(first) == len(number) == images:
+        raise _damaged(folder, f"{counts}.dat", f"{len(number)} numbers of {images} images")
+    if (first < 0).any() or (number < 0).any() or (first > most - number).any():
+        raise _damaged(folder, f"{counts}.dat", "entries of an image that are not there")
+    return [slice(start, start + length) for start, length in zip(first.tolist(), number.tolist(), strict=True)]
+
+
+def _entries(folder: str, name: str, dtype: Any, width: int = 1) -> Array:
+    """The entries of a file, of so many numbers each."""
+    content = _content(folder, f"{name}.dat")
+    count = int.from_bytes(content[:4], "little")
+    size = np.dtype(dtype).itemsize
+    if len(content) != 4 + count * width * size:
+        raise _damaged(folder, f"{name}.dat", f"{len(content)} bytes for {count} entries")
+    found: Array = np.frombuffer(content, np.dtype(dtype).newbyteorder("<"), offset=4)
+    if not np.isfinite(found).all():
+        raise _damaged(folder, f"{name}.dat", "numbers that are not finite")
+    return found.reshape(-1, width) if width > 1 else found
+
+
+def _content(folder: str, name: str) -> bytes:
+    path = Path(folder, name)
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise SourceNotFoundError(
+            f"preprocessed_annotations has no {name}: {folder!r}",
+            fix="write them with the masks and numbers that are read, or give annotations_file",
+        ) from None
+    except OSError as error:
+        raise SourceError(f"{str(path)!r} cannot be read: {error.strerror}") from error
+
+
+def _damaged(folder: str, name: str, what: str) -> SourceError:
+    return SourceError(f"{str(Path(folder, name))!r} is damaged: {what}")

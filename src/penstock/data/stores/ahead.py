@@ -1,0 +1,162 @@
+"""Bytes of objects that are fetched before they are asked for.
+
+What will be read is announced, and threads fetch it in that order while there is room. A read waits for what is on its
+way, and fetches at once what is not: whatever is announced, the bytes and the errors are the same.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import CancelledError, Future
+from typing import Any
+
+from penstock.data.source import Array
+from penstock.data.stores.cache import fetch_through
+from penstock.data.stores.extent import Extent
+from penstock.data.stores.objects import several
+
+Submit = Callable[..., Future[Any]]
+_GUESS = 1 << 17
+"""Bytes of an object of which no size is known."""
+
+
+class _Entry:
+    __slots__ = ("extent", "future", "holders", "size")
+
+    def __init__(self, extent: Extent) -> None:
+        self.extent = extent
+        self.size = _GUESS if extent.stop is None else extent.stop - extent.start
+        self.future: Future[Array] | None = None
+        self.holders: list[Submit] = []  # per announcement what runs functions for it
+
+
+class Announcement:
+    """Extents that will be read. Their bytes are held until it is released."""
+
+    def __init__(self, entries: list[_Entry], submit: Submit) -> None:
+        self.entries, self.submit = entries, submit
+
+
+class Ahead:
+    """What is announced, on its way, or there.
+
+    Args:
+        budget: how many bytes are fetched or held at most; a single extent may be larger.
+    """
+
+    def __init__(self, budget: int) -> None:
+        self._budget = budget
+        self._entries: dict[Extent, _Entry] = {}
+        self._waiting: deque[_Entry] = deque()
+        self._released: deque[Announcement] = deque()
+        self._held = 0
+        self._lock = threading.Lock()
+
+    @property
+    def held(self) -> int:
+        """How many bytes are held or on their way."""
+        return self._held
+
+    def announce(self, extents: Iterable[Extent], submit: Submit) -> Announcement:
+        """Say what will be read next, after all that was announced before.
+
+        Args:
+            extents: what.
+            submit: runs a function on a thread that may wait for a store.
+        """
+        entries: list[_Entry] = []
+        with self._lock:
+            for extent in extents:
+                entry = self._entries.get(extent)
+                if entry is None:
+                    entry = self._entries[extent] = _Entry(extent)
+                    self._waiting.append(entry)
+                entry.holders.append(submit)
+                entries.append(entry)
+        self._go_on()
+        return Announcement(entries, submit)
+
+    def release(self, announcement: Announcement) -> None:
+        """Forget an announcement: from now on, nothing begins for its sake."""
+        with self._lock:
+            self._forget(announcement)
+        self._go_on()
+
+    def abandon(self, announcement: Announcement) -> None:
+        """The same for finalizers, which may run in a thread that holds the lock: at once, or when it lets go."""
+        self._released.append(announcement)
+        self._go_on()
+
+    def read(self, extents: Sequence[Extent]) -> list[Array | OSError]:
+        """The bytes of each extent, or what went wrong with it."""
+        with self._lock:
+            found = [self._entries.get(extent) for extent in extents]
+        self._go_on()
+        futures = [None if entry is None else entry.future for entry in found]
+        results: list[Any] = [None] * len(extents)
+        for place, future in enumerate(futures):
+            if future is not None:
+                try:
+                    results[place] = future.result()
+                except CancelledError:
+                    continue
+                except OSError as error:
+                    results[place] = error
+        missing = [place for place, result in enumerate(results) if result is None]
+        fetched = several(fetch_through, [extents[place] for place in missing])
+        for place, result in zip(missing, fetched, strict=True):
+            results[place] = result
+        return results
+
+    def _go_on(self) -> None:
+        """Forget what was released, and begin what there is room for."""
+        while self._released or self._may_begin():
+            if not self._lock.acquire(blocking=False):  # whoever has it, perhaps this very thread, sees to it
+                return
+            try:
+                while self._released:
+                    self._forget(self._released.popleft())
+                while self._may_begin():
+                    self._begin(self._waiting.popleft())
+            finally:
+                self._lock.release()
+
+    def _may_begin(self) -> bool:
+        if not self._waiting:
+            return False
+        try:
+            size = self._waiting[0].size
+        except IndexError:  # another thread has taken it
+            return False
+        return not self._held or self._held + size <= self._budget
+
+    def _begin(self, entry: _Entry) -> None:
+        if not entry.holders:
+            return
+        self._held += entry.size
+        entry.future = entry.holders[-1](self._fetched, entry)
+
+    def _fetched(self, entry: _Entry) -> Array:
+        data = fetch_through(entry.extent)
+        with self._lock:
+            if entry.holders:
+                self._held += len(data) - entry.size
+                entry.size = len(data)
+        self._go_on()
+        return data
+
+    def _forget(self, announcement: Announcement) -> None:
+        for entry in announcement.entries:
+            entry.holders.remove(announcement.submit)
+            if not entry.holders:
+                del self._entries[entry.extent]
+                if entry.future is not None:
+                    entry.future.cancel()
+                    self._held -= entry.size
+        announcement.entries = []
+
+
+ahead = Ahead(1 << 28)
+"""That of the process."""

@@ -1,0 +1,184 @@
+"""Bytes of objects that are kept on a local disk, for the next epoch, the next run and other processes.
+
+An entry is one file, written under another name and then renamed, with a checksum over its content and the ETag of the
+object. What is damaged counts as missing. Where there is no room left, entries chosen at random make room: epochs that
+visit everything in turn would find nothing of what was used last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import logging
+import os
+import random
+import re
+import struct
+import threading
+import time
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from penstock.data.source import Array
+from penstock.data.stores.extent import Extent
+from penstock.data.stores.objects import fetch, head, is_remote
+from penstock.disk import UNFINISHED, user_folder, write_whole
+from penstock.errors import UsageError
+
+_HEAD = struct.Struct("<4sIQHxx")  # b"PSC1", the checksum of what follows it, the bytes of the data and of the ETag
+_MAGIC = b"PSC1"
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_STALE = 600.0
+"""Seconds after which a file that was never renamed is one that a process has left behind."""
+
+_log = logging.getLogger("penstock")
+
+
+class Cache:
+    """A folder of entries, which any number of processes share.
+
+    Args:
+        folder: where; it is made.
+        size: how many bytes its entries have, at most; for a moment a sixteenth more per process that writes.
+    """
+
+    def __init__(self, folder: str, size: int) -> None:
+        self._folder, self._size = Path(folder), size
+        self._total, self._unseen = 0, size  # so that the first entry looks
+        self._usable = True
+        self._lock = threading.Lock()
+
+    def find(self, extent: Extent) -> tuple[Array, str] | None:
+        """The bytes of an extent and the ETag that the object had; None where they are not there, or damaged."""
+        try:
+            content = self._place(extent).read_bytes()
+        except OSError:
+            return None
+        if len(content) < _HEAD.size:
+            return None
+        magic, checksum, length, tag = _HEAD.unpack_from(content)
+        if magic != _MAGIC or len(content) != _HEAD.size + tag + length:
+            return None
+        if zlib.crc32(memoryview(content)[8:]) != checksum:
+            return None
+        data = np.frombuffer(content, np.uint8, length, _HEAD.size + tag) if length else np.empty(0, np.uint8)
+        return data, content[_HEAD.size : _HEAD.size + tag].decode()
+
+    def keep(self, extent: Extent, data: Array, tag: str) -> None:
+        """Write an entry. Where that fails, a warning says so, and nothing is written any more."""
+        name = tag.encode()
+        size = _HEAD.size + len(name) + len(data)
+        if not self._usable or size > self._size // 16:
+            return
+        rest = struct.pack("<QHxx", len(data), len(name)) + name
+        checksum = zlib.crc32(data.data, zlib.crc32(rest))
+        place = self._place(extent)
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(place, [struct.pack("<4sI", _MAGIC, checksum), rest, data.data])
+        except OSError as error:
+            self._usable = False
+            _log.warning("objects are not kept in %s any more: %s", self._folder, error.strerror or error)
+            return
+        self._make_room(size)
+
+    def _place(self, extent: Extent) -> Path:
+        stop = "" if extent.stop is None else extent.stop
+        name = hashlib.sha256(f"{extent.path}\0{extent.start}\0{stop}".encode()).hexdigest()
+        return self._folder / name[:2] / name[2:42]
+
+    def _make_room(self, size: int) -> None:
+        with self._lock:
+            self._total += size
+            self._unseen += size
+            if self._unseen <= self._size // 16:
+                return
+            entries = self._entries()
+            self._total, self._unseen = sum(bytes_ for _, bytes_ in entries), 0
+            random.shuffle(entries)
+            while entries and self._total > self._size - self._size // 16:
+                path, bytes_ = entries.pop()
+                with contextlib.suppress(OSError):  # another process was faster
+                    os.unlink(path)  # noqa: PTH108  # as the scan gives it
+                self._total -= bytes_
+
+    def _entries(self) -> list[tuple[str, int]]:
+        """Paths and sizes of the entries, without what a process that was killed has left."""
+        entries: list[tuple[str, int]] = []
+        for folder in self._folder.glob("??"):
+            with contextlib.suppress(OSError), os.scandir(folder) as found:
+                for entry in found:
+                    with contextlib.suppress(OSError):
+                        info = entry.stat()
+                        if not entry.name.endswith(UNFINISHED):
+                            entries.append((entry.path, info.st_size))
+                        elif time.time() - info.st_mtime > _STALE:
+                            os.unlink(entry.path)  # noqa: PTH108  # likewise
+        return entries
+
+
+def fetch_through(extent: Extent) -> Array:
+    """The bytes of an extent, from the cache where they are there and the object is the same.
+
+    Raises:
+        OSError: they cannot be fetched.
+    """
+    cache = the_cache()
+    if cache is None:
+        return _fetched(extent)[0]
+    kept = cache.find(extent)
+    if kept is not None and kept[1]:
+        data, tag = kept
+        if extent.tag == tag or (not extent.tag and fetch(extent, unless=tag) is None):
+            return data
+    data, tag = _fetched(extent)
+    if tag:  # without one, nothing tells whether the object is still the same
+        cache.keep(extent, data, tag)
+    return data
+
+
+def read_bytes(path: str) -> bytes:
+    """The content of a file, or of an object.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if not is_remote(path):
+        return Path(path).read_bytes()
+    return fetch_through(Extent(path, tag=head(path).tag)).tobytes()
+
+
+def _fetched(extent: Extent) -> tuple[Array, str]:
+    result = fetch(extent)
+    assert result is not None
+    return result
+
+
+def the_cache() -> Cache | None:
+    """That of the environment: ``PENSTOCK_CACHE_SIZE``, such as 50GB, and ``PENSTOCK_CACHE_DIR``.
+
+    Raises:
+        UsageError: the size is none, or no folder is known.
+    """
+    size = os.environ.get("PENSTOCK_CACHE_SIZE")
+    if not size:
+        return None
+    folder = os.environ.get("PENSTOCK_CACHE_DIR")
+    if not folder:
+        own = user_folder()
+        if own is None:
+            raise UsageError("PENSTOCK_CACHE_SIZE keeps objects in a home, and there is none", fix="PENSTOCK_CACHE_DIR")
+        folder = str(own / "objects")
+    return _opened(folder, size)
+
+
+@functools.lru_cache(maxsize=8)
+def _opened(folder: str, size: str) -> Cache | None:
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?\s*", size, re.IGNORECASE)
+    if found is None:
+        raise UsageError("PENSTOCK_CACHE_SIZE is a number of bytes", given=repr(size), expected="50GB, 500MB or 0")
+    count = int(float(found[1]) * _UNITS[found[2].upper()])
+    return Cache(folder, count) if count else None

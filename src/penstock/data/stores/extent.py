@@ -1,0 +1,31 @@
+"""What is asked of a store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Bytes of an object.
+
+    Args:
+        path: the object's.
+        start: the first byte.
+        stop: the byte after the last one; None for all that follow.
+        tag: the ETag that the object must have; "" where it is not known.
+    """
+
+    path: str
+    start: int = 0
+    stop: int | None = None
+    tag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An object: its path, its bytes and its ETag ("" where the store has none)."""
+
+    path: str
+    size: int
+    tag: str

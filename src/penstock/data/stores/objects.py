@@ -1,0 +1,247 @@
+"""Objects of a store, by paths such as ``s3://bucket/key``: their sizes, their bytes, what lies under a prefix.
+
+The store is asked by obstore (the extra `stores`), which takes credentials, regions and endpoints from the environment
+and repeats requests that fail for a while. Whatever goes wrong is an OSError that says what, as with local files.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from penstock import extras
+from penstock.data.source import Array
+from penstock.data.stores.extent import Extent, Found
+from penstock.errors import SourceError, SourceNotFoundError
+
+_REMOTE = re.compile(r"(s3|gs|az|https?)://([^/]+)/*(.*)", re.DOTALL)
+_LOST_SLASH = re.compile(r"(s3|gs|az|https?):/[^/]")
+_SETTINGS = ("AWS_", "GOOGLE_", "AZURE_")
+"""What names of environment variables begin with that a store's client depends on."""
+
+_RETRIES: dict[str, Any] = {"max_retries": 6}
+_AT_ONCE = 32
+"""How many requests are under way at once where no other threads fetch."""
+
+_CREDENTIALS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; AWS_SKIP_SIGNATURE=true reads a public bucket",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS; GOOGLE_SKIP_SIGNATURE=true reads a public bucket",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+}
+
+
+def is_remote(path: str | bytes | os.PathLike[str]) -> bool:
+    """Whether a path names an object of a store.
+
+    >>> is_remote("s3://bucket/key"), is_remote("/data/key")
+    (True, False)
+    """
+    text = os.fspath(path)
+    return b"://" in text[:8] if isinstance(text, bytes) else "://" in text[:8]
+
+
+def refuse_remote(reader: str, *paths: str | None) -> None:
+    """Refuse the paths of objects, for readers of files that a library opens by their names.
+
+    Raises:
+        SourceError: one of the paths is such.
+    """
+    for path in paths:
+        if path is not None and is_remote(path):
+            raise SourceError(f"{reader} reads local files only", given=path, fix="copy the data to a local disk first")
+
+
+def head(path: str) -> Found:
+    """What is known of an object.
+
+    Raises:
+        OSError: there is none, or the store does not answer.
+    """
+    api, client, key = _open(path)
+    try:
+        meta = api.head(client, key)
+    except Exception as error:
+        failure = _failure(path, error)
+        if isinstance(failure, FileNotFoundError) and not path.startswith("http"):
+            _bucket_exists(api, client, path)
+        raise failure from error
+    return Found(path, meta["size"], meta["e_tag"] or "")
+
+
+def _bucket_exists(api: Any, client: Any, path: str) -> None:
+    """Find out why there is no object: an answer without a body does not say.
+
+    Raises:
+        FileNotFoundError: the bucket does not exist.
+    """
+    try:
+        next(iter(api.list(client, "nothing", chunk_size=1)), None)
+    except Exception as error:
+        failure = _failure(path, error)
+        if isinstance(failure, FileNotFoundError):
+            raise failure from error
+
+
+def listed(path: str) -> tuple[list[str], list[Found]]:
+    """What lies directly under a prefix: the names of the folders, and the objects.
+
+    Raises:
+        OSError: the store does not answer.
+    """
+    api, client, key = _open(path)
+    if path.startswith("http"):
+        raise OSError(errno.ENOTSUP, "a web server does not list what it has: give files or a file_list")
+    try:
+        result = api.list_with_delimiter(client, key.rstrip("/") or None)
+    except Exception as error:
+        raise _failure(path, error) from error
+    folders = [each.rpartition("/")[2] for each in result["common_prefixes"]]
+    base = path[: len(path) - len(key)] if key else path.rstrip("/") + "/"
+    return folders, [Found(base + each["path"], each["size"], each["e_tag"] or "") for each in result["objects"]]
+
+
+def fetch(extent: Extent, unless: str = "") -> tuple[Array, str] | None:
+    """The bytes of an extent, uint8, and the object's ETag. None where it still has the ETag `unless`.
+
+    Raises:
+        OSError: they cannot be fetched, or the object has another ETag than the extent's.
+    """
+    api, client, key = _client_of(extent.path)
+    options: dict[str, Any] = {"if_match": extent.tag} if extent.tag else {}
+    if unless:
+        options["if_none_match"] = unless
+    if extent.stop is not None:
+        options["range"] = (extent.start, extent.stop)
+    try:
+        result = api.get(client, key, options=options)
+        meta, data = result.meta, result.bytes()
+    except api.exceptions.NotModifiedError:
+        return None
+    except Exception as error:
+        raise _failure(extent.path, error) from error
+    expected = meta["size"] if extent.stop is None else extent.stop - extent.start
+    if len(data) != expected:
+        raise OSError(errno.EIO, f"it is cut short: {len(data)} of {expected} bytes came")
+    return np.frombuffer(data, np.uint8) if len(data) else np.empty(0, np.uint8), meta["e_tag"] or ""
+
+
+def several(function: Any, items: Any) -> list[Any]:
+    """What a function gives for each of some items, or the OSError that it raises, many at a time."""
+
+    def outcome(item: Any) -> Any:
+        try:
+            return function(item)
+        except OSError as error:
+            return error
+
+    work = list(items)
+    if len(work) < 2:
+        return [outcome(item) for item in work]
+    with ThreadPoolExecutor(min(_AT_ONCE, len(work)), "penstock-fetch") as pool:
+        return list(pool.map(outcome, work))
+
+
+def cannot_open(path: str, error: OSError) -> SourceError:
+    """The error for a data set whose object cannot be opened."""
+    kind = SourceNotFoundError if isinstance(error, FileNotFoundError) else SourceError
+    return kind(f"{path!r} cannot be read: {error.strerror}")
+
+
+_clients: dict[str, tuple[Any, Any]] = {}
+_lock = threading.Lock()
+os.register_at_fork(after_in_child=_clients.clear)
+
+
+def _parts(path: str) -> tuple[str, str, str]:
+    found = _REMOTE.fullmatch(path)
+    if found is None:
+        lost = _LOST_SLASH.match(path)
+        fix = "give the path as a str: pathlib takes one of its slashes away" if lost else None
+        raise OSError(errno.EINVAL, "it is no path of an object, such as s3://bucket/key" + (f"; {fix}" if fix else ""))
+    if found[1].startswith("http") and re.search(r"[?#]", found[3]):
+        raise OSError(errno.EINVAL, "a path with a query, such as a signed one, cannot be read")
+    return found[1], found[2], found[3]
+
+
+def _client_of(path: str) -> tuple[Any, Any, str]:
+    """The library, the client of the path's bucket, and the key."""
+    scheme, bucket, key = _parts(path)
+    made = _clients.get(f"{scheme}://{bucket}")
+    return (_obstore(), made[1], key) if made is not None else _open(path)
+
+
+def _open(path: str) -> tuple[Any, Any, str]:
+    """The same, for the credentials that the environment has now."""
+    scheme, bucket, key = _parts(path)
+    api = _obstore()
+    name = f"{scheme}://{bucket}"
+    settings = {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS)}
+    with _lock:
+        made = _clients.get(name)
+        if made is None or made[0] != settings:
+            made = _clients[name] = settings, _made(api, scheme, bucket, settings)
+    return api, made[1], key
+
+
+def _made(api: Any, scheme: str, bucket: str, settings: dict[str, str]) -> Any:
+    plain = scheme == "http" or any("ENDPOINT" in n and v.startswith("http://") for n, v in settings.items())
+    options: dict[str, Any] = {
+        "client_options": {"allow_http": plain, "timeout": "600s", "read_timeout": "30s"},
+        "retry_config": _RETRIES,
+    }
+    store = api.store
+    try:
+        if scheme.startswith("http"):
+            return store.HTTPStore(f"{scheme}://{bucket}", **options)
+        kind = {"s3": store.S3Store, "gs": store.GCSStore, "az": store.AzureStore}[scheme]
+        return kind(bucket, **options)
+    except Exception as error:
+        raise OSError(errno.EACCES, f"the store cannot be opened: {_said(error)}") from error
+
+
+def _obstore() -> Any:
+    """The library.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    extras.load("obstore.store", "stores", "a path of an object store")
+    return extras.load("obstore", "stores", "a path of an object store")
+
+
+def _said(error: Exception) -> str:
+    """What a store answered, in short: its code and sentence, else the library's first line."""
+    text = str(error).partition("\n\nDebug source")[0]
+    code = re.search(r"<Code>(.*?)</Code>", text)
+    sentence = re.search(r"<Message>(.*?)</Message>", text)
+    if code:
+        return f"{code[1]}: {sentence[1]}" if sentence else code[1]
+    status = re.search(r"status code: (\d+ [A-Za-z ]+)", text)
+    if status:
+        return status[1].strip()
+    return text.partition("\n")[0]
+
+
+def _failure(path: str, error: Exception) -> OSError:
+    """What went wrong, as local files would say it."""
+    scheme, bucket, _ = _parts(path)
+    kind, said = type(error).__name__, _said(error)
+    if said.startswith(("NoSuchBucket", "ContainerNotFound")) or "bucket does not exist" in said:
+        return FileNotFoundError(errno.ENOENT, f"the bucket {bucket!r} does not exist")
+    if isinstance(error, FileNotFoundError):
+        return FileNotFoundError(errno.ENOENT, "there is no such object")
+    if kind == "PreconditionError":
+        return OSError(errno.ESTALE, "the object has been written to since the data set was opened")
+    variables = _CREDENTIALS.get(scheme, "")
+    if "/latest/api/token" in said or "/latest/meta-data" in said or "metadata.google" in said:
+        return PermissionError(errno.EACCES, f"no credentials are found in the environment; set {variables}")
+    if isinstance(error, PermissionError) or kind in ("PermissionDeniedError", "UnauthenticatedError"):
+        wanted = f"; the credentials come from {variables}" if variables else ""
+        return PermissionError(errno.EACCES, f"the store refuses ({said}){wanted}")
+    return OSError(errno.EIO, f"the store does not give it: {said}")

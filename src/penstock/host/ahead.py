@@ -1,0 +1,80 @@
+"""Reading as a stage of its own: what the next batches need from object stores is fetched on threads that may wait."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+from penstock.data.order import Indices
+from penstock.data.schedule import Step
+from penstock.data.source import Cost
+from penstock.data.stores.ahead import Announcement, ahead
+from penstock.data.stores.extent import Extent
+from penstock.host.pool import Pool
+from penstock.host.reading import Reading, Samples
+
+_STEPS = 8
+"""How many batches beyond those that are begun are fetched ahead, where there is room."""
+
+
+class ReadAhead:
+    """Announces what the batches that come next will read.
+
+    Args:
+        readings: of a program, those that read from object stores or not.
+        local_rows: the numbers of the rows that this process computes, for a batch of so many rows.
+        after: the step that follows another.
+        pool: threads that wait for stores; None fetches nothing ahead.
+        depth: how many batches are begun before they are asked for.
+    """
+
+    def __init__(
+        self,
+        readings: Iterable[Reading],
+        local_rows: Callable[[int], Indices],
+        after: Callable[[Step], Step],
+        pool: Pool | None,
+        depth: int,
+    ) -> None:
+        self._readings = [reading for reading in readings if any(r.source.cost is Cost.STORE for r in reading.readers)]
+        self._local_rows, self._after = local_rows, after
+        self._pool = pool if self._readings else None
+        self._steps = depth + _STEPS
+        self._announced: deque[tuple[Step, Announcement]] = deque()
+
+    def follow(self, step: Step) -> None:
+        """Have the bytes of the batches from this one on fetched, and let go of those of all others."""
+        if self._pool is None:
+            return
+        while self._announced and self._announced[0][0] != step:
+            ahead.release(self._announced.popleft()[1])
+        following = self._after(self._announced[-1][0]) if self._announced else step
+        while len(self._announced) <= self._steps:
+            needs = self._needs(following)
+            self._announced.append((following, ahead.announce(needs, self._pool.submit)))
+            following = self._after(following)
+
+    def _needs(self, step: Step) -> Sequence[Extent]:
+        numbers = self._local_rows(step.rows)
+        needs: list[Extent] = []
+        for reading in self._readings:
+            found = reading.samples(step, numbers)
+            parts = [found] if isinstance(found, Samples) else [samples for _, samples in found]
+            for part in parts:
+                if part.source.cost is Cost.STORE:
+                    needs += part.source.needs(part.indices)
+        return needs
+
+    def close(self) -> None:
+        """Let go of everything, and end the threads."""
+        while self._announced:
+            ahead.release(self._announced.pop()[1])
+        if self._pool is not None:
+            self._pool.close()
+
+    def abandon(self) -> None:
+        """The same for finalizers, which wait for nothing."""
+        while self._announced:
+            ahead.abandon(self._announced.pop()[1])
+        if self._pool is not None:
+            self._pool.abandon()

@@ -1,0 +1,203 @@
+"""What is known of the bad samples of a run: a few numbers, which states and the processes of a job pass on."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from penstock.errors import StateError
+
+BUCKETS = 16
+"""Into how many runs of rows a window is cut, so that what is known of it is a few numbers."""
+
+_LATEST = 8
+"""How many batches with bad samples are known one by one."""
+
+_TEXT = 80
+"""How many bytes of JSON a text in a state may take."""
+
+MOST = 1 << 62
+"""Numbers in states are at most this."""
+
+
+@dataclass(frozen=True)
+class First:
+    """The first bad sample.
+
+    Args:
+        row: how many rows were delivered before it.
+        text: its error's.
+        index, source, path: what the error has.
+    """
+
+    row: int
+    text: str
+    index: int | None
+    source: str | None
+    path: str | None
+
+
+@dataclass
+class Found:
+    """Bad samples.
+
+    Args:
+        total: how many rows were bad.
+        counts: how many samples were, by reader.
+        recent: how many rows were, by the bucket in which their batch was delivered.
+        first: the first of them.
+        latest: the last batches that had any: how many rows were delivered with it, how many were bad, and of which
+            readers.
+    """
+
+    total: int = 0
+    counts: Counter[str] = field(default_factory=Counter[str])
+    recent: Counter[int] = field(default_factory=Counter[int])
+    first: First | None = None
+    latest: list[tuple[int, int, dict[str, int]]] = field(default_factory=list[tuple[int, int, dict[str, int]]])
+
+    def add(self, rows: int, bucket: int, number: int, counts: Mapping[str, int], first: First) -> None:
+        """Take note of a batch.
+
+        Args:
+            rows: how many were delivered with it.
+            bucket: the one that it lies in.
+            number: how many of its rows are bad.
+            counts: how many samples, by reader.
+            first: the first of them.
+        """
+        self.total += number
+        self.counts.update(counts)
+        self.recent[bucket] += number
+        for old in [each for each in self.recent if each < bucket - BUCKETS]:
+            del self.recent[old]
+        self.first = self.first or first
+        self.latest = [*self.latest[1 - _LATEST :], (rows, number, dict(counts))]
+
+    def until(self, rows: int, bucket: int) -> Found:
+        """What was known when so many rows had been delivered, which end in `bucket`."""
+        later = [each for each in self.latest if each[0] > rows]
+        counts = self.counts.copy()
+        for _, _, theirs in later:
+            counts.subtract(theirs)
+        recent = Counter({each: number for each, number in self.recent.items() if each <= bucket})
+        if self.first is not None and self.first.row >= rows:
+            return Found()
+        return Found(self.total - sum(number for _, number, _ in later), counts, recent, self.first)
+
+    def text(self) -> str:
+        """As text for other processes."""
+        first = None if self.first is None else vars(self.first)
+        return json.dumps([self.total, self.counts, [*self.recent.items()], first, self.latest])
+
+    @staticmethod
+    def of(text: str) -> Found:
+        """What `text` gave."""
+        total, counts, recent, first, latest = json.loads(text)
+        return Found(total, Counter(counts), Counter(dict(recent)), None if first is None else First(**first), latest)
+
+
+def together(found: Sequence[Found]) -> Found:
+    """What several processes know."""
+    firsts = [each.first for each in found if each.first is not None]
+    return Found(
+        sum(each.total for each in found),
+        sum((each.counts for each in found), Counter[str]()),
+        sum((each.recent for each in found), Counter[int]()),
+        min(firsts, key=lambda first: (first.row, first.text), default=None),
+    )
+
+
+def to_state(found: Found, readers: Iterable[str], rows: int, bucket: int, window: int) -> dict[str, Any]:
+    """Plain JSON; `room` says how much at most.
+
+    Args:
+        found: what is known.
+        readers: their names, in order.
+        rows: how many rows were delivered.
+        bucket: the one in which they end.
+        window: how many rows are one.
+    """
+    first = found.first
+    return {
+        "rows": rows,
+        "total": found.total,
+        "counts": [found.counts[reader] for reader in readers],
+        "window": window,
+        "recent": [found.recent[bucket - age] for age in range(BUCKETS + 1)],
+        "first": first
+        and [first.row, _cut(first.text), first.index, *(_whole(text) for text in (first.source, first.path))],
+    }
+
+
+def room(readers: int, window: int) -> int:
+    """How many bytes `to_state` takes at most, for 10**12 rows.
+
+    Args:
+        readers: how many there are.
+        window: how many rows are one.
+    """
+    text = "x" * (_TEXT - 2)
+    counts, recent = Counter({str(reader): 10**12 for reader in range(readers)}), -(-window // BUCKETS)
+    found = Found(10**12, counts, Counter(dict.fromkeys(range(BUCKETS + 1), recent)))
+    found.first = First(10**12, text, 10**12, text, text)
+    return len(json.dumps(to_state(found, counts, 10**12, BUCKETS, window)))
+
+
+def of_state(state: Any, readers: Sequence[str], window: int, size: int) -> tuple[Found, int]:
+    """What is known, and how many rows were delivered; the opposite of `to_state`.
+
+    Args:
+        state: what that gave.
+        readers: the names of the readers, in order; counts of another number of them are left out.
+        window: how many rows are one; what is known of a window of another length is left out.
+        size: how many rows a bucket has.
+
+    Raises:
+        StateError: it is something else.
+    """
+    try:
+        entries = cast(Mapping[str, Any], state)
+        rows, total, of_window = (_number(entries[name]) for name in ("rows", "total", "window"))
+        counts, recent = ([_number(each) for each in entries[name]] for name in ("counts", "recent"))
+        first = None if entries["first"] is None else _first(*entries["first"])
+        if len(recent) != BUCKETS + 1:
+            raise ValueError(f"{len(recent)} numbers")
+    except (KeyError, TypeError, ValueError) as error:
+        raise StateError(
+            "the entry 'bad' of a state says how many bad samples were met",
+            given=f"{type(error).__name__}: {error}",
+            fix="pass on what state() returned as it was",
+        ) from None
+    bucket = rows // size
+    known = Counter({bucket - age: n for age, n in enumerate(recent) if n}) if of_window == window else Counter[int]()
+    by_reader = Counter(dict(zip(readers, counts, strict=True))) if len(counts) == len(readers) else Counter[str]()
+    return Found(total, by_reader, known, first), rows
+
+
+def _first(row: Any, text: Any, index: Any, source: Any, path: Any) -> First:
+    if not isinstance(text, str) or not all(each is None or isinstance(each, str) for each in (source, path)):
+        raise TypeError(f"{text!r:.60}, {source!r:.60}, {path!r:.60}")
+    return First(_number(row), text, None if index is None else _number(index), source, path)
+
+
+def _number(given: Any) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= MOST:
+        raise ValueError(f"{given!r:.60}")
+    return given
+
+
+def _cut(text: str) -> str:
+    """As much of a text as there is room for."""
+    line = text.splitlines()[0] if text else text
+    while len(json.dumps(line)) > _TEXT:
+        line = line[: len(line) * _TEXT // (_TEXT + 8) - 1]
+    return line
+
+
+def _whole(text: str | None) -> str | None:
+    """A text, if there is room for it: a part of a path is none."""
+    return text if text is None or len(json.dumps(text)) <= _TEXT else None

@@ -1,0 +1,344 @@
+"""`penstock pack`: what it writes is what the reader reads, also after a kill; what is wrong is said."""
+
+import errno
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from array_record.python.array_record_module import ArrayRecordReader
+from PIL import Image
+from webdataset import autodecode, tariterators
+
+from penstock import Pipeline, fn, tfrecord, types
+from penstock.cli import main
+from penstock.data.tf_example import find_features, value_of
+
+COUNT = 23
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """A folder of JPEGs and a PNG of three classes, each with a colour of its own."""
+    root = tmp_path_factory.mktemp("photos")
+    for number in range(COUNT):
+        folder = root / f"class{number % 3}"
+        folder.mkdir(exist_ok=True)
+        image = Image.new("RGB", (60 + number, 40), (10 * number, 0, 0))
+        image.save(folder / (f"{number:02d}.png" if number == 5 else f"{number:02d}.JPEG"))
+    return root
+
+
+@pytest.fixture(scope="module")
+def contents(photos):
+    """The bytes of the files, each with its class as text."""
+    return {path.read_bytes(): path.parent.name[-1].encode() for path in photos.rglob("*.*")}
+
+
+def pack(*words):
+    return main(["pack", *map(str, words)])
+
+
+def run(*words):
+    """Pack, which succeeds."""
+    assert pack(*words, "--threads", 3) == 0
+
+
+def members(folder):
+    """The files in all tars of a folder, by `tarfile`."""
+    found = {}
+    for path in sorted(folder.glob("*.tar")):
+        with tarfile.open(path) as archive:
+            found |= {entry.name: archive.extractfile(entry).read() for entry in archive}
+    return found
+
+
+def samples(folder):
+    """Per sample its values by extension."""
+    found = {}
+    for name, data in members(folder).items():
+        key, _, extension = name.partition(".")
+        found.setdefault(key, {})[extension] = data
+    return found
+
+
+def test_a_folder_of_images_as_tars(photos, contents, tmp_path, capsys):
+    run(photos, tmp_path, "--samples-per-shard", 6)
+    assert "23 samples in 4 shards, verified" in capsys.readouterr().out
+    names = [f"data-0000{n}-of-00004" for n in range(4)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        [*(n + ".tar" for n in names), *(n + ".idx" for n in names), "pack.jsonl"]
+    )
+    packed = samples(tmp_path)
+    assert list(packed) == [f"{number:09d}" for number in range(COUNT)]
+    assert {s.get("jpg") or s["png"]: s["cls"] for s in packed.values()} == contents
+    assert sum("png" in sample for sample in packed.values()) == 1
+    order = [list(contents).index(sample.get("jpg") or sample["png"]) for sample in packed.values()]
+    assert order != sorted(order), "they are shuffled"
+    tars = sorted(map(str, tmp_path.glob("*.tar")))
+    by_library = []
+    for tar in tars:
+        with open(tar, "rb") as file:  # noqa: PTH123  # a name
+            streams = [{"url": tar, "stream": file}]
+            by_library += tariterators.group_by_keys(tariterators.tar_file_expander(streams))
+    decoded = [autodecode.Decoder([])(sample)["cls"] for sample in by_library]
+    assert decoded == [int(sample["cls"]) for sample in packed.values()]
+    for indexes in ({}, {"index_paths": sorted(map(str, tmp_path.glob("*.idx")))}):
+        with (pipeline := Pipeline(batch_size=COUNT)):
+            images, classes = fn.readers.webdataset(paths=tars, ext=["jpg;png", "cls"], **indexes)
+            pipeline.set_outputs(images, classes)
+        read = zip(*pipeline.run(), strict=True)
+        assert [(bytes(i), bytes(c)) for i, c in read] == [
+            (sample.get("jpg") or sample["png"], sample["cls"]) for sample in packed.values()
+        ]
+
+
+def test_a_folder_of_images_as_array_records(photos, contents, tmp_path):
+    run(photos, tmp_path, "--format", "array_record", "--names", "image,label", "--samples-per-shard", 9)
+    found = {}
+    label, image = tfrecord.FixedLenFeature((), tfrecord.int64, 0), tfrecord.FixedLenFeature((), tfrecord.string, "")
+    for path in sorted(tmp_path.glob("data-*-of-00003.array_record")):
+        for record in ArrayRecordReader(str(path)).read_all():
+            example, data = memoryview(record), np.frombuffer(record, np.uint8)
+            features = find_features(example, {b"label": label, b"image": image})
+            number = value_of(label, features[b"label"], example, data)
+            found[value_of(image, features[b"image"], example, data).tobytes()] = str(int(number)).encode()
+    assert found == contents
+
+
+PROGRAM = """
+import os, time
+import numpy as np
+from penstock import fn, pipeline_def
+
+class Numbers:
+    def __len__(self):
+        return 20
+    def __getitem__(self, index):
+        if "HANG" in os.environ and index == int(os.environ["HANG"]):
+            time.sleep(1000)
+        return {"bin": bytes([index]) * 3000, "number": np.int32(index), "wave.npy": np.full((2, 3), index)}
+
+def everything():
+    return fn.readers.items(Numbers())
+
+@pipeline_def(batch_size=4)
+def some():
+    data = fn.readers.items(Numbers(), subset=slice(7), random_shuffle=True)
+    return data["bin"]
+
+def computed():
+    return fn.readers.items(Numbers())["number"] + 1
+
+def takes(data):
+    return data
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    path = tmp_path_factory.mktemp("program") / "numbers_of_mine.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def test_a_definition_of_the_users(program, tmp_path):
+    run(f"{program}:everything", tmp_path / "all", "--in-order", "--title", "train")
+    (tar,) = (tmp_path / "all").glob("train-00000-of-00001.tar")
+    with (pipeline := Pipeline(batch_size=20)):
+        numbers = fn.readers.webdataset(paths=str(tar), ext=["number"], dtypes=[types.INT32])
+        pipeline.set_outputs(numbers)
+    assert pipeline.run()[0].as_array().ravel().tolist() == list(range(20))
+    third = samples(tmp_path / "all")["000000003"]
+    assert np.load(io.BytesIO(third["wave.npy"])).tolist() == [[3, 3, 3]] * 2
+    run(f"{program}:some", tmp_path / "some", "--format", "array_record", "--names", "x", "--samples-per-shard", 4)
+    paths = sorted(map(str, (tmp_path / "some").glob("*.array_record")))
+    with (pipeline := Pipeline(batch_size=7)):
+        pipeline.set_outputs(fn.readers.array_record(paths=paths))
+    assert sorted(bytes(record) for record in pipeline.run()[0]) == [bytes([n]) * 3000 for n in range(7)]
+
+
+@pytest.mark.parametrize("form", ["tar", "array_record"])
+def test_the_same_comes_of_any_threads_and_another_of_another_seed(photos, tmp_path, form):
+    options = "--samples-per-shard", 5, "--format", form
+    for name, more in (("one", ("--threads", 1)), ("three", ("--threads", 3)), ("other", ("--seed", 1))):
+        assert pack(photos, tmp_path / name, *options, *more) == 0
+    one, three, other = (
+        [p.read_bytes() for p in sorted((tmp_path / n).glob("data*"))] for n in ("one", "three", "other")
+    )
+    if form == "tar":
+        assert one == three
+    assert one != other
+
+
+def test_images_are_made_smaller_and_small_ones_stay(photos, tmp_path):
+    run(photos, tmp_path / "30", "--resize-shorter", 30)
+    run(photos, tmp_path / "50", "--resize-shorter", 50)
+    run(photos, tmp_path / "q", "--quality", 60)
+    before, small, kept, anew = (
+        [Image.open(io.BytesIO(s.get("jpg") or s["png"])) for s in samples(tmp_path / name).values()]
+        for name in ("30", "30", "50", "q")
+    )
+    assert {min(image.size) for image in small} == {30}
+    assert {image.format for image in before + anew} == {"JPEG"}
+    assert {min(image.size) for image in kept + anew} == {40}
+    assert sum(image.format == "PNG" for image in kept) == 1, "as it was"
+    reds = sorted(np.asarray(image)[15, 15, 0] for image in small)
+    assert np.abs(np.array(reds, int) - 10 * np.arange(COUNT)).max() <= 3
+    assert max(round(image.width * 4 / 3) for image in small) in range(COUNT + 57, COUNT + 62)
+
+
+def entries(folder):
+    return [json.loads(line) for line in (folder / "pack.jsonl").read_text().splitlines()]
+
+
+def test_a_run_that_is_killed_is_continued(program, tmp_path):
+    command = [sys.executable, "-m", "penstock.cli", "pack", f"{program}:everything", str(tmp_path / "killed")]
+    options = ["--in-order", "--samples-per-shard", "4", "--threads", "1"]
+    process = subprocess.Popen(
+        [*command, *options], env={**os.environ, "HANG": "13"}, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
+    try:
+        deadline = time.monotonic() + 100
+        # 13 is the second sample of the fourth shard, so three shards get done: a line each, below that of the pack
+        ledger = tmp_path / "killed" / "pack.jsonl"
+        while not (ledger.exists() and ledger.read_bytes().count(b"\n") == 4):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    done = {path: path.stat() for path in (tmp_path / "killed").glob("data-*.tar")}
+    assert len(done) == 3
+    run(f"{program}:everything", tmp_path / "killed", *options[:3])
+    run(f"{program}:everything", tmp_path / "whole", *options[:3])
+    assert members(tmp_path / "killed") == members(tmp_path / "whole")
+    assert sorted(p.name for p in (tmp_path / "killed").iterdir()) == sorted(
+        p.name for p in (tmp_path / "whole").iterdir()
+    )
+    assert all(path.stat().st_ino == before.st_ino for path, before in done.items()), "complete ones are kept"
+    assert all(path.stat().st_mtime_ns == before.st_mtime_ns for path, before in done.items())
+
+
+def test_a_ledger_that_was_cut_short_and_shards_that_are_gone_are_made_good(photos, tmp_path):
+    options = photos, tmp_path, "--samples-per-shard", 6
+    run(*options)
+    before = members(tmp_path)
+    ledger = tmp_path / "pack.jsonl"
+    ledger.write_bytes(ledger.read_bytes()[:-9])
+    (tmp_path / "data-00001-of-00004.tar").unlink()
+    (tmp_path / ".data-00002-of-00004.tar.partial.tar").write_text("half")
+    run(*options)
+    assert members(tmp_path) == before
+    assert sorted(entry["shard"] for entry in entries(tmp_path)[1:]) in ([0, 1, 2, 3], [0, 1, 1, 2, 3])
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize("form", ["tar", "array_record"])
+def test_a_shard_that_is_not_what_was_written_is_found_and_made_anew(photos, tmp_path, capsys, form):
+    options = photos, tmp_path, "--samples-per-shard", 6, "--format", form
+    run(*options)
+    (first, second, *_) = sorted(path for path in tmp_path.glob("data*") if path.suffix != ".idx")
+    damaged = bytearray(first.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    first.write_bytes(damaged)
+    second.write_bytes(second.read_bytes()[:1000])
+    assert pack(*options) == 1
+    said = capsys.readouterr().err
+    assert "2 of 4 shards are not what was written" in said
+    assert "the same command goes on" in said
+    assert not first.exists()
+    run(*options)
+    assert first.stat().st_size == len(damaged)
+
+
+def test_samples_that_are_bad_end_it_or_are_left_out(photos, tmp_path, capsys):
+    root = tmp_path / "photos"
+    (root / "a").mkdir(parents=True)
+    good = next(photos.rglob("*.JPEG")).read_bytes()
+    for number in range(9):
+        (root / "a" / f"{number}.jpg").write_bytes(good)
+    (root / "a" / "3.jpg").write_bytes(good[:200])
+    (root / "a" / "5.jpg").write_text("no image")
+    options = root, tmp_path / "out", "--resize-shorter", 20, "--samples-per-shard", 3
+    assert pack(*options) == 1
+    said = capsys.readouterr().err
+    assert "cannot be resized or encoded" in said
+    assert ".jpg" in said
+    assert not [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".")], "nothing half-written"
+    assert pack(root, tmp_path / "skip", *options[2:], "--on-error", "skip") == 0
+    said = capsys.readouterr()
+    assert "7 samples in 3 shards, 2 left out" in said.out
+    assert said.err.count("left out: sample") == 2
+    assert len(samples(tmp_path / "skip")) == 7
+
+
+def test_a_full_disk_leaves_nothing_half_written(photos, tmp_path, capsys, monkeypatch):
+    synced, real = [], os.fsync
+
+    def full(descriptor):
+        synced.append(descriptor)
+        if len(synced) > 4:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(descriptor)
+
+    options = photos, tmp_path, "--samples-per-shard", 6, "--threads", 1
+    monkeypatch.setattr(os, "fsync", full)
+    assert pack(*options) == 1
+    said = capsys.readouterr().err
+    assert "cannot be written: No space left on device" in said
+    assert "complete shards are kept" in said
+    kept = sorted(path.name for path in tmp_path.iterdir())
+    assert kept in (["pack.jsonl"], ["data-00000-of-00004.idx", "data-00000-of-00004.tar", "pack.jsonl"])
+    monkeypatch.undo()
+    run(*options[:-2])
+    assert len(samples(tmp_path)) == COUNT
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["nowhere", "out"], 2, "there is neither a folder nor a file 'nowhere'"),
+        (["none.py:f", "out"], 2, "there is no file 'none.py'"),
+        (["PROGRAM:g", "out"], 2, "has no function 'g'"),
+        (["PROGRAM:takes", "out"], 2, "takes is called without arguments"),
+        (["PROGRAM:computed", "out", "--names", "x"], 2, "before anything is computed"),
+        (["PROGRAM:some", "out"], 2, "a name for each value"),
+        (["PHOTOS", "out", "--names", "jpg"], 2, "2 names"),
+        (["PHOTOS", "out", "--names", "x,x"], 2, "names differ"),
+        (["PROGRAM:everything", "out", "--names", "a,b,c"], 2, "'c' has 2 axes"),
+        (["PROGRAM:everything", "out", "--quality", "50"], 1, "no image that can be decoded"),
+        (["PHOTOS", "FILE/out"], 1, "cannot be written: Not a directory"),
+        (["PHOTOS", "PACKED", "--seed", "2"], 2, "holds a pack of something else"),
+        (["PROGRAM:everything", "PACKED"], 2, "holds a pack of something else"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else None,
+)
+def test_what_cannot_be_is_refused(photos, program, tmp_path, capsys, monkeypatch, words, code, says):
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    if "PACKED" in words:
+        run(photos, "packed")
+    here = {"PROGRAM": program, "PHOTOS": photos, "FILE": "file", "PACKED": "packed"}
+    for name, path in here.items():
+        words = [word.replace(name, str(path)) for word in words]
+    assert pack(*words) == code
+    said = capsys.readouterr().err
+    assert says in said
+    assert "Traceback" not in said
+
+
+def test_one_at_a_time(photos, tmp_path, capsys):
+    fcntl = pytest.importorskip("fcntl")
+    with (tmp_path / "pack.jsonl").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert pack(photos, tmp_path) == 2
+    assert "another process is packing" in capsys.readouterr().err

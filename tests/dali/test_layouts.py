@@ -1,0 +1,61 @@
+"""Operators take volumes and sequences in all layouts that DALI takes, and what has no layout as DALI does."""
+
+import numpy as np
+import pytest
+
+RNG = np.random.default_rng(3)
+SIZES = {"F": 3, "D": 4, "H": 8, "W": 10, "C": 3}
+IMAGES = ("HWC", "FHWC", "")
+VOLUMES = (*IMAGES, "DHWC")
+PLANAR = (*VOLUMES, "CHW", "FCHW", "CDHW", "FDHWC")
+KERNEL = np.float32([[0, 1, 0], [1, -3, 1], [0, 1, 0]])
+
+USES = {
+    "brightness": (VOLUMES, lambda lib, x: lib.fn.brightness(x, brightness=1.3, brightness_shift=0.1)),
+    "contrast": (VOLUMES, lambda lib, x: lib.fn.contrast(x, contrast=1.3)),
+    "color_twist": (VOLUMES, lambda lib, x: lib.fn.color_twist(x, hue=30, saturation=0.7)),
+    "hsv": (VOLUMES, lambda lib, x: lib.fn.hsv(x, hue=30, saturation=0.7)),
+    "color_space_conversion": (
+        (*VOLUMES, "FDHWC"),
+        lambda lib, x: lib.fn.color_space_conversion(x, image_type=lib.types.RGB, output_type=lib.types.YCbCr),
+    ),
+    "crop": ((*PLANAR[:-1], "CFHW"), lambda lib, x: lib.fn.crop(x, crop_h=5, crop_w=6)),
+    "crop_mirror_normalize": (
+        ("HWC", "CHW", ""),
+        lambda lib, x: lib.fn.crop_mirror_normalize(x, crop_h=5, crop_w=6, mirror=1, mean=[3.0], std=[2.0]),
+    ),
+    "crop_mirror_normalize of sequences": (
+        ("FHWC", "FCHW"),
+        lambda lib, x: lib.fn.crop_mirror_normalize(
+            x, crop_h=5, crop_w=6, mirror=1, mean=[3.0, 4.0, 5.0], std=[2.0], output_layout="FCHW"
+        ),
+    ),
+    "equalize": (("HWC", "HW", "CHW", "FHW", "FHWC", "FCHW"), lambda lib, x: lib.fn.equalize(x)),
+    "erase": (PLANAR[:2] + PLANAR[3:], lambda lib, x: lib.fn.erase(x, anchor=[1, 1], shape=[3, 2], axis_names="HW")),
+    "filter": (("HWC", "HW", "CHW", "FHWC", "FCHW"), lambda lib, x: lib.fn.filter(x, KERNEL)),
+    "flip": (PLANAR[:2] + PLANAR[3:], lambda lib, x: lib.fn.flip(x, horizontal=1, vertical=1)),
+    "gaussian_blur": ((*PLANAR, "HW", "DHW"), lambda lib, x: lib.fn.gaussian_blur(x, sigma=1.1)),
+    "gaussian_blur windows": (
+        ("DHWC", "CDHW", "DHW"),
+        lambda lib, x: lib.fn.gaussian_blur(x, sigma=[0.0, 1.5, 0.7], window_size=[3, 0, 5], dtype=lib.types.FLOAT),
+    ),
+    "jpeg_compression_distortion": (("HWC", "FHWC"), lambda lib, x: lib.fn.jpeg_compression_distortion(x, quality=30)),
+    "laplacian": ((*PLANAR, "HW", "DHW"), lambda lib, x: lib.fn.laplacian(x)),
+    "lookup_table": (VOLUMES, lambda lib, x: lib.fn.lookup_table(x, keys=[1, 2], values=[3.0, 4.0])),
+    "resize": ((*PLANAR, "CFHW"), lambda lib, x: lib.fn.resize(x, resize_x=7, resize_y=5)),
+    "rotate": (IMAGES, lambda lib, x: lib.fn.rotate(x, angle=30)),
+}
+CASES = [(name, layout) for name, (layouts, _) in USES.items() for layout in layouts]
+
+
+@pytest.mark.parametrize(("name", "layout"), CASES, ids=[f"{name} {layout or '-'}" for name, layout in CASES])
+def test_values(both, name, layout):
+    columns = [
+        RNG.integers(0, 256, [SIZES[letter] + n * (letter != "C") for letter in layout or "HWC"], np.uint8)
+        for n in range(2)
+    ]
+    actual, expected = both(USES[name][1], columns, layouts=(layout,))
+    for mine, theirs in zip(actual[0], expected[0], strict=True):
+        assert (mine.dtype, mine.shape) == (theirs.dtype, theirs.shape)
+        rtol = 2e-3 if mine.dtype.kind == "f" else 0
+        np.testing.assert_allclose(mine.astype(float), theirs.astype(float), rtol=rtol, atol=1 if rtol == 0 else 2e-3)

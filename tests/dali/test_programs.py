@@ -1,0 +1,195 @@
+"""What programs for DALI write that no operator's own test says: the same program, run by both."""
+
+import numpy as np
+import pytest
+
+import penstock.fn
+import penstock.types
+from penstock import Pipeline
+
+dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+RNG = np.random.default_rng(9)
+IMAGES = [RNG.integers(0, 256, (size, 5, 3), np.uint8) for size in (4, 6, 5)]
+TEXTS = [np.frombuffer(text, np.uint8) for text in (b"12", b"7", b"130")]
+
+
+def number(text):
+    """A number that is written as text, which zeros are not."""
+    return np.array([int(bytes(text).decode())])
+
+
+def row_after_row(info):
+    """The one output as the only row of an array."""
+    return np.full((1, 5), info.idx_in_epoch, np.int32)
+
+
+CASES = {
+    "a function of texts": (lambda lib, x: lib.fn.python_function(x, function=number, num_outputs=1), TEXTS),
+    "a function of texts, by batch": (
+        lambda lib, x: lib.fn.python_function(
+            x, function=lambda texts: [number(text) for text in texts], batch_processing=True
+        ),
+        TEXTS,
+    ),
+    "a function of what others made of texts": (
+        lambda lib, x: lib.fn.python_function(lib.fn.cat(x, x), function=number) + lib.fn.shapes(x),
+        TEXTS,
+    ),
+    "a seed without random numbers": (
+        lambda lib, x: lib.fn.stack(lib.fn.crop(x, crop=(2, 3), seed=4), lib.fn.crop(x, crop=(2, 3)), axis=0, seed=-1),
+        IMAGES,
+    ),
+    "a part of a constant": (
+        lambda lib, x: x * lib.types.Constant(value=np.arange(6).reshape(2, 3), dtype=lib.types.INT64, device="cpu")[1],
+        IMAGES,
+    ),
+    "a new axis of a constant": (
+        lambda lib, x: lib.types.Constant(np.int32([1, 2, 3]), layout="C")[lib.newaxis("F")],
+        IMAGES,
+    ),
+    "a window by a column of numbers": (
+        lambda lib, x: lib.fn.slice(x, lib.fn.constant(idata=[1, 2], shape=[2, 1]), [3, 2], axes=[0, 1]),
+        IMAGES,
+    ),
+    "a number in a matrix": (
+        lambda lib, x: lib.fn.crop(x, crop=(3, 3), crop_pos_y=lib.fn.constant(fdata=0.9, shape=[1, 1])),
+        IMAGES,
+    ),
+    "numbers of 64 bits": (
+        lambda lib, x: (
+            lib.fn.cat(lib.types.Constant(np.arange(3)), np.arange(2)),
+            lib.types.Constant(np.array([0.1, 2.0]), device="cpu"),
+            x * lib.types.Constant(np.arange(3)),
+            lib.fn.stack(lib.types.Constant(np.arange(3), dtype=lib.types.INT64, device="cpu")),
+        ),
+        IMAGES,
+    ),
+    "shapes of a type": (lambda lib, x: lib.fn.shapes(x, type=lib.types.INT32), IMAGES),
+}
+
+
+BLOCKS = [np.arange(24, dtype=np.int32).reshape(2, 3, 4) * n for n in (1, -3)]
+OTHERS = [np.arange(1, 25, dtype=np.int32).reshape(2, 3, 4)] * 2
+
+
+def joins(lib, x, y):
+    given = lib.types.Constant(BLOCKS[0])
+    return (
+        *(lib.fn.cat(x, y, given, axis=axis) for axis in (0, 1, 2, -1)),
+        *(lib.fn.stack(x, y, given, axis=axis) for axis in (0, 1, 2, 3, -1)),
+        lib.fn.stack(lib.fn.reshape(x, layout="HWC"), y, axis=1, axis_name="N"),
+        lib.fn.cat(x, axis=1),
+    )
+
+
+def reductions(lib, x, _):
+    r, mean = lib.fn.reductions, lib.fn.reductions.mean
+    return (
+        *(r.max(x, axes=axes) for axes in (None, 0, [0, 2], (1,), -1)),
+        r.min(lib.fn.reshape(x, layout="HWC"), axis_names="HC"),
+        r.sum(x, dtype=lib.types.INT64),
+        mean(x, axes=(0, 1), keep_dims=True),
+        r.mean_square(x, dtype=lib.types.FLOAT),
+        r.rms(x, axes=[1]),
+        r.std_dev(x, mean(x), ddof=1),
+        r.variance(x, mean(x, axes=[1]), axes=[1]),
+    )
+
+
+def views(lib, x, _):
+    flat = lib.fn.reshape(x, shape=[-1])
+    return (
+        lib.fn.reshape(flat, shape=[6, -1], layout="HW"),
+        lib.fn.reshape(x, src_dims=[1, 2, 0]),
+        lib.fn.reshape(x, src_dims=[2, 0, 1, -1], layout="HWCF"),
+        lib.fn.reshape(x, rel_shape=[2, 1, 0.5]),
+        lib.fn.reshape(x, shape=lib.fn.cat(x.shape()[2:], x.shape()[:2])),
+        lib.fn.expand_dims(x, axes=[0, 4], new_axis_names=None),
+        lib.fn.squeeze(lib.fn.expand_dims(x, axes=[1]), axes=[1]),
+        lib.fn.reinterpret(x, dtype=lib.types.UINT8, shape=[2, -1]),
+        lib.fn.reinterpret(lib.fn.cast(x, dtype=lib.types.INT16), dtype=lib.types.UINT32),
+    )
+
+
+def expressions(lib, x, y):
+    constant, small = lib.types.Constant, lib.fn.cast(y, dtype=lib.types.UINT8)
+    return (
+        *(x + y, x * y, x // y, x / y, -x, +x, x + 200, x * 0.75, constant(15).float32() - y),
+        *(small * constant(3).uint8(), small + constant(100).int8(), small - 300, small * 1.0, small / small),
+        *(x > y, (x == y) | (y < 4), (x != 0) & (x <= y), (x > y) ^ True, small ^ small, small | constant(1).uint8()),
+        small * (small >= 8) * (small <= 16) + 255 * (small > 16),
+        lib.fn.cast(small * 0.5 + small * 0.7, dtype=lib.types.UINT8),
+        x * constant(1).bool(),
+    )
+
+
+@pytest.mark.parametrize("tutorial", [joins, reductions, views, expressions], ids=lambda each: each.__name__)
+def test_a_tutorial_gives_the_same(agree, tutorial):
+    agree(tutorial, BLOCKS, OTHERS, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_program_does_the_same(agree, name):
+    define, inputs = CASES[name]
+    layout = "HWC" if inputs is IMAGES else ""
+    agree(define, inputs, layouts=(layout,), rtol=1e-6)
+
+
+def test_a_source_may_give_its_outputs_as_rows_of_an_array():
+    results = []
+    for library in (dali, penstock):
+        pipeline = library.Pipeline(batch_size=3, num_threads=1, device_id=None)
+        with pipeline:
+            outputs = library.fn.external_source(
+                source=row_after_row, num_outputs=1, batch=False, dtype=library.types.INT32
+            )
+            pipeline.set_outputs(*outputs)
+        results.append(np.array(pipeline.run()[0].as_array()))
+    assert results[0].tolist() == results[1].tolist()
+
+
+def test_a_pipeline_for_hosts_alone():
+    pipeline = Pipeline(batch_size=2, device_id=penstock.types.CPU_ONLY_DEVICE_ID)
+    with pipeline:
+        pipeline.set_outputs(penstock.fn.readers.arrays([1, 2], layout=""))
+    assert np.asarray(pipeline.run()[0].asCPU()).tolist() == [1, 2]
+    with pytest.raises(ValueError, match="device_id is out of range"):
+        Pipeline(batch_size=2, device_id=-1)
+
+
+def test_a_function_that_fails_on_the_first_sample_is_refused():
+    pipeline = Pipeline(batch_size=1)
+    with pipeline, pytest.raises(ValueError, match="fails on the first sample"):
+        penstock.fn.python_function(penstock.fn.readers.arrays([[1, 2]]), function=lambda x: 1 // 0)
+
+
+def test_samples_tell_where_they_were_read(tmp_path, jpeg):
+    for number in range(5):
+        (tmp_path / f"{number}.jpg").write_bytes(jpeg(IMAGES[number % 3]))
+    results = []
+    for library in (dali, penstock):
+        pipeline = library.Pipeline(3, 1, None)
+        with pipeline:
+            files, labels = library.fn.readers.file(files=[str(path) for path in sorted(tmp_path.iterdir())])
+            pipeline.set_outputs(library.fn.decoders.image(files), library.fn.cat(labels, [1]))
+        pipeline.build()
+        batches = [pipeline.run() for _ in range(2)]
+        results.append([[sample.source_info() for sample in images] for images, _ in batches])
+        assert not batches[0][1][0].source_info()
+    assert results[0] == results[1]
+
+
+def test_a_pipeline_is_written_before_anything_is_fed():
+    results = []
+    for library in (dali, penstock):
+        pipeline = library.Pipeline(2, 1, None, prefetch_queue_depth=1)
+        with pipeline:
+            images = library.fn.external_source(name="images")
+            pipeline.set_outputs(library.fn.crop(images, crop=(2, 3))[1:] * 2)
+        made = library.Pipeline.deserialize(pipeline.serialize())
+        made.build()
+        made.feed_input("images", IMAGES[:2], layout="HWC")
+        results.append([np.array(sample) for sample in made.run()[0]])
+    assert all(map(np.array_equal, *results))

@@ -1,0 +1,167 @@
+"""Readers of objects in a store, compared with the same readers of local files."""
+
+import importlib
+import io
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from penstock import Pipeline, fn, tfrecord
+from penstock.data.file_lists import from_files, from_list
+from penstock.data.folders import from_root
+from penstock.data.recordio import encode_record, write_recordio
+from penstock.data.source import Cost
+from penstock.data.tf_example import encode_example
+from penstock.data.tfrecords import write_tfrecord
+from penstock.errors import SampleError
+from penstock.testing import check_source
+
+NAMES = ["cat/1.jpg", "cat/ä %20+#?.jpg", "dog/1.jpg", "dog/2 2.png", "dog/deep/3.jpg", "dog/note.txt", "eel/list"]
+FILTERS = (("*.jpg", "*.png"), (), False)
+
+
+def content(name):
+    return name.encode() * (1 + len(name) % 3)
+
+
+@pytest.fixture
+def folder(tmp_path, s3):
+    for name in NAMES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content(name))
+        s3.put(f"train/{name}", content(name))
+    return tmp_path
+
+
+def columns(source):
+    data = source.read(np.arange(len(source)), [None] * len(source.specs))
+    return [[np.asarray(value).tolist() for value in column] for column in data]
+
+
+def test_a_prefix_is_a_folder_of_files(folder, s3):
+    near, far = from_root(str(folder), *FILTERS), from_root(s3.url + "/train/", *FILTERS)
+    assert columns(far) == columns(near)
+    assert far.fingerprint() == near.fingerprint()
+    assert [far.info(index) for index in range(len(far))] == [near.info(index) for index in range(len(near))]
+    assert (near.cost, far.cost) == (Cost.FILE, Cost.STORE)
+    check_source(far)
+
+
+def test_lists_of_objects(folder, s3):
+    lines = f"dog/1.jpg 3\n{s3.url}/train/cat/1.jpg 4\n"
+    (folder / "list").write_text(lines)
+    s3.put("train/list", lines.encode())
+    far = from_list(s3.url + "/train/list", None)
+    assert columns(far) == columns(from_list(str(folder / "list"), s3.url + "/train"))
+    assert columns(far)[1] == [[3], [4]]
+    mixed = from_files("", (str(folder / "cat/1.jpg"), s3.url + "/train/dog/1.jpg"), None)
+    assert columns(mixed) == [[list(content("cat/1.jpg")), list(content("dog/1.jpg"))], [[0], [1]]]
+
+
+def write_tar(path, samples):
+    with tarfile.open(path, "w") as archive:
+        for name, data in samples:
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+
+
+def tar(path):
+    samples = [(f"{n:03}", bytes([n]) * (n * 37 % 900)) for n in range(40)]
+    write_tar(path, [(f"{name}.{ext}", part) for name, data in samples for ext, part in (("jpg", data), ("cls", b"1"))])
+    return ()
+
+
+def records(path):
+    write_tfrecord(path, [encode_example({"image": bytes([n]) * (n * 97 % 3000), "label": [n]}) for n in range(40)])
+    return ()
+
+
+def mxnet(path):
+    return (write_recordio(path, [encode_record(bytes([n]) * n, [float(n)]) for n in range(1, 30)]),)
+
+
+def array(path):
+    with path.open("wb") as file:
+        np.save(file, np.arange(6).reshape(2, 3))
+    return ()
+
+
+def parquet(path):
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({"image": [bytes([n]) * n for n in range(40)], "label": list(range(40))})
+    importlib.import_module("pyarrow.parquet").write_table(table, path, row_group_size=7)
+    return ()
+
+
+READERS = {
+    "webdataset": (tar, lambda path, index: fn.readers.webdataset(paths=path, ext=["jpg", "cls"])),
+    "tfrecord": (
+        records,
+        lambda path, index: tuple(
+            fn.readers.tfrecord(
+                path=path,
+                features={
+                    "image": tfrecord.FixedLenFeature((), tfrecord.string, ""),
+                    "label": tfrecord.FixedLenFeature([1], tfrecord.int64, -1),
+                },
+                random_shuffle=True,
+                seed=1,
+            ).values()
+        ),
+    ),
+    "parquet": (parquet, lambda path, index: tuple(fn.readers.parquet(paths=path).values())),
+    "mxnet": (mxnet, lambda path, index: fn.readers.mxnet(path=path, index_path=index)),
+    "numpy": (
+        array,
+        lambda path, index: (fn.readers.numpy(files=[path]),),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_records_of_objects_are_those_of_files(name, tmp_path, s3):
+    write, read = READERS[name]
+    path = tmp_path / "data"
+    written = [str(path), *write(path)]
+    for each in written:
+        s3.put(Path(each).name, Path(each).read_bytes())
+    batches = []
+    for paths in (written, [f"{s3.url}/{Path(each).name}" for each in written]):
+        pipeline = Pipeline(batch_size=16, num_threads=2, prefetch_queue_depth=1)
+        with pipeline:
+            pipeline.set_outputs(*read(paths[0], paths[-1]))
+        batches.append([[[*map(np.ndarray.tolist, out)] for out in pipeline.run()] for _ in range(4)])
+        pipeline.close()
+    assert batches[0] == batches[1]
+
+
+def test_records_that_follow_each_other_are_fetched_together(tmp_path, s3):
+    tar(tmp_path / "data")
+    s3.put("data", (tmp_path / "data").read_bytes())
+    pipeline = Pipeline(batch_size=16, num_threads=2)
+    with pipeline:
+        pipeline.set_outputs(*fn.readers.webdataset(paths=s3.url + "/data", ext=["jpg", "cls"]))
+    s3.proxy.asked.clear()
+    for _ in range(5):
+        pipeline.run()
+    pipeline.close()
+    assert 1 <= len(s3.proxy.asked) < 10
+
+
+def test_a_damaged_answer_has_a_wrong_checksum(tmp_path, s3):
+    records(tmp_path / "data")
+    s3.put("data", (tmp_path / "data").read_bytes())
+    source = READERS["tfrecord"][1]
+    pipeline = Pipeline(batch_size=4, num_threads=1)
+    with pipeline:
+        pipeline.set_outputs(*source(s3.url + "/data", None))
+    s3.proxy.fail(*["corrupt"] * 50, at="data")
+    with pytest.raises(SampleError, match=r"checksum|length") as caught:
+        pipeline.run()
+    assert caught.value.path == s3.url + "/data"
+    s3.proxy.forget()
+    assert len(pipeline.run()[0]) == 4
+    pipeline.close()
