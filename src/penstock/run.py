@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from penstock.data.order import Indices
 from penstock.data.schedule import Schedule, Step
 from penstock.data.source import Array, Column
 from penstock.device.carried import Carried
@@ -26,6 +27,7 @@ from penstock.meter import DEVICES_WAIT, HOST_WAIT, Meter
 from penstock.plan.plan import Plan
 from penstock.transfer.backlog import Backlog
 from penstock.transfer.layout import Layout
+from penstock.transfer.masks import Masks
 from penstock.types import OnError
 
 
@@ -74,7 +76,9 @@ class Run:
         self._hosted = [(n, numbers[value]) for n, value in enumerate(plan.graph.outputs) if value in numbers]
         self._crossing = [numbers[value] for value in plan.crossing]
         self._mask = None if plan.valid is None else numbers[plan.valid]
-        self._order = [*range(len(plan.graph.outputs)), *([] if plan.valid is None else [None])]
+        self._order = [*range(len(plan.graph.outputs)), *([] if plan.valid is None and not plan.skips else [None])]
+        self._masks = Masks(lambda column: layout.put_batch({None: column})[None])
+        self._crossing_masks = Masks(layout.put_rows) if plan.skips and plan.device else None
         dtypes = [value.spec.dtype for value in plan.results]
         self._loader = HostLoader(
             HostProgram(plan, readings, lead, seed, meter, feeding, on_error),
@@ -100,9 +104,9 @@ class Run:
         self._backlog.settle()
         settled = time.perf_counter()
         hosted: dict[int | None, Array] = {number: _dense(columns[result]) for number, result in self._hosted}
-        if self._mask is not None:
-            hosted[None] = _dense(columns[self._mask])
-        outputs = self._made(step, columns) | self._layout.put_batch(hosted)
+        outputs: dict[int | None, jax.Array] = {**self._made(batch), **self._layout.put_batch(hosted)}
+        if None in self._order:
+            outputs[None] = self._masks.without(len(columns[0]), self._lost(batch))
         self.meter.add(DEVICES_WAIT, seconds=settled - start, samples=step.rows)
         self.meter.add("transfer and dispatch", seconds=time.perf_counter() - settled, samples=step.rows)
         return [outputs[number] for number in self._order], batch.failed
@@ -125,7 +129,7 @@ class Run:
             SampleError: a sample of the batch is bad.
         """
         batch = self._take(step)
-        outputs: dict[int, Any] = dict(self._made(step, batch.buffers))
+        outputs: dict[int, Any] = dict(self._made(batch))
         outputs |= {number: batch.buffers[result] for number, result in self._hosted}
         return [outputs[number] for number in range(len(outputs))], batch.failed
 
@@ -136,12 +140,25 @@ class Run:
         self.meter.add(HOST_WAIT, seconds=time.perf_counter() - start, samples=step.rows)
         return batch
 
-    def _made(self, step: Step, columns: Sequence[Column]) -> dict[int, jax.Array]:
+    def _lost(self, batch: HostBatch) -> Indices:
+        """Which rows of this process the batch's mask leaves out."""
+        if self._mask is not None:
+            return np.flatnonzero(~_dense(batch.buffers[self._mask]))
+        skipped = np.array([bad.number for bad in batch.failed if bad.policy == "skip"], np.int64)
+        if not len(skipped):
+            return skipped
+        rows = len(batch.buffers[0]) // len(self._layout.shards) * self._layout.blocks
+        return np.searchsorted(self._layout.local_rows(rows), skipped % rows)
+
+    def _made(self, batch: HostBatch) -> dict[int, jax.Array]:
         """The outputs that the device program makes, by number."""
         if self._device is None:
             return {}
+        step, columns = batch.step, batch.buffers
         before = self._carried.at(step) if self._carried else ()
         crossing = [self._layout.put_rows(_dense(columns[result])) for result in self._crossing]
+        if self._crossing_masks is not None:
+            crossing.append(self._crossing_masks.without(len(columns[0]), self._lost(batch)))
         state, outputs = self._device(before, crossing)
         if self._carried:
             self._carried.passed(self._after(step), state)

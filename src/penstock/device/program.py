@@ -56,10 +56,11 @@ class DeviceProgram:
         return tuple(tuple(map(self._layout.put_whole, arrays)) for arrays in state)
 
     def __call__(self, state: State, arrays: Sequence[jax.Array]) -> tuple[State, tuple[jax.Array, ...]]:
-        """Dispatch it on the crossing values. Called on the consumer's thread only; does not wait for the device."""
+        """Dispatch it on the crossing values, and on the mask where rows may be skipped. Called on the consumer's thread only; does not wait for the device."""
         return self._run(state, tuple(arrays))
 
     def _compute(self, state: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        arrays, mask = (arrays[:-1], arrays[-1]) if self._plan.skips else (arrays, None)
         values: dict[Value, Any] = dict(zip(self._plan.crossing, arrays, strict=True))
         states = dict(zip(self._stateful, state, strict=True))
         rows = arrays[0].shape[0]
@@ -75,8 +76,8 @@ class DeviceProgram:
                     raise _other_shape(value, column, rows)
                 values[value] = column
         outputs = tuple(values[self._plan.graph.outputs[number]] for number in self.numbers)
-        if self._plan.skips and self._plan.valid is not None:
-            outputs = tuple(_masked(output, values[self._plan.valid]) for output in outputs)
+        if mask is not None:
+            outputs = tuple(_masked(output, mask) for output in outputs)
         return tuple(states.values()), outputs
 
     def _compute_chain(self, nodes: Sequence[Node], rows: int, values: dict[Value, Any]) -> Any:

@@ -33,7 +33,6 @@ from penstock.host.stages import (
 )
 from penstock.meter import Meter
 from penstock.plan.plan import Plan
-from penstock.plan.rows import Valid
 from penstock.plan.stages import Stage, Way
 from penstock.types import OnError
 
@@ -192,8 +191,7 @@ class HostProgram:
 
     def _counted(self, failed: list[BadRow], step: Step, numbers: Indices) -> list[BadRow]:
         """The rows that count: not those past the end of an epoch that are masked anyhow."""
-        valid = None if self.plan.valid is None else self.plan.valid.node.operator
-        if not isinstance(valid, Valid) or not valid.padding:
+        if self.plan.valid is None:
             return failed
         real = self._setting.coordinates(step, numbers).real
         return [bad for bad in failed if real[np.searchsorted(numbers, bad.number)]]

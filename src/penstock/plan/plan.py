@@ -31,7 +31,7 @@ class Plan:
         chains: those of them that are computed together, in one visit to the data.
         describing: per chain that the host describes, by its last node, the node of the engine's own that does.
         counters: the result that random numbers on the device come from, if any are drawn there.
-        valid: the result that is the mask of the rows, if one is asked for.
+        valid: the result that is the mask of a padded last batch, if one is asked for.
         skips: whether rows may be skipped: their outputs are zeros, those of the device program, too.
     """
 
@@ -51,7 +51,6 @@ class Plan:
     def crossing(self) -> tuple[Value, ...]:
         """The results that the device program computes from."""
         used = {*_needs(self.device, self.chains, self.describing), self.counters}
-        used |= {self.valid} if self.skips and self.device else set()
         return tuple(value for value in self.results if value in used)
 
     def on_device(self, value: Value) -> bool:
@@ -67,7 +66,7 @@ def make_plan(graph: Graph, target: Target, *, dense_outputs: bool, mask: bool =
         target: the machine and the user's placement hint.
         dense_outputs: whether outputs are delivered as arrays.
         mask: whether rows past the end of an epoch are masked; a `valid` mask is delivered, too.
-        skips: whether rows may be skipped; likewise.
+        skips: whether rows may be skipped.
 
     Raises:
         DefinitionError: an output must be an array and cannot be, or rows are skipped that others are computed from.
@@ -89,7 +88,7 @@ def make_plan(graph: Graph, target: Target, *, dense_outputs: bool, mask: bool =
     draws = any(node.operator.random_bits and not described(node) for node in device)
     counted = draws or (bool(device) and not crosses)  # a device program learns the number of rows from its inputs
     counters = row_node(Counters(), "counters").values[0] if counted else None
-    valid = row_node(Valid(padding=mask), "valid").values[0] if mask or skips else None
+    valid = row_node(Valid(), "valid").values[0] if mask else None
     extra = [value for value in (counters, valid) if value is not None]
     results = (*needed, *extra)
     hosted = stages(graph, [*host, *engine, *(value.node for value in extra)], set(results))

@@ -59,21 +59,15 @@ class Counters(RowOperator):
 
 @dataclass(frozen=True, eq=False)
 class Valid(RowOperator):
-    """The mask of a batch: of a padded last one, and of rows that are skipped, which the host program marks.
-
-    Args:
-        padding: whether rows past the end of the epoch are masked.
-    """
-
-    padding: bool = True
+    """The mask of a batch: which rows are the epoch's own, and not past its end."""
 
     def infer(self) -> Spec:
         """One truth value."""
         return Spec(np.dtype(np.bool_), ())
 
     def compute(self, rows: Coordinates) -> NDArray[np.bool_]:
-        """Whether the row is one of the epoch's own, where that counts."""
-        return rows.real if self.padding else np.ones(len(rows.real), np.bool_)
+        """Whether the row is one of the epoch's own."""
+        return rows.real
 
 
 def row_node(operator: RowOperator, kind: str) -> Node:
