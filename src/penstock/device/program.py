@@ -56,7 +56,10 @@ class DeviceProgram:
         return tuple(tuple(map(self._layout.put_whole, arrays)) for arrays in state)
 
     def __call__(self, state: State, arrays: Sequence[jax.Array]) -> tuple[State, tuple[jax.Array, ...]]:
-        """Dispatch it on the crossing values, and on the mask where rows may be skipped. Called on the consumer's thread only; does not wait for the device."""
+        """Dispatch it on the crossing values; on the mask, too, where rows may be skipped.
+
+        Called on the consumer's thread only; does not wait for the device.
+        """
         return self._run(state, tuple(arrays))
 
     def _compute(self, state: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
