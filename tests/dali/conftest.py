@@ -13,6 +13,8 @@ from penstock.testing import ListSource
 
 dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
 
+collect_ignore = ["tutorials"]
+
 
 class Ours:
     fn, types, newaxis = penstock.fn, penstock.types, newaxis

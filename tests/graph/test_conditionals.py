@@ -321,7 +321,7 @@ def test_a_branch_does_not_change_the_draws_of_others():
     assert y == drawn[2][:2] + drawn[1][2:]
 
 
-def test_experimental_definitions_have_conditionals():
+def test_experimental_definitions_have_conditionals_where_they_say_so():
     @pipeline.experimental.pipeline_def(batch_size=2)
     def define():
         x = numbers()
@@ -329,9 +329,9 @@ def test_experimental_definitions_have_conditionals():
             x = x + 5
         return x
 
-    assert define().run()[0].as_array().tolist() == [0, 6]
+    assert define(enable_conditionals=True).run()[0].as_array().tolist() == [0, 6]
     with pytest.raises(TypeError, match="enable_conditionals"):
-        define(enable_conditionals=False)
+        define()
 
 
 def test_the_fingerprint_has_the_conditions():

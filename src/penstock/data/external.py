@@ -33,6 +33,7 @@ class ExternalStream(Stream):
         self.batched = batch
         self.several = several
         self.name = name
+        self._ended = False
 
     def learn(self) -> None:
         """Find out what the samples are, from the first one if need be; then `specs` are known.
@@ -46,6 +47,23 @@ class ExternalStream(Stream):
             except EndOfStreamError:
                 raise SourceError(f"{self.name} gives nothing", fix="say what it gives: dtype=, ndim=") from None
         self.specs = tuple(kind.spec for kind in self.kinds)
+
+    @abstractmethod
+    def next(self, turn: Turn) -> Columns:
+        """What comes next; see `make`."""
+
+    def make(self, turn: Turn) -> Columns:
+        """The next batch. An end that another source's has hidden is passed over: it was that of the epoch before."""
+        hidden = self.obstacle is not None and turn.epoch > 0 and turn.iteration == 0 and not self._ended
+        try:
+            made = self.next(turn)
+        except EndOfStreamError:
+            self._ended = True
+            if not hidden:
+                raise
+            made = self.next(turn)
+        self._ended = False
+        return made
 
     def _checked(self, columns: Columns, turn: Turn | None = None) -> Columns:
         """The columns of a batch, if they are of the kinds that are known, and no more than asked for."""
@@ -115,8 +133,8 @@ class GivenStream(ExternalStream):
         columns = self._checked(self._converted([self._seen[0]]))
         return tuple([column[:1] for column in columns])
 
-    def make(self, turn: Turn) -> Columns:
-        """The next batch."""
+    def next(self, turn: Turn) -> Columns:
+        """Call the source."""
         rows: Sequence[int | None] = (None,) if self.batched else range(turn.rows)
         columns = self._checked(self._converted([self._first(turn, row) for row in rows]), turn)
         return tuple(map(copied, columns) if self._lends else columns)
@@ -215,7 +233,6 @@ class Iterated(GivenStream):
         super().__init__(kinds, **how)
         self._source, self._cycle, self._generates = source, cycle, generates
         self._iterator: Iterator[Any] | None = None
-        self._ended = False
 
     @property
     def obstacle(self) -> str | None:
@@ -224,24 +241,20 @@ class Iterated(GivenStream):
 
     def give(self, turn: Turn, row: int | None) -> Any:
         """Its next item."""
-        del row
-        if self._ended and self._cycle == "raise":
-            self._restart()
+        del turn, row
         if self._iterator is None:
-            self._restart()
+            self._iterator = self._begun()
         try:
-            return next(cast(Iterator[Any], self._iterator))
+            return next(self._iterator)
         except StopIteration:
-            begins_epoch = turn.iteration == 0 and turn.epoch > 0 and not self._ended
-            self._ended = True
-            if self._cycle != "quiet" and not (self._cycle == "raise" and begins_epoch):
+            self._iterator = None if self._cycle == "raise" else self._iterator
+            if self._cycle != "quiet":
                 raise
-        self._restart()
-        return next(cast(Iterator[Any], self._iterator))
+        self._iterator = self._begun()
+        return next(self._iterator)
 
-    def _restart(self) -> None:
-        self._iterator = self._source() if self._generates else iter(self._source)
-        self._ended = False
+    def _begun(self) -> Iterator[Any]:
+        return self._source() if self._generates else iter(self._source)
 
 
 class Listed(GivenStream):

@@ -108,6 +108,12 @@ class Stream(ABC):
     def expect(self, turn: Turn) -> None:  # noqa: B027  # most streams have nothing to begin
         """The batch of a turn will be asked for, probably. For streams that can begin one without waiting for it."""
 
+    def put_back(self, turn: Turn) -> None:
+        """Another stream has ended the epoch at this turn: what cannot be made again is given next."""
+        made = self._made.get(turn)
+        if self.obstacle is not None and made is not None and not isinstance(made, Exception):
+            self._waiting.appendleft(self._made.pop(turn))
+
     def delivered(self, turn: Turn) -> None:
         """The batch of a turn, and its failure, need not be kept any more."""
         self._made.pop(turn, None)

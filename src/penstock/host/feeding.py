@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,7 +79,12 @@ class Feeding:
         counts: dict[int, Node] = {}
         for node, streams in self._streams.items():
             turn = self._turn(step, node)
-            parts = self._ask(node, streams, turn, step)
+            try:
+                parts = self._ask(node, streams, turn, step)
+            except EndOfStreamError:
+                for stream, other in self._turns(step):
+                    stream.put_back(other)
+                raise
             sizes = {len(part[0]) for part in parts}
             if len(sizes) > 1:
                 raise SourceError(
@@ -98,15 +103,13 @@ class Feeding:
 
     def delivered(self, step: Step) -> None:
         """The batch was taken: nobody will ask for it again."""
-        for node, streams in self._streams.items():
-            for stream in streams:
-                stream.delivered(self._turn(step, node))
+        for stream, turn in self._turns(step):
+            stream.delivered(turn)
 
     def forgive(self, step: Step) -> None:
         """What failed in a batch was raised, and may be tried again."""
-        for node, streams in self._streams.items():
-            for stream in streams:
-                stream.forgive(self._turn(step, node))
+        for stream, turn in self._turns(step):
+            stream.forgive(turn)
 
     def rewind(self) -> None:
         """Another step than the one that follows is asked for next."""
@@ -146,6 +149,11 @@ class Feeding:
         except PenstockError as error:
             error.where = error.where or node.where
             raise
+
+    def _turns(self, step: Step) -> Iterator[tuple[Stream, Turn]]:
+        for node, streams in self._streams.items():
+            turn = self._turn(step, node)
+            yield from ((stream, turn) for stream in streams)
 
     def _turn(self, step: Step, node: Node) -> Turn:
         parts = self._blocks if node.serial in self._local else 1

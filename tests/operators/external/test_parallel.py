@@ -79,6 +79,22 @@ def test_the_same_batches_as_in_one_process(case):
     assert log(pipeline(source, **options)) == log(pipeline(source, workers=0, **options))
 
 
+@pytest.mark.parametrize("lengths", [(3, 2), (2, 3)])
+def test_sources_that_end_apart_lose_nothing(lengths):
+    def ends(workers):
+        made = Pipeline(4, 2, py_num_workers=workers)
+        with made:
+            options = {"parallel": True, "cycle": "raise", "prefetch_queue_depth": 3}
+            made.set_outputs(*(fn.external_source(sources.Batches(length), **options) for length in lengths))
+        return [batch if batch == "end" else (batch[0][0], batch[4][0]) for batch in log(made, 12)]
+
+    seen = ends(workers=2)
+    assert seen == ends(workers=0)
+    for column, length in enumerate(lengths):
+        given = [batch[column] for batch in seen if batch != "end"]
+        assert given == [number % length for number in range(len(given))]
+
+
 def test_other_processes_call_it_and_never_import_jax():
     made = pipeline(sources.whereabouts, workers=3)
     rows = np.concatenate([made.run()[0].as_array() for _ in range(2)])

@@ -44,11 +44,13 @@ class ParallelStream(ExternalStream):
         return self._obstacle
 
     def expect(self, turn: Turn) -> None:
-        """Ask for the batch of a turn, unless that has been done."""
-        if turn not in self._asked and turn not in self._made:
+        """Ask for the batch of a turn, unless that has been done. Where the source only goes on, for some more."""
+        if turn in self._asked or turn in self._made:
+            return
+        if self.obstacle is None or len(self._asked) <= self.ahead:
             self._asked[turn] = self._ask(turn)
 
-    def make(self, turn: Turn) -> Columns:
+    def next(self, turn: Turn) -> Columns:
         """Wait for a batch."""
         if self._probed:
             return self._checked(self._probed.popleft(), turn)
@@ -107,7 +109,8 @@ class ParallelStream(ExternalStream):
             parts = [ticket.answer(doing) for ticket in tickets]
             return tuple([_joined(column) for column in zip(*parts, strict=True)])
         except EndOfStreamError:
-            self._forget([other for other in self._asked if other.epoch == turn.epoch])
+            if self.obstacle is None:
+                self._forget([other for other in self._asked if other.epoch == turn.epoch])
             raise
         except BaseException as error:
             if not isinstance(error, Exception) or any(ticket.lost for ticket in tickets):

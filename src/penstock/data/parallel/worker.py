@@ -16,7 +16,6 @@ from queue import SimpleQueue
 from penstock.data.external import GivenStream
 from penstock.data.parallel.channel import Add, Ask, Channel, Failed, Given
 from penstock.data.parallel.memory import Segments
-from penstock.data.stream import EndOfStreamError
 from penstock.errors import SourceError
 
 GRACE = 0.5
@@ -60,22 +59,12 @@ class _Worker:
         self._channel = channel
         self._segments = Segments()
         self._streams: dict[int, GivenStream] = {}
-        self._ended: dict[int, int] = {}
-        """Per source that only goes on, the last epoch that has ended."""
 
     def answer(self, ask: Ask) -> None:
         """Call a source, and send what it gives."""
         self._segments.take_back(ask.returned)
         try:
-            if self._ended.get(ask.source) == ask.turn.epoch:
-                raise EndOfStreamError
-            stream = self._stream(ask.source)
-            try:
-                columns = stream.part(ask.turn, None if ask.rows is None else range(*ask.rows))
-            except EndOfStreamError:
-                if stream.obstacle is not None:
-                    self._ended[ask.source] = ask.turn.epoch
-                raise
+            columns = self._stream(ask.source).part(ask.turn, None if ask.rows is None else range(*ask.rows))
             segment, places, dropped, descriptor = self._segments.put(columns)
         except Exception as error:  # noqa: BLE001  # whatever the user's code raises is the program's to see
             self._channel.send(_failure(ask.ticket, error))
