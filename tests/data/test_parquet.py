@@ -1,5 +1,6 @@
 """Parquet files, as PyArrow writes them; what is damaged is named."""
 
+import base64
 import sys
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from penstock import Pipeline, fn
 from penstock.data import parquet
 from penstock.data.parquet import ParquetSource
-from penstock.errors import DefinitionError, MissingExtraError, SourceError, SourceNotFoundError
+from penstock.errors import DefinitionError, MissingExtraError, SampleError, SourceError, SourceNotFoundError
 from penstock.testing import check_bad_samples, check_source
 
 
@@ -92,6 +93,18 @@ def test_files_that_cannot_be_read(tmp_path):
             source(*(tmp_path / path for path in paths), columns=columns)
     with pytest.raises(SourceNotFoundError, match="there is no file"):
         source(tmp_path / "none")
+
+
+def test_a_schema_that_says_that_lists_have_fewer_than_no_numbers(tmp_path):
+    """PyArrow believes it; the numbers are then not what it says, as in any damaged file."""
+    pq.write_table(pa.table({"x": pa.array([range(77)], pa.list_(pa.int32(), 77))}), tmp_path / "good")
+    schema = pq.read_metadata(tmp_path / "good").metadata[b"ARROW:schema"]
+    wrong = base64.b64decode(schema).replace((77).to_bytes(4, "little"), b"\xff" * 4)
+    data = (tmp_path / "good").read_bytes().replace(schema, base64.b64encode(wrong))
+    (tmp_path / "bad").write_bytes(data)
+    assert source(tmp_path / "good", columns=("x",)).read(np.array([0]), [None])[0].tolist() == [list(range(77))]
+    with pytest.raises((SourceError, SampleError)):
+        source(tmp_path / "bad", columns=("x",)).read(np.array([0]), [None])
 
 
 def test_definitions(tmp_path, monkeypatch):

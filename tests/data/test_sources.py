@@ -375,9 +375,9 @@ def test_every_source_is_checked_here():
     for module in pkgutil.iter_modules(penstock.data.__path__, "penstock.data."):
         importlib.import_module(module.name)
     names = {kind.__name__ for kind in subclasses(Source) if kind.__module__.startswith("penstock.data")}
-    kinds = "Array File Caffe Caffe2 Npy TFRecord Coco Webdataset Item RecordIO Video Parquet Sequence Nemo ArrayRecord"
-    own = {"Joined", "Subset"}  # those of others: tests/data/test_mixing.py
-    assert names == {"Source", "DatabaseSource", "Origins", *own, *(f"{kind}Source" for kind in kinds.split())}
+    kinds = "Array File Caffe Caffe2 Npy TFRecord Coco Webdataset Item RecordIO Video Parquet Sequence Nemo"
+    own = {"Joined", "Subset", "NpyParts"}  # those of others: tests/data/test_mixing.py, test_npy.py
+    assert names == {"Source", "DatabaseSource", "Origins", *own, "ArrayRecordSource", "FitsSource", *(f"{kind}Source" for kind in kinds.split())}
 
 
 def cifar10(folder, name, numbers):

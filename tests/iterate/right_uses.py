@@ -11,6 +11,7 @@ import wave
 from pathlib import Path
 
 import numpy as np
+from astropy.io import fits
 from PIL import Image
 
 from penstock import fn, tfrecord, types
@@ -74,6 +75,7 @@ def folder():
     with wave.open(str(root / "s.wav"), "wb") as file:
         file.setparams((1, 2, 8000, 0, "NONE", ""))
         file.writeframes(bytes(1600))
+    fits.HDUList([fits.PrimaryHDU(), fits.ImageHDU(np.zeros((2, 3)))]).writeto(root / "no.fits")
     (root / "speech.json").write_text('{"audio_filepath": "s.wav", "duration": 0.05, "text": "a"}\n' * ROWS)
     write_caffe2(root / "caffe2", ((png(), number) for number in range(ROWS)))
     with tarfile.open(root / "a.tar", "w") as archive:
@@ -171,6 +173,7 @@ USES = {
     "readers.cifar10": of_files("readers.cifar10", file_root="/", filename_prefix="data_batch_"),
     "readers.coco": of_files("readers.coco", file_root="/c", annotations_file="/coco.json"),
     "readers.file": of_files("readers.file", file_root="/", file_filters="*.png"),
+    "readers.fits": of_files("readers.fits", files="/no.fits"),
     "readers.items": like("readers.items", nothing, items=list(IMAGES)),
     "readers.mix": lambda **a: fn.readers.mix(images(), fn.readers.arrays(IMAGES, layout="HWC"), **a),
     "readers.mnist": of_files("readers.mnist", path="/", split="train"),

@@ -419,6 +419,7 @@ CASES = {
     "readers.cifar10": [],
     "readers.coco": [],
     "readers.file": [],
+    "readers.fits": [],
     "readers.items": [],
     "readers.mix": [],
     "readers.mnist": [],

@@ -83,12 +83,35 @@ class FileSource(Source):
             return []
         return [extent for index in indices.tolist() if (extent := self._extent(index)) is not None]
 
-    def _extent(self, index: int) -> Extent | None:
-        """The object that is read for a sample; None for a local file."""
+    def ranges(self, indices: Indices, starts: Sequence[int], stops: Sequence[int]) -> list[Array | Exception]:
+        """Bytes of some files, of each from its start to its stop; or what went wrong with it.
+
+        Where a file ends before, there are fewer, or something went wrong.
+        """
+        wanted = list(zip(indices.tolist(), starts, stops, strict=True))
+        far = [extent for each in wanted if (extent := self._extent(*each)) is not None]
+        fetched = iter(ahead.read(far) if far else ())
+        return [
+            _range(self._path(each[0]), *each[1:]) if self._extent(*each) is None else next(fetched) for each in wanted
+        ]
+
+    def is_shorter(self, index: int, size: int) -> bool:
+        """Whether a file has fewer bytes; of an object that is not known."""
+        try:
+            return self._extent(index) is None and os.stat(self._path(index)).st_size < size  # noqa: PTH116  # bytes
+        except (OSError, ValueError):
+            return True
+
+    def range_needs(self, indices: Indices, start: int, stop: int) -> list[Extent]:
+        """What `ranges` fetches for one range of each file."""
+        return [extent for index in indices.tolist() if (extent := self._extent(index, start, stop)) is not None]
+
+    def _extent(self, index: int, start: int = 0, stop: int | None = None) -> Extent | None:
+        """The object that is read for a sample, or a part of it; None for a local file."""
         path = self._path(index)
-        if not is_remote(path):
+        if not self._remote or not is_remote(path):
             return None
-        return Extent(os.fsdecode(path), tag="" if self._tags is None else str(self._tags[index]))
+        return Extent(os.fsdecode(path), start, stop, "" if self._tags is None else str(self._tags[index]))
 
     @property
     def labels(self) -> list[int]:
@@ -187,6 +210,23 @@ def _content(path: bytes) -> Array:
             if not part:
                 raise ValueError(f"it became shorter while it was read: {len(data)} bytes of {info.st_size}")
             data += part
+    finally:
+        os.close(descriptor)
+    return np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
+
+
+def _range(path: bytes, start: int, stop: int) -> Array | Exception:
+    """Bytes of a file, fewer where it ends before; or what went wrong."""
+    try:
+        descriptor = os.open(path, _READ)
+    except (OSError, ValueError) as error:
+        return error
+    try:
+        data = os.pread(descriptor, stop - start, start)
+        while len(data) < stop - start and (part := os.pread(descriptor, stop - start - len(data), start + len(data))):
+            data += part
+    except OSError as error:
+        return error
     finally:
         os.close(descriptor)
     return np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)

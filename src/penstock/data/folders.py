@@ -13,7 +13,7 @@ from pathlib import Path
 from penstock.data.files import FileSource
 from penstock.data.source import stamp_of
 from penstock.data.stores.folders import subfolders
-from penstock.data.stores.objects import cannot_open, is_remote, refuse_remote
+from penstock.data.stores.objects import cannot_open, is_remote, listed
 from penstock.errors import SourceError, SourceNotFoundError
 
 _log = logging.getLogger("penstock")
@@ -100,11 +100,12 @@ def from_tree(root: str, file_filter: str) -> FileSource:
         SourceNotFoundError: `root` is no folder.
         SourceError: no file in it matches, or a folder cannot be read.
     """
-    refuse_remote("file_root without files or file_list", root)
+    wanted = _matcher((file_filter,), case_sensitive=True)
+    if is_remote(root):
+        return _from_remote_tree(root, file_filter, wanted)
     if not Path(root).is_dir():
         raise SourceNotFoundError(f"file_root is no folder: {root!r}")
     top = os.fsencode(root)
-    wanted = _matcher((file_filter,), case_sensitive=True)
     folders = sorted(entry.name + b"/" for entry in _entries(top) if _kind(entry) == stat.S_IFDIR)
     names = [
         folder + name
@@ -116,12 +117,32 @@ def from_tree(root: str, file_filter: str) -> FileSource:
         )
     ]
     if not names:
-        raise SourceError(
-            f"no files found in {root!r}",
-            given=f"{len(folders)} sub-folders, the filter {file_filter!r}",
-            fix="give the folder with the files, or one above it, and a file_filter that matches",
-        )
+        raise _none_in_tree(root, len(folders), file_filter)
     return FileSource(root, names, [0] * len(names))
+
+
+def _none_in_tree(root: str, folders: int, file_filter: str) -> SourceError:
+    return SourceError(
+        f"no files found in {root!r}",
+        given=f"{folders} sub-folders, the filter {file_filter!r}",
+        fix="give the folder with the files, or one above it, and a file_filter that matches",
+    )
+
+
+def _from_remote_tree(root: str, file_filter: str, wanted: Callable[[bytes], bool]) -> FileSource:
+    """The same of a prefix in an object store."""
+    try:
+        own, folders = listed(root)[1], subfolders(root, lambda _: True)
+    except OSError as error:
+        raise cannot_open(root, error) from error
+    found: list[tuple[bytes, str]] = []
+    for folder, objects in ((b"", own), *((name + b"/", objects) for name, objects in folders)):
+        named = sorted((os.fsencode(each.path.rpartition("/")[2]), each.tag) for each in objects)
+        found += [(folder + name, tag) for name, tag in named if wanted(name)]
+    if not found:
+        raise _none_in_tree(root, len(folders), file_filter)
+    names, tags = zip(*found, strict=True)
+    return FileSource(root, names, [0] * len(names), tags)
 
 
 def stamp_of_root(root: str) -> Hashable:

@@ -15,9 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.data.file_lists import from_files, from_names
-from penstock.data.files import FileSource
-from penstock.data.folders import from_tree
+from penstock.data.file_choice import FileChoice
 from penstock.data.order import Indices
 from penstock.data.source import Array, Column, Cost, Source
 from penstock.data.spec import Spec
@@ -30,81 +28,104 @@ _LONGEST = 10_000
 
 
 @dataclass(frozen=True)
-class _Header:
+class Header:
+    """What the header of a .npy file says."""
+
     dtype: np.dtype[Any]
     fortran: bool
     shape: tuple[int, ...]
 
     @property
     def nbytes(self) -> int:
+        """The bytes of all values."""
         return math.prod(self.shape) * self.dtype.itemsize
+
+    def values(self, data: Array, shape: tuple[int, ...]) -> Array:
+        """The values in some bytes, in C order and in the machine's byte order."""
+        values = data.view(self.dtype)
+        values = values.reshape(shape[::-1]).T if self.fortran else values.reshape(shape)
+        return np.ascontiguousarray(values, self.dtype.newbyteorder("=")).reshape(shape)
 
 
 class NpySource(Source):
     """The arrays in .npy files, one per sample, in C order and in the machine's byte order.
 
     Args:
-        files: the files, with any labels.
-        folder: what stands before the names of files that lie in no folder of their own, as DALI tells them.
+        choice: the files.
 
     Raises:
         SampleError: the first file cannot be read.
         SourceError: it is no .npy file of booleans or numbers.
+
+    Attributes:
+        files: the files.
+        first: what the header of the first one says.
+        begin: where the values begin in it.
     """
 
-    def __init__(self, files: FileSource, folder: str = "") -> None:
-        self._files, self._folder = files, folder
+    def __init__(self, choice: FileChoice) -> None:
+        self.files, self._folder = choice.open(), choice.folder
         try:
-            first = parse_npy(files.content(0))
+            content = self.files.content(0)
+            array = parse_npy(content)
         except ValueError as error:
-            raise SourceError(f"{files.describe(0)} is no .npy file that can be read: {error}") from error
-        self.specs = (Spec(first.dtype, (None,) * first.ndim),)
+            raise SourceError(f"{self.files.describe(0)} is no .npy file that can be read: {error}") from error
+        self.first, self.begin = read_header(content)
+        self.specs = (Spec(array.dtype, (None,) * array.ndim),)
 
     def __len__(self) -> int:
-        return len(self._files)
+        return len(self.files)
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """The arrays."""
-        contents = self._files.contents(indices)
-        arrays = [self._array(index, data) for index, data in zip(indices.tolist(), contents, strict=True)]
+        contents = self.files.contents(indices)
+        arrays = [self.array(index, data) for index, data in zip(indices.tolist(), contents, strict=True)]
         return (np.stack(arrays, out=out[0]) if self.specs[0].dense else arrays,)
 
-    def _array(self, index: int, data: Array) -> Array:
+    def array(self, index: int, data: Array) -> Array:
+        """The array in a file's bytes.
+
+        Raises:
+            SampleError: it is none, or another than the first.
+        """
         try:
             array = parse_npy(data)
             if not self.specs[0].accepts(array):
                 raise ValueError(f"{array.dtype}{list(array.shape)}, where sample 0 has {self.specs[0]}")
         except ValueError as error:
-            path = self.describe(index)
-            what = f"sample {index} ({path}) is no .npy file that can be read: {error}"
-            raise SampleError(what, index=index, source=path, path=path) from error
+            raise self.unreadable(index, f"is no .npy file that can be read: {error}") from error
         return array
+
+    def unreadable(self, index: int, what: str) -> SampleError:
+        """The error for a file that is not what it should be."""
+        path = self.describe(index)
+        return SampleError(f"sample {index} ({path}) {what}", index=index, source=path, path=path)
 
     @property
     def cost(self) -> Cost:
         """What reading costs."""
-        return self._files.cost
+        return self.files.cost
 
     def needs(self, indices: Indices) -> list[Extent]:
         """What is fetched from object stores for some samples."""
-        return self._files.needs(indices)
+        return self.files.needs(indices)
 
     def describe(self, index: int) -> str:
         """The file's path."""
-        return self._files.describe(index)
+        return self.files.describe(index)
 
     def info(self, index: int) -> str:
         """The file's path as the data set has it."""
-        name = self._files.info(index)
+        name = self.files.info(index)
         return name if "/" in name else self._folder + name
 
     def same_data(self, other: Source) -> bool:
         """Whether the same files are read."""
-        return isinstance(other, NpySource) and self._files.same_data(other._files)  # noqa: SLF001  # one class
+        return isinstance(other, NpySource) and self.files.same_data(other.files)
 
     def fingerprint(self) -> str:
         """The names of the files below their common folder."""
-        return f"numpy:{self._files.fingerprint()}"
+        return f"numpy:{self.files.fingerprint()}"
 
 
 def parse_npy(data: Array) -> Array:
@@ -118,6 +139,18 @@ def parse_npy(data: Array) -> Array:
     >>> parse_npy(np.frombuffer(file.getvalue(), np.uint8)).tolist()
     [[1, 2], [3, 4]]
     """
+    header, begin = read_header(data)
+    if header.nbytes > len(data) - begin:
+        raise ValueError(f"it is cut short: {len(data) - begin} of {header.nbytes} bytes are left")
+    return header.values(data[begin : begin + header.nbytes], header.shape)
+
+
+def read_header(data: Array) -> tuple[Header, int]:
+    """What the header in the first bytes of a .npy file says, and where its values begin.
+
+    Raises:
+        ValueError: they are none, or the header goes on.
+    """
     start = data[:12].tobytes()
     if start[:6] != _MAGIC or len(start) < 10 or start[6] not in (1, 2, 3):
         raise ValueError(f"it begins with {start[:8]!r}, not with {_MAGIC!r} and a version up to 3")
@@ -126,17 +159,11 @@ def parse_npy(data: Array) -> Array:
     size = int.from_bytes(start[8:begin], "little")
     if size > min(_LONGEST, len(data) - begin):
         raise ValueError(f"a header of {size} bytes in a file of {len(data)}; at most {_LONGEST} are read")
-    header = _parse_header(data[begin : begin + size].tobytes())
-    begin += size
-    if header.nbytes > len(data) - begin:
-        raise ValueError(f"it is cut short: {len(data) - begin} of {header.nbytes} bytes are left")
-    values = data[begin : begin + header.nbytes].view(header.dtype)
-    values = values.reshape(header.shape[::-1]).T if header.fortran else values.reshape(header.shape)
-    return np.ascontiguousarray(values, header.dtype.newbyteorder("=")).reshape(header.shape)
+    return _parse_header(data[begin : begin + size].tobytes()), begin + size
 
 
 @functools.lru_cache(maxsize=256)  # files of one data set have few headers
-def _parse_header(text: bytes) -> _Header:
+def _parse_header(text: bytes) -> Header:
     try:
         fields: Any = ast.literal_eval(text.decode("latin-1").strip())
         descr, fortran, shape = fields["descr"], fields["fortran_order"], fields["shape"]
@@ -147,19 +174,4 @@ def _parse_header(text: bytes) -> _Header:
     extents: list[Any] = list(cast(tuple[Any, ...], shape)) if isinstance(shape, tuple) else [None]
     if not isinstance(fortran, bool) or any(type(extent) is not int or extent < 0 for extent in extents):
         raise ValueError(f"its header gives fortran_order {fortran!r} and shape {shape!r}")
-    return _Header(np.dtype(descr), fortran, tuple(extents))
-
-
-def npy_tree(root: str, file_filter: str) -> NpySource:
-    """The files in a folder and in the folders directly below it; see `from_tree`."""
-    return NpySource(from_tree(root, file_filter), "./")
-
-
-def npy_files(root: str, files: tuple[str, ...]) -> NpySource:
-    """The files named, relative to `root`; see `from_files`."""
-    return NpySource(from_files(root, files, None))
-
-
-def npy_list(list_path: str, root: str | None) -> NpySource:
-    """The files that a text file lists, a path per line; see `from_names`."""
-    return NpySource(from_names(list_path, root))
+    return Header(np.dtype(descr), fortran, tuple(extents))

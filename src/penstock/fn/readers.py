@@ -8,6 +8,7 @@ from penstock.operators.readers.caffe2 import caffe2 as caffe2
 from penstock.operators.readers.cifar10 import cifar10 as cifar10
 from penstock.operators.readers.coco import coco as coco
 from penstock.operators.readers.file import file as file
+from penstock.operators.readers.fits import fits as fits
 from penstock.operators.readers.items import items as items
 from penstock.operators.readers.mix import mix as mix
 from penstock.operators.readers.mnist import mnist as mnist

@@ -157,4 +157,4 @@ def _check_columns(source: Source, columns: Sequence[Column], rows: int) -> None
 
 def _same(left: Sequence[Any], right: Sequence[Any]) -> bool:
     pairs = ((a, b) for one, other in zip(left, right, strict=True) for a, b in zip(one, other, strict=True))
-    return all(np.array_equal(a, b) for a, b in pairs)
+    return all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in pairs)

@@ -116,7 +116,10 @@ READERS = {
     "mxnet": (mxnet, lambda path, index: fn.readers.mxnet(path=path, index_path=index)),
     "numpy": (
         array,
-        lambda path, index: (fn.readers.numpy(files=[path]),),
+        lambda path, index: (
+            fn.readers.numpy(files=[path]),
+            fn.readers.numpy(file_root=path.rpartition("/")[0], file_filter="dat?", roi_start=[1, 1], roi_shape=[1, 2]),
+        ),
     ),
 }
 

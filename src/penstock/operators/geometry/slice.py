@@ -48,7 +48,7 @@ class Slice(ImageOperator):
             if not fixed:
                 shape[axis] = None
             elif extent is not None:
-                _, length = self._window(np, number, np.array([extent]), given)
+                _, length = self.window(np, number, np.array([extent]), given)
                 shape[axis] = int(length[0])
             elif absolute and self.policy != "trim_to_shape":
                 start, stop = self._bounds(np, number, np.array([0]), given)
@@ -58,12 +58,12 @@ class Slice(ImageOperator):
     def describe(self, images: Images, bits: Any, **bounds: Any) -> Sequence[Step]:
         """The dtype, the part, what is beyond the array's end."""
         pads = self.policy == "pad"
-        windows = [self._window(images.xp, n, images.sizes[axis], bounds) for n, axis in enumerate(self.axes)]
+        windows = [self.window(images.xp, n, images.sizes[axis], bounds) for n, axis in enumerate(self.axes)]
         cuts = [Cut(axis, *window, leaves=pads) for axis, window in zip(self.axes, windows, strict=True)]
         fill = convert(np, np.asarray([self.fill], np.float32), self.dtype)
         return [Convert(self.dtype), *cuts, *([Fill(fill)] if pads else [])]
 
-    def _window(self, xp: Any, number: int, extents: Any, bounds: Mapping[str, Any]) -> tuple[Any, Any]:
+    def window(self, xp: Any, number: int, extents: Any, bounds: Mapping[str, Any]) -> tuple[Any, Any]:
         """First index and length along one of the axes; they may lie outside where the policy allows it.
 
         Raises:
@@ -185,26 +185,46 @@ def slice(  # noqa: A001  # DALI's name
             if given[name] is not None:
                 raise DefinitionError(f"fn.slice: {name} is given twice")
             given[name] = part
-    given = {name: _flat(bound) for name, bound in given.items() if bound is not None}
+    bounds = {name: _flat(bound) for name, bound in given.items() if bound is not None}
+    kernel = cut(
+        bounds,
+        axis_numbers(axes, None if axes is not None else axis_names, data.spec, "slice"),
+        out_of_bounds_policy,
+        fill_values,
+        result_dtype(data.spec.dtype, dtype, output_dtype),
+    )
+    return apply(kernel, data, common=common, **bounds)
+
+
+def cut(
+    given: dict[str, Any],
+    axes: tuple[int, ...],
+    out_of_bounds_policy: str,
+    fill_values: float | Sequence[float],
+    dtype: np.dtype[Any],
+) -> Slice:
+    """The kernel for some bounds.
+
+    Raises:
+        DefinitionError: they do not go together, or are not as many as axes.
+    """
     for names in (_STARTS, _ENDS):
         twice = [name for name in names if name in given]
         if len(twice) > 1:
             raise DefinitionError("fn.slice: the same bound is given twice", given=" and ".join(twice))
     if not given:
         raise DefinitionError("fn.slice needs to know where to begin or end", expected="start, end, shape, ...")
-    numbers = axis_numbers(axes, None if axes is not None else axis_names, data.spec, "slice")
     for name, bound in given.items():
         count = (*bound.spec.shape, 1)[0] if isinstance(bound, DataNode) else np.size(bound)
-        if count not in (len(numbers), None):
-            raise DefinitionError(f"fn.slice: {name} has a number per axis", given=count, expected=len(numbers))
+        if count not in (len(axes), None):
+            raise DefinitionError(f"fn.slice: {name} has a number per axis", given=count, expected=len(axes))
     one_of(out_of_bounds_policy, POLICIES, "fn.slice: out_of_bounds_policy")
-    kernel = Slice(
-        numbers,
+    return Slice(
+        axes,
         POLICIES[out_of_bounds_policy],
         tuple(np.atleast_1d(np.asarray(fill_values, np.float64)).tolist()),
-        result_dtype(data.spec.dtype, dtype, output_dtype),
+        dtype,
     )
-    return apply(kernel, data, common=common, **given)
 
 
 def _flat(bound: Any) -> Any:

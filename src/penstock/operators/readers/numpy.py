@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike, fspath
+from dataclasses import dataclass
 from typing import Any, Unpack
 
 import numpy as np
 
-from penstock.data.folders import stamp_of_root
-from penstock.data.npy import npy_files, npy_list, npy_tree
-from penstock.data.source import shared, stamp_of
-from penstock.errors import DefinitionError
+from penstock.data.file_choice import Path, file_choice
+from penstock.data.npy import NpySource
+from penstock.data.npy_parts import NpyParts
+from penstock.data.source import Array, shared
+from penstock.data.spec import Spec
 from penstock.graph.call import Hint, Location
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
-from penstock.operators.geometry.slice import Bounds, slice  # noqa: A004  # DALI's name
+from penstock.operators.axes import axis_numbers
+from penstock.operators.convert import convert
+from penstock.operators.geometry.slice import Bounds, Slice, cut, slice  # noqa: A004  # DALI's name
 from penstock.operators.readers.loader import LoaderArguments, load
-
-Path = str | PathLike[str]
 
 
 @operator("readers.numpy")
@@ -70,7 +71,8 @@ def numpy(
         **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
 
     Returns:
-        The arrays, of the files' dtype, without a layout. Files are read whole, and the part is copied.
+        The arrays, of the files' dtype, without a layout. Where no bound is a node, only that of a file is read which
+        holds the part along its first axis (the last one in Fortran order); else files are read whole.
 
     Raises:
         SourceNotFoundError: a path does not exist.
@@ -93,34 +95,50 @@ def numpy(
         [[1, 2, 3], [11, 12, 13]]
     """
     del cache_header_information, register_buffers, use_o_direct
-    root = None if file_root is None else fspath(file_root)
-    if files is not None and file_list is not None:
-        raise DefinitionError("fn.readers.numpy: either files or file_list")
-    if files is not None:
-        paths = tuple(fspath(each) for each in ([files] if isinstance(files, str | PathLike) else files))
-        stamp = stamp_of(*(f"{root}/{path}" if root else path for path in paths[:1]))  # the first one has the dtype
-        source = shared(npy_files, root or "", paths, stamp=stamp)
-    elif file_list is not None:
-        source = shared(npy_list, fspath(file_list), root, stamp=stamp_of(file_list))
-    elif root is not None:
-        source = shared(npy_tree, root, file_filter, stamp=stamp_of_root(root))
-    else:
-        raise DefinitionError("fn.readers.numpy has nothing to read", fix="give file_root, files or file_list")
-    (arrays,) = load(source, loader)
-    bounds = {
+    choice = file_choice("fn.readers.numpy", file_root, files, file_list, file_filter)
+    whole = shared(NpySource, choice, stamp=choice.stamp())
+    given = {
         "start": roi_start, "end": roi_end, "shape": roi_shape,
         "rel_start": rel_roi_start, "rel_end": rel_roi_end, "rel_shape": rel_roi_shape,
     }  # fmt: skip
-    if all(bound is None for bound in bounds.values()):
+    if all(bound is None for bound in given.values()):
+        (arrays,) = load(whole, loader)
         return arrays
-    axes = [roi_axes] if isinstance(roi_axes, int) else list(roi_axes) or list(range(len(arrays.spec.shape)))
-    return slice(
-        arrays,
-        axes=axes,
-        out_of_bounds_policy=out_of_bounds_policy,
-        fill_values=fill_value,
-        **{name: _per_axis(bound, len(axes)) for name, bound in bounds.items()},
-    )
+    spec = whole.specs[0]
+    axes = [roi_axes] if isinstance(roi_axes, int) else list(roi_axes) or list(range(len(spec.shape)))
+    bounds = {name: _per_axis(bound, len(axes)) for name, bound in given.items() if bound is not None}
+    if any(isinstance(bound, DataNode) for bound in bounds.values()):
+        (arrays,) = load(whole, loader)
+        return slice(arrays, axes=axes, out_of_bounds_policy=out_of_bounds_policy, fill_values=fill_value, **bounds)
+    kernel = cut(bounds, axis_numbers(axes, None, spec, "slice"), out_of_bounds_policy, fill_value, spec.dtype)
+    numbers = tuple((name, tuple(np.ravel(bound).astype(float).tolist())) for name, bound in bounds.items())
+    (arrays,) = load(shared(NpyParts, whole, _Part(kernel, numbers)), loader)
+    return arrays
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A part with the same bounds in each array."""
+
+    kernel: Slice
+    bounds: tuple[tuple[str, tuple[float, ...]], ...]
+
+    def spec(self, whole: Spec) -> Spec:
+        """What the kernel gives."""
+        return self.kernel.infer(whole, **dict(self.bounds))
+
+    def windows(self, shape: tuple[int, ...]) -> list[tuple[int, int]]:
+        """As the kernel finds them."""
+        found = [(0, extent) for extent in shape]
+        given = {name: np.array([values]) for name, values in self.bounds}
+        for number, axis in enumerate(self.kernel.axes):
+            first, length = self.kernel.window(np, number, np.array([shape[axis]]), given)
+            found[axis] = int(first[0]), int(length[0])
+        return found
+
+    def fill(self, dtype: np.dtype[Any]) -> Array:
+        """The kernel's."""
+        return convert(np, np.asarray(self.kernel.fill[0], np.float32), dtype)
 
 
 def _per_axis(bound: Bounds | None, count: int) -> Any:

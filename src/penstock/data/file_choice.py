@@ -1,0 +1,74 @@
+"""The three ways to say which files are samples, whatever is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+
+from penstock.data.file_lists import from_files, from_names
+from penstock.data.files import FileSource
+from penstock.data.folders import from_tree, stamp_of_root
+from penstock.data.source import stamp_of
+from penstock.errors import DefinitionError
+
+Path = str | PathLike[str]
+
+
+@dataclass(frozen=True)
+class FileChoice:
+    """A folder with its folders, a list of paths, or a text file with a path per line.
+
+    Args:
+        root: the folder; with one of the others, what paths are relative to.
+        files: the paths; None without.
+        file_list: the text file; None without.
+        file_filter: which files of the folder count.
+    """
+
+    root: str | None
+    files: tuple[str, ...] | None
+    file_list: str | None
+    file_filter: str
+
+    def open(self) -> FileSource:
+        """The files; see `from_tree`, `from_files` and `from_names`."""
+        if self.files is not None:
+            return from_files(self.root or "", self.files, None)
+        if self.file_list is not None:
+            return from_names(self.file_list, self.root)
+        return from_tree(self.root or "", self.file_filter)
+
+    @property
+    def folder(self) -> str:
+        """What stands before the names of files that lie in no folder of their own, as DALI tells them."""
+        return "./" if self.files is None and self.file_list is None else ""
+
+    def stamp(self) -> Hashable:
+        """What changes when other files would be found, or another first one, which tells what all have."""
+        if self.files is not None:
+            return stamp_of(*(f"{self.root}/{path}" if self.root else path for path in self.files[:1]))
+        if self.file_list is not None:
+            return stamp_of(self.file_list)
+        return stamp_of_root(self.root or "")
+
+
+def file_choice(
+    reader: str, file_root: Path | None, files: Path | Sequence[Path] | None, file_list: Path | None, file_filter: str
+) -> FileChoice:
+    """What a reader's arguments say.
+
+    Raises:
+        DefinitionError: two lists, or nothing.
+    """
+    if files is not None and file_list is not None:
+        raise DefinitionError(f"{reader}: either files or file_list")
+    if files is None and file_list is None and file_root is None:
+        raise DefinitionError(f"{reader} has nothing to read", fix="give file_root, files or file_list")
+    paths = None if files is None else [files] if isinstance(files, str | PathLike) else files
+    return FileChoice(
+        None if file_root is None else fspath(file_root),
+        None if paths is None else tuple(fspath(path) for path in paths),
+        None if file_list is None else fspath(file_list),
+        file_filter,
+    )

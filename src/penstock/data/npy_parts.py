@@ -1,0 +1,178 @@
+"""Parts of the arrays in NumPy's files. Of a file no more is read than what holds the part along its slowest axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from penstock.data.npy import Header, NpySource, read_header
+from penstock.data.order import Indices
+from penstock.data.source import Array, Column, Cost, Source
+from penstock.data.spec import Spec
+from penstock.data.stores.extent import Extent
+
+Windows = Sequence[tuple[int, int]]
+"""Per axis the first index, and how many; they may lie outside."""
+
+
+class Part(Protocol):
+    """Which part of each array is read; equal ones are the same."""
+
+    def spec(self, whole: Spec) -> Spec:
+        """What parts look like."""
+        ...
+
+    def windows(self, shape: tuple[int, ...]) -> Windows:
+        """Where the part lies in an array of this shape.
+
+        Raises:
+            ValueError: it lies outside, and may not.
+        """
+        ...
+
+    def fill(self, dtype: np.dtype[Any]) -> Array:
+        """What stands outside the array."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Slab:
+    """What is read of a file: its header's `first` up to `stop` along the slowest axis."""
+
+    header: Header
+    windows: Windows
+    first: int
+    stop: int
+
+    @property
+    def axis(self) -> int:
+        """The slowest axis in the file."""
+        return len(self.header.shape) - 1 if self.header.fortran else 0
+
+    @property
+    def places(self) -> tuple[int, int]:
+        """The bytes, counted from where the values begin."""
+        step = self.header.nbytes // max(self.header.shape[self.axis], 1)
+        return self.first * step, self.stop * step
+
+
+class NpyParts(Source):
+    """Parts of arrays, as `fn.slice` cuts them out.
+
+    What is unusual is read as a whole: an array of one number, a header of another length than the first file's, a file
+    that does not have what its header says. So results and errors are those of files that are read whole.
+
+    Args:
+        whole: the files.
+        part: which part.
+    """
+
+    def __init__(self, whole: NpySource, part: Part) -> None:
+        self._whole, self._part = whole, part
+        self.specs = (part.spec(whole.specs[0]),)
+        self._fill = part.fill(whole.specs[0].dtype)
+
+    def __len__(self) -> int:
+        return len(self._whole)
+
+    def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
+        """The parts."""
+        files, begin = self._whole.files, self._whole.begin
+        heads = files.ranges(indices, [0] * len(indices), [begin] * len(indices))
+        slabs = [self._slab(index, head) for index, head in zip(indices.tolist(), heads, strict=True)]
+        places = [(0, 0) if slab is None else slab.places for slab in slabs]
+        data = files.ranges(indices, [begin + start for start, _ in places], [begin + stop for _, stop in places])
+        parts = [self._cut(*each) for each in zip(indices.tolist(), slabs, places, data, strict=True)]
+        return (np.stack(parts, out=out[0]) if self.specs[0].dense else parts,)
+
+    def _slab(self, index: int, head: Array | Exception) -> _Slab | None:
+        """What is read of a file; None for all of it."""
+        if isinstance(head, Exception):
+            return None
+        try:
+            header, begin = read_header(head)
+        except ValueError:
+            return None
+        shape, spec = header.shape, self._whole.specs[0]
+        alike = header.dtype.newbyteorder("=") == spec.dtype and len(shape) == len(spec.shape) > 0
+        if not alike or begin != self._whole.begin or self._whole.files.is_shorter(index, begin + header.nbytes):
+            return None
+        windows = self._windows(index, shape)
+        axis = len(shape) - 1 if header.fortran else 0
+        first, stop = _inside(windows[axis], shape[axis])
+        return _Slab(header, windows, first, stop)
+
+    def _windows(self, index: int, shape: tuple[int, ...]) -> Windows:
+        try:
+            return self._part.windows(shape)
+        except ValueError as error:
+            raise self._whole.unreadable(index, f"has no such part: {error}") from error
+
+    def _cut(self, index: int, slab: _Slab | None, places: tuple[int, int], data: Array | Exception) -> Array:
+        if slab is None or isinstance(data, Exception) or len(data) < places[1] - places[0]:
+            array = self._whole.array(index, self._whole.files.content(index))
+            return _part(array, self._windows(index, array.shape), self._fill)
+        shape, windows = list(slab.header.shape), list(slab.windows)
+        shape[slab.axis] = slab.stop - slab.first
+        windows[slab.axis] = windows[slab.axis][0] - slab.first, windows[slab.axis][1]
+        return _part(slab.header.values(data, tuple(shape)), windows, self._fill)
+
+    @property
+    def cost(self) -> Cost:
+        """What reading costs."""
+        return self._whole.cost
+
+    def needs(self, indices: Indices) -> list[Extent]:
+        """What is fetched from object stores, where files are like the first one."""
+        begin, shape = self._whole.begin, self._whole.first.shape
+        found = self._whole.files.range_needs(indices, 0, begin)
+        if not found or not shape:
+            return found
+        try:
+            windows = self._part.windows(shape)
+        except ValueError:
+            return found
+        axis = len(shape) - 1 if self._whole.first.fortran else 0
+        start, stop = _Slab(self._whole.first, windows, *_inside(windows[axis], shape[axis])).places
+        return [*found, *self._whole.files.range_needs(indices, begin + start, begin + stop)]
+
+    def describe(self, index: int) -> str:
+        """The file's path."""
+        return self._whole.describe(index)
+
+    def info(self, index: int) -> str:
+        """The file's path as the data set has it."""
+        return self._whole.info(index)
+
+    def same_data(self, other: Source) -> bool:
+        """Whether the same parts of the same files are read."""
+        if not isinstance(other, NpyParts) or self._part != other._part:  # noqa: SLF001  # one class
+            return False
+        return self._whole.same_data(other._whole)  # noqa: SLF001  # likewise
+
+    def fingerprint(self) -> str:
+        """That of the files: the definition says which part."""
+        return self._whole.fingerprint()
+
+
+def _inside(window: tuple[int, int], extent: int) -> tuple[int, int]:
+    """What of a window lies in an array: from where to where."""
+    start = min(max(window[0], 0), extent)
+    return start, max(start, min(sum(window), extent))
+
+
+def _part(array: Array, windows: Windows, fill: Array) -> Array:
+    """The windows of an array, contiguous; what lies outside is filled."""
+    inner = [_inside(window, extent) for window, extent in zip(windows, array.shape, strict=True)]
+    cut = array[tuple(slice(*each) for each in inner)]
+    shape = tuple(length for _, length in windows)
+    if cut.shape == shape:
+        return np.ascontiguousarray(cut).reshape(shape)
+    part = np.full(shape, fill, array.dtype)
+    places = [(start - first, stop - first) for (start, stop), (first, _) in zip(inner, windows, strict=True)]
+    if cut.size:
+        part[tuple(slice(*each) for each in places)] = cut
+    return part
