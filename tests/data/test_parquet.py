@@ -103,8 +103,11 @@ def test_a_schema_that_says_that_lists_have_fewer_than_no_numbers(tmp_path):
     data = (tmp_path / "good").read_bytes().replace(schema, base64.b64encode(wrong))
     (tmp_path / "bad").write_bytes(data)
     assert source(tmp_path / "good", columns=("x",)).read(np.array([0]), [None])[0].tolist() == [list(range(77))]
-    with pytest.raises((SourceError, SampleError)):
-        source(tmp_path / "bad", columns=("x",)).read(np.array([0]), [None])
+    pipeline = Pipeline(batch_size=1)
+    with pipeline:
+        pipeline.set_outputs(*fn.readers.parquet(paths=tmp_path / "bad").values())
+    with pytest.raises(SampleError, match="sample 0 "):
+        pipeline.run()
 
 
 def test_definitions(tmp_path, monkeypatch):

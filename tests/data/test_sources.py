@@ -377,7 +377,15 @@ def test_every_source_is_checked_here():
     names = {kind.__name__ for kind in subclasses(Source) if kind.__module__.startswith("penstock.data")}
     kinds = "Array File Caffe Caffe2 Npy TFRecord Coco Webdataset Item RecordIO Video Parquet Sequence Nemo"
     own = {"Joined", "Subset", "NpyParts"}  # those of others: tests/data/test_mixing.py, test_npy.py
-    assert names == {"Source", "DatabaseSource", "Origins", *own, "ArrayRecordSource", "FitsSource", *(f"{kind}Source" for kind in kinds.split())}
+    assert names == {
+        "Source",
+        "DatabaseSource",
+        "Origins",
+        *own,
+        "ArrayRecordSource",
+        "FitsSource",
+        *(f"{kind}Source" for kind in kinds.split()),
+    }
 
 
 def cifar10(folder, name, numbers):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 import numpy as np
 
@@ -82,5 +82,5 @@ def fits(
 
 
 def _dtypes(given: Any) -> tuple[np.dtype[Any], ...]:
-    several: Sequence[Any] = given if isinstance(given, list | tuple) else [given]
+    several = cast(Sequence[Any], given if isinstance(given, list | tuple) else [given])
     return tuple(map(as_dtype, several))
