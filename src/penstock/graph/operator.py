@@ -147,6 +147,9 @@ class SampleKernel(ABC):
 class BatchKernel(ABC):
     """An operator that can compute a dense batch, on the host and on the device."""
 
+    takes_ragged: ClassVar[bool] = False
+    """Whether on the host its inputs and outputs may be lists of arrays, too, where samples differ in shape."""
+
     @abstractmethod
     def batch(self, context: BatchContext, *inputs: Any, **arguments: Any) -> Any:
         """The output for a batch, axis 0 counting samples, or a tuple of outputs. Pure; row i depends on row i only."""

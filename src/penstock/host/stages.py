@@ -105,7 +105,7 @@ class RowStage:
 
 
 class BatchStage:
-    """One batch kernel on dense columns.
+    """One batch kernel on whole columns.
 
     Args:
         node: the node, whose operator has a batch kernel.

@@ -25,7 +25,7 @@ class Way(Enum):
     ROWS = "rows"
     """From nothing but the coordinates of the rows."""
     BATCH = "batch"
-    """One batch kernel on dense values."""
+    """One batch kernel."""
     CHAIN = "chain"
     """Several operators of one family, in one visit to the data."""
     SAMPLE = "sample"
@@ -158,6 +158,6 @@ def _way(node: Node) -> Way:
         return Way.WHOLE_BATCH
     if isinstance(operator, Select):
         return Way.SELECT
-    if isinstance(operator, BatchKernel) and all(spec.dense for spec in specs):
+    if isinstance(operator, BatchKernel) and (operator.takes_ragged or all(spec.dense for spec in specs)):
         return Way.BATCH
     return Way.CHAIN if isinstance(operator, ChainKernel) else Way.SAMPLE

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from penstock.data.source import Array, Column
-from penstock.graph.operator import BatchKernel, ChainKernel, Reader
+from penstock.graph.operator import BatchKernel, ChainKernel, HostBatchKernel, Reader
 from penstock.graph.registry import lookup
 from penstock.graph.trace import DataNode
 from penstock.operators.readers.loader import load
@@ -169,7 +169,8 @@ def _check_on_device(pipeline: Pipeline) -> None:
     plan = pipeline._start().planned.plan  # noqa: SLF001  # no user needs the plan
     for node, placement in plan.placements.items():
         dense = all(value.spec.dense and value.spec.dtype.itemsize < 8 for value in (*node.values, *node.sources))
-        if isinstance(node.operator, BatchKernel | ChainKernel) and not isinstance(node.operator, Reader) and dense:
+        movable = isinstance(node.operator, BatchKernel | ChainKernel)
+        if movable and not isinstance(node.operator, Reader | HostBatchKernel) and dense:
             feeds_host = placement.why.startswith(("feeds", "describes"))
             assert placement.place is Place.DEVICE or feeds_host, f"{node} stays on the host: {placement.why}"
 

@@ -11,12 +11,13 @@ import numpy as np
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel, pick
+from penstock.graph.operator import BatchContext, Common, HostBatchKernel, Operator, pick
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply_many
-from penstock.operators.boxes.search import PATIENCE, find
-from penstock.operators.random.stream import stream
+from penstock.operators.boxes.search import PATIENCE, find_each
+from penstock.operators.ragged import joined, parted
+from penstock.operators.random.stream import streams
 
 _FLOAT = np.dtype(np.float32)
 
@@ -51,7 +52,7 @@ class RandomBBoxCropArguments(Windows, Common, total=False):
 
 
 @dataclass(frozen=True)
-class RandomBBoxCrop(Operator, SampleKernel):
+class RandomBBoxCrop(Operator, HostBatchKernel):
     """A window, the boxes in it, what belongs to these, and their numbers.
 
     Args:
@@ -79,6 +80,7 @@ class RandomBBoxCrop(Operator, SampleKernel):
     layout: str
     shapes: tuple[int, ...]
     indices: bool
+    takes_ragged: ClassVar[bool] = True
     schema: ClassVar[Mapping[str, Argument]] = {
         "input_shape": Argument(np.int64, (None,), low=1),
         "crop_shape": Argument(np.int64, (None,), low=1),
@@ -97,48 +99,61 @@ class RandomBBoxCrop(Operator, SampleKernel):
         numbers = [Spec(np.dtype(np.int32), (None,))] if self.indices else []
         return (place, place, Spec(_FLOAT, (None, 2 * ndim)), *kept, *numbers)
 
-    def sample(self, context: SampleContext, boxes: Array, *labels: Array, **arguments: Any) -> Any:
+    def batch(self, context: BatchContext, boxes: Any, *labels: Any, **arguments: Any) -> Any:
         """Searched for in float64."""
-        assert context.bits is not None  # it declares that it needs some
-        if any(len(each) != len(boxes) for each in labels):
-            raise ValueError(f"there are {len(boxes)} boxes and {len(labels[0])} labels")
-        ndim = len(self.layout) // 2
-        corners = self._corners(boxes)
-        sizes, fixed = self._sizes(ndim, **arguments)
-        window, keep, found = np.zeros(2 * ndim), np.zeros(len(boxes), np.bool_), np.zeros(1, np.int64)
-        find(
-            *(corners, stream(context.bits), np.array(self.thresholds), np.array(self.scaling), np.array(self.ratios)),
-            *(sizes, fixed, np.array([self.attempts, PATIENCE if self.total < 0 else self.total])),
-            *(self.relative, self.every, self.prune, np.zeros(3 * ndim), window, keep, found),
+        (given, entries), rows, ndim = joined(boxes), context.rows, len(self.layout) // 2
+        for each in labels:
+            for row, (mine, theirs) in enumerate(zip(entries.tolist(), map(len, each), strict=True)):
+                if mine != theirs:
+                    raise ValueError(f"there are {mine} boxes and {theirs} labels")
+        corners = self._corners(given)
+        sizes, fixed = self._sizes(rows, ndim, **arguments)
+        windows, found = np.zeros((rows, 2 * ndim)), np.zeros(rows, np.int64)
+        keep = np.zeros(len(given), np.bool_)
+        find_each(
+            *(corners, entries, streams(context.bits), np.array(self.thresholds), np.array(self.scaling)),
+            *(np.array(self.ratios), sizes, fixed, np.array([self.attempts, PATIENCE if self.total < 0 else self.total])),
+            *(self.relative, self.every, self.prune, np.zeros(3 * ndim), windows, keep, found),
         )
-        if not found[0] and self.total < 0:
+        if self.total < 0 and not found.all():
             raise ValueError(
                 f"none of {PATIENCE} windows shows enough of the boxes; total_num_attempts=50 takes the best of 50"
             )
-        whole, kept = found[0] == 2, np.flatnonzero(keep)
-        low, high = window[:ndim], window[ndim:]
-        inside = corners[kept]
-        if not whole:
-            inside = np.concatenate([np.clip(inside[:, at : at + ndim], low, high) for at in (0, ndim)], axis=1)
-            inside = (inside - np.tile(low, 2)) / np.tile(high - low, 2)
-        pixels = sizes if len(fixed) else np.ones(ndim)
-        anchor, shape = (low * pixels).astype(_FLOAT), ((high - low) * pixels).astype(_FLOAT)
-        if len(fixed):
+        low, size = windows[:, :ndim], windows[:, ndim:] - windows[:, :ndim]
+        kept, of_box = np.flatnonzero(keep), np.repeat(np.arange(rows), entries)
+        row = of_box[kept]
+        inside = self._inside(corners[kept], windows[row])
+        inside = np.where((found[row] == 2)[:, None], given[kept], inside)
+        pixels = sizes if fixed.size else np.ones(ndim)
+        anchor, shape = (low * pixels).astype(_FLOAT), (size * pixels).astype(_FLOAT)
+        if fixed.size:
             anchor, shape = np.rint(anchor), np.rint(shape)
-        result = [anchor, shape, boxes if whole else self._spelled(inside), *(each[kept] for each in labels)]
-        return tuple([*result, kept.astype(np.int32)] if self.indices else result)
+        counts = np.bincount(row, minlength=rows)
+        masks = parted(keep, entries)
+        of_kept = [[one[mask] for one, mask in zip(each, masks, strict=True)] for each in labels]
+        numbers = kept - (np.cumsum(entries) - entries)[row]
+        result = [anchor, shape, parted(inside, counts), *of_kept]
+        return tuple([*result, parted(numbers.astype(np.int32), counts)] if self.indices else result)
 
-    def _sizes(self, ndim: int, input_shape: Any = None, crop_shape: Any = None) -> tuple[Array, Array]:
-        """The size of the image and of the window, in the order of a box's axes."""
+    def _inside(self, corners: Array, windows: Array) -> Array:
+        """Boxes relative to their windows, and cut off at the edges."""
+        ndim = len(self.layout) // 2
+        low, high = np.tile(windows[:, :ndim], 2), np.tile(windows[:, ndim:], 2)
+        return self._spelled((np.clip(corners, low, high) - low) / (high - low))
+
+    def _sizes(self, rows: int, ndim: int, input_shape: Any = None, crop_shape: Any = None) -> tuple[Array, Array]:
+        """The sizes of images and windows, (rows, axes), in the order of a box's axes."""
         given: list[Array] = []
         for name, shape in (("input_shape", input_shape), ("crop_shape", crop_shape)):
-            if shape is not None and len(shape) != ndim:
-                raise ValueError(f"{name} has {len(shape)} numbers, and boxes {ndim} axes")
-            given.append(np.zeros(0) if shape is None else shape[list(self.shapes)].astype(np.float64))
+            if shape is not None and shape.shape[1] != ndim:
+                raise ValueError(f"{name} has {shape.shape[1]} numbers, and boxes {ndim} axes")
+            none = np.zeros((rows, 0))
+            given.append(none if shape is None else np.ascontiguousarray(shape[:, list(self.shapes)], np.float64))
         image, window = given
-        if len(window) and (window > image).any():
-            raise ValueError(f"a window of {crop_shape} does not fit into an image of {input_shape}")
-        return image if len(image) else np.ones(ndim), window
+        if window.size:
+            for row in np.flatnonzero((window > image).any(axis=1))[:1].tolist():
+                raise ValueError(f"a window of {crop_shape[row]} does not fit into an image of {input_shape[row]}")
+        return image if image.size else np.ones((rows, ndim)), window
 
     def _corners(self, boxes: Array) -> Array:
         """Boxes as low corner, high corner, in the order x, y, z."""

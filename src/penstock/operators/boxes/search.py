@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.data.source import Array
-from penstock.native.compiled import Compiled
+from penstock.native.compiled import Compiled, ahead
 from penstock.operators.random.stream import below, fraction
 
 PATIENCE = 100_000
@@ -168,35 +168,19 @@ def find(
     scratch: Array,
     window: Array,
     keep: Array,
-    found: Array,
-) -> None:
-    """Search for a window.
+) -> int:
+    """Search for a window of one image; the arguments are those of `find_each`, without the axis of rows.
 
-    Args:
-        boxes: float64 (n, 2 * axes), low corner, high corner, relative to the image.
-        state: of the generator.
-        thresholds: float64, the overlap that a window must have, one of which is drawn; -1 for the whole image.
-        limits: the least and the greatest extent of a window.
-        ratios: float64 (pairs of axes, 2).
-        sizes: float64 (axes,), of the image; ones where they are not known.
-        fixed: float64 (axes,), the size of the window in pixels; nothing where it is drawn.
-        counts: int64 (2,): attempts per threshold, and in all.
-        relative: as for `overlap_of`.
-        every: likewise.
-        prune: as for `stays`.
-        scratch: float64 (3 * axes,).
-        window: float64 (2 * axes,), receives low and high corner, relative to the image.
-        keep: bool (n,), receives which boxes are in it.
-        found: int64 (1,), receives 2 for the whole image, 1 for a window, 0 for the best one where none fits.
+    Returns:
+        2 for the whole image, 1 for a window, 0 for the best one where none fits.
     """
     ndim, tries, best = sizes.shape[0], 0, -1.0
     candidate, shape = scratch[: 2 * ndim], scratch[2 * ndim :]
-    found[0] = whole(window, keep) - 2
+    whole(window, keep)
     while tries < counts[1]:
         threshold = thresholds[below(state, thresholds.shape[0])]
         if threshold < 0:
-            found[0] = whole(window, keep)
-            return
+            return whole(window, keep)
         for _ in range(min(counts[0], counts[1] - tries)):
             tries += 1
             if not draw(state, limits, ratios, sizes, fixed, shape, candidate):
@@ -207,5 +191,67 @@ def find(
                 best = overlap
                 take(boxes, candidate, prune, window, keep)
             if enough:
-                found[0] = 1
-                return
+                return 1
+    return 0
+
+
+@ahead("f8[2] i8[1] u8[1] f8[1] f8[1] f8[2] f8[2] f8[2] i8[1] b1 b1 f8 f8[1] f8[2] b1[1] i8[1]")
+@Compiled
+def find_each(
+    boxes: Array,
+    entries: Array,
+    states: Array,
+    thresholds: Array,
+    limits: Array,
+    ratios: Array,
+    sizes: Array,
+    fixed: Array,
+    counts: Array,
+    relative: bool,
+    every: bool,
+    prune: float,
+    scratch: Array,
+    windows: Array,
+    keep: Array,
+    found: Array,
+) -> None:
+    """Search for a window of each image.
+
+    Args:
+        boxes: float64 (n, 2 * axes), low corner, high corner, relative to the image; of one image after the other.
+        entries: int64 (rows,): how many boxes each has.
+        states: uint64 (rows,), of the generators.
+        thresholds: float64, the overlap that a window must have, one of which is drawn; -1 for the whole image.
+        limits: the least and the greatest extent of a window.
+        ratios: float64 (pairs of axes, 2).
+        sizes: float64 (rows, axes), of the images; ones where they are not known.
+        fixed: float64 (rows, axes), the sizes of the windows in pixels; (rows, 0) where they are drawn.
+        counts: int64 (2,): attempts per threshold, and in all.
+        relative: as for `overlap_of`.
+        every: likewise.
+        prune: as for `stays`.
+        scratch: float64 (3 * axes,).
+        windows: float64 (rows, 2 * axes), receives low and high corner, relative to the image.
+        keep: bool (n,), receives which boxes are in them.
+        found: int64 (rows,), receives what `find` returns.
+    """
+    first = 0
+    for row in range(entries.shape[0]):
+        last = first + entries[row]
+        found[row] = find(
+            boxes[first:last],
+            states[row : row + 1],
+            thresholds,
+            limits,
+            ratios,
+            sizes[row],
+            fixed[row],
+            counts,
+            relative,
+            every,
+            prune,
+            scratch,
+            windows[row],
+            keep[first:last],
+        )
+        first = last

@@ -12,13 +12,14 @@ from penstock.data.source import Array
 from penstock.native.compiled import Compiled
 
 
-def stream(bits: NDArray[np.uint32]) -> NDArray[np.uint64]:
-    """The state of a generator, uint64 (1,), that compiled loops hand to `fraction`.
+def streams(bits: NDArray[np.uint32]) -> NDArray[np.uint64]:
+    """The states of generators, uint64 (rows,). Compiled loops hand an array of one of them to `fraction`.
 
     Args:
-        bits: two times 32 random bits.
+        bits: two times 32 random bits for each, (rows, 2).
     """
-    return np.array([int(bits[0]) << 32 | int(bits[1])], np.uint64)
+    words = bits.astype(np.uint64)
+    return words[:, 0] << np.uint64(32) | words[:, 1]
 
 
 @Compiled

@@ -1,0 +1,40 @@
+"""Columns whose samples may differ in shape, as one array for a compiled loop, and back."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.data.source import Array, Column
+
+
+def joined(column: Column) -> tuple[Array, NDArray[np.int64]]:
+    """The entries of all samples, one after the other, and how many each has.
+
+    >>> joined([np.zeros((2, 4)), np.zeros((0, 4))])[0].shape, joined(np.zeros((5, 3, 4)))[1].tolist()
+    ((2, 4), [3, 3, 3, 3, 3])
+    """
+    if isinstance(column, np.ndarray):
+        count = column.shape[1]
+        return column.reshape(len(column) * count, *column.shape[2:]), np.full(len(column), count, np.int64)
+    return np.concatenate(column), np.fromiter(map(len, column), np.int64, len(column))
+
+
+def flattened(column: Column) -> tuple[Array, NDArray[np.int64]]:
+    """The elements of all samples in one line, and the shape of each, (rows, axes)."""
+    if isinstance(column, np.ndarray):
+        shape = np.array(column.shape[1:], np.int64)
+        return column.reshape(-1), np.broadcast_to(shape, (len(column), len(shape))).copy()
+    return np.concatenate([each.reshape(-1) for each in column]), np.array([each.shape for each in column], np.int64)
+
+
+def parted(values: Array, counts: Any) -> list[Array]:
+    """The inverse of `joined`: a part for each sample.
+
+    >>> [part.tolist() for part in parted(np.arange(3), [2, 0, 1])]
+    [[0, 1], [], [2]]
+    """
+    ends = cast(list[int], np.cumsum(counts).tolist())
+    return [values[first:last] for first, last in zip([0, *ends], ends, strict=False)]
