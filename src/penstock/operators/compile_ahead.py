@@ -10,6 +10,8 @@ from penstock.native.compiled import Compiled
 
 MODULES = (
     "data.bits",
+    "operators.boxes.matching",
+    "operators.boxes.search",
     "operators.colour.lab",
     "operators.colour.table",
     "operators.convert",
@@ -29,6 +31,8 @@ MODULES = (
     "operators.image.warp",
     "operators.image.warp_volume",
     "operators.image.windows",
+    "operators.segmentation.objects",
+    "operators.segmentation.pixels",
 )
 """Where loops are that are compiled ahead. These modules can be imported while only NumPy and numba are installed."""
 

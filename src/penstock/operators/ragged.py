@@ -10,6 +10,13 @@ from numpy.typing import NDArray
 from penstock.data.source import Array, Column
 
 
+def entries(column: Any) -> NDArray[np.int64]:
+    """How many entries each sample has; of JAX's arrays, too."""
+    if isinstance(column, list):
+        return np.fromiter(map(len, cast(list[Array], column)), np.int64, len(column))
+    return np.full(column.shape[0], column.shape[1], np.int64)
+
+
 def joined(column: Column) -> tuple[Array, NDArray[np.int64]]:
     """The entries of all samples, one after the other, and how many each has.
 
@@ -17,9 +24,8 @@ def joined(column: Column) -> tuple[Array, NDArray[np.int64]]:
     ((2, 4), [3, 3, 3, 3, 3])
     """
     if isinstance(column, np.ndarray):
-        count = column.shape[1]
-        return column.reshape(len(column) * count, *column.shape[2:]), np.full(len(column), count, np.int64)
-    return np.concatenate(column), np.fromiter(map(len, column), np.int64, len(column))
+        return column.reshape(len(column) * column.shape[1], *column.shape[2:]), entries(column)
+    return np.concatenate(column), entries(column)
 
 
 def flattened(column: Column) -> tuple[Array, NDArray[np.int64]]:
@@ -28,6 +34,16 @@ def flattened(column: Column) -> tuple[Array, NDArray[np.int64]]:
         shape = np.array(column.shape[1:], np.int64)
         return column.reshape(-1), np.broadcast_to(shape, (len(column), len(shape))).copy()
     return np.concatenate([each.reshape(-1) for each in column]), np.array([each.shape for each in column], np.int64)
+
+
+def filled(column: Any) -> Any:
+    """Samples as one array, zeros behind what each has; an array as it is."""
+    if not isinstance(column, list):
+        return column
+    values, counts = joined(cast(list[Array], column))
+    result = np.zeros((len(counts), int(counts.max()), *values.shape[1:]), values.dtype)
+    result[np.arange(result.shape[1]) < counts[:, None]] = values
+    return result
 
 
 def parted(values: Array, counts: Any) -> list[Array]:

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.operator import BatchContext, Common, HostBatchKernel, Operator
 from penstock.graph.registry import operator
 from penstock.graph.schema import as_numbers
 from penstock.graph.trace import DataNode, apply_many
-from penstock.operators.boxes.boxes import check_boxes
+from penstock.operators.boxes.boxes import check_boxes, check_counts
+from penstock.operators.boxes.matching import match
+from penstock.operators.ragged import flattened, joined
 
 _FLOAT = np.dtype(np.float32)
 
 
 @dataclass(frozen=True)
-class BoxEncoder(Operator, SampleKernel):
+class BoxEncoder(Operator, HostBatchKernel):
     """Boxes and labels per anchor, as SSD is trained with them.
 
     Args:
@@ -39,6 +41,7 @@ class BoxEncoder(Operator, SampleKernel):
     means: tuple[float, ...]
     stds: tuple[float, ...]
     scale: float
+    takes_ragged: ClassVar[bool] = True
 
     def infer(self, boxes: Spec, labels: Spec) -> tuple[Spec, Spec]:
         """One of each per anchor."""
@@ -50,26 +53,23 @@ class BoxEncoder(Operator, SampleKernel):
         count = len(self.anchors) // 16
         return Spec(_FLOAT, (count, 4)), Spec(labels.dtype, (count,))
 
-    def sample(self, context: SampleContext, boxes: Array, labels: Array) -> Any:
-        """In float32. Of what is equally good the last is taken; a box's best anchor is taken from an earlier box."""
+    def batch(self, context: BatchContext, boxes: Any, labels: Any) -> Any:
+        """In float32."""
         anchors = np.frombuffer(self.anchors, np.float32).reshape(-1, 4)
-        own, wanted = _centred(anchors), _centred(boxes)
-        if labels.size != len(boxes):
-            raise ValueError(f"there are {len(boxes)} boxes and {labels.size} labels")
-        classes = np.zeros(len(anchors), np.int32)
-        result = np.zeros_like(own) if self.offset else own.copy()
-        if not len(boxes):
-            return result, classes
-        overlaps = _overlaps(boxes, anchors)
-        box = len(boxes) - 1 - overlaps[::-1].argmax(axis=0)
-        taken = overlaps.max(axis=0) > np.float32(self.criteria)
-        best = overlaps.shape[1] - 1 - overlaps[:, ::-1].argmax(axis=1)
-        for number, anchor in enumerate(best):
-            box[anchor], taken[anchor] = number, True
-        classes[taken] = labels.reshape(-1)[box[taken]]
-        found, anchor = wanted[box[taken]], own[taken]
-        result[taken] = self._offsets(found, anchor) if self.offset else found
-        return result, classes
+        (given, counts), (classes, shapes) = joined(boxes), flattened(labels)
+        check_counts(counts, shapes.prod(axis=1))
+        found = np.empty((context.rows, len(anchors)), np.int64)
+        memory = np.empty(len(anchors), np.float32), np.empty(len(given), np.int64)
+        match(given, counts, anchors, np.float32(self.criteria), *memory, found)
+        own, result = _centred(anchors), np.zeros((*found.shape, 4), np.float32)
+        if not self.offset:
+            result[:] = own
+        named = np.zeros(found.shape, np.int32)
+        taken = np.nonzero(found >= 0)
+        named[taken] = classes[found[taken]]
+        wanted, anchor = _centred(given[found[taken]]), own[taken[1]]
+        result[taken] = self._offsets(wanted, anchor) if self.offset else wanted
+        return result, named
 
     def _offsets(self, boxes: Array, anchors: Array) -> Array:
         """How boxes differ from their anchors, both centre and size."""
@@ -86,15 +86,6 @@ def _centred(boxes: Array) -> Array:
     """Corners as centre and size."""
     low, high = boxes[:, :2], boxes[:, 2:]
     return np.concatenate([(low + high) * np.float32(0.5), high - low], axis=1)
-
-
-def _overlaps(boxes: Array, anchors: Array) -> Array:
-    """Intersection over union, (boxes, anchors)."""
-    low = np.maximum(boxes[:, None, :2], anchors[None, :, :2])
-    high = np.minimum(boxes[:, None, 2:], anchors[None, :, 2:])
-    both = np.prod(np.maximum(high - low, 0), axis=2)
-    areas = [np.prod(each[:, 2:] - each[:, :2], axis=1) for each in (boxes, anchors)]
-    return both / (areas[0][:, None] + areas[1][None] - both)
 
 
 @operator("box_encoder")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
@@ -30,6 +31,16 @@ def check_boxes(kind: str, boxes: Spec, *, lists: bool = True) -> None:
     fits = last is None or (last % 4 == 0 if axes == 1 and lists else last == 4)
     if not fits or not (axes >= 1 if lists else axes == 2):
         raise DefinitionError(f"fn.{kind}: a box has four numbers", given=boxes, expected="float32[n, 4]")
+
+
+def check_counts(boxes: NDArray[np.int64], others: NDArray[np.int64], what: str = "labels") -> None:
+    """Check that each sample has as many of something else as it has boxes.
+
+    Raises:
+        ValueError: one has not.
+    """
+    for row in np.flatnonzero(boxes != others)[:1].tolist():
+        raise ValueError(f"there are {boxes[row]} boxes and {others[row]} {what}")
 
 
 def corners(boxes: Any) -> list[Any]:

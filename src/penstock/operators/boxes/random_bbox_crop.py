@@ -15,8 +15,9 @@ from penstock.graph.operator import BatchContext, Common, HostBatchKernel, Opera
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply_many
+from penstock.operators.boxes.boxes import check_counts
 from penstock.operators.boxes.search import PATIENCE, find_each
-from penstock.operators.ragged import joined, parted
+from penstock.operators.ragged import entries, joined, parted
 from penstock.operators.random.stream import streams
 
 _FLOAT = np.dtype(np.float32)
@@ -101,17 +102,15 @@ class RandomBBoxCrop(Operator, HostBatchKernel):
 
     def batch(self, context: BatchContext, boxes: Any, *labels: Any, **arguments: Any) -> Any:
         """Searched for in float64."""
-        (given, entries), rows, ndim = joined(boxes), context.rows, len(self.layout) // 2
+        (given, counts), rows, ndim = joined(boxes), context.rows, len(self.layout) // 2
         for each in labels:
-            for row, (mine, theirs) in enumerate(zip(entries.tolist(), map(len, each), strict=True)):
-                if mine != theirs:
-                    raise ValueError(f"there are {mine} boxes and {theirs} labels")
+            check_counts(counts, entries(each))
         corners = self._corners(given)
         sizes, fixed = self._sizes(rows, ndim, **arguments)
         windows, found = np.zeros((rows, 2 * ndim)), np.zeros(rows, np.int64)
         keep = np.zeros(len(given), np.bool_)
         find_each(
-            *(corners, entries, streams(context.bits), np.array(self.thresholds), np.array(self.scaling)),
+            *(corners, counts, streams(context.bits), np.array(self.thresholds), np.array(self.scaling)),
             *(np.array(self.ratios), sizes, fixed, np.array([self.attempts, PATIENCE if self.total < 0 else self.total])),
             *(self.relative, self.every, self.prune, np.zeros(3 * ndim), windows, keep, found),
         )
@@ -120,7 +119,7 @@ class RandomBBoxCrop(Operator, HostBatchKernel):
                 f"none of {PATIENCE} windows shows enough of the boxes; total_num_attempts=50 takes the best of 50"
             )
         low, size = windows[:, :ndim], windows[:, ndim:] - windows[:, :ndim]
-        kept, of_box = np.flatnonzero(keep), np.repeat(np.arange(rows), entries)
+        kept, of_box = np.flatnonzero(keep), np.repeat(np.arange(rows), counts)
         row = of_box[kept]
         inside = self._inside(corners[kept], windows[row])
         inside = np.where((found[row] == 2)[:, None], given[kept], inside)
@@ -128,12 +127,11 @@ class RandomBBoxCrop(Operator, HostBatchKernel):
         anchor, shape = (low * pixels).astype(_FLOAT), (size * pixels).astype(_FLOAT)
         if fixed.size:
             anchor, shape = np.rint(anchor), np.rint(shape)
-        counts = np.bincount(row, minlength=rows)
-        masks = parted(keep, entries)
+        masks, stay = parted(keep, counts), np.bincount(row, minlength=rows)
         of_kept = [[one[mask] for one, mask in zip(each, masks, strict=True)] for each in labels]
-        numbers = kept - (np.cumsum(entries) - entries)[row]
-        result = [anchor, shape, parted(inside, counts), *of_kept]
-        return tuple([*result, parted(numbers.astype(np.int32), counts)] if self.indices else result)
+        numbers = kept - (np.cumsum(counts) - counts)[row]
+        result = [anchor, shape, parted(inside, stay), *of_kept]
+        return tuple([*result, parted(numbers.astype(np.int32), stay)] if self.indices else result)
 
     def _inside(self, corners: Array, windows: Array) -> Array:
         """Boxes relative to their windows, and cut off at the edges."""

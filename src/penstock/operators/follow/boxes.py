@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from penstock.errors import DefinitionError
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply_many
-from penstock.operators.boxes.boxes import check_boxes
+from penstock.operators.boxes.boxes import check_boxes, check_counts
 from penstock.operators.follow.mapping import extents, mapped
 from penstock.operators.follow.places import places
+from penstock.operators.ragged import entries, filled
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class FollowBoxes(Operator, BatchKernel):
     ratio: bool
     min_visible: float
     min_size: float
+    takes_ragged: ClassVar[bool] = True
 
     def infer(self, boxes: Spec, _places: Spec, *others: Spec) -> tuple[Spec, ...]:
         """As many of each as may come out."""
@@ -42,13 +44,16 @@ class FollowBoxes(Operator, BatchKernel):
 
     def batch(self, context: BatchContext, boxes: Any, places: Any, *others: Any) -> Any:
         """In float32; those that stay come first, in their order."""
-        xp, count = context.xp, boxes.shape[1]
+        xp = context.xp
+        counts = entries(boxes)
         for other in others:
-            if other.shape[1] != count:
-                raise ValueError(f"there are {count} boxes, and {other.shape[1]} of what belongs to them")
+            check_counts(counts, entries(other), "of what belongs to them")
+        boxes, *others_ = (filled(each) for each in (boxes, *others))
+        count = boxes.shape[1]
         mapped_, valid = self._mapped(xp, boxes, places)
+        valid = valid & (np.arange(count) < counts[:, None])
         spare = max(self.most - count, 0)
-        values = [xp.pad(each, [(0, 0), (0, spare)] + [(0, 0)] * (each.ndim - 2)) for each in (mapped_, *others)]
+        values = [xp.pad(each, [(0, 0), (0, spare)] + [(0, 0)] * (each.ndim - 2)) for each in (mapped_, *others_)]
         valid = xp.pad(valid, [(0, 0), (0, spare)])
         order = xp.argsort(~valid, axis=1, stable=True)[:, : self.most]
         valid = xp.take_along_axis(valid, order, axis=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -80,14 +80,15 @@ class Begun(Operator, HostBatchKernel):
     """The geometry of images that are there."""
 
     layout: str
+    takes_ragged: ClassVar[bool] = True
 
     def infer(self, images: Spec) -> Spec:
         """A geometry."""
         return _geometry(self.layout)
 
     def batch(self, context: BatchContext, images: Any) -> Any:
-        """From their shape."""
-        return begin(np.array([images.shape[1:]] * context.rows), self.layout)
+        """From their shapes."""
+        return begin(np.array([each.shape for each in images]), self.layout)
 
 
 @dataclass(frozen=True)

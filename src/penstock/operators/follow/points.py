@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
+from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
@@ -14,6 +15,7 @@ from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply_many
 from penstock.operators.follow.mapping import extents, mapped
 from penstock.operators.follow.places import places
+from penstock.operators.ragged import joined, parted
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class FollowPoints(Operator, BatchKernel):
     """
 
     ratio: bool
+    takes_ragged: ClassVar[bool] = True
 
     def infer(self, points: Spec, _places: Spec) -> tuple[Spec, Spec]:
         """The points, and a truth value for each."""
@@ -33,6 +36,8 @@ class FollowPoints(Operator, BatchKernel):
     def batch(self, context: BatchContext, points: Any, places: Any) -> Any:
         """In float32."""
         xp = context.xp
+        if isinstance(points, list):
+            return self._ragged(context, points, places)
         if points.shape[-1] < 2:
             raise ValueError(f"a point has two numbers or more, and the samples have shape {points.shape[1:]}")
         flat = points.reshape(points.shape[0], -1, points.shape[-1])
@@ -43,6 +48,19 @@ class FollowPoints(Operator, BatchKernel):
         by_x, by_y = extents(places, first=False, ratio=self.ratio)
         columns = [x / by_x, y / by_y, *(flat[..., k] for k in range(2, flat.shape[-1]))]
         return xp.stack(columns, axis=-1).reshape(points.shape), valid.reshape(points.shape[:-1])
+
+    def _ragged(self, context: BatchContext, points: list[Array], places: Any) -> Any:
+        """All points as samples of one each."""
+        flat = [each.reshape(-1, each.shape[-1]) for each in points]
+        values, counts = joined([each[:, :2] for each in flat])
+        mapped_, valid = self.batch(context, values[:, None], np.repeat(places, counts, axis=0))
+        followed, seen = list[Array](), list[Array]()
+        parts = parted(mapped_[:, 0], counts), parted(valid[:, 0], counts)
+        for given, own, place, valid in zip(points, flat, *parts, strict=True):
+            more = np.concatenate([place, own[:, 2:]], axis=1) if own.shape[1] > 2 else place
+            followed.append(more.reshape(given.shape))
+            seen.append(valid.reshape(given.shape[:-1]))
+        return followed, seen
 
 
 @operator("follow.points")

@@ -11,16 +11,19 @@ import numpy as np
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.operator import BatchContext, Common, HostBatchKernel, Operator
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
+from penstock.operators.ragged import flattened
+from penstock.operators.segmentation.pixels import draw_pixels
 
 
 @dataclass(frozen=True)
-class RandomMaskPixel(Operator, SampleKernel):
+class RandomMaskPixel(Operator, HostBatchKernel):
     """The place of an element."""
 
+    takes_ragged: ClassVar[bool] = True
     schema: ClassVar[Mapping[str, Argument]] = {
         "foreground": Argument(np.int64),
         "threshold": Argument(np.float64),
@@ -38,20 +41,26 @@ class RandomMaskPixel(Operator, SampleKernel):
             raise DefinitionError("fn.segmentation.random_mask_pixel takes masks", given=mask, expected="axes, numbers")
         return Spec(np.dtype(np.int64), (len(mask.shape),))
 
-    def sample(
-        self, context: SampleContext, mask: Array, *, foreground: Any, threshold: Any = None, value: Any = None
+    def batch(
+        self, context: BatchContext, mask: Any, *, foreground: Any, threshold: Any = None, value: Any = None
     ) -> Array:
         """Uniform among the foreground, or among all elements, also where there is no foreground."""
-        assert context.bits is not None  # it declares that it needs some
-        flat = mask.reshape(-1)
-        places = np.zeros(0, np.int64)
-        if foreground:
-            places = np.flatnonzero(flat > (0 if threshold is None else threshold) if value is None else flat == value)
-        count = len(places) or flat.size
-        if not count:
+        (values, shapes), rows = flattened(mask), context.rows
+        counts = shapes.prod(axis=1)
+        if not counts.all():
             raise ValueError("the mask is empty")
-        drawn = int(context.bits[0]) * count >> 32
-        return np.array(np.unravel_index(places[drawn] if len(places) else drawn, mask.shape), np.int64)
+        if values.dtype == np.bool_ or values.dtype == np.float16:  # what loops cannot compare
+            values = values.astype(np.float32)
+        none, places = np.zeros(rows), np.empty(rows, np.int64)
+        limits, labels = (none if threshold is None else threshold), (none.astype(np.int64) if value is None else value)
+        draw_pixels(
+            *(values, counts, foreground != 0, np.ascontiguousarray(limits), np.ascontiguousarray(labels)),
+            *(value is not None, np.ascontiguousarray(context.bits[:, 0]), places),
+        )
+        result = np.empty(shapes.shape, np.int64)
+        for axis in range(shapes.shape[1] - 1, -1, -1):
+            places, result[:, axis] = np.divmod(places, shapes[:, axis])
+        return result
 
 
 @operator("segmentation.random_mask_pixel")

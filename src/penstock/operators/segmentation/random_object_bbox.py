@@ -1,6 +1,4 @@
 """segmentation.random_object_bbox: the box of a random object in a map of labels."""
-# pyright: basic
-# SciPy is not typed
 
 from __future__ import annotations
 
@@ -13,16 +11,18 @@ import numpy as np
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.operator import BatchContext, Common, HostBatchKernel, Operator
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply_many
+from penstock.operators.ragged import flattened
+from penstock.operators.segmentation.objects import draw_objects
 
 _FORMATS = ("anchor_shape", "start_end", "box")
 
 
 @dataclass(frozen=True)
-class RandomObjectBBox(Operator, SampleKernel):
+class RandomObjectBBox(Operator, HostBatchKernel):
     """The box of an object, or of everything.
 
     Args:
@@ -38,6 +38,7 @@ class RandomObjectBBox(Operator, SampleKernel):
     k_largest: int
     threshold: tuple[int, ...]
     output_class: bool
+    takes_ragged: ClassVar[bool] = True
     schema: ClassVar[Mapping[str, Argument]] = {
         "foreground_prob": Argument(np.float64, low=0, high=1),
         "background": Argument(np.int64),
@@ -53,7 +54,7 @@ class RandomObjectBBox(Operator, SampleKernel):
     def infer(self, labels: Spec, **_arguments: Any) -> tuple[Spec, ...]:
         """Numbers per axis."""
         kind = "fn.segmentation.random_object_bbox"
-        if labels.dtype.kind not in "iu":
+        if labels.dtype.kind not in "iu" or not labels.shape:
             raise ArgumentTypeError(f"{kind} takes maps of whole numbers", given=labels, fix="fn.cast it first")
         ndim = len(labels.shape)
         if len(self.threshold) not in (0, 1, ndim):
@@ -62,70 +63,38 @@ class RandomObjectBBox(Operator, SampleKernel):
         boxes = (Spec(whole, (2 * ndim,)),) if self.form == "box" else (Spec(whole, (ndim,)), Spec(whole, (ndim,)))
         return (*boxes, Spec(whole, ())) if self.output_class else boxes
 
-    def sample(self, context: SampleContext, labels: Array, **arguments: Any) -> Any:
+    def batch(self, context: BatchContext, labels: Any, *, foreground_prob: Any, **arguments: Any) -> Any:
         """Objects are connected along the axes, not across corners."""
-        assert context.bits is not None  # it declares that it needs some
-        foreground, by_class, by_object = (context.bits * 2.0**-32).tolist()
-        weights, background = self._weights(labels, **arguments)
-        start, end, label = [0] * labels.ndim, list(labels.shape), background
-        objects: dict[int, list[Array]] = {}
-        if foreground < arguments["foreground_prob"]:
-            objects = {each: found for each in weights if (found := self._objects(labels == each))}
-        if self.ignore_class and objects:
-            pairs = [(each, box) for each, found in objects.items() for box in found]
-            kept = self._largest([box for _, box in pairs])
-            label, (start, end) = background, kept[int(by_object * len(kept))].tolist()
-        elif objects:
-            totals = np.cumsum([weights[each] for each in objects])
-            at = int(np.searchsorted(totals, by_class * totals[-1], side="right"))
-            label = list(objects)[min(at, len(objects) - 1)]
-            kept = self._largest(objects[label])
-            start, end = kept[int(by_object * len(kept))].tolist()
-        low, high = np.array(start, np.int32), np.array(end, np.int32)
-        said = {"anchor_shape": (low, high - low), "start_end": (low, high), "box": (np.concatenate([low, high]),)}
-        result = (*said[self.form], np.int32(label)) if self.output_class else said[self.form]
+        values, shapes = flattened(labels)
+        (rows, axes), size = shapes.shape, int(shapes.prod(axis=1).max())
+        classes, weights, backgrounds = self._classes(rows, **arguments)
+        corners, drawn = np.empty((rows, 2 * axes), np.int64), np.empty(rows, np.int64)
+        least = np.broadcast_to(np.array(self.threshold or (0,)), (axes,))
+        draw_objects(
+            *(values, shapes, classes, weights, backgrounds, classes.size > 0, self.ignore_class, self.k_largest),
+            *(np.ascontiguousarray(least), np.ascontiguousarray(foreground_prob), context.bits * 2.0**-32),
+            *(np.empty((4, max(size, axes)), np.int64), np.empty((size, 2 * axes), np.int64), corners, drawn),
+        )
+        low, high = corners[:, :axes].astype(np.int32), corners[:, axes:].astype(np.int32)
+        said = {"anchor_shape": (low, high - low), "start_end": (low, high), "box": (corners.astype(np.int32),)}
+        result = (*said[self.form], drawn.astype(np.int32)) if self.output_class else said[self.form]
         return result if len(result) > 1 else result[0]
 
-    def _weights(
-        self,
-        labels: Array,
-        *,
-        background: Any = None,
-        classes: Any = None,
-        class_weights: Any = None,
-        foreground_prob: Any = None,
-    ) -> tuple[dict[int, float], int]:
-        """The weight of each class of the foreground, and the background's label."""
-        if classes is not None:
-            wanted = [int(each) for each in classes]
-        elif class_weights is not None:
-            wanted = list(range(1, len(class_weights) + 1))
-        else:
-            outside = 0 if background is None else int(background)
-            return {each: 1.0 for each in np.unique(labels).tolist() if each != outside}, outside
-        factors = [1.0] * len(wanted) if class_weights is None else class_weights.tolist()
-        if len(factors) != len(wanted):
-            raise ValueError(f"there are {len(wanted)} classes and {len(factors)} class_weights")
-        free = next(each for each in range(len(wanted) + 1) if each not in wanted)
-        outside = free if background is None else int(background)
-        return {each: weight for each, weight in zip(wanted, factors, strict=True) if weight > 0}, outside
-
-    def _objects(self, mask: Array) -> list[Array]:
-        """The boxes of the objects of a mask that are large enough, each first and last corner."""
-        from scipy import ndimage  # noqa: PLC0415  # takes long to import, and few programs need it
-
-        untyped: Any = ndimage
-        numbered, _ = untyped.label(mask)
-        found: list[tuple[slice, ...]] = untyped.find_objects(numbered)
-        boxes: list[Array] = [np.array([[s.start for s in each], [s.stop for s in each]]) for each in found]
-        least = np.array(self.threshold or (0,))
-        return [box for box in boxes if (box[1] - box[0] >= least).all()]
-
-    def _largest(self, boxes: list[Array]) -> list[Array]:
-        """Those among which one is drawn."""
-        if not self.k_largest:
-            return boxes
-        return sorted(boxes, key=lambda box: -int(np.prod(box[1] - box[0])))[: self.k_largest]
+    def _classes(
+        self, rows: int, *, background: Any = None, classes: Any = None, class_weights: Any = None
+    ) -> tuple[Array, Array, Array]:
+        """The classes of the foreground, if they are chosen, their weights, and the background's label."""
+        if classes is None and class_weights is not None:
+            classes = np.broadcast_to(np.arange(1, class_weights.shape[1] + 1), class_weights.shape)
+        if classes is None:
+            classes = np.zeros((rows, 0), np.int64)
+        weights = np.ones(classes.shape) if class_weights is None else class_weights
+        if weights.shape[1] != classes.shape[1]:
+            raise ValueError(f"there are {classes.shape[1]} classes and {weights.shape[1]} class_weights")
+        if background is None:
+            numbers = np.arange(classes.shape[1] + 1)
+            background = (classes[:, :, None] != numbers).all(axis=1).argmax(axis=1)
+        return np.ascontiguousarray(classes), np.ascontiguousarray(weights), np.ascontiguousarray(background)
 
 
 @operator("segmentation.random_object_bbox")
