@@ -20,6 +20,22 @@ HEIGHT, WIDTH = 120, 160
 
 Make = Callable[[Any, Any], Any]
 
+
+def mosaic(images: Any) -> Any:
+    """What a sensor sees behind a Bayer filter that is blue in the first corner, HW."""
+    seen = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
+    seen[::2, ::2, 2] = seen[::2, 1::2, 1] = seen[1::2, ::2, 1] = seen[1::2, 1::2, 0] = 1
+    return fn.reshape(fn.reductions.max(images * types.Constant(seen), axes=[2]), layout="HW", shape=(HEIGHT, WIDTH))
+
+
+def whirl(turns: float) -> tuple[Any, Any]:
+    """Maps that turn an image, its middle most."""
+    y, x = np.mgrid[:HEIGHT, :WIDTH] - np.array([HEIGHT, WIDTH]).reshape(2, 1, 1) / 2
+    angle = turns * np.exp(-np.hypot(y, x) / 40)
+    maps = x * np.cos(angle) - y * np.sin(angle) + WIDTH / 2, x * np.sin(angle) + y * np.cos(angle) + HEIGHT / 2
+    return maps[0].astype(np.float32), maps[1].astype(np.float32)
+
+
 OPERATORS: dict[str, tuple[str, Make, tuple[Any, ...]]] = {
     "brightness": ("brightness", lambda x, m: fn.brightness(x, brightness=m), (0.5, 1.4, 2.0)),
     "contrast": ("contrast", lambda x, m: fn.contrast(x, contrast=m), (0.4, 1.5, 2.5)),
@@ -49,6 +65,28 @@ OPERATORS: dict[str, tuple[str, Make, tuple[Any, ...]]] = {
         ),
         (2, 4, 8),
     ),
+    "clahe": (
+        "clip_limit",
+        lambda x, m: fn.clahe(x, tiles_x=4, tiles_y=3, clip_limit=m),
+        (1.0, 2.0, 6.0),
+    ),
+    "debayer": (
+        "blue_position, of a mosaic whose blue is at (0, 0),",
+        lambda x, m: fn.debayer(mosaic(x), blue_position=m),
+        ((0, 0), (0, 1), (1, 1)),
+    ),
+    "crop_mirror_normalize": (
+        "crop, mirror",
+        lambda x, m: fn.crop_mirror_normalize(
+            x, crop=m[0], mirror=m[1], mean=64.0, std=0.5, dtype=types.UINT8, output_layout="HWC"
+        ),
+        (((120, 160), 0), ((120, 160), 1), ((80, 100), 1)),
+    ),
+    "normalize": (
+        "scale",
+        lambda x, m: fn.normalize(x, axes=(0, 1), scale=m, shift=128.0, dtype=types.UINT8),
+        (20.0, 50.0, 120.0),
+    ),
     "crop": ("crop", lambda x, m: fn.crop(x, crop=m), ((100, 140), (80, 100), (50, 50))),
     "flip": (
         "horizontal, vertical",
@@ -61,8 +99,39 @@ OPERATORS: dict[str, tuple[str, Make, tuple[Any, ...]]] = {
         ((130, 170), (150, 190), (170, 240)),
     ),
     "paste": ("ratio", lambda x, m: fn.paste(x, ratio=m, fill_value=(60, 90, 60)), (1.2, 1.6, 2.5)),
+    "multi_paste": (
+        "pastes",
+        lambda x, m: fn.multi_paste(
+            *[fn.resize(x, size=(HEIGHT // m, WIDTH // m))] * m**2,
+            out_anchors=[[HEIGHT // m * (k // m), WIDTH // m * (k % m)] for k in range(m**2)],
+            output_size=(HEIGHT, WIDTH),
+        ),
+        (2, 3, 4),
+    ),
     "slice": ("start", lambda x, m: fn.slice(x, m, 0.5, axis_names="H"), (0.0, 0.25, 0.5)),
     "resize": ("size", lambda x, m: fn.resize(x, size=m), ((60, 80), (30, 40), (120, 60))),
+    "tensor_resize": (
+        "roi_start",
+        lambda x, m: fn.tensor_resize(
+            x, sizes=(HEIGHT, WIDTH), axes=(0, 1), roi_start=m, roi_end=(0.9, 0.9), roi_relative=True
+        ),
+        ((0.0, 0.0), (0.3, 0.3), (0.6, 0.6)),
+    ),
+    "random_resized_crop": (
+        "random_area",
+        lambda x, m: fn.random_resized_crop(x, size=(HEIGHT, WIDTH), random_area=m),
+        ((0.6, 0.8), (0.2, 0.3), (0.05, 0.08)),
+    ),
+    "resize_crop_mirror": (
+        "resize_shorter",
+        lambda x, m: fn.resize_crop_mirror(x, resize_shorter=m, crop=(HEIGHT, HEIGHT), mirror=1),
+        (120, 180, 360),
+    ),
+    "fast_resize_crop_mirror": (
+        "resize_shorter",
+        lambda x, m: fn.fast_resize_crop_mirror(x, resize_shorter=m, crop=(40, 40), mirror=1),
+        (40, 60, 120),
+    ),
     "rotate": ("angle", lambda x, m: fn.rotate(x, angle=m, fill_value=0), (10, 30, 90)),
     "warp_affine": (
         "matrix",
@@ -74,6 +143,7 @@ OPERATORS: dict[str, tuple[str, Make, tuple[Any, ...]]] = {
         lambda x, m: fn.warp_perspective(x, matrix=(1, 0, 0, 0, 1, 0, *m), fill_value=0),
         ((0.002, 0, 1), (0, 0.003, 1), (-0.002, 0.002, 1)),
     ),
+    "remap": ("whirl", lambda x, m: fn.remap(x, *whirl(m)), (0.5, 1.0, 2.0)),
     "water": ("ampl", lambda x, m: fn.water(x, ampl_x=m, ampl_y=m, freq_x=0.08, freq_y=0.08), (2.0, 5.0, 10.0)),
     "sphere": ("size", lambda x, m: fn.sphere(fn.resize(x, size=m)), ((120, 160), (80, 160), (120, 90))),
     "jitter": ("nDegree", lambda x, m: fn.jitter(x, nDegree=m), (2, 6, 16)),
@@ -84,6 +154,10 @@ OPERATORS: dict[str, tuple[str, Make, tuple[Any, ...]]] = {
     ),
     "grid_mask": ("tile", lambda x, m: fn.grid_mask(x, tile=m, ratio=0.4, angle=0.3), (12, 24, 48)),
     "gaussian_blur": ("sigma", lambda x, m: fn.gaussian_blur(x, sigma=m), (0.7, 2.0, 5.0)),
+    "median_blur": ("window_size", lambda x, m: fn.median_blur(x, window_size=m), (3, 7, 15)),
+    "dilate": ("mask_size", lambda x, m: fn.dilate(x, mask_size=m), (3, 5, 9)),
+    "erode": ("mask_size", lambda x, m: fn.erode(x, mask_size=m), (3, 5, 9)),
+    "laplacian": ("scale", lambda x, m: fn.laplacian(x, scale=m, dtype=types.UINT8), (0.5, 1.0, 3.0)),
     "filter": (
         "sharpening",
         lambda x, m: fn.filter(x, np.float32([[0, -m, 0], [-m, 1 + 4 * m, -m], [0, -m, 0]])),
@@ -122,10 +196,8 @@ def drawn(make: Make, magnitudes: tuple[Any, ...]) -> Image.Image:
     return strip
 
 
-def main() -> None:
-    """Write the page and its pictures."""
-    folder = HERE / "gallery"
-    folder.mkdir(exist_ok=True)
+def page() -> str:
+    """The page, which names the pictures."""
     lines = [
         "# Gallery",
         "",
@@ -133,11 +205,19 @@ def main() -> None:
         "`python docs/make_gallery.py` draws them anew.",
         "",
     ]
-    for name, (argument, make, magnitudes) in OPERATORS.items():
-        drawn(make, magnitudes).save(folder / f"{name}.jpg", quality=80)
+    for name, (argument, _, magnitudes) in OPERATORS.items():
         said = ", ".join(getattr(each, "name", str(each)) for each in magnitudes)
         lines += [f"**`fn.{name}`**: {argument} {said}", "", f"![{name}](gallery/{name}.jpg)", ""]
-    (HERE / "gallery.md").write_text("\n".join(lines[:-1]) + "\n")
+    return "\n".join(lines[:-1]) + "\n"
+
+
+def main() -> None:
+    """Write the page and its pictures."""
+    folder = HERE / "gallery"
+    folder.mkdir(exist_ok=True)
+    for name, (_, make, magnitudes) in OPERATORS.items():
+        drawn(make, magnitudes).save(folder / f"{name}.jpg", quality=80)
+    (HERE / "gallery.md").write_text(page())
 
 
 if __name__ == "__main__":

@@ -190,6 +190,13 @@ def test_operators(workload):
         assert (images.shape, images.dtype) == ((256, 8, 8, 3), np.uint8)
 
 
+@pytest.mark.parametrize("workload", ["ssd_random_crop", "follow.boxes", "segmentation.random_object_bbox"])
+def test_boxes(workload):
+    benchmark = module("boxes")
+    batch = next(benchmark.penstock(benchmark.samples(ragged=True), workload, 2))
+    assert {len(each) for each in batch.values()} == {256}
+
+
 def test_every_benchmark_has_a_test():
     tested = Path(__file__).read_text()
     programs = [path.stem for path in BENCHMARKS.glob("*.py") if "def main(" in path.read_text()]

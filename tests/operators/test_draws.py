@@ -57,6 +57,29 @@ def test_draws_are_pinned(draw, expected):
     np.testing.assert_allclose(drawn(draw, 2), expected, rtol=2e-6)
 
 
+BOXES = np.float32([[[0.1, 0.1, 0.5, 0.6], [0.4, 0.3, 0.9, 0.9]]] * 4)
+MAPS = np.kron(np.arange(12).reshape(3, 4) % 3, np.ones((2, 2))).astype(np.uint8)
+SEARCHES = {
+    "random_bbox_crop": (
+        lambda: fn.random_bbox_crop(fn.readers.arrays(BOXES), scaling=[0.3, 1.0], thresholds=[0.1], num_attempts=9)[0],
+        [[0.168885887, 0.100414217], [0.00475774612, 0.0781924874], [0.107236266, 0.227950737], [0.0, 0.0]],
+    ),
+    "segmentation.random_object_bbox": (
+        lambda: fn.segmentation.random_object_bbox(fn.readers.arrays(np.stack([MAPS] * 4)), format="box"),
+        [[4, 6, 6, 8], [4, 4, 6, 6], [0, 2, 2, 4], [4, 4, 6, 6]],
+    ),
+    "segmentation.random_mask_pixel": (
+        lambda: fn.segmentation.random_mask_pixel(fn.readers.arrays(np.stack([MAPS] * 4)), foreground=1),
+        [[3, 7], [5, 5], [3, 7], [4, 4]],
+    ),
+}
+
+
+@pytest.mark.parametrize(("draw", "expected"), SEARCHES.values(), ids=SEARCHES)
+def test_searches_are_pinned(draw, expected):
+    np.testing.assert_allclose(drawn(draw)[0], expected, rtol=2e-6)
+
+
 def shown():
     """An image file whose pixels say where they are, as (row, column)."""
     rows, columns = np.mgrid[:40, :60]

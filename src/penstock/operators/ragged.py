@@ -13,8 +13,10 @@ from penstock.data.source import Array, Column
 def entries(column: Any) -> NDArray[np.int64]:
     """How many entries each sample has; of JAX's arrays, too."""
     if isinstance(column, list):
-        return np.fromiter(map(len, cast(list[Array], column)), np.int64, len(column))
-    return np.full(column.shape[0], column.shape[1], np.int64)
+        samples = cast(list[Array], column)
+        return np.fromiter(map(len, samples), np.int64, len(samples))
+    rows, count = int(column.shape[0]), int(column.shape[1])
+    return np.full(rows, count, np.int64)
 
 
 def joined(column: Column) -> tuple[Array, NDArray[np.int64]]:

@@ -111,7 +111,12 @@ class RandomBBoxCrop(Operator, HostBatchKernel):
         keep = np.zeros(len(given), np.bool_)
         find_each(
             *(corners, counts, streams(context.bits), np.array(self.thresholds), np.array(self.scaling)),
-            *(np.array(self.ratios), sizes, fixed, np.array([self.attempts, PATIENCE if self.total < 0 else self.total])),
+            *(
+                np.array(self.ratios),
+                sizes,
+                fixed,
+                np.array([self.attempts, PATIENCE if self.total < 0 else self.total]),
+            ),
             *(self.relative, self.every, self.prune, np.zeros(3 * ndim), windows, keep, found),
         )
         if self.total < 0 and not found.all():

@@ -49,7 +49,7 @@ class FollowBoxes(Operator, BatchKernel):
         for other in others:
             check_counts(counts, entries(other), "of what belongs to them")
         boxes, *others_ = (filled(each) for each in (boxes, *others))
-        count = boxes.shape[1]
+        count = int(boxes.shape[1])
         mapped_, valid = self._mapped(xp, boxes, places)
         valid = valid & (np.arange(count) < counts[:, None])
         spare = max(self.most - count, 0)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar, Unpack, cast
 
 import numpy as np
 
@@ -37,10 +38,10 @@ class FollowPoints(Operator, BatchKernel):
         """In float32."""
         xp = context.xp
         if isinstance(points, list):
-            return self._ragged(context, points, places)
+            return self._ragged(context, cast(list[Array], points), places)
         if points.shape[-1] < 2:
             raise ValueError(f"a point has two numbers or more, and the samples have shape {points.shape[1:]}")
-        flat = points.reshape(points.shape[0], -1, points.shape[-1])
+        flat = points.reshape(points.shape[0], math.prod(points.shape[1:-1]), points.shape[-1])
         by_x, by_y = extents(places, first=True, ratio=self.ratio)
         x, y, there = mapped(xp, places, flat[..., 0] * by_x, flat[..., 1] * by_y)
         top, left, bottom, right = (places[:, k, None] for k in range(11, 15))
@@ -51,7 +52,7 @@ class FollowPoints(Operator, BatchKernel):
 
     def _ragged(self, context: BatchContext, points: list[Array], places: Any) -> Any:
         """All points as samples of one each."""
-        flat = [each.reshape(-1, each.shape[-1]) for each in points]
+        flat = [each.reshape(math.prod(each.shape[:-1]), each.shape[-1]) for each in points]
         values, counts = joined([each[:, :2] for each in flat])
         mapped_, valid = self.batch(context, values[:, None], np.repeat(places, counts, axis=0))
         followed, seen = list[Array](), list[Array]()

@@ -14,8 +14,39 @@ def root(parents: Array, index: int) -> int:
     """The first element of an object, as far as it is known; the way there becomes shorter."""
     while parents[index] != index:
         parents[index] = parents[parents[index]]
-        index = parents[index]
+        index = int(parents[index])
     return index
+
+
+@Compiled
+def advance(place: Array, shape: Array, axes: int) -> None:
+    """Go to the next line, by its place along the axes before it."""
+    for axis in range(axes - 1, -1, -1):
+        place[axis] += 1
+        if place[axis] < shape[axis]:
+            break
+        place[axis] = 0
+
+
+@Compiled
+def connect(values: Array, begin: int, length: int, step: int, parents: Array) -> None:
+    """Make one object of elements of a line and those `step` before them, where their labels are the same."""
+    for i in range(begin, begin + length):
+        other = i - step
+        known = i > begin and values[i] == values[i - 1] and values[other] == values[other - 1]
+        if values[i] == values[other] and not known:
+            mine, theirs = root(parents, i), root(parents, other)
+            parents[max(mine, theirs)] = min(mine, theirs)
+
+
+@Compiled
+def include(box: Array, place: Array, first: int, end: int, last: int) -> None:
+    """Let a box reach around a part of a line."""
+    axes = box.shape[0] // 2
+    for axis in range(last):
+        box[axis] = min(box[axis], place[axis])
+        box[axes + axis] = max(box[axes + axis], place[axis] + 1)
+    box[last], box[axes + last] = min(box[last], first), max(box[axes + last], end)
 
 
 @Compiled
@@ -33,55 +64,37 @@ def objects(values: Array, shape: Array, parents: Array, place: Array, firsts: A
     Returns:
         How many there are.
     """
-    last, count = shape.shape[0] - 1, 0
-    length = shape[last]
-    lines = values.shape[0] // length if length else 0
+    axes, count = shape.shape[0], 0
+    last = axes - 1
+    while last > 0 and shape[last] == 1:  # channels, as a rule: a line is longer without them
+        last -= 1
+    length = int(shape[last])
+    elements = values.shape[0]
     place[:] = 0
-    for line in range(lines):
-        begin = line * length
+    for begin in range(0, elements, max(length, 1)):
         for i in range(begin, begin + length):
             parents[i] = parents[i - 1] if i > begin and values[i] == values[i - 1] else i
         step = length
         for axis in range(last - 1, -1, -1):
             if place[axis] > 0:
-                for i in range(begin, begin + length):
-                    other = i - step
-                    known = i > begin and values[i] == values[i - 1] and values[other] == values[other - 1]
-                    if values[i] == values[other] and not known:
-                        mine, theirs = root(parents, i), root(parents, other)
-                        parents[max(mine, theirs)] = min(mine, theirs)
-            step *= shape[axis]
-        for axis in range(last - 1, -1, -1):
-            place[axis] += 1
-            if place[axis] < shape[axis]:
-                break
-            place[axis] = 0
+                connect(values, begin, length, step, parents)
+            step *= int(shape[axis])
+        advance(place, shape, last)
     place[:] = 0
-    for line in range(lines):
-        begin, first = line * length, 0
+    for begin in range(0, elements, max(length, 1)):
+        first = begin
         for i in range(begin, begin + length):
-            if i > begin and values[i] == values[i - 1]:
-                parents[i] = parents[i - 1]
-            elif parents[i] == i:
+            if parents[i] == i:
                 firsts[count], parents[i] = i, count
-                for axis in range(last + 1):
-                    boxes[count, axis], boxes[count, last + 1 + axis] = shape[axis], 0
+                for axis in range(axes):
+                    boxes[count, axis], boxes[count, axes + axis] = (shape[axis], 0) if axis <= last else (0, 1)
                 count += 1
             else:
-                parents[i] = parents[parents[i]]
-            first = first if i > begin and values[i] == values[i - 1] else i - begin
+                parents[i] = parents[parents[i]]  # which is the number of its object by now
             if i + 1 == begin + length or values[i] != values[i + 1]:
-                place[last] = first
-                box = boxes[parents[i]]
-                for axis in range(last + 1):
-                    end = i - begin if axis == last else place[axis]
-                    box[axis] = min(box[axis], place[axis])
-                    box[last + 1 + axis] = max(box[last + 1 + axis], end + 1)
-        for axis in range(last - 1, -1, -1):
-            place[axis] += 1
-            if place[axis] < shape[axis]:
-                break
-            place[axis] = 0
+                include(boxes[parents[i]], place, first - begin, i + 1 - begin, last)
+                first = i + 1
+        advance(place, shape, last)
     return count
 
 
@@ -152,6 +165,22 @@ def weight(key: int, classes: Array, weights: Array, chosen: bool) -> float:
     return result
 
 
+@Compiled
+def draw_class(
+    keys: Array, order: Array, classes: Array, weights: Array, chosen: bool, drawn: float
+) -> tuple[int, int]:
+    """The objects of a class, as a part of all objects in their order."""
+    first, last, total, until = 0, 0, 0.0, 0.0
+    for phase in range(2):  # the sum of all weights, then the class where a part of it is reached
+        until, total, last = drawn * total, 0.0, 0
+        while last < order.shape[0] and (phase == 0 or total <= until):
+            first, last = last, last + 1
+            while last < order.shape[0] and keys[order[last]] == keys[order[first]]:
+                last += 1
+            total += weight(keys[order[first]], classes, weights, chosen)
+    return first, last
+
+
 _KINDS = "i8[2] i8[2] f8[2] i8[1] b1 b1 i8 i8[1] f8[1] f8[2] i8[2] i8[2] i8[2] i8[1]"
 
 
@@ -219,14 +248,7 @@ def draw_objects(
         ordered(keys, order, count)
         first, last = 0, count
         if not alike:
-            total, drawn = 0.0, 0.0
-            for phase in range(2):  # the sum of all weights, then the class where a part of it is reached
-                drawn, total, last = draws[row, 1] * total, 0.0, 0
-                while last < count and (phase == 0 or total <= drawn):
-                    first, last = last, last + 1
-                    while last < count and keys[order[last]] == keys[order[first]]:
-                        last += 1
-                    total += weight(keys[order[first]], classes[row], weights[row], chosen)
+            first, last = draw_class(keys, order[:count], classes[row], weights[row], chosen, draws[row, 1])
             labels[row] = int(own[firsts[order[first]]])
         one = pick(order[first:last], extents, largest, draws[row, 2])
         for k in range(2 * axes):

@@ -39,7 +39,7 @@ def draw_pixels(
         if wanted[row]:
             for i in range(mask.shape[0]):
                 among += (mask[i] == label) if exact else (mask[i] > threshold)
-        drawn = np.int64(bits[row]) * (among if among else counts[row]) >> 32
+        drawn = np.int64(bits[row]) * (among or counts[row]) >> 32
         places[row] = drawn
         if among:
             i = -1

@@ -84,17 +84,17 @@ class RandomObjectBBox(Operator, HostBatchKernel):
         self, rows: int, *, background: Any = None, classes: Any = None, class_weights: Any = None
     ) -> tuple[Array, Array, Array]:
         """The classes of the foreground, if they are chosen, their weights, and the background's label."""
-        if classes is None and class_weights is not None:
-            classes = np.broadcast_to(np.arange(1, class_weights.shape[1] + 1), class_weights.shape)
-        if classes is None:
-            classes = np.zeros((rows, 0), np.int64)
-        weights = np.ones(classes.shape) if class_weights is None else class_weights
-        if weights.shape[1] != classes.shape[1]:
-            raise ValueError(f"there are {classes.shape[1]} classes and {weights.shape[1]} class_weights")
-        if background is None:
-            numbers = np.arange(classes.shape[1] + 1)
-            background = (classes[:, :, None] != numbers).all(axis=1).argmax(axis=1)
-        return np.ascontiguousarray(classes), np.ascontiguousarray(weights), np.ascontiguousarray(background)
+        given = classes if class_weights is None else class_weights
+        count = 0 if given is None else given.shape[1]
+        numbers: Any = np.arange(count + 1)
+        wanted: Array = np.ascontiguousarray(np.tile(numbers[1:], (rows, 1)) if classes is None else classes)
+        weights: Array = np.ones((rows, count)) if class_weights is None else np.ascontiguousarray(class_weights)
+        if weights.shape[1] != wanted.shape[1]:
+            raise ValueError(f"there are {wanted.shape[1]} classes and {weights.shape[1]} class_weights")
+        if background is not None:
+            return wanted, weights, np.ascontiguousarray(background)
+        free: Any = (wanted[:, :, None] != numbers).all(axis=1)
+        return wanted, weights, free.argmax(axis=1)
 
 
 @operator("segmentation.random_object_bbox")
