@@ -18,7 +18,8 @@ from penstock.operators.image.steps import Convert, Images, Mix, Scale, Step
 from penstock.types import RGB
 
 _TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
-_FROM_YIQ = np.linalg.inv(_TO_YIQ)
+_IN_RGB = np.einsum("ik,mj->kmij", np.linalg.inv(_TO_YIQ), _TO_YIQ).astype(np.float32)[:, :, None]
+"""Per entry of a matrix in YIQ its part of the matrix in RGB."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +71,7 @@ class Twist(ImageOperator):
         none, one = xp.zeros_like(angle), xp.ones_like(angle)
         rows = [(one, none, none), (none, turned[0], turned[1]), (none, -turned[1], turned[0])]
         matrix = xp.stack([xp.stack(row, axis=-1) for row in rows], axis=-2)
-        mixed = [
-            [
-                sum(matrix[:, k, m] * np.float32(_FROM_YIQ[i, k] * _TO_YIQ[m, j]) for k in range(3) for m in range(3))
-                for j in range(3)
-            ]
-            for i in range(3)
-        ]
-        factors = xp.stack([xp.stack(row, axis=-1) for row in mixed], axis=-2)
+        factors: Any = sum(matrix[:, k, m][:, None, None] * _IN_RGB[k, m] for k in range(3) for m in range(3))
         centre = np.float32(128 if images.dtype.kind in "iu" else 0.5)
         offset = brightness * (centre - centre * contrast)
         return [

@@ -23,7 +23,7 @@ from penstock.operators.image import axis as axes_
 from penstock.operators.image.axis import Numbers, Rows
 from penstock.operators.image.steps import Apply, Arrange, Convert, Cut, Fill, Mirror, Mix, Resample, Scale, Step
 
-_EXACT = ("uint8", "int8", "uint16", "int16", "float16", "float32")
+_EXACT = frozenset(map(np.dtype, ("uint8", "int8", "uint16", "int16", "float16", "float32")))
 """What float32 holds without loss."""
 
 Colour = Scale | Mix | Convert | Fill
@@ -296,7 +296,7 @@ class Visit:
 
 def exact(*dtypes: np.dtype[Any]) -> bool:
     """Whether float32 holds all values of these dtypes."""
-    return all(dtype.name in _EXACT for dtype in dtypes)
+    return _EXACT.issuperset(dtypes)
 
 
 def _channel(layout: str) -> int | None:

@@ -15,6 +15,8 @@ import numpy as np
 from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
 from penstock.operators.image.lines import (
+    HALVES_AWAY,
+    SCALE,
     blend_columns,
     blend_rows,
     colour,
@@ -172,6 +174,16 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
                 to += place_out[n, 3]
 
 
+@Compiled
+def scale_bytes(pixels: Array, at: np.uint64, terms: Array, out: Array, to: np.uint64, count: int) -> None:
+    """What `colour` makes of bytes by SCALE and HALVES_AWAY, many at a time, which is faster than a table."""
+    mean, factor, shift, low, high = terms[0, 0], terms[0, 1], terms[0, 2], terms[1, 0], terms[1, 1]
+    for i in range(np.uint64(count)):
+        value = min(max(low, (np.float32(pixels[at + i]) - mean) * factor + shift), high)  # `low` for NaN
+        whole = np.int32(value)
+        out[to + i] = np.uint8(whole + (value - np.float32(whole) >= np.float32(0.5)))
+
+
 @ahead("u1[1] i8[2] f8[2] f8[2] i8[1] f4[4] f4[1] u1[1] u1[1] f4[1] b1 i8[2]")
 @Compiled
 def look_up(  # noqa: C901  # likewise
@@ -204,11 +216,19 @@ def look_up(  # noqa: C901  # likewise
         to_bytes: whether images are written to `bytes_out`.
         place_out: int64 (images, 4).
     """
-    channels, alike = terms.shape[3], False
+    channels, alike, known = terms.shape[3], False, False
+    rounds = to_bytes and codes.shape[0] == 2 and codes[0] == SCALE and codes[1] == HALVES_AWAY
     for n in range(place_in.shape[0]):
         if n == 0 or terms.shape[0] > 1:
-            alike = same_for_all(codes, terms[n % terms.shape[0]])
-            own = table[:257] if alike else table
+            alike, known = same_for_all(codes, terms[n % terms.shape[0]]), False
+        line = alike and to_bytes and place_in[n, 2] == channels == place_out[n, 2]
+        line = line and place_in[n, 3] == place_out[n, 3] == 1 and not columns[n, MIRRORED]
+        low_y, high_y = inside(rows[n])
+        low_x, high_x = inside(columns[n])
+        height, width = int(rows[n, LENGTH]), int(columns[n, LENGTH])
+        direct = line and rounds and low_y == low_x == 0 and high_y == height and high_x == width
+        if not (direct or known):
+            known, own = True, table[:257] if alike else table
             for i in range(own.shape[0]):
                 own[i] = np.float32(i % 257)
             colour(own, 1 if alike else channels, codes, terms[n % terms.shape[0]], 0, 256)
@@ -217,9 +237,6 @@ def look_up(  # noqa: C901  # likewise
             if to_bytes:
                 for i in range(table.shape[0]):
                     byte_table[i] = np.uint8(table[i])
-        height, width = int(rows[n, LENGTH]), int(columns[n, LENGTH])
-        low_y, high_y = inside(rows[n])
-        low_x, high_x = inside(columns[n])
         first_y, step_y = int(rows[n, BEGIN] + rows[n, START]), place_in[n, 1]
         first_x, step_x = int(columns[n, BEGIN] + columns[n, START]), place_in[n, 2]
         start = place_in[n, 0] + first_y * step_y + first_x * step_x
@@ -232,12 +249,15 @@ def look_up(  # noqa: C901  # likewise
         by, channel = np.uint64(step_x), np.uint64(place_in[n, 3])
         step, plane = np.uint64(place_out[n, 2]), np.uint64(place_out[n, 3])
         entries = channels
-        if alike and to_bytes and step_x == channels == place_out[n, 2] and place_in[n, 3] == place_out[n, 3] == 1:
+        if line:
             width, low_x, high_x = width * channels, low_x * channels, high_x * channels  # as one channel
             entries, by, step = 1, np.uint64(1), np.uint64(1)
         for y in range(height):
             low, high = (low_x, high_x) if low_y <= y < high_y else (width, width)
             at, to = np.uint64(start + y * step_y), np.uint64(place_out[n, 0] + y * place_out[n, 1])
+            if direct:
+                scale_bytes(bytes_in, at, terms[n % terms.shape[0], :, :, 0], bytes_out, to, width)
+                continue
             if channels == 3 and not to_bytes:
                 look_up_three(bytes_in, at, by, channel, table, low, high, width, floats_out, to, step, plane)
                 continue

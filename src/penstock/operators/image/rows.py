@@ -144,7 +144,8 @@ def _copy(work: Pass, source: Memory, target: Memory) -> None:
         spans[:, last - 1] *= shape[:, last:]
         shape[:, last - 1] *= shape[:, last]
         shape[:, last], spans[:, last], channel = 1, (0, 1), last - 1
-    if shape[:, last].max(initial=0) < shape[:, last - 1].max(initial=0):  # the inner loop takes the longer of the two
+    if not _is_triples(places, shape) and shape[:, last].max(initial=0) < shape[:, last - 1].max(initial=0):
+        # the inner loop takes the longer of the two
         order = [*range(last - 1), last, last - 1]
         places = [place.take([0, *(1 + axis for axis in order)], axis=1) for place in places]
         spans, shape, channel = spans.take(order, axis=1), shape.take(order, axis=1), order.index(channel)
@@ -164,6 +165,11 @@ def _is_one_line(places: Sequence[Array], spans: Array, shape: Array) -> bool:
         and (spans[:, last, 0] == 0).all()
         and (spans[:, last, 1] == shape[:, last]).all()
     )
+
+
+def _is_triples(places: Sequence[Array], shape: Array) -> bool:
+    """Whether pixels have three channels side by side in memory, for which `copy` has a loop."""
+    return bool((shape[:, -1] == 3).all() and all((place[:, -1] == 1).all() for place in places))
 
 
 def inside(axis: Axis) -> tuple[Any, Any]:
@@ -268,7 +274,10 @@ def _program(work: Pass, channels: int) -> tuple[NDArray[np.int64], NDArray[np.f
     for operation in work.colours:
         match operation:
             case Scale(mean, factor, shift):
-                found.append((SCALE, (mean, factor, [[shift]])))
+                if found and _is_product(*found[-1]) and not shift and (np.asarray(factor) == 1).all():
+                    found[-1] = SCALE, (*found[-1][1][:2], 0 - mean)  # and a sum: the same numbers at once
+                else:
+                    found.append((SCALE, (mean, factor, [[shift]])))
                 dtype = _FLOAT
             case Mix(factors):
                 found.append((MIX, (factors[:, :, 0], factors[:, :, 1], factors[:, :, 2])))
@@ -288,6 +297,10 @@ def _program(work: Pass, channels: int) -> tuple[NDArray[np.int64], NDArray[np.f
         for place, term in enumerate(terms):
             result[:, number, place] = term
     return np.array([code for code, _ in found], np.int64), result
+
+
+def _is_product(code: int, terms: Sequence[Any]) -> bool:
+    return code == SCALE and not np.any(terms[2])
 
 
 def _once(term: Any) -> Any:

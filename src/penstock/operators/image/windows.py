@@ -2,15 +2,56 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
 
 
+@Compiled
+def fill_line(out: Array, write: int, step: int, count: int, value: Any) -> None:
+    """One value, `count` times from `write` on."""
+    at = np.uint64(write)
+    if step == 1:  # many at a time
+        for i in range(np.uint64(count)):
+            out[at + i] = value
+    else:
+        for _ in range(np.uint64(count)):
+            out[at] = value
+            at += np.uint64(step)
+
+
+@Compiled
+def copy_line(values: Array, read: int, step_in: int, out: Array, write: int, step_out: int, count: int) -> None:
+    """Elements along one axis. Indices are unsigned: for others, numba asks whether they count from the end."""
+    source, target = np.uint64(read), np.uint64(write)
+    if step_in == 1 and step_out == 1:  # many at a time
+        for i in range(np.uint64(count)):
+            out[target + i] = values[source + i]
+    else:
+        for _ in range(np.uint64(count)):
+            out[target] = values[source]
+            source += np.uint64(step_in)
+            target += np.uint64(step_out)
+
+
+@Compiled
+def copy_triples(values: Array, read: int, step_in: int, out: Array, write: int, step_out: int, count: int) -> None:
+    """Pixels of three channels that lie side by side, the usual case, along one axis."""
+    one, two = np.uint64(1), np.uint64(2)
+    source, target = np.uint64(read), np.uint64(write)
+    for _ in range(np.uint64(count)):
+        red, green, blue = values[source], values[source + one], values[source + two]
+        out[target], out[target + one], out[target + two] = red, green, blue
+        source += np.uint64(step_in)
+        target += np.uint64(step_out)
+
+
 @ahead(*(f"u{size}[1] i8[2] i8[3] u{size}[2] u{size}[1] i8[2] i8[2] i8 i8[1]" for size in (1, 4)))
 @Compiled
-def copy(  # noqa: C901  # a compiled function is one function
+def copy(  # a compiled function is one function
     values: Array,
     place_in: Array,
     spans: Array,
@@ -44,32 +85,34 @@ def copy(  # noqa: C901  # a compiled function is one function
             lines *= shape[n, axis]
             index[axis] = 0
         fills = fill[n % fill.shape[0]]
+        triples = size == 3 and low == 0 and high == 3 and step_in == 1 and step_out == 1
         for _ in range(lines):
             source, target, covered = place_in[n, 0], place_out[n, 0], True
             for axis in range(last - 1):
                 source += index[axis] * place_in[n, 1 + axis]
                 target += index[axis] * place_out[n, 1 + axis]
                 covered = covered and spans[n, axis, 0] <= index[axis] < spans[n, axis, 1]
-            for j in range(count):
+            first, after = (spans[n, last - 1, 0], spans[n, last - 1, 1]) if covered else (count, count)
+            j = 0
+            while j < count:
+                read, write = source + j * place_in[n, last], target + j * place_out[n, last]
+                if triples and first <= j < after:
+                    copy_triples(values, read, place_in[n, last], out, write, place_out[n, last], after - j)
+                    j = after
+                    continue
                 index[last - 1] = j
-                begin, end = (
-                    (low, high) if covered and spans[n, last - 1, 0] <= j < spans[n, last - 1, 1] else (size, size)
-                )
-                for i in range(begin):
-                    out[target + i * step_out] = fills[(i if channel == last else index[channel]) % fills.shape[0]]
-                read, write = np.uint64(source + begin * step_in), np.uint64(target + begin * step_out)
-                if step_in == 1 and step_out == 1:  # many at a time
-                    for i in range(np.uint64(end - begin)):
-                        out[write + i] = values[read + i]
+                begin, end = (low, high) if first <= j < after else (size, size)
+                if channel == last and fills.shape[0] > 1:
+                    for i in range(begin):
+                        out[write + i * step_out] = fills[i % fills.shape[0]]
+                    for i in range(end, size):
+                        out[write + i * step_out] = fills[i % fills.shape[0]]
                 else:
-                    for _ in range(np.uint64(end - begin)):
-                        out[write] = values[read]
-                        read += np.uint64(step_in)
-                        write += np.uint64(step_out)
-                for i in range(end, size):
-                    out[target + i * step_out] = fills[(i if channel == last else index[channel]) % fills.shape[0]]
-                source += place_in[n, last]
-                target += place_out[n, last]
+                    value = fills[index[channel] % fills.shape[0]]
+                    fill_line(out, write, step_out, begin, value)
+                    fill_line(out, write + end * step_out, step_out, size - end, value)
+                copy_line(values, read + begin * step_in, step_in, out, write + begin * step_out, step_out, end - begin)
+                j += 1
             for axis in range(last - 2, -1, -1):
                 index[axis] += 1
                 if index[axis] < shape[n, axis]:
