@@ -40,8 +40,11 @@ def columns(source):
     return [[np.asarray(value).tolist() for value in column] for column in data]
 
 
-def test_a_prefix_is_a_folder_of_files(folder, s3):
-    near, far = from_root(str(folder), *FILTERS), from_root(s3.url + "/train/", *FILTERS)
+@pytest.mark.parametrize("scheme", ["s3", "gs"])  # Google's XML API is that of S3
+def test_a_prefix_is_a_folder_of_files(scheme, folder, s3, monkeypatch):
+    monkeypatch.setenv("GOOGLE_BASE_URL", f"http://127.0.0.1:{s3.proxy.port}")
+    monkeypatch.setenv("GOOGLE_SKIP_SIGNATURE", "true")
+    near, far = from_root(str(folder), *FILTERS), from_root(f"{scheme}://{s3.bucket}/train/", *FILTERS)
     assert columns(far) == columns(near)
     assert far.fingerprint() == near.fingerprint()
     assert [far.info(index) for index in range(len(far))] == [near.info(index) for index in range(len(near))]

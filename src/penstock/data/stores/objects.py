@@ -35,6 +35,10 @@ _CREDENTIALS = {
     "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
 }
 
+_CHANGED = "the object has been written to since the data set was opened"
+_ASKED_MACHINES = ("/latest/api/token", "/latest/meta-data", "metadata.google", "token request")
+"""What is in errors where a machine of the cloud was asked for credentials, and was none."""
+
 
 def is_remote(path: str | bytes | os.PathLike[str]) -> bool:
     """Whether a path names an object of a store.
@@ -68,10 +72,25 @@ def head(path: str) -> Found:
         meta = api.head(client, key)
     except Exception as error:
         failure = _failure(path, error)
-        if isinstance(failure, FileNotFoundError) and not path.startswith("http"):
+        if not isinstance(failure, FileNotFoundError) and "501" not in str(failure):
+            raise failure from error
+        if not path.startswith("http"):
             _bucket_exists(api, client, path)
-        raise failure from error
-    return Found(path, meta["size"], meta["e_tag"] or "")
+            raise failure from error
+        try:
+            meta = api.get(client, key).meta  # a server may know no HEAD
+        except Exception:  # noqa: BLE001  # then it is not that
+            raise failure from error
+    return Found(path, meta["size"], _tag(meta))
+
+
+def _tag(meta: Any) -> str:
+    """What changes when an object does: its ETag, else when it was written to; "" where nothing is known."""
+    tag: str = meta["e_tag"] or ""
+    if not tag:
+        time = meta["last_modified"].timestamp()
+        return f"of {time:.0f}" if time else ""
+    return tag if tag.endswith('"') else f'"{tag}"'  # Azure lists them without quotes
 
 
 def _bucket_exists(api: Any, client: Any, path: str) -> None:
@@ -103,7 +122,7 @@ def listed(path: str) -> tuple[list[str], list[Found]]:
         raise _failure(path, error) from error
     folders = [each.rpartition("/")[2] for each in result["common_prefixes"]]
     base = path[: len(path) - len(key)] if key else path.rstrip("/") + "/"
-    return folders, [Found(base + each["path"], each["size"], each["e_tag"] or "") for each in result["objects"]]
+    return folders, [Found(base + each["path"], each["size"], _tag(each)) for each in result["objects"]]
 
 
 def fetch(extent: Extent, unless: str = "") -> tuple[Array, str] | None:
@@ -113,22 +132,27 @@ def fetch(extent: Extent, unless: str = "") -> tuple[Array, str] | None:
         OSError: they cannot be fetched, or the object has another ETag than the extent's.
     """
     api, client, key = _client_of(extent.path)
-    options: dict[str, Any] = {"if_match": extent.tag} if extent.tag else {}
-    if unless:
+    options: dict[str, Any] = {"if_match": extent.tag} if extent.tag.startswith('"') else {}
+    if unless.startswith('"'):
         options["if_none_match"] = unless
     if extent.stop is not None:
         options["range"] = (extent.start, extent.stop)
     try:
         result = api.get(client, key, options=options)
-        meta, data = result.meta, result.bytes()
+        meta, tag = result.meta, _tag(result.meta)
+        if unless and tag == unless:
+            return None
+        data = result.bytes()
     except api.exceptions.NotModifiedError:
         return None
     except Exception as error:
         raise _failure(extent.path, error) from error
+    if extent.tag and tag != extent.tag:  # servers may ignore conditions
+        raise OSError(errno.ESTALE, _CHANGED)
     expected = meta["size"] if extent.stop is None else extent.stop - extent.start
     if len(data) != expected:
         raise OSError(errno.EIO, f"it is cut short: {len(data)} of {expected} bytes came")
-    return np.frombuffer(data, np.uint8) if len(data) else np.empty(0, np.uint8), meta["e_tag"] or ""
+    return np.frombuffer(data, np.uint8) if len(data) else np.empty(0, np.uint8), tag
 
 
 def several(function: Any, items: Any) -> list[Any]:
@@ -190,7 +214,7 @@ def _open(path: str) -> tuple[Any, Any, str]:
 
 
 def _made(api: Any, scheme: str, bucket: str, settings: dict[str, str]) -> Any:
-    plain = scheme == "http" or any("ENDPOINT" in n and v.startswith("http://") for n, v in settings.items())
+    plain = scheme == "http" or any(value.startswith("http://") for value in settings.values())
     options: dict[str, Any] = {
         "client_options": {"allow_http": plain, "timeout": "600s", "read_timeout": "30s"},
         "retry_config": _RETRIES,
@@ -237,9 +261,11 @@ def _failure(path: str, error: Exception) -> OSError:
     if isinstance(error, FileNotFoundError):
         return FileNotFoundError(errno.ENOENT, "there is no such object")
     if kind == "PreconditionError":
-        return OSError(errno.ESTALE, "the object has been written to since the data set was opened")
+        return OSError(errno.ESTALE, _CHANGED)
+    if "Range request not supported" in said:
+        return OSError(errno.ENOTSUP, "the server gives whole files only, and parts of this one are needed")
     variables = _CREDENTIALS.get(scheme, "")
-    if "/latest/api/token" in said or "/latest/meta-data" in said or "metadata.google" in said:
+    if any(part in str(error) for part in _ASKED_MACHINES):
         return PermissionError(errno.EACCES, f"no credentials are found in the environment; set {variables}")
     if isinstance(error, PermissionError) or kind in ("PermissionDeniedError", "UnauthenticatedError"):
         wanted = f"; the credentials come from {variables}" if variables else ""
