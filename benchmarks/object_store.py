@@ -1,8 +1,9 @@
 """Photographs from an object store that answers after 20 ms, in terms of the same photographs on the local disk.
 
 The server (`object_server.py`) runs on the same machine and takes its share of the processors, which a store elsewhere
-would not; its CPU time is printed. "not ahead" fetches a chunk's photographs when it begins. With `--cache`, what was
-fetched is kept on the disk, and the data set is visited once before anything is measured.
+would not; its CPU time is printed. `--apart` gives it the last processor, and everything else the others. "not ahead"
+fetches a chunk's photographs when it begins. With `--cache`, what was fetched is kept on the disk, and the data set is
+visited once before anything is measured.
 
     python benchmarks/object_store.py FOLDER [--images 2048] [--rounds 5] [--latency 20]
 """
@@ -37,6 +38,7 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=20, help="milliseconds before each answer")
     parser.add_argument("--copies", type=int, default=16, help="how often the data set has each photograph")
     parser.add_argument("--cache", action="store_true", help="keep what was fetched on the disk")
+    parser.add_argument("--apart", action="store_true", help="give the server the last processor, and take the others")
     options = parser.parse_args()
     program = [sys.executable, str(Path(__file__).with_name("object_server.py"))]
     program += [str(options.folder), str(options.copies), str(options.latency)]
@@ -45,6 +47,10 @@ def main() -> None:
         subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as server,
     ):
         try:
+            if options.apart:
+                *mine, last = sorted(os.sched_getaffinity(0))
+                os.sched_setaffinity(server.pid, [last])
+                os.sched_setaffinity(0, mine)
             run(options, Path(folder), int(server.stdout.readline()), server.pid)
         finally:
             server.kill()

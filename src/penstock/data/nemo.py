@@ -8,12 +8,14 @@ object with `audio_filepath` and, where they are given, `offset` and `duration` 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import math
 import os
+import posixpath
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,9 +23,11 @@ import numpy as np
 
 from penstock.data.files import FileSource
 from penstock.data.order import Indices
-from penstock.data.source import Array, Column, Source
+from penstock.data.source import Array, Column, Cost, Source
 from penstock.data.spec import Spec
-from penstock.data.stores.objects import refuse_remote
+from penstock.data.stores.cache import read_bytes
+from penstock.data.stores.extent import Extent
+from penstock.data.stores.objects import is_remote
 from penstock.errors import SampleError, SourceError, SourceNotFoundError
 
 _WHOLE = -1.0
@@ -78,9 +82,7 @@ class NemoSource(Source):
         self._durations = np.array([entry.duration for entry in entries])
         self._texts = np.frombuffer(b"".join(entry.text for entry in entries), np.uint8)
         self._bounds = np.cumsum([0, *(len(entry.text) for entry in entries)])
-        if not Path(entries[0].path).exists():
-            fix = "paths are relative to the working directory, or to the manifest's folder"
-            raise SourceNotFoundError(f"there is no file {entries[0].path!r}", fix=fix)
+        self._files.check_first("paths are relative to the working directory, or to the manifest's folder")
         self.specs = (
             Spec(dtype, (None,) if downmix else (None, None)),
             Spec(np.dtype(np.float32), ()),
@@ -94,13 +96,27 @@ class NemoSource(Source):
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """The signals, their rates, the texts and the numbers."""
         rows: list[int] = indices.tolist()
-        signals, rates = zip(*(self._signal(index) for index in rows), strict=True)
+        far = self._files.contents(indices) if self.cost is Cost.STORE else [None] * len(rows)
+        signals, rates = zip(*map(self._signal, rows, far), strict=True)
         texts = [self._texts[self._bounds[index] : self._bounds[index + 1]] for index in rows]
         numbers = np.take(self._numbers, indices, axis=0, out=out[3], mode="clip")
         return list(signals), np.array(rates, np.float32), texts, numbers
 
-    def _signal(self, index: int) -> tuple[Array, float]:
+    @property
+    def cost(self) -> Cost:
+        """What reading costs."""
+        return self._files.cost
+
+    def needs(self, indices: Indices) -> list[Extent]:
+        """The sound files that are fetched for some samples: as a whole, whatever the parts."""
+        return self._files.needs(indices)
+
+    def _signal(self, index: int, data: Array | None) -> tuple[Array, float]:
         """The part of the file that an entry names, and the file's rate.
+
+        Args:
+            index: of the sample.
+            data: the file, where it is in memory.
 
         Raises:
             SampleError: it cannot be read.
@@ -110,9 +126,9 @@ class NemoSource(Source):
         path = self._files.describe(index)
         offset, duration = float(self._offsets[index]), float(self._durations[index])
         try:
-            if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116  # names need not be valid text
+            if data is None and not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116  # names need not be valid text
                 raise ValueError("it is no file, but a folder, a pipe, a socket or a device")
-            with soundfile.SoundFile(path) as file:
+            with soundfile.SoundFile(path if data is None else io.BytesIO(data.data)) as file:
                 rate = file.samplerate
                 start = max(int(offset * rate), 0)
                 left = file.frames - start
@@ -172,15 +188,14 @@ def _entries(manifest: str) -> Iterator[_Entry]:
     """The entries of a manifest.
 
     Paths are relative to the working directory; or to the manifest's folder, if the first one leads to a file there
-    only.
+    only, or if the manifest is an object of a store.
 
     Raises:
         SourceNotFoundError: there is no such file.
         SourceError: a line is no entry.
     """
-    refuse_remote("fn.readers.nemo_asr", manifest)
     try:
-        lines = Path(manifest).read_bytes().splitlines()
+        lines = read_bytes(manifest).splitlines()
     except FileNotFoundError:
         raise SourceNotFoundError(f"there is no manifest {manifest!r}") from None
     except OSError as error:
@@ -196,11 +211,17 @@ def _entries(manifest: str) -> Iterator[_Entry]:
                 f"{manifest}:{number} is no entry: {error}", given=line[:200].decode(errors="replace"),
                 expected='{"audio_filepath": "1.wav", "offset": 0.5, "duration": 2.5, "text": "words"}',
             ) from None  # fmt: skip
-        refuse_remote("fn.readers.nemo_asr", entry.path)
+        if is_remote(entry.path):
+            yield entry
+            continue
+        if is_remote(manifest) and not Path(entry.path).is_absolute():
+            place = posixpath.normpath(entry.path)
+            yield replace(entry, path=f"{manifest.rpartition('/')[0]}/{place}")
+            continue
         if folder is None and not Path(entry.path).is_absolute():
             beside = Path(manifest).parent
             folder = beside if not Path(entry.path).exists() and (beside / entry.path).exists() else Path()
-        yield _Entry(str((folder or Path()) / entry.path), entry.offset, entry.duration, entry.text)
+        yield replace(entry, path=str((folder or Path()) / entry.path))
 
 
 def _entry(line: bytes) -> _Entry:

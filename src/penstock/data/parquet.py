@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock import extras
 from penstock.data.order import Indices
-from penstock.data.source import Array, Column, Source, stamp_of
+from penstock.data.source import Array, Column, Cost, Source, stamp_of
 from penstock.data.spec import Spec
-from penstock.data.stores.objects import cannot_open, is_remote
-from penstock.data.stores.opened import RemoteFile
+from penstock.data.stores.extent import Extent, Found
+from penstock.data.stores.objects import cannot_open, is_remote, several
+from penstock.data.stores.opened import FetchedFile, RemoteFile
+from penstock.data.stores.pieces import Pieces
 from penstock.errors import SampleError, SourceError, SourceNotFoundError, did_you_mean
 
 _KEPT = 1 << 28
@@ -48,10 +51,15 @@ class ParquetSource(Source):
         self._paths = paths
         self._metadata: list[Any] = []
         self._stamps: list[Hashable] = []
-        for path in paths:
-            metadata, stamp = self._open(path)
+        self._objects: list[Found] = []
+        for opened in several(self._open, paths) if self.cost is Cost.STORE else map(self._open, paths):
+            if isinstance(opened, Exception):
+                raise opened
+            metadata, stamp, found = opened
             self._metadata.append(metadata)
             self._stamps.append(stamp)
+            self._objects.append(found)
+        self._pieces = Pieces(self._objects)
         schemas = [each.schema.to_arrow_schema() for each in self._metadata]
         self.names: tuple[str, ...] = tuple(schemas[0].names) if columns is None else columns
         self.specs = tuple(_spec(paths[0], schemas[0], name) for name in self.names)
@@ -67,17 +75,17 @@ class ParquetSource(Source):
         self._tables: OrderedDict[int, Any] = OrderedDict()
         self._lock = threading.Lock()
 
-    def _open(self, path: str) -> tuple[Any, Hashable]:
-        """What the end of a file says, and what changes when the file is written to."""
+    def _open(self, path: str) -> tuple[Any, Hashable, Found]:
+        """What the end of a file says, what changes when the file is written to, and what is known of an object."""
         if is_remote(path):
             try:
                 file = RemoteFile(path)
             except OSError as error:
                 raise cannot_open(path, error) from error
-            return self._metadata_of(path, file.raw()), file.state
+            return self._metadata_of(path, file.raw()), file.state, Found(path, file.size, file.tag)
         if not Path(path).is_file():
             raise SourceNotFoundError(f"there is no file {path!r}")
-        return self._metadata_of(path, path), stamp_of(path)
+        return self._metadata_of(path, path), stamp_of(path), Found(path, 0, "")
 
     def _metadata_of(self, path: str, file: Any) -> Any:
         try:
@@ -123,10 +131,13 @@ class ParquetSource(Source):
                 return self._tables[group]
         number, place = self._groups[group]
         path = self._paths[number]
-        far = RemoteFile(path) if is_remote(path) else None
-        if (stamp_of(path) if far is None else far.state) != self._stamps[number]:
+        if is_remote(path):
+            opened = self._fetched(group).raw()
+        elif stamp_of(path) == self._stamps[number]:
+            opened = path
+        else:
             raise ValueError("the file has been written to since the data set was opened")
-        with self._parquet.ParquetFile(path if far is None else far.raw(), metadata=self._metadata[number]) as file:
+        with self._parquet.ParquetFile(opened, metadata=self._metadata[number]) as file:
             columns = sorted({_column(file.schema_arrow.names, name) for name in self.names})
             table = file.read_row_group(place, columns=columns, use_threads=False)
         with self._lock:
@@ -134,6 +145,45 @@ class ParquetSource(Source):
             while len(self._tables) > 1 and sum(each.nbytes for each in self._tables.values()) > _KEPT:
                 self._tables.popitem(last=False)
         return table
+
+    @property
+    def cost(self) -> Cost:
+        """What reading costs."""
+        return Cost.STORE if any(map(is_remote, self._paths)) else Cost.FILE
+
+    def needs(self, indices: Indices) -> list[Extent]:
+        """What is fetched from object stores for some rows: the columns of their row groups."""
+        groups: list[int] = np.unique(np.searchsorted(self._starts, indices, side="right") - 1).tolist()
+        far = [group for group in groups if is_remote(self._paths[self._groups[group][0]])]
+        return [
+            each for group in far if group not in self._tables for each in self._pieces.extents(*self._chunks(group))
+        ]
+
+    def _chunks(self, group: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Where the columns of a row group lie: the number of the file, the first byte and the one after the last."""
+        number, place = self._groups[group]
+        found = self._metadata[number].row_group(place)
+        names = self._metadata[number].schema.to_arrow_schema().names
+        wanted = {_column(names, name) for name in self.names}
+        starts: list[int] = []
+        stops: list[int] = []
+        for chunk in map(found.column, range(found.num_columns)):
+            if any(f"{chunk.path_in_schema}.".startswith(f"{name}.") for name in wanted):
+                starts.append(chunk.dictionary_page_offset or chunk.data_page_offset)
+                stops.append(starts[-1] + chunk.total_compressed_size)
+        return np.full(len(starts), number), np.array(starts, np.int64), np.array(stops, np.int64)
+
+    def _fetched(self, group: int) -> FetchedFile:
+        """An object with a row group in memory.
+
+        Raises:
+            OSError: it cannot be fetched, or has been written to.
+        """
+        files, starts, stops = self._chunks(group)
+        parts = [np.empty(size, np.uint8) for size in (stops - starts).tolist()]
+        for error in self._pieces.read(files, starts, stops, parts).values():
+            raise error
+        return FetchedFile(self._objects[int(files[0])], list(zip(starts.tolist(), parts, strict=True)))
 
     def describe(self, index: int) -> str:
         """The file, and the row in it."""

@@ -8,17 +8,21 @@ import threading
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.data.order import Indices
-from penstock.data.source import Array, Column, Source, stamp_of
+from penstock.data.source import Array, Column, Cost, Source, stamp_of
 from penstock.data.spec import Spec
+from penstock.data.stores.objects import cannot_open, is_remote, several
+from penstock.data.stores.opened import RemoteFile
 from penstock.data.video import VideoDecoder, VideoIndex, fill_of, padded, read_index
 from penstock.data.video_list import ROUNDING, Entry, Rounding
 from penstock.errors import SampleError, SourceError, SourceNotFoundError
 
+_CHANGED = "the file has been written to since the data set was opened"
 _RESTING = 8
 """Videos that stay open between batches, for clips that follow each other."""
 
@@ -56,8 +60,13 @@ class VideoSource(Source):
 
     def __init__(self, entries: tuple[Entry, ...], options: ClipOptions) -> None:
         self._options, self._entries = options, entries
-        self._videos = [_index(entry.path) for entry in entries]
-        self._stamps = [stamp_of(entry.path) for entry in entries]
+        paths = [entry.path for entry in entries]
+        found = several(_index, paths) if self.cost is Cost.STORE else list(map(_index, paths))
+        for each in found:
+            if isinstance(each, Exception):
+                raise each
+        self._videos: list[VideoIndex] = [video for video, _ in found]
+        self._stamps: list[Hashable] = [stamp for _, stamp in found]
         ranges = [entry.frames(video, options.rounding) for entry, video in zip(entries, self._videos, strict=True)]
         starts = [_starts(*each, options) for each in ranges]
         self._stops = [stop for _, stop in ranges]
@@ -141,8 +150,6 @@ class VideoSource(Source):
             return
         done = first
         try:
-            if stamp_of(self._entries[file].path) != self._stamps[file]:
-                raise ValueError("the file has been written to since the data set was opened")
             decoder = self._open(file, int(wanted[first]))
             for _, frame in decoder.frames(wanted[first:].tolist()):
                 for place in owners[bounds[done] : bounds[done + 1]].tolist():
@@ -158,13 +165,29 @@ class VideoSource(Source):
             self._resting = [(file, decoder), *self._resting][:_RESTING]
 
     def _open(self, file: int, number: int) -> VideoDecoder:
-        """The video, if it rests before frame `number`, else opened anew."""
+        """The video, if it rests before frame `number`, else opened anew.
+
+        Raises:
+            ValueError: it has been written to.
+        """
+        path = self._entries[file].path
+        far = is_remote(path)
+        if not far and stamp_of(path) != self._stamps[file]:
+            raise ValueError(_CHANGED)
         with self._lock:
             for place, (other, decoder) in enumerate(self._resting):
                 if other == file and decoder.near(number):
                     del self._resting[place]
                     return decoder
-        return VideoDecoder(self._entries[file].path, self._videos[file])
+        opened, stamp = _opened(path)
+        if far and stamp != self._stamps[file]:
+            raise ValueError(_CHANGED)
+        return VideoDecoder(opened, self._videos[file])
+
+    @property
+    def cost(self) -> Cost:
+        """What reading costs."""
+        return Cost.STORE if any(is_remote(entry.path) for entry in self._entries) else Cost.FILE
 
     def describe(self, index: int) -> str:
         """The file, and the first frame."""
@@ -196,11 +219,27 @@ def stamp_of_clips(entries: Sequence[Entry]) -> Hashable:
     return stamp_of(*(entry.path for entry in entries))
 
 
-def _index(path: str) -> VideoIndex:
-    if not Path(path).is_file():
+def _opened(path: str) -> tuple[str | IO[bytes], Hashable]:
+    """What PyAV opens, and what changes when the video is written to.
+
+    Raises:
+        OSError: there is no such object.
+    """
+    if not is_remote(path):
+        return path, stamp_of(path)
+    file = RemoteFile(path)
+    return cast(IO[bytes], file.raw()), file.state
+
+
+def _index(path: str) -> tuple[VideoIndex, Hashable]:
+    if not is_remote(path) and not Path(path).is_file():
         raise SourceNotFoundError(f"there is no file {path!r}")
     try:
-        return read_index(path)
+        file, stamp = _opened(path)
+    except OSError as error:
+        raise cannot_open(path, error) from error
+    try:
+        return read_index(file), stamp
     except (OSError, ValueError) as error:
         raise SourceError(f"{path!r} cannot be read as a video: {error}", fix="leave it out of the data set") from error
 

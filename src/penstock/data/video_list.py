@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from penstock.data.folders import from_root
+from penstock.data.stores.cache import read_bytes
 from penstock.data.video import VideoIndex
 from penstock.errors import SourceError, SourceNotFoundError
 
@@ -78,7 +78,7 @@ def videos_of(list_path: str) -> tuple[Entry, ...]:
         SourceError: a line is something else, or there are none.
     """
     try:
-        lines = Path(list_path).read_text().splitlines()
+        lines = read_bytes(list_path).decode().splitlines()
     except FileNotFoundError:
         raise SourceNotFoundError(f"file_list is no file: {list_path!r}") from None
     except (OSError, ValueError) as error:

@@ -119,9 +119,6 @@ def test_without_the_library(monkeypatch):
         ("caffe2", {"path": ["gs://b/a"]}),
         ("cifar10", {"file_root": "s3://b/a"}),
         ("mnist", {"path": "az://b/a"}),
-        ("nemo_asr", {"manifest_filepaths": ["s3://b/a.json"]}),
-        ("video", {"filenames": ["s3://b/a.mp4"], "sequence_length": 2}),
-        ("video_resize", {"file_root": "s3://b/a", "sequence_length": 2, "size": 4}),
     ],
 )
 def test_readers_that_need_local_files(reader, arguments):

@@ -14,7 +14,7 @@ from penstock.data.folders import from_root
 from penstock.data.recordio import encode_record, write_recordio
 from penstock.data.source import Cost
 from penstock.data.tf_example import encode_example
-from penstock.data.tfrecords import write_tfrecord
+from penstock.data.tfrecords import TFRecordSource, write_tfrecord
 from penstock.errors import SampleError
 from penstock.testing import check_source
 
@@ -99,6 +99,30 @@ def parquet(path):
     return ()
 
 
+def speech(path):
+    soundfile = pytest.importorskip("soundfile")
+    sound = path.parent / "sounds" / "1 ä.wav"
+    sound.parent.mkdir()
+    soundfile.write(sound, np.sin(np.arange(4000)), 8000)
+    lines = [
+        '{"audio_filepath": "./sounds/1 ä.wav", "offset": %f, "duration": 0.1, "text": "no"}' % (n / 80)
+        for n in range(40)
+    ]
+    path.write_text("\n".join(lines))
+    return (sound,)
+
+
+def video(path):
+    with pytest.importorskip("av").open(path, "w", format="mp4") as file:
+        stream = file.add_stream("mpeg4", rate=10)
+        stream.width, stream.height, stream.gop_size = 32, 16, 8
+        for number in range(40):
+            pixels = np.full((16, 32, 3), 6 * number, np.uint8)
+            file.mux(stream.encode(importlib.import_module("av").VideoFrame.from_ndarray(pixels)))
+        file.mux(stream.encode())
+    return ()
+
+
 READERS = {
     "webdataset": (tar, lambda path, index: fn.readers.webdataset(paths=path, ext=["jpg", "cls"])),
     "tfrecord": (
@@ -117,6 +141,11 @@ READERS = {
     ),
     "parquet": (parquet, lambda path, index: tuple(fn.readers.parquet(paths=path).values())),
     "mxnet": (mxnet, lambda path, index: fn.readers.mxnet(path=path, index_path=index)),
+    "nemo_asr": (
+        speech,
+        lambda path, index: fn.readers.nemo_asr(manifest_filepaths=path, random_shuffle=True, seed=1),
+    ),
+    "video": (video, lambda path, index: (fn.readers.video(filenames=path, sequence_length=3, step=1),)),
     "numpy": (
         array,
         lambda path, index: (
@@ -131,11 +160,12 @@ READERS = {
 def test_records_of_objects_are_those_of_files(name, tmp_path, s3):
     write, read = READERS[name]
     path = tmp_path / "data"
-    written = [str(path), *write(path)]
-    for each in written:
-        s3.put(Path(each).name, Path(each).read_bytes())
+    written = [str(each) for each in (path, *write(path))]
+    keys = [str(Path(each).relative_to(tmp_path)) for each in written]
+    for key in keys:
+        s3.put(key, (tmp_path / key).read_bytes())
     batches = []
-    for paths in (written, [f"{s3.url}/{Path(each).name}" for each in written]):
+    for paths in (written, [f"{s3.url}/{key}" for key in keys]):
         pipeline = Pipeline(batch_size=16, num_threads=2, prefetch_queue_depth=1)
         with pipeline:
             pipeline.set_outputs(*read(paths[0], paths[-1]))
@@ -155,6 +185,52 @@ def test_records_that_follow_each_other_are_fetched_together(tmp_path, s3):
         pipeline.run()
     pipeline.close()
     assert 1 <= len(s3.proxy.asked) < 10
+
+
+def test_a_video_that_was_written_to(tmp_path, s3):
+    video(tmp_path / "data")
+    s3.put("data", (tmp_path / "data").read_bytes())
+    pipeline = Pipeline(batch_size=4, num_threads=1)
+    with pipeline:
+        pipeline.set_outputs(fn.readers.video(filenames=s3.url + "/data", sequence_length=2))
+    s3.put("data", (tmp_path / "data").read_bytes() + b"more")
+    with pytest.raises(SampleError, match="has been written to since the data set was opened"):
+        pipeline.run()
+    pipeline.close()
+
+
+def test_row_groups_are_fetched_ahead_without_columns_that_nobody_reads(tmp_path, s3):
+    pyarrow = pytest.importorskip("pyarrow")
+    noise = np.random.default_rng(1).bytes(4000)
+    images = [noise[number : number + 1000] for number in range(40)]
+    table = pyarrow.table({"a": images, "not wanted": [noise] * 40, "b": [{"c": number} for number in range(40)]})
+    importlib.import_module("pyarrow.parquet").write_table(
+        table, tmp_path / "data", row_group_size=10, compression="none"
+    )
+    s3.put("data", (tmp_path / "data").read_bytes())
+    pipeline = Pipeline(batch_size=10, num_threads=1)
+    with pipeline:
+        pipeline.set_outputs(*fn.readers.parquet(paths=s3.url + "/data", columns=["a", "b.c"]).values())
+    s3.proxy.asked.clear()
+    assert [row.tobytes() for _ in range(4) for row in pipeline.run()[0]] == images
+    pipeline.close()
+    ranges = [[int(at) for at in asked.removeprefix("bytes=").split("-")] for _, _, asked in s3.proxy.asked]
+    assert len(ranges) == len({tuple(each) for each in ranges}) == 8  # two for each group, and nothing else
+    assert sum(last - first for first, last in ranges) < (tmp_path / "data").stat().st_size / 2
+
+
+def test_where_records_lie_is_kept_until_the_object_changes(tmp_path, s3, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    walks = []
+    write_tfrecord(tmp_path / "data", [encode_example({"label": [7]})])
+    for count in (300, 300, 301):
+        s3.put("data", (tmp_path / "data").read_bytes() * count)
+        s3.proxy.asked.clear()
+        label = tfrecord.FixedLenFeature([1], tfrecord.int64, -1)
+        source = TFRecordSource((s3.url + "/data",), (), (("label", label),))
+        assert len(source) == count
+        walks.append(sum(asked is not None for *_, asked in s3.proxy.asked) - 1)  # the first record is read
+    assert walks == [1, 0, 1]
 
 
 def test_a_damaged_answer_has_a_wrong_checksum(tmp_path, s3):

@@ -50,15 +50,16 @@ def is_remote(path: str | bytes | os.PathLike[str]) -> bool:
     return b"://" in text[:8] if isinstance(text, bytes) else "://" in text[:8]
 
 
-def refuse_remote(reader: str, *paths: str | None) -> None:
-    """Refuse the paths of objects, for readers of files that a library opens by their names.
+def refuse_remote(reader: str, *paths: str | None, why: str = "") -> None:
+    """Refuse the paths of objects, for readers that need files.
 
     Raises:
         SourceError: one of the paths is such.
     """
     for path in paths:
         if path is not None and is_remote(path):
-            raise SourceError(f"{reader} reads local files only", given=path, fix="copy the data to a local disk first")
+            what = f"{reader} reads local files only{why and f': {why}'}"
+            raise SourceError(what, given=path, fix="copy the data to a local disk, or pack them there as tar files")
 
 
 def head(path: str) -> Found:

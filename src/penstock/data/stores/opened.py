@@ -7,8 +7,9 @@ import os
 from collections.abc import Hashable
 from typing import Any
 
+from penstock.data.source import Array
 from penstock.data.stores.cache import fetch_through
-from penstock.data.stores.extent import Extent
+from penstock.data.stores.extent import Extent, Found
 from penstock.data.stores.objects import head, is_remote
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0)
@@ -79,8 +80,10 @@ class RemoteFile:
     """
 
     def __init__(self, path: str) -> None:
-        found = head(path)
-        self._path, self.size, self.tag = path, found.size, found.tag
+        self._known(head(path))
+
+    def _known(self, found: Found) -> None:
+        self._path, self.size, self.tag = found.path, found.size, found.tag
         self._start, self._block = 0, memoryview(b"")
 
     @property
@@ -106,6 +109,26 @@ class RemoteFile:
     def close(self) -> None:
         """Let go of the block."""
         self._block = memoryview(b"")
+
+
+class FetchedFile(RemoteFile):
+    """An object of which parts are in memory; what else is asked for is fetched.
+
+    Args:
+        found: what is known of it.
+        parts: where each begins, and its bytes.
+    """
+
+    def __init__(self, found: Found, parts: list[tuple[int, Array]]) -> None:
+        self._known(found)
+        self._parts = parts
+
+    def pread(self, count: int, at: int) -> bytes:
+        """The bytes that begin at a place, fewer at the end."""
+        for start, data in self._parts:
+            if start <= at and at + count <= start + len(data):
+                return data[at - start : at - start + count].tobytes()
+        return super().pread(count, at)
 
 
 class _Raw(io.RawIOBase):

@@ -58,7 +58,7 @@ def array_record(
         [b'a jpeg', b'another']
     """
     files = tuple(fspath(each) for each in ([paths] if isinstance(paths, str | PathLike) else paths))
-    refuse_remote("fn.readers.array_record", *files)
+    refuse_remote("fn.readers.array_record", *files, why="the package array_record opens them by name")
     if not files:
         raise DefinitionError("fn.readers.array_record: paths is empty")
     (records,) = load(shared(ArrayRecordSource, files, stamp=stamp_of(*files)), loader)

@@ -58,7 +58,7 @@ def caffe(
         [[3], [5]]
     """
     paths = tuple(fspath(each) for each in ([path] if isinstance(path, str | PathLike) else path))
-    refuse_remote("fn.readers.caffe", *paths)
+    refuse_remote("fn.readers.caffe", *paths, why="an LMDB is a tree of pages, mapped to memory")
     if not paths:
         raise DefinitionError("fn.readers.caffe: path is empty")
     if not (image_available or label_available):

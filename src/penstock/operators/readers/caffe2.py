@@ -64,7 +64,7 @@ def caffe2(
         [[3], [5]]
     """
     paths = tuple(fspath(each) for each in ([path] if isinstance(path, str | PathLike) else path))
-    refuse_remote("fn.readers.caffe2", *paths)
+    refuse_remote("fn.readers.caffe2", *paths, why="an LMDB is a tree of pages, mapped to memory")
     if not paths:
         raise DefinitionError("fn.readers.caffe2: path is empty")
     if label_type not in set(LabelType):

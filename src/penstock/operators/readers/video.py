@@ -10,7 +10,6 @@ import numpy as np
 
 from penstock import extras
 from penstock.data.source import shared
-from penstock.data.stores.objects import refuse_remote
 from penstock.data.video import PAD_MODES, fill_of
 from penstock.data.video_clips import ClipOptions, VideoSource, stamp_of_clips
 from penstock.data.video_list import Entry, Rounding, videos_in, videos_of
@@ -228,7 +227,6 @@ def _entries(
         raise DefinitionError("fn.readers.video: labels go with filenames", fix="leave labels out")
     given = [filenames] if isinstance(filenames, str | PathLike) else filenames or []
     paths = [fspath(each) for each in given]
-    refuse_remote("fn.readers.video", *paths, *(fspath(each) for each in (file_root, file_list) if each))
     if file_root:
         return videos_in(fspath(file_root)), True
     if file_list:
