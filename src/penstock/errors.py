@@ -155,6 +155,11 @@ def shown(given: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+def of_dali(given: object) -> str | None:
+    """What to do about an object of DALI's that was given where one of penstock's is needed; None for other objects."""
+    return "it is DALI's: import it from penstock" if type(given).__module__.startswith("nvidia.dali") else None
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A sentence with the names nearest to `name`, or with all of them where none is near.
 

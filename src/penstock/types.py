@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from penstock.absent import absent
-from penstock.errors import ArgumentTypeError, UsageError, did_you_mean, shown
+from penstock.errors import ArgumentTypeError, UsageError, did_you_mean, of_dali, shown
 
 OnError = Literal["raise", "skip", "replace"]
 """What is done about a bad sample: the error is raised, its row is masked, or another sample takes its place."""
@@ -323,7 +323,7 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
             "no such data type",
             given=shown(dtype),
             expected=f"types.{', types.'.join(kind.name for kind in _NUMERIC)}, or a NumPy dtype",
-            fix=did_you_mean(dtype, DALIDataType.__members__) if isinstance(dtype, str) else None,
+            fix=did_you_mean(dtype, DALIDataType.__members__) if isinstance(dtype, str) else of_dali(dtype),
         ) from None
     return found
 

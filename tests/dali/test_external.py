@@ -175,3 +175,21 @@ def fed(library):
 
 def test_fed_data_give_what_they_give_in_dali():
     assert fed(penstock) == fed(dali)
+
+
+STRANGERS = {
+    "node": lambda theirs: penstock.fn.flip(theirs),
+    "operand": lambda theirs: penstock.fn.readers.arrays([1, 2]) + theirs,
+    "constant": lambda theirs: penstock.fn.readers.arrays([1, 2]) * dali.types.Constant(2),
+    "dtype": lambda theirs: penstock.fn.cast(penstock.fn.readers.arrays([1, 2]), dtype=dali.types.FLOAT),
+    "filter": lambda theirs: penstock.fn.resize(penstock.fn.constant(LISTED[0]), interp_type=dali.types.INTERP_NN),
+    "definition": lambda theirs: penstock.data_iterator(dali.pipeline_def(lambda: theirs), ["x"])(batch_size=2),
+}
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_an_object_of_dalis_is_told_from_penstocks(name):
+    with dali.Pipeline(2, 1, None):
+        theirs = dali.fn.external_source(LISTED)
+    with penstock.Pipeline(2), pytest.raises((TypeError, ValueError), match=r"it is DALI's(.|\n)*test_external"):
+        STRANGERS[name](theirs)

@@ -15,7 +15,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from penstock.errors import ArgumentTypeError, DefinitionError, PenstockError, UsageError, nearest
+from penstock.errors import ArgumentTypeError, DefinitionError, PenstockError, UsageError, nearest, of_dali
 from penstock.graph.kinds import OutOfRangeError, UnfitError, conform, near, said
 from penstock.graph.where import user_line
 
@@ -112,7 +112,8 @@ def conforming(
         except UnfitError as error:
             wrong = error
         refusal, what = (limits, "out of range") if isinstance(wrong, OutOfRangeError) else (kind, "of another kind")
-        raise refusal(f"{name}: {argument} is {what}", given=wrong, expected=said(hint), fix=near(hint, wrong.given))
+        fix = near(hint, wrong.given) or of_dali(wrong.given)
+        raise refusal(f"{name}: {argument} is {what}", given=wrong, expected=said(hint), fix=fix)
 
     result = inspect.BoundArguments(bound.signature, bound.arguments.copy())
     for argument, value in bound.arguments.items():

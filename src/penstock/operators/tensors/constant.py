@@ -9,7 +9,7 @@ from typing import Any, Unpack, cast
 import numpy as np
 
 from penstock.data.spec import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.errors import ArgumentTypeError, DefinitionError, of_dali
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply, current_trace
@@ -98,6 +98,7 @@ def constant(
         common = {**common, "device": wrapped.device}
     array = wrapped.array()
     if array.dtype.kind not in "biufV":
-        raise ArgumentTypeError("a constant holds numbers", given=f"{value!r} of dtype {array.dtype}")
+        given = f"{value!r} of dtype {array.dtype}"
+        raise ArgumentTypeError("a constant holds numbers", given=given, fix=of_dali(value))
     checked = check_layout(wrapped.layout or "", Spec(array.dtype, array.shape), array.ndim, "constant")
     return apply(ConstantValue(array, checked), common=common)
