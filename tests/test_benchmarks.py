@@ -205,6 +205,15 @@ def test_every_benchmark_has_a_test():
     assert not missing
 
 
+@pytest.mark.parametrize("workload", ["batches", "samples"])
+def test_sources(workload):
+    data = module("data").cifar10(None, count=512)
+    for contender in (module("sources").penstock, module("sources").arrays):
+        batch = next(contender(data, workload, 2))
+        assert np.array_equal(batch["images"], data.images[:256])
+        assert np.array_equal(np.ravel(batch["labels"]), np.ravel(data.labels[:256]))
+
+
 def test_parallel_source():
     assert module("parallel_source").delivered(2, samples=8, batch=4) > 0
 

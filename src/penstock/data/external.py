@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from penstock.data.given import Kind, as_column, as_sample, copied
+from penstock.data.given import Kind, as_column, as_sample, copied, kept
 from penstock.data.stream import Columns, EndOfStreamError, Stream, Turn
 from penstock.errors import PenstockError, SourceError
 from penstock.types import BatchInfo, SampleInfo
@@ -108,13 +108,15 @@ class GivenStream(ExternalStream):
 
     Args:
         kinds: as for `ExternalStream`.
-        lends: whether what it gives may change afterwards, and is copied at once.
+        lends: whether what it gives may change when it is called again, and is copied before, if it is still needed.
         **how: as for `ExternalStream`.
     """
 
     def __init__(self, kinds: Sequence[Kind], *, lends: bool = True, **how: Any) -> None:
         super().__init__(kinds, **how)
         self._lends = lends
+        self._lent: Turn | None = None
+        """The turn whose batch is in memory of the source."""
         self._seen: deque[Any] = deque()
         """What was given before it was asked for: the first batch, or the first sample."""
 
@@ -129,15 +131,41 @@ class GivenStream(ExternalStream):
     def probe(self) -> Columns:
         """The first sample."""
         if not self._seen:
-            self._seen.append(self._given(Turn(0, 0, 1, 1), None if self.batched else 0))
+            first = self._given(Turn(0, 0, 1, 1), None if self.batched else 0)
+            self._seen.append(kept(first) if self._lends else first)
         columns = self._checked(self._converted([self._seen[0]]))
         return tuple([column[:1] for column in columns])
 
     def next(self, turn: Turn) -> Columns:
         """Call the source."""
         rows: Sequence[int | None] = (None,) if self.batched else range(turn.rows)
+        self._take_over()
         columns = self._checked(self._converted([self._first(turn, row) for row in rows]), turn)
-        return tuple(map(copied, columns) if self._lends else columns)
+        self._lent = turn if self._lends else None
+        return columns
+
+    def held(self, turn: Turn) -> Columns:
+        """The batch of a turn, copied."""
+        self.batch(turn)
+        self._take_over()
+        return self.batch(turn)
+
+    def put_back(self, turn: Turn) -> None:
+        """Give it next, if need be."""
+        self._take_over()
+        super().put_back(turn)
+
+    def rewind(self) -> None:
+        """Go back behind what was delivered."""
+        self._take_over()
+        super().rewind()
+
+    def _take_over(self) -> None:
+        """Copy what the source lent, where it is still needed: the source will be called again."""
+        lent, self._lent = self._lent, None
+        made = None if lent is None else self._made.get(lent)
+        if lent is not None and made is not None and not isinstance(made, Exception):
+            self._made[lent] = tuple(map(copied, made))
 
     def part(self, turn: Turn, rows: range | None) -> Columns:
         """What the source gives for some rows of a batch of samples, or for a batch: not checked, and not copied."""

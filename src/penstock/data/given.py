@@ -140,3 +140,13 @@ def copied(column: Column) -> Column:
     if isinstance(column, np.ndarray):
         return column.copy()
     return np.stack(column) if len({sample.shape for sample in column}) == 1 else [sample.copy() for sample in column]
+
+
+def kept(given: Any) -> Any:
+    """What a source gave, with copies of NumPy's arrays."""
+    if isinstance(given, np.ndarray):
+        return cast(Array, given).copy()
+    if isinstance(given, list | tuple):
+        parts = list(map(kept, cast(Sequence[Any], given)))
+        return parts if isinstance(given, list) else tuple(parts)
+    return given

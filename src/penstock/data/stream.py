@@ -105,6 +105,10 @@ class Stream(ABC):
             raise made
         return made
 
+    def held(self, turn: Turn) -> Columns:
+        """The batch of a turn, in memory that stays as it is when the source is called again."""
+        return self.batch(turn)
+
     def expect(self, turn: Turn) -> None:  # noqa: B027  # most streams have nothing to begin
         """The batch of a turn will be asked for, probably. For streams that can begin one without waiting for it."""
 

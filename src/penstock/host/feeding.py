@@ -67,8 +67,12 @@ class Feeding:
         self._shards, self._blocks = np.asarray(shards), blocks
         self._schedule = schedule
 
-    def take(self, step: Step) -> Fed:
+    def take(self, step: Step, *, at_once: bool) -> Fed:
         """The streams' part of a batch.
+
+        Args:
+            step: which batch.
+            at_once: whether it is computed, into other memory, before a stream is asked for anything else.
 
         Raises:
             EndOfStreamError: one of them has no more batches in this epoch.
@@ -77,10 +81,11 @@ class Feeding:
         self._announce(step)
         columns: dict[Node, Columns] = {}
         counts: dict[int, Node] = {}
+        lent = at_once and sum(map(len, self._streams.values())) == 1  # sources may share memory
         for node, streams in self._streams.items():
             turn = self._turn(step, node)
             try:
-                parts = self._ask(node, streams, turn, step)
+                parts = self._ask(node, streams, turn, step, lent=lent)
             except EndOfStreamError:
                 for stream, other in self._turns(step):
                     stream.put_back(other)
@@ -132,9 +137,9 @@ class Feeding:
                     stream.expect(self._turn(step, node))
             step = self._schedule.after(step)
 
-    def _ask(self, node: Node, streams: Sequence[Stream], turn: Turn, step: Step) -> list[Columns]:
+    def _ask(self, node: Node, streams: Sequence[Stream], turn: Turn, step: Step, *, lent: bool) -> list[Columns]:
         try:
-            return [stream.batch(turn) for stream in streams]
+            return [stream.batch(turn) if lent else stream.held(turn) for stream in streams]
         except EndOfStreamError:
             batches = self._schedule.batches
             if batches is None:

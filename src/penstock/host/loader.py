@@ -308,12 +308,12 @@ class HostLoader:
     def _in_pairs(self, rows: int) -> bool:
         return self._depth > 1 and self._row_bytes * rows <= _SMALL and self._pace.in_pairs(rows)
 
-    def _feed(self, step: Step) -> tuple[Step, Fed | None]:
-        """What the streams give for a batch, which has as many rows as they give."""
+    def _feed(self, step: Step, *, at_once: bool = False) -> tuple[Step, Fed | None]:
+        """What the streams give for a batch, which has as many rows as they give; see `Feeding.take`."""
         feeding = self._program.feeding
         if feeding is None:
             return step, None
-        fed = feeding.take(step)
+        fed = feeding.take(step, at_once=at_once)
         if fed.rows != step.rows and self._program.reads:
             raise SourceError(
                 "a source gives fewer samples than the readers of the definition",
@@ -325,7 +325,7 @@ class HostLoader:
     def _compute(self, step: Step, count: int) -> None:
         """Compute a batch now and here, and, for the same overhead, those that follow it in the epoch."""
         asked = step
-        step, fed = self._feed(step)
+        step, fed = self._feed(step, at_once=all(spec.dense for spec in self._specs))
         steps, numbers = self._together(step, count)
         buffers = self._empty(len(numbers))
         try:

@@ -181,7 +181,7 @@ class Debugging:
             )
         turn = Turn(self._epoch, self._iteration, self.rows, self.rows)
         try:
-            columns = stream.batch(turn)
+            columns = stream.held(turn)
         except PenstockError as error:
             stream.forgive(turn)
             error.where = error.where or node.where

@@ -251,15 +251,57 @@ def test_two_sources_of_different_length():
         made.run()
 
 
-def test_a_source_may_use_its_memory_again():
-    memory = np.zeros((4, 2), np.int32)
+SHARED = np.zeros((4, 2), np.int32)
 
-    def source(number):
-        memory[:] = number
-        return memory
 
-    run = iterator(lambda: fn.external_source(source), batch_size=4)
-    assert [next(run)["x"][0, 0].item() for _ in range(5)] == list(range(5))
+def written(number):
+    SHARED[:] = number
+    return SHARED
+
+
+def alike():
+    return fn.external_source(written)
+
+
+def ragged():
+    return fn.external_source(lambda number: [written(number)[: row + 1] for row in range(4)])
+
+
+def beside_another():
+    return fn.external_source(written), fn.external_source(lambda number: written(number + 100))
+
+
+def by_turns():
+    numbers = iter(range(20))
+    return fn.external_source(lambda: written(next(numbers)))
+
+
+@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize("define", [alike, ragged, beside_another, by_turns], ids=lambda define: define.__name__)
+def test_a_source_may_use_its_memory_again(define, debug):
+    made = pipeline_def(define, batch_size=4, num_threads=2, debug=debug and define is not by_turns)()
+    batches = [made.run() for _ in range(20)]
+    for number, batch in enumerate(batches):
+        for added, output in zip((0, 100), batch, strict=False):
+            assert all((np.asarray(sample) == number + added).all() for sample in output)
+
+
+def test_what_an_ended_epoch_left_is_given_next_though_the_memory_was_used_again():
+    numbers, ends = iter(range(20)), iter([0, 0, 1, 0, 0])
+
+    def other():
+        if next(ends):
+            raise StopIteration
+        return written(100)
+
+    made = Pipeline(4, 2)
+    with made:
+        made.set_outputs(fn.external_source(lambda: written(next(numbers))), fn.external_source(other))
+    seen = [made.run()[0].as_array()[0, 0] for _ in range(2)]
+    with pytest.raises(StopIteration):
+        made.run()
+    made.reset()
+    assert [*seen, *(made.run()[0].as_array()[0, 0] for _ in range(2))] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
