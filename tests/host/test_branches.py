@@ -11,6 +11,11 @@ from penstock.errors import DefinitionError, SampleError
 from penstock.operators.readers.loader import load
 from penstock.testing import ListSource
 
+try:
+    import nvidia.dali as dali
+except ImportError:
+    dali = None
+
 NUMBERS = np.arange(8, dtype=np.int32)
 
 
@@ -189,3 +194,13 @@ def check(tmp_path_factory, body, rows, placement):
     pipeline.close()
     actual = list(zip(*(sum((batch[n] for batch in batches), [])[:8] for n in range(2)), strict=True))
     assert actual == [plain(source, int(x), int(y)) for x, y in zip(*SOURCES.values(), strict=True)]
+    if dali is not None and source.count("return") == 1:  # DALI returns at the end only
+        assert actual == of_dali(program)
+
+
+def of_dali(program):
+    @dali.pipeline_def(enable_conditionals=True, batch_size=8, num_threads=1, device_id=None)
+    def define():
+        return program(*(dali.fn.external_source([column]) for column in SOURCES.values()))
+
+    return list(zip(*([sample.item() for sample in map(np.array, output)] for output in define().run()), strict=True))

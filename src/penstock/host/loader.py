@@ -204,6 +204,7 @@ class HostLoader:
         self._process = os.getpid()
         self._ahead: deque[HostBatch] = deque()
         self._specs = [value.spec for value in program.plan.results]
+        self._copies = all(spec.dense for spec in self._specs)
         ways = {stage.way for stage in program.plan.stages}
         self._pace = _Pace(by_sample=program.by_sample, whole=Way.WHOLE_BATCH in ways)
         sizes = [
@@ -325,7 +326,7 @@ class HostLoader:
     def _compute(self, step: Step, count: int) -> None:
         """Compute a batch now and here, and, for the same overhead, those that follow it in the epoch."""
         asked = step
-        step, fed = self._feed(step, at_once=all(spec.dense for spec in self._specs))
+        step, fed = self._feed(step, at_once=self._copies)
         steps, numbers = self._together(step, count)
         buffers = self._empty(len(numbers))
         try:
