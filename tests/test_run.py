@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from penstock import data_iterator, fn
-from penstock.host import loader
+from penstock.host import loader, pace
 from penstock.host.buffers import Buffers
 
 
@@ -25,7 +25,7 @@ def test_no_more_batches_exist_than_the_depth_and_two(monkeypatch, light, small,
         return buffer
 
     held_at_once = set()
-    monkeypatch.setattr(loader, "_LIGHT_BATCH", light)
+    monkeypatch.setattr(pace, "_LIGHT_BATCH", light)
     monkeypatch.setattr(loader, "_SMALL", small)
     monkeypatch.setattr(Buffers, "empty", counted)
 

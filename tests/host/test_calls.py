@@ -9,7 +9,7 @@ import pytest
 
 import penstock
 from penstock import Pipeline, fn
-from penstock.host import loader
+from penstock.host import pace
 
 PACKAGE = Path(penstock.__file__).parent
 IMAGES = np.random.default_rng(0).integers(0, 256, (256, 16, 12, 3), np.uint8)
@@ -61,7 +61,7 @@ DECODED = {
 @pytest.fixture(autouse=True)
 def one_pace(monkeypatch):
     """How many batches are computed at once, and how many rows, depends on how fast the machine is."""
-    monkeypatch.setattr(loader, "_LIGHT_BATCH", -1.0)
+    monkeypatch.setattr(pace, "_LIGHT_BATCH", -1.0)
     monkeypatch.setattr("time.perf_counter", lambda: 0.0)
 
 

@@ -17,7 +17,7 @@ from penstock.data.spec import Spec
 from penstock.errors import ContextError, InternalError, SampleError
 from penstock.graph.operator import Operator, SampleKernel
 from penstock.graph.trace import apply
-from penstock.host import loader
+from penstock.host import pace
 from penstock.host.pool import Serial, Threads
 from penstock.operators.readers.loader import load
 from penstock.testing import ListSource
@@ -76,7 +76,7 @@ def test_threads_give_what_the_serial_twin_gives(threads, depth):
 @pytest.fixture
 def always_threads(monkeypatch):
     """No batch is so light that it is computed by the consumer."""
-    monkeypatch.setattr(loader, "_LIGHT_BATCH", -1.0)
+    monkeypatch.setattr(pace, "_LIGHT_BATCH", -1.0)
 
 
 def test_batches_are_begun_ahead_but_not_more_than_the_depth(always_threads):
@@ -483,9 +483,9 @@ import os, sys, threading, warnings
 import numpy as np
 from penstock import Pipeline, fn
 from penstock.errors import ContextError
-from penstock.host import loader
+from penstock.host import pace
 
-loader._LIGHT_BATCH = -1.0  # every batch goes to threads
+pace._LIGHT_BATCH = -1.0  # every batch goes to threads
 warnings.simplefilter("ignore")  # JAX and Python warn of forks
 pipeline = Pipeline(2, 2, seed=0)
 with pipeline:
