@@ -4,10 +4,12 @@
 
 FOLDER holds JPEGs, flat or in a folder per class. Workloads: `train` (random crop, 224 x 224, mirror, normalise,
 shuffled) to float32 NCHW, `bytes` (the same without normalising, to uint8 NHWC), `evaluate` (shorter side 256, centre
-crop 224, normalise) to float32 NCHW; and `devices`, training on one device and on eight emulated ones.
+crop 224, normalise) to float32 NCHW; `views`, training with a colour twist, a blur and an erased region besides, as
+self-supervised training has them, for DALI and penstock; and `devices`, training on one device and on eight emulated
+ones.
 
 Targets on two threads: CPU time at most that of the loop by hand, which decodes all of each image, and 0.85 of it where
-only regions are decoded; on eight devices at most 1.05 of that on one.
+only regions are decoded; at most 0.7 of DALI's for `views`; on eight devices at most 1.05 of that on one.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from measure import BATCH, REFERENCES, Batches, arguments, compare, epochs, sele
 from pipelines import IMAGENET_WORKLOADS
 from pipelines import imagenet as pipeline
 
-WORKLOADS = (*IMAGENET_WORKLOADS, "devices")
+WORKLOADS = (*IMAGENET_WORKLOADS, "views", "devices")
 
 
 def penstock(
@@ -102,6 +104,8 @@ def main() -> None:
     for workload in selected(WORKLOADS, options.workloads):
         many = workload == "devices"
         made = sharded if many else CONTENDERS
+        if workload == "views":
+            made = {name: CONTENDERS[name] for name in ("DALI", "penstock")}
         for threads in options.threads:
             task = "train" if many else workload
             contenders = {name: partial(make, files, task, threads) for name, make in made.items()}

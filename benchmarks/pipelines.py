@@ -37,6 +37,19 @@ def mnist(images, labels, fn, types):
     return fn.reshape(images, shape=[784]), fn.one_hot(labels, num_classes=10)
 
 
+def view(images, fn):
+    """What self-supervised training does to colours and details of an image."""
+
+    def uniform(low, high, **shape):
+        return fn.random.uniform(range=[low, high], **shape)
+
+    factors = {name: uniform(0.6, 1.4) for name in ("brightness", "contrast", "saturation")}
+    images = fn.color_twist(images, hue=uniform(-36, 36), **factors)
+    images = fn.gaussian_blur(images, sigma=uniform(0.1, 2.0))
+    place, size = uniform(0.0, 0.7, shape=[2]), uniform(0.1, 0.3, shape=[2])
+    return fn.erase(images, anchor=place, shape=size, axis_names="HW", normalized=True, fill_value=0)
+
+
 def imagenet(paths, labels, workload, fn, types, **decoder):
     """Photographs from files: float32 NCHW, or uint8 NHWC. The decoder may have options that only penstock knows."""
     train = workload != "evaluate"
@@ -50,5 +63,7 @@ def imagenet(paths, labels, workload, fn, types, **decoder):
         mirror = 0
     if workload == "bytes":
         return fn.flip(images, horizontal=mirror), labels
+    if workload == "views":
+        images, mirror = view(fn.flip(images, horizontal=mirror), fn), 0
     options = {"dtype": types.FLOAT, "output_layout": "CHW", "mean": IMAGENET_MEAN, "std": IMAGENET_STD}
     return fn.crop_mirror_normalize(images, crop=(224, 224), mirror=mirror, **options), labels

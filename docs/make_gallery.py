@@ -71,7 +71,7 @@ OPERATORS: dict[str, tuple[str, Make, tuple[Any, ...]]] = {
         (1.0, 2.0, 6.0),
     ),
     "debayer": (
-        "blue_position, of a mosaic whose blue is at (0, 0),",
+        "blue_position, where (1, 1) is right,",
         lambda x, m: fn.debayer(mosaic(x), blue_position=m),
         ((0, 0), (0, 1), (1, 1)),
     ),

@@ -357,3 +357,59 @@ def test_chains_of_picking_operators_are_followed(names):
         assert valid[0] == (ends(image) is not None)
         if valid[0]:
             assert np.abs(box[0] - ends(image)).max() < 1e-3
+
+
+def affine(x):
+    matrix = fn.transforms.scale(fn.transforms.translation(offset=[-40.0, -30.0]), scale=[1.2, 1.2])
+    matrix = fn.transforms.translation(fn.transforms.rotation(matrix, angle=-10.0), offset=[44.0, 27.0])
+    return fn.warp_affine(x, matrix=matrix, inverse_map=False, fill_value=0)
+
+
+# What albumentations 2.0.8 makes of two boxes and two points of an image of 60 x 80. Its key points are counted from the
+# centres of pixels, these from their corners: it was given them less 0.5, which was added to its results. But for
+# A.Resize, which multiplies by the scale whatever it is given: it was given these as they are.
+ALBUMENTATIONS = {
+    "A.HorizontalFlip()": (
+        lambda x: fn.flip(x),
+        [[40, 5, 70, 30], [2, 20, 30, 55]],
+        [[67.5, 7.25], [20, 40]],
+    ),
+    "A.VerticalFlip()": (
+        lambda x: fn.flip(x, horizontal=0, vertical=1),
+        [[10, 30, 40, 55], [50, 5, 78, 40]],
+        [[12.5, 52.75], [60, 20]],
+    ),
+    "A.Crop(5, 4, 65, 50)": (
+        lambda x: fn.slice(x, [4, 5], [46, 60], axis_names="HW"),
+        [[5, 1, 35, 26], [45, 16, 60, 46]],
+        [[7.5, 3.25], [55, 36]],
+    ),
+    "A.Resize(30, 120)": (
+        lambda x: fn.resize(x, size=[30, 120]),
+        [[15, 2.5, 60, 15], [75, 10, 117, 27.5]],
+        [[18.75, 3.625], [90, 20]],
+    ),
+    "A.Rotate((20, 20))": (
+        lambda x: fn.rotate(x, angle=20.0, keep_size=True, fill_value=0),
+        [[3.259, 6.508, 40.0, 40.261], [45.977, 7.606, 80.0, 50.072]],
+        [[6.377, 18.028], [62.214, 32.557]],
+    ),
+    "A.Affine(scale=1.2, rotate=10, translate_px={'x': 4, 'y': -3})": (
+        affine,
+        [[3.337, 0.0, 44.0, 33.251], [53.734, 7.264, 80.0, 54.46]],
+        [[6.761, 5.845], [69.719, 34.65]],
+    ),
+}
+
+
+@pytest.mark.parametrize(("chain", "boxes", "points"), ALBUMENTATIONS.values(), ids=ALBUMENTATIONS)
+def test_boxes_and_points_go_where_albumentations_sends_them(chain, boxes, points):
+    pipeline = Pipeline(1, seed=1)
+    with pipeline:
+        images = chain(fn.readers.arrays(np.zeros((1, 60, 80, 3), np.uint8), layout="HWC"))
+        given = fn.readers.arrays(np.float32([[[10, 5, 40, 30], [50, 20, 78, 55]]]))
+        followed, *_ = fn.follow.boxes(given, images, ltrb=True)
+        places, _ = fn.follow.points(fn.readers.arrays(np.float32([[[12.5, 7.25], [60, 40]]])), images)
+        pipeline.set_outputs(followed, places)
+    for output, expected in zip(pipeline.run(), (boxes, points), strict=True):
+        np.testing.assert_allclose(output.as_array()[0], expected, atol=2e-3)
