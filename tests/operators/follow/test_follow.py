@@ -365,9 +365,9 @@ def affine(x):
     return fn.warp_affine(x, matrix=matrix, inverse_map=False, fill_value=0)
 
 
-# What albumentations 2.0.8 makes of two boxes and two points of an image of 60 x 80. Its key points are counted from the
-# centres of pixels, these from their corners: it was given them less 0.5, which was added to its results. But for
-# A.Resize, which multiplies by the scale whatever it is given: it was given these as they are.
+# What albumentations 2.0.8 made of two boxes and points of an image of 60 x 80. Its key points count from centres of
+# pixels, ours from their corners: they went in less 0.5, which was added to its results; as they are into its Resize,
+# which multiplies by the scale whatever it is given.
 ALBUMENTATIONS = {
     "A.HorizontalFlip()": (
         lambda x: fn.flip(x),

@@ -45,7 +45,10 @@ class SaltAndPepper(Noise):
         salt_val: Any = None,
         pepper_val: Any = None,
     ) -> Any:
-        """By one number for each element or pixel: the least of them are salt, those that follow pepper."""
+        """By one number for each element or pixel: the least of them are salt, those that follow pepper.
+
+        NumPy touches what changes, alone.
+        """
         shape = list(values.shape)
         if self.channels is not None:
             shape[1 + self.channels] = 1
@@ -54,7 +57,17 @@ class SaltAndPepper(Noise):
         salt = self._value(xp, values, salt_val, most)
         pepper = self._value(xp, values, pepper_val, least)
         prob, share = (along_rows(xp, each, values.ndim) for each in (prob, salt_vs_pepper))
-        return xp.where(drawn < prob, xp.where(drawn < prob * share, salt, pepper), values)
+        if xp is not np:
+            return xp.where(drawn < prob, xp.where(drawn < prob * share, salt, pepper), values)
+        result, found = values.copy(), np.nonzero(drawn < prob)
+        least, salt, pepper = (
+            np.broadcast_to(np.ravel(each), len(keys))[found[0]] for each in (prob * share, salt, pepper)
+        )
+        chosen, places = np.where(drawn[found] < least, salt, pepper), list[Any](found)
+        if self.channels is not None:
+            chosen, places[1 + self.channels] = chosen[:, None], slice(None)
+        result[tuple(places)] = chosen
+        return result
 
     def _value(self, xp: Any, values: Any, given: Any, default: float) -> Any:
         """Per row, in the dtype of the values: fractions of integers are cut off, limits kept."""
