@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock import Pipeline, data_iterator, fn, pipeline_def, types
-from penstock.errors import ContextError, DefinitionError, SampleError, SourceError, UsageError
+from penstock.errors import ContextError, SampleError, SourceError, UsageError
 from penstock.operators.readers.loader import load
 from penstock.testing import ListSource
 
@@ -141,11 +141,27 @@ def test_a_source_that_fails_is_named_in_debug_mode():
     assert "test_debug.py" in str(caught.value)
 
 
-def test_debug_mode_knows_no_batches_that_are_fed_or_of_other_lengths():
-    fed = pipeline_def(lambda: fn.external_source(name="x", dtype=types.FLOAT, ndim=1), debug=True, batch_size=2)()
-    with pytest.raises(DefinitionError, match="fed by hand"):
-        fed.run()
+def test_what_is_fed_gives_what_it_gives_the_plan():
+    def define():
+        return fn.flip(fn.external_source(name="images")), fn.external_source(name="numbers", repeat_last=True) + 1
 
+    for debug in (False, True):
+        pipeline = pipeline_def(define, debug=debug, batch_size=2)()
+        pipeline.build()
+        for turn in range(3):
+            pipeline.feed_input("images", IMAGES[turn : turn + 2], layout="HWC")
+            images, numbers = pipeline.run(**({} if turn else {"numbers": NUMBERS[:2]}))
+            assert numbers.as_array().tolist() == [1, 2]
+            assert all(map(np.array_equal, images, (image[:, ::-1] for image in IMAGES[turn : turn + 2])))
+        with pytest.raises(UsageError, match="nothing was fed to images"):
+            pipeline.run()
+        pipeline.feed_input("images", IMAGES[:2], layout="HWC")
+        with pytest.raises(UsageError, match="did you mean 'images'"):
+            pipeline.run(image=IMAGES[:2])
+        pipeline.close()
+
+
+def test_debug_mode_knows_no_batches_of_other_lengths():
     @pipeline_def(debug=True, batch_size=4)
     def define():
         random = fn.random.uniform()

@@ -41,6 +41,10 @@ class Computing(Protocol):
         """What was computed of a value, to be printed."""
         ...
 
+    def fill(self, name: str, stream: Any) -> None:
+        """Give an input what it was fed before the definition ran."""
+        ...
+
     def batch(self, thing: Any) -> DataNode | None:
         """A node for a batch that the user made; None for what is no batch."""
         ...

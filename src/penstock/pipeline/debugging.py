@@ -6,6 +6,7 @@ alone, by the same stages as in a plan of all nodes, on values that the nodes be
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -14,11 +15,12 @@ import jax
 import numpy as np
 
 from penstock.data.fed import Fed
+from penstock.data.given import kept
 from penstock.data.schedule import Schedule
 from penstock.data.source import Column
 from penstock.data.spec import Spec
 from penstock.data.stream import EndOfStreamError, Stream, Turn
-from penstock.errors import DefinitionError, PenstockError, SourceError
+from penstock.errors import PenstockError, SourceError, UsageError, did_you_mean
 from penstock.graph.node import Graph, Node, Value, infer
 from penstock.graph.operator import Feed, Reader
 from penstock.graph.trace import DataNode, Trace, apply
@@ -74,6 +76,7 @@ class Debugging:
     batches: int = 0
     shared: dict[Any, Any] = field(default_factory=dict[Any, Any])
     columns: dict[Value, Any] = field(default_factory=dict[Value, Any])
+    fed: dict[str | None, deque[tuple[Any, str | None]]] = field(default_factory=dict[str | None, Any])
     _lead: Reading | None = None
     _readers: dict[int, tuple[Reader, Mapping[Node, Reading]]] = field(default_factory=dict[int, Any])
     _states: dict[int, Any] = field(default_factory=dict[int, Any])
@@ -101,12 +104,31 @@ class Debugging:
             with trace.active():
                 outputs = define()
                 graph = trace.graph(outputs)
+            self._check_fed(trace)
         except EndOfStreamError:
             self._ended = True
             raise StopIteration from None
         self.batches += 1
         self._iteration += 1
         return graph, tuple(self.get(value) for value in graph.outputs)
+
+    def feed(self, name: str | None, data: Any, layout: str | None) -> None:
+        """Hold a batch for the input of that name, until the definition runs."""
+        self.fed.setdefault(name, deque()).append((kept(data), layout))
+
+    def fill(self, name: str, stream: Fed) -> None:
+        """Give an input what was held for it."""
+        for data, layout in self.fed.pop(name, ()):
+            stream.feed(data, layout)
+
+    def _check_fed(self, trace: Trace) -> None:
+        unknown = list(self.fed)
+        self.fed.clear()
+        if unknown:
+            raise UsageError(
+                f"the pipeline has no external_source without a source named {unknown[0]!r}",
+                fix=did_you_mean(str(unknown[0]), trace.fed),
+            )
 
     def reset(self) -> bool:
         """Begin the next epoch, where an external source has ended this one.
@@ -171,14 +193,8 @@ class Debugging:
 
         Raises:
             EndOfStreamError: it has no more batches in this epoch.
-            PenstockError: the source fails, is fed by hand, or gives another number of samples than there are rows.
+            PenstockError: the source fails, was not fed, or gives another number of samples than there are rows.
         """
-        if isinstance(stream, Fed):
-            raise DefinitionError(
-                f"{node} is fed by hand, which debug mode knows nothing of",
-                fix="source=; or a list with an array for each row, which any operator takes in debug mode",
-                where=node.where,
-            )
         turn = Turn(self._epoch, self._iteration, self.rows, self.rows)
         try:
             columns = stream.held(turn)

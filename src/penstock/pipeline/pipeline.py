@@ -186,9 +186,12 @@ class Pipeline(OlderPipeline):
             SourceError: the data are of another kind than its samples.
         """
         del cuda_stream, use_copy_kernel
+        name = data_node.stream_name if isinstance(data_node, DataNode) else data_node
+        if self.debug:
+            self._debugged().feed(name, data, layout)
+            return
         if self._graph is None:
             self._define(self.define_graph)
-        name = data_node.stream_name if isinstance(data_node, DataNode) else data_node
         if name not in self._trace.fed:
             raise UsageError(
                 f"the pipeline has no external_source without a source named {name!r}",
@@ -352,19 +355,18 @@ class Pipeline(OlderPipeline):
             SampleError: a sample of the batch is bad.
             StopIteration: an external source has ended; `reset` begins its next epoch.
         """
-        if self.debug:
-            return self._debug()
         for name, data in feeds.items():
             self.feed_input(name, data)
-        return self._start().outputs()
-
-    def _debug(self) -> tuple[TensorList, ...]:
-        """The next batch, by the definition itself."""
-        if self._debugging is None:
-            self._debugging = Debugging(self.name, self.max_batch_size, self.seed, self.placement)
-        self._graph, outputs = self._debugging.run(self.define_graph)
+        if not self.debug:
+            return self._start().outputs()
+        self._graph, outputs = self._debugged().run(self.define_graph)
         check_outputs(self._graph, self._output_dtype, self._output_ndim)
         return outputs
+
+    def _debugged(self) -> Debugging:
+        if self._debugging is None:
+            self._debugging = Debugging(self.name, self.max_batch_size, self.seed, self.placement)
+        return self._debugging
 
     def outputs(self) -> tuple[TensorList, ...]:
         """The next batch; the same as `run`."""

@@ -147,6 +147,8 @@ def external_source(
     shared: ExternalStream = trace.shared[key]
     if isinstance(shared, Fed):
         trace.fed[called] = shared
+        if trace.computing is not None:
+            trace.computing.fill(called, shared)
         trace.journal.expect(shared)
     shared.learn()
     if shared.obstacle is not None:

@@ -63,6 +63,8 @@ def video(
         key, FedVideo(name=called, rows=trace.batch, length=sequence_length, pads=last_sequence_policy == "pad")
     )
     trace.fed[called] = stream
+    if trace.computing is not None:
+        trace.computing.fill(called, stream)
     trace.journal.expect(stream)
     stream.learn()
     return apply(Feed(stream), common=common)
