@@ -201,7 +201,7 @@ def test_boxes(workload):
 def test_every_benchmark_has_a_test():
     tested = Path(__file__).read_text()
     programs = [path.stem for path in BENCHMARKS.glob("*.py") if "def main(" in path.read_text()]
-    parts = {"object_server": "object_store", "first_batch_program": "first_batch"}
+    parts = {"object_server": "object_store", "object_clients": "object_store", "first_batch_program": "first_batch"}
     missing = [name for name in programs if f"def test_{parts.get(name, name)}(" not in tested]
     assert not missing
 
@@ -234,5 +234,7 @@ def test_object_store(photographs, monkeypatch):
         training = module("object_store").training
         roots = "s3://bucket", flat.parent
         remote, local = (next(training(root, batch_size=3, num_threads=1, seed=1))["images"] for root in roots)
+        times = module("object_clients").measured(port, [f"0/{path.name}" for path in flat.iterdir()], 1)
         server.kill()
     assert np.array_equal(remote, local)
+    assert times.keys() >= {"obstore", "http.client"}

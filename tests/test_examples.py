@@ -48,6 +48,12 @@ def test_two_views(tmp_path):
         assert picture.size == (4 * 96, 8 * 96)
 
 
+def test_from_a_store(tmp_path):
+    out = run(ROOT / "examples" / "from_a_store.py", cwd=tmp_path)
+    assert re.findall(r"^epoch \d: (.*) photographs by class$", out, re.MULTILINE) == ["[72, 24]"] * 3
+    assert int(re.search(r"^the server sent (\d+) files", out, re.MULTILINE)[1]) == 96 + 2  # each once, and the lists
+
+
 @pytest.mark.slow
 def test_detection(tmp_path):
     out = run(ROOT / "examples" / "detection.py", cwd=tmp_path)

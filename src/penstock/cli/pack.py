@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from penstock import fn
+from penstock.data.stores.objects import cannot_open, head, is_remote
 from penstock.errors import DefinitionError, PenstockError, UsageError, shown
 from penstock.graph.operator import Reader
 from penstock.graph.trace import DataNode, Trace
@@ -30,10 +31,10 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument(
         "source",
-        help="a folder above one folder per class; a text file with a path and a class number per line; or "
-        "program.py:function, a function that returns what a reader returned",
+        help="a folder above one folder per class; a text file with a path and a class number per line, both also in "
+        "object stores (s3://bucket/folder); or program.py:function, a function that returns what a reader returned",
     )
-    parser.add_argument("target", type=Path, help="the folder for the shards")
+    parser.add_argument("target", type=_folder, help="the folder for the shards, on a local disk")
     parser.add_argument("--format", choices=("tar", "array_record"), default="tar", help="tar, as WebDataset has it")
     parser.add_argument("--title", default="data", help="what the names of shards begin with (data)")
     parser.add_argument("--names", help="a name for each value, such as jpg,cls: the extensions in tar files")
@@ -115,7 +116,7 @@ def _outputs(source: str, given: list[str] | None) -> tuple[list[str | None], li
         own, nodes = [*named], list(named.values())
     else:
         nodes = list(cast(Any, found)) if isinstance(found, tuple | list) else [found]
-        own = [None, "cls"] if ":" not in source else None
+        own = [None, "cls"] if not _program(source) else None
     if not nodes or not all(isinstance(node, DataNode) for node in nodes):
         raise DefinitionError("the definition returns what a reader returned", given=shown(found))
     names = own if given is None else given
@@ -131,8 +132,8 @@ def _outputs(source: str, given: list[str] | None) -> tuple[list[str | None], li
 
 def _definition(source: str) -> Callable[[], Any]:
     """A function that calls the reader."""
-    program, _, name = source.rpartition(":")
-    if program.endswith(".py"):
+    program, name = _program(source) or ("", "")
+    if program:
         if not Path(program).is_file():
             raise UsageError(f"there is no file {program!r}")
         sys.path.insert(0, str(Path(program).resolve().parent))
@@ -146,11 +147,28 @@ def _definition(source: str) -> Callable[[], Any]:
         except TypeError as error:
             raise UsageError(f"{name} is called without arguments: {error}", fix="default values") from None
         return function
-    if Path(source).is_dir():
+    if Path(source).is_dir() or (is_remote(source) and not _is_object(source)):
         return lambda: fn.readers.file(file_root=source)
-    if Path(source).is_file():
+    if Path(source).is_file() or is_remote(source):
         return lambda: fn.readers.file(file_list=source)
     raise UsageError(f"there is neither a folder nor a file {source!r}", fix="program.py:function for other readers")
+
+
+def _program(source: str) -> tuple[str, str] | None:
+    """The program and the function that are named."""
+    program, _, name = source.rpartition(":")
+    return (program, name) if program.endswith(".py") else None
+
+
+def _is_object(path: str) -> bool:
+    """Whether a path of a store is an object, and not what the names of others begin with."""
+    try:
+        head(path)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise cannot_open(path, error) from error
+    return True
 
 
 class _Lines:
@@ -214,6 +232,12 @@ class _Bar(_Lines):
         if self._bar is not None:
             self._bar.close()
             self._bar = None
+
+
+def _folder(text: str) -> Path:
+    if is_remote(text):
+        raise argparse.ArgumentTypeError(f"{text} is no local folder: copy the shards there when they are packed")
+    return Path(text)
 
 
 def _positive(text: str) -> int:

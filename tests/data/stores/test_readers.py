@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from penstock import Pipeline, fn, tfrecord
+from penstock.cli import main
 from penstock.data.file_lists import from_files, from_list
 from penstock.data.folders import from_root
 from penstock.data.recordio import encode_record, write_recordio
@@ -61,6 +62,32 @@ def test_lists_of_objects(folder, s3):
     assert columns(far)[1] == [[3], [4]]
     mixed = from_files("", (str(folder / "cat/1.jpg"), s3.url + "/train/dog/1.jpg"), None)
     assert columns(mixed) == [[list(content("cat/1.jpg")), list(content("dog/1.jpg"))], [[0], [1]]]
+
+
+@pytest.mark.parametrize("source", ["/train", "/train/", "/train/list"])
+def test_pack_from_a_store(source, folder, s3, capsys):
+    for root in (folder, s3):
+        text = "".join(f"{name} 3\n" for name in NAMES[:4])
+        folder.joinpath("list").write_text(text) if root is folder else s3.put("train/list", text.encode())
+    assert main(["pack", s3.url + source, str(folder / "far"), "--threads", "1"]) == 0
+    assert main(["pack", f"{folder}{source.removeprefix('/train')}", str(folder / "near"), "--threads", "1"]) == 0
+    far, near = ([path.read_bytes() for path in sorted((folder / each).glob("*.tar"))] for each in ("far", "near"))
+    assert far == near != []
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("{url}/nothing", "no files found in"),
+        ("s3://no-such-bucket-at-all/a", "the bucket 'no-such-bucket-at-all' does not exist"),
+    ],
+)
+def test_what_cannot_be_packed(source, said, s3, tmp_path, capsys):
+    assert main(["pack", source.format(url=s3.url), str(tmp_path / "packed")]) == 1
+    assert said in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["pack", str(tmp_path), s3.url])
+    assert "is no local folder" in capsys.readouterr().err
 
 
 def write_tar(path, samples):
