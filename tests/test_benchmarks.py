@@ -219,6 +219,19 @@ def test_parallel_source():
     assert module("parallel_source").delivered(2, samples=8, batch=4) > 0
 
 
+def test_formats(photographs, tmp_path, capsys):
+    pytest.importorskip("pyarrow")
+    benchmark, folder = module("formats"), tmp_path / "formats"
+    benchmark.write([path.read_bytes() for path in sorted(photographs.glob("class*/*"))], folder, 2)
+    settings = {"batch_size": 3, "num_threads": 1, "seed": 1}
+    files, *others = (next(benchmark.training(folder, kind, **settings)) for kind in benchmark.READERS)
+    for each in others:
+        assert np.array_equal(each["images"], files["images"])
+        assert np.array_equal(each["labels"], files["labels"])
+    benchmark.opened(folder, 300)
+    assert "300 TFRecords with an index" in capsys.readouterr().out
+
+
 def test_object_store(photographs, monkeypatch):
     pytest.importorskip("obstore")
     flat = photographs / "flat" / "0"

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.data.decimals import decimals
 from penstock.data.order import Indices
 from penstock.data.source import Array, Column, Cost, Source
 from penstock.data.spans import Heads, Spans
@@ -211,14 +212,14 @@ class _Index:
 
 def _read_index(name: str) -> NDArray[np.int64]:
     try:
-        words = read_bytes(name).split()
+        text = read_bytes(name)
     except FileNotFoundError:
         raise SourceNotFoundError(f"there is no index {name!r}", fix="without index_path it is made") from None
     except OSError as error:
         raise SourceError(f"the index {name!r} cannot be read: {error.strerror}") from error
     try:
-        return np.sort(np.array(words, np.bytes_).astype(np.int64).reshape(-1, 2)[:, 1])
-    except (ValueError, OverflowError):
+        return np.sort(decimals(text).reshape(-1, 2)[:, 1])
+    except ValueError:
         raise SourceError(
             f"{name!r} is no index of a RecordIO file",
             expected="a line per record: its key, and the byte at which it begins",

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.data.crc32c import masked_crc32c
+from penstock.data.decimals import decimals
 from penstock.data.order import Indices
 from penstock.data.source import Array, Column, Cost, Source
 from penstock.data.spans import Block, Heads, Spans
@@ -162,14 +163,14 @@ def read_index(index: str, size: int) -> Places:
         SourceError: it is none, or goes beyond the end of a file of `size` bytes.
     """
     try:
-        words = read_bytes(index).split()
+        text = read_bytes(index)
     except FileNotFoundError:
         raise SourceNotFoundError(f"there is no index {index!r}", fix="without index_path it is made") from None
     except OSError as error:
         raise SourceError(f"the index {index!r} cannot be read: {error.strerror}") from error
     try:
-        places = np.array(words, np.bytes_).astype(np.int64).reshape(-1, 2)
-    except (ValueError, OverflowError):
+        places = decimals(text).reshape(-1, 2)
+    except ValueError:
         raise SourceError(
             f"{index!r} is no index of a TFRecord file",
             expected="a line per record: the byte at which it begins, and its bytes",
