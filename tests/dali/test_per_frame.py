@@ -11,6 +11,9 @@ VIDEOS = [RNG.integers(0, 256, (3, 8, 9, 3), np.uint8), RNG.integers(0, 256, (2,
 NUMBERS = [np.float32([0.5, 1.2, 2]), np.float32([3, 0.7])]
 MATRICES = [np.float32([[[1, 0, k], [0.1, 1, 0]] for k in range(len(video))]) for video in VIDEOS]
 
+ANGLES = [np.float32([44, 60, -10]), np.float32([46, 0])]
+SPACES = [np.stack([video, 255 - video], axis=1) for video in VIDEOS]
+
 POINTS = [RNG.normal(size=(frames, 4, 2)).astype(np.float32) for frames in (3, 2)]
 WINDOWS = [np.int32([3, 5, 7]), np.int32([5, 3])]
 PAIRS = [RNG.uniform(0.5, 2, (frames, 2)).astype(np.float32) for frames in (3, 2)]
@@ -66,6 +69,9 @@ USES = {
     "laplacian window": (argument("laplacian", "window_size"), VIDEOS, WINDOWS),
     "laplacian smoothing": (argument("laplacian", "smoothing_size"), VIDEOS, WINDOWS),
     "rotate": (argument("rotate", "angle", keep_size=True), VIDEOS, NUMBERS),
+    "rotate on one canvas": (argument("rotate", "angle", fill_value=0), VIDEOS, ANGLES),
+    "rotate in space on one canvas": (argument("rotate", "angle", axis=[1, 2, 3]), SPACES, ANGLES),
+    "rotate to a size": (argument("rotate", "angle", size=(9, 6)), VIDEOS, ANGLES),
     "warp_affine": (argument("warp_affine", "matrix", fill_value=3), VIDEOS, MATRICES),
     "warp_affine input": (lambda lib, x, m: lib.fn.warp_affine(x, lib.fn.per_frame(m), size=(6, 7)), VIDEOS, MATRICES),
     "filter": (lambda lib, x, n: lib.fn.filter(x, lib.fn.per_frame(n)), VIDEOS, KERNELS),
@@ -104,7 +110,7 @@ USES = {
 
 @pytest.mark.parametrize(("use", "given", "numbers"), USES.values(), ids=USES)
 def test_values(agree, use, given, numbers):
-    layouts = ("F**" if given is POINTS else "FHWC", "")
+    layouts = ("F**" if given is POINTS else "FDHWC" if given is SPACES else "FHWC", "")
     agree(use, given, numbers, layouts=layouts, off=1, rtol=1e-5, atol=1e-4)
 
 

@@ -17,6 +17,9 @@ CASES = {
             rounds=True,
         ),
         OperatorCase(
+            lambda x, f: fn.rotate(x, angle=fn.per_frame(f * 20)), [VIDEOS, FACTORS], ("FHWC", ""), rounds=True
+        ),
+        OperatorCase(
             lambda x, f: fn.brightness(x, brightness=fn.per_frame(f)), [VIDEOS, FACTORS], ("FHWC", ""), rounds=True
         ),
         OperatorCase(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
@@ -28,14 +28,20 @@ class Rotate(ImageOperator):
     Args:
         warping: how pixels are looked up.
         canvas: "given" where a size is, "kept" where it is the image's, "grown" where all of the image stays visible.
+        frames: how many images, one after the other, have one canvas.
     """
 
     warping: Warping
     canvas: str
+    frames: int = 1
     schema: ClassVar[Mapping[str, Argument]] = {
         "angle": Argument(np.float32, typical=30.0),
         "size": Argument(np.float32, (2,), low=1),
     }
+
+    def of_sequences(self, frames: int) -> Rotate:
+        """One canvas for all frames of a sequence."""
+        return replace(self, frames=frames)
 
     @property
     def traceable(self) -> bool:
@@ -64,7 +70,7 @@ class Rotate(ImageOperator):
             case "kept":
                 made = given
             case _:
-                made = list(grown(angle, *given))
+                made = list(grown(angle, *given, self.frames))
         turn = angle * np.float32(np.pi / 180)
         cos, sin = xp.cos(turn), xp.sin(turn)
         half = np.float32(0.5)
@@ -74,20 +80,39 @@ class Rotate(ImageOperator):
         return self.warping.steps(images, Affine(), matrix, None if self.canvas == "kept" else (made[0], made[1]))
 
 
-def grown(angle: Any, height: Any, width: Any) -> tuple[Any, Any]:
+def grown(angle: Any, height: Any, width: Any, frames: int = 1) -> tuple[Any, Any]:
     """Height and width of the canvas that holds all of a turned image.
 
     An image that is turned by a right angle has its pixels where the canvas has its own: so the canvas is even or odd
     as the image is, or, beyond 45 degrees, as its other side is. A hundredth of a pixel is not worth another one.
+
+    Args:
+        angle: degrees, one entry per row.
+        height: of each image.
+        width: likewise.
+        frames: as for `Rotate`.
     """
     turn = (np.asarray(angle, np.float32) * np.float32(np.pi / 180)).astype(np.float64)  # as DALI: 45 counts as beyond
     cos, sin = abs(np.cos(turn)), abs(np.sin(turn))
     across = sin >= cos
-    made: list[Any] = []
-    for own, other in ((height, width), (width, height)):
-        size = np.ceil(own * cos + other * sin - 1e-2).astype(np.int32)
-        made.append(size + (size - np.where(across, other, own)) % 2)
-    return made[0], made[1]
+    height, width = np.broadcast_arrays(height, width, turn)[:2]
+    return (
+        _shared(np.ceil(height * cos + width * sin - 1e-2), np.where(across, width, height), frames),
+        _shared(np.ceil(width * cos + height * sin - 1e-2), np.where(across, height, width), frames),
+    )
+
+
+def _shared(extents: Any, like: Any, frames: int) -> Any:
+    """The extents of canvases, of which those of a sequence's frames become one.
+
+    Args:
+        extents: what each frame needs, an entry per row.
+        like: what its canvas is even or odd as; of several frames most decide, and where they are as many, for even.
+        frames: how many rows have one canvas.
+    """
+    largest = extents.astype(np.int32).reshape(-1, frames).max(axis=1)
+    odd = 2 * (like.astype(np.int32) % 2).reshape(-1, frames).sum(axis=1) > frames
+    return np.repeat(largest + (largest % 2 != odd), frames).astype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -97,15 +122,21 @@ class RotateVolume(ImageOperator):
     Args:
         warping: as for images.
         canvas: likewise.
+        frames: likewise.
     """
 
     warping: Warping
     canvas: str
+    frames: int = 1
     schema: ClassVar[Mapping[str, Argument]] = {
         "angle": Argument(np.float32, typical=30.0),
         "axis": Argument(np.float32, (3,)),
         "size": Argument(np.float32, (3,), low=1),
     }
+
+    def of_sequences(self, frames: int) -> RotateVolume:
+        """As for images."""
+        return replace(self, frames=frames)
 
     @property
     def traceable(self) -> bool:
@@ -140,7 +171,7 @@ class RotateVolume(ImageOperator):
             case "kept":
                 made = given
             case _:
-                made = list(grown_in_space(turn, *given))
+                made = list(grown_in_space(turn, *given, self.frames))
         centre, middle = ([each.astype(np.float32) * half for each in reversed(sizes)] for sizes in (given, made))
         numbers: list[Any] = []
         for k in range(3):  # the result is turned back: columns of the matrix are rows of its inverse
@@ -165,7 +196,9 @@ def _turned(xp: Any, angle: Any, axis: Any) -> list[list[Any]]:
     ]
 
 
-def grown_in_space(turn: Sequence[Sequence[Any]], depth: Any, height: Any, width: Any) -> tuple[Any, Any, Any]:
+def grown_in_space(
+    turn: Sequence[Sequence[Any]], depth: Any, height: Any, width: Any, frames: int = 1
+) -> tuple[Any, Any, Any]:
     """Depth, height and width of the canvas that holds all of a turned volume.
 
     As for images, an extent is even or odd as that of the volume's axis is of which it shows most.
@@ -175,11 +208,10 @@ def grown_in_space(turn: Sequence[Sequence[Any]], depth: Any, height: Any, width
     for own, row in enumerate(turn):
         shares = [abs(each) for each in row]
         extent = sum((share * size for share, size in zip(shares, sizes, strict=True)), np.float32(0))
-        whole = np.ceil(extent - np.float32(1e-2)).astype(np.int32)
-        most, other = shares[own], sizes[own]
+        most, like = shares[own], sizes[own]
         for share, size in zip(shares, sizes, strict=True):
-            most, other = np.maximum(share, most), np.where(share > most, size, other)
-        made.append(whole + (whole - other.astype(np.int32)) % 2)
+            most, like = np.maximum(share, most), np.where(share > most, size, like)
+        made.append(_shared(*np.broadcast_arrays(np.ceil(extent - np.float32(1e-2)), like), frames))
     return made[2], made[1], made[0]
 
 
@@ -203,7 +235,8 @@ def rotate(
         size: height and width of the result, before these the depth of a volume; numbers, or a node with as many per
             sample.
         keep_size: whether the result has the size of the image, whose corners are then cut off. Without this and `size`
-            the result is as large as the turned image.
+            the result is as large as the turned image. Frames of a sequence that are turned by angles of their own have
+            one size, in which each of them fits.
         **arguments: what all warps take.
 
     Returns:

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.operator import BatchContext, Link
+from penstock.graph.operator import BatchContext, HostBatchKernel, Link
 from penstock.operators.frames import Frames
 
 if TYPE_CHECKING:
@@ -41,8 +41,9 @@ class ImageFrames(Frames):
 
     def batch(self, context: BatchContext, *inputs: Any, **arguments: Any) -> Any:
         """One chain over the frames of all rows."""
-        (frames,), inner = inputs, cast("ImageOperator", self.inner)
+        (frames,) = inputs
         xp, (rows, count) = context.xp, frames.shape[:2]
+        inner = cast("ImageOperator", self.inner).of_sequences(count)
         flat = frames.reshape(rows * count, 1, *frames.shape[2:])
         given = self.entries(xp, rows, count, arguments)
         one = Spec(np.dtype(flat.dtype), tuple(flat.shape[1:]), self.layouts[0])
@@ -61,3 +62,7 @@ class ImageFrames(Frames):
                 raise ValueError("the frames of a sequence become images of different sizes")
             result = np.stack(list(result))
         return result.reshape(rows, count, *result.shape[2:])
+
+
+class HostImageFrames(ImageFrames, HostBatchKernel):
+    """The same, of an operator that describes its work with NumPy alone."""

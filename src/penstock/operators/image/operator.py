@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from penstock.graph.operator import ChainKernel, Operator
 from penstock.operators.image.chain import ImageChain
-from penstock.operators.image.frames import ImageFrames
+from penstock.operators.image.frames import HostImageFrames, ImageFrames
 from penstock.operators.image.steps import Images, Step
 
 
@@ -36,7 +36,13 @@ class ImageOperator(Operator, ChainKernel):
         """Each frame as an image, where the operator draws no random numbers."""
         if self.random_bits:
             return super().per_frame(kind, layouts, framed, varying)
-        return ImageFrames(self, kind, tuple(layouts), frozenset(framed), frozenset(varying))
+        frames = ImageFrames if self.traceable else HostImageFrames
+        return frames(self, kind, tuple(layouts), frozenset(framed), frozenset(varying))
+
+    def of_sequences(self, frames: int) -> ImageOperator:
+        """The operator for frames with arguments of their own, so many to a sequence, which stay alike in size."""
+        del frames
+        return self
 
     @abstractmethod
     def describe(self, images: Images, bits: Any, *_: Any, **arguments: Any) -> Sequence[Step]:
