@@ -54,6 +54,12 @@ CASES = {
             ("HWC", ""),
             rounds=True,
         ),
+        OperatorCase(
+            lambda x, m: fn.warp_perspective(x, m, interp_type=types.INTERP_CUBIC, border_mode="reflect"),
+            [RAGGED, MATRICES],
+            ("HWC", ""),
+            rounds=True,
+        ),
         *(
             OperatorCase(
                 lambda x, border=border: fn.warp_perspective(x, matrix=SQUARE, border_mode=border),
@@ -70,5 +76,11 @@ RNG = np.random.default_rng(2)
 X, Y = RNG.uniform(-1, 8, (2, 4, 5, 3)).astype(np.float32)
 CASES["remap"] = [
     OperatorCase(fn.remap, [IMAGES, X, Y], ("HWC", "", ""), rounds=True),
+    OperatorCase(
+        lambda x, a, b: fn.remap(x, a, b, interp=types.INTERP_CUBIC),
+        [np.float32(IMAGES), X, Y],
+        ("HWC", "", ""),
+        full_scale=255.0,
+    ),
     OperatorCase(lambda x, a, b: fn.remap(x, a, b, interp=types.INTERP_NN), [RAGGED, X, Y], ("HWC", "", "")),
 ]

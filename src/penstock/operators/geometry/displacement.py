@@ -13,11 +13,11 @@ from penstock.graph.operator import Common, pick
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import plane_layout
-from penstock.operators.geometry.warp import Warping, filling, is_nearest
+from penstock.operators.geometry.warp import Warping, filling, interpolation
+from penstock.operators.image.borders import Border
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.places import Places
 from penstock.operators.image.steps import Images, Step
-from penstock.operators.image.warp import Border
 from penstock.types import INTERP_NN, DALIInterpType
 
 
@@ -76,7 +76,8 @@ def displaced(
     fill = filling(data, layout, kind, arguments.get("fill_value", 0.0))
     if data.spec.dtype.kind in "iu":
         fill = tuple(float(int(value)) for value in fill)
-    nearest = is_nearest(arguments.get("interp_type", INTERP_NN), kind)
-    how = Warping(layout, nearest, Border.CONSTANT, fill, data.spec.dtype)
+    how = Warping(
+        layout, interpolation(arguments.get("interp_type", INTERP_NN), kind), Border.CONSTANT, fill, data.spec.dtype
+    )
     made = operator(how, places)
     return apply(made, data, common=pick(Common, arguments), seed=seed, mask=arguments.get("mask", 1))

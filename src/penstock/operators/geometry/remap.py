@@ -14,10 +14,11 @@ from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import plane_layout
 from penstock.operators.convert import convert
-from penstock.operators.geometry.warp import is_nearest
+from penstock.operators.geometry.warp import interpolation
+from penstock.operators.image.borders import Border
 from penstock.operators.image.places import Maps
 from penstock.operators.image.rows import Memory
-from penstock.operators.image.warp import Border, Warp
+from penstock.operators.image.warp import Interpolation, Warp
 from penstock.types import INTERP_LINEAR, DALIInterpType
 
 _ORIGINS = {"corner": 0.0, "center": 0.5}
@@ -29,12 +30,12 @@ class Remap(Operator, BatchKernel):
 
     Args:
         layout: of the images, HWC or FHWC.
-        nearest: whether pixels are taken, not interpolated.
+        interpolation: how values are made of pixels.
         shift: what is added to the maps, so that they count from the corner of the first pixel.
     """
 
     layout: str
-    nearest: bool
+    interpolation: Interpolation
     shift: float
 
     def infer(self, images: Spec, *maps: Spec) -> Spec:
@@ -84,7 +85,7 @@ class Remap(Operator, BatchKernel):
         flat = images.reshape(context.rows * frames, *images.shape[-3:])
         flat = flat if flat.dtype == np.uint8 else convert(xp, flat, np.dtype(np.float32))
         shape = (height, width, flat.shape[-1])
-        warp = Warp("HWC", Maps(self.shift), self.nearest, Border.CONSTANT)
+        warp = Warp("HWC", Maps(self.shift), self.interpolation, Border.CONSTANT)
         terms = (numbers, np.zeros((1, 1), np.float32))
         if xp is np:
             made: Any = np.empty((len(flat), *shape), flat.dtype)
@@ -116,7 +117,7 @@ def remap(
         mapx: x for each pixel of the result, float32 (height, width), perhaps with a channel; with an axis F before
             these, each frame has its own.
         mapy: y, likewise.
-        interp: INTERP_LINEAR or INTERP_NN. DALI has others, too.
+        interp: INTERP_LINEAR, INTERP_NN or INTERP_CUBIC, as for `warp_perspective`.
         pixel_origin: whether (0, 0) is the "corner" of the first pixel, or its "center", as in OpenCV.
         **common: what every operator takes.
 
@@ -144,5 +145,5 @@ def remap(
         raise DefinitionError(
             "fn.remap: no such pixel_origin", given=repr(pixel_origin), fix=did_you_mean(pixel_origin, _ORIGINS)
         )
-    made = Remap(layout, is_nearest(interp, "remap"), _ORIGINS[pixel_origin])
+    made = Remap(layout, interpolation(interp, "remap", cubic=True), _ORIGINS[pixel_origin])
     return apply(made, data, mapx, mapy, common=common)

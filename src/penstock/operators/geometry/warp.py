@@ -14,12 +14,13 @@ from penstock.graph.operator import Common
 from penstock.graph.trace import DataNode
 from penstock.operators.axes import MAX_PIXELS, SPATIAL
 from penstock.operators.convert import own_or_float
+from penstock.operators.image.borders import Border
 from penstock.operators.image.places import Places
 from penstock.operators.image.steps import Images, Step
 from penstock.operators.image.transform import Transform, applied
-from penstock.operators.image.warp import Border, Warp
+from penstock.operators.image.warp import Interpolation, Warp
 from penstock.operators.image.warp_volume import WarpVolume
-from penstock.types import INTERP_LINEAR, INTERP_NN, DALIDataType, DALIInterpType
+from penstock.types import INTERP_CUBIC, INTERP_LINEAR, INTERP_NN, DALIDataType, DALIInterpType
 
 
 class WarpArguments(Common, total=False):
@@ -42,14 +43,14 @@ class Warping:
 
     Args:
         layout: of the images.
-        nearest: whether pixels are taken, not interpolated.
+        interpolation: how values are made of pixels.
         border: what lies outside of the image.
         fill: its value, where it has one: one or one per channel.
         dtype: of the result.
     """
 
     layout: str
-    nearest: bool
+    interpolation: Interpolation
     border: Border
     fill: tuple[float, ...]
     dtype: np.dtype[Any]
@@ -89,9 +90,9 @@ class Warping:
             if images.xp is np and (np.prod(np.asarray(size, np.float64), axis=0) > MAX_PIXELS).any():
                 raise ValueError(f"the result has more than {MAX_PIXELS} pixels")
         if "D" in self.layout:
-            transform: Transform = WarpVolume(self.layout, self.nearest, self.border)
+            transform: Transform = WarpVolume(self.layout, self.interpolation is Interpolation.NEAREST, self.border)
         else:
-            transform = Warp(self.layout, places, self.nearest, self.border)
+            transform = Warp(self.layout, places, self.interpolation, self.border)
         fill = np.array([self.fill], np.float32)
         return applied(transform, images, sizes, (numbers, fill), self.dtype)
 
@@ -117,22 +118,35 @@ def warping(data: DataNode, layout: str, kind: str, arguments: WarpArguments) ->
     dtype = own_or_float(data.spec.dtype, arguments.get("output_dtype") if wanted is None else wanted, kind)
     border = Border.REPLICATE if fill is None else Border.CONSTANT
     fills = filling(data, layout, kind, 0.0 if fill is None else fill)
-    return Warping(layout, is_nearest(arguments.get("interp_type", INTERP_LINEAR), kind), border, fills, dtype)
+    return Warping(layout, interpolation(arguments.get("interp_type", INTERP_LINEAR), kind), border, fills, dtype)
 
 
-def is_nearest(interpolation: DALIInterpType | int, kind: str) -> bool:
-    """Whether pixels are taken, not interpolated.
+_INTERPOLATIONS = {
+    int(INTERP_NN): Interpolation.NEAREST,
+    int(INTERP_LINEAR): Interpolation.LINEAR,
+    int(INTERP_CUBIC): Interpolation.CUBIC,
+}
+
+
+def interpolation(given: DALIInterpType | int, kind: str, *, cubic: bool = False) -> Interpolation:
+    """How values are made of pixels.
+
+    Args:
+        given: what the user wants.
+        kind: the operator's public name.
+        cubic: whether it has INTERP_CUBIC.
 
     Raises:
-        DefinitionError: another interpolation than linear and nearest.
+        DefinitionError: an interpolation that the operator has not.
     """
-    if interpolation not in (INTERP_LINEAR, INTERP_NN):
+    made = _INTERPOLATIONS.get(int(given))
+    if made is None or (made is Interpolation.CUBIC and not cubic):
         raise DefinitionError(
-            f"fn.{kind} interpolates linearly or not at all",
-            given=f"interp_type={interpolation!r}",
-            expected="types.INTERP_LINEAR or types.INTERP_NN",
+            f"fn.{kind} does not interpolate so",
+            given=f"interp_type={given!r}",
+            expected="types.INTERP_LINEAR, types.INTERP_NN" + (" or types.INTERP_CUBIC" if cubic else ""),
         )
-    return interpolation == INTERP_NN
+    return made
 
 
 def filling(data: DataNode, layout: str, kind: str, value: float | Sequence[float]) -> tuple[float, ...]:

@@ -15,11 +15,11 @@ from penstock.graph.registry import operator
 from penstock.graph.schema import Argument, as_numbers
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import plane_layout
-from penstock.operators.geometry.warp import Warping, adjugate, filling, is_nearest
+from penstock.operators.geometry.warp import Warping, adjugate, filling, interpolation
+from penstock.operators.image.borders import Border
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.places import Projective
 from penstock.operators.image.steps import Images, Step
-from penstock.operators.image.warp import Border
 from penstock.operators.tensors.reshape import reshape
 from penstock.types import INTERP_LINEAR, DALIInterpType
 
@@ -95,7 +95,8 @@ def warp_perspective(
         border_mode: what lies outside of the image: "constant", a value; "replicate", the pixel at the edge; "reflect",
             the image mirrored; "reflect_101", mirrored without its outermost pixels; "wrap", the image again.
         fill_value: the value for "constant", one number or one per channel; 0 by default.
-        interp_type: INTERP_LINEAR or INTERP_NN. DALI has INTERP_CUBIC, too.
+        interp_type: INTERP_LINEAR, INTERP_NN or INTERP_CUBIC: sixteen pixels, weighed by Keys' cubic with
+            a = -3/4.
         inverse_map: whether the matrix maps places of the result to places of the image; if not, it is inverted.
         pixel_origin: whether (0, 0) is the "corner" of the first pixel, or its "center", as in OpenCV.
         **common: what every operator takes.
@@ -138,6 +139,6 @@ def warp_perspective(
         numbers = np.reshape(numbers, 9)
     border, sized = BORDERS[border_mode], isinstance(size, DataNode) or (size is not None and np.size(size) > 0)
     fill = filling(data, layout, kind, fill_value if np.size(fill_value) else 0.0)
-    how = Warping(layout, is_nearest(interp_type, kind), border, fill, data.spec.dtype)
+    how = Warping(layout, interpolation(interp_type, kind, cubic=True), border, fill, data.spec.dtype)
     made = WarpPerspective(how, bool(inverse_map), pixel_origin == "center", sized)
     return apply(made, data, common=common, matrix=numbers, size=size if sized else (1, 1))

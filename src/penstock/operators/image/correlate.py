@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
+from penstock.operators.image.borders import Border
 from penstock.operators.image.places import Affine
 from penstock.operators.image.planes import load, mirrored, store
 from penstock.operators.image.transform import Planes, Transform, as_planes, from_planes
-from penstock.operators.image.warp import Border, Warp
+from penstock.operators.image.warp import Interpolation, Warp
 
 if TYPE_CHECKING:
     from penstock.operators.image.rows import Memory
@@ -55,7 +56,7 @@ class Correlate(Transform):
         """What its middle sees of a filter that has to lie inside; else masks stay as they are."""
         if not self.valid:
             return None
-        still = Warp(layout, Affine(), nearest=True, border=Border.CONSTANT)
+        still = Warp(layout, Affine(), Interpolation.NEAREST, Border.CONSTANT)
         return still, (self.origin(terms), np.array([[fill]], np.float32))
 
     def rows(

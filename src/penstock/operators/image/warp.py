@@ -15,30 +15,24 @@ from numpy.typing import NDArray
 
 from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
+from penstock.operators.image.borders import Border, inside, pixel
+from penstock.operators.image.cubic import warp_cubic, weights
 from penstock.operators.image.places import Affine, Places, Projective, places
-from penstock.operators.image.planes import mirrored
 from penstock.operators.image.transform import Planes, Transform, as_planes, from_planes
 
 if TYPE_CHECKING:
     from penstock.operators.image.rows import Memory
 
 
-class Border(IntEnum):
-    """What lies outside of an image."""
+class Interpolation(IntEnum):
+    """How the value at a place is made of pixels."""
 
-    CONSTANT = 0
-    """A value."""
-    REPLICATE = 1
-    """The pixels at the edge, again and again: aaa|abcd|ddd."""
-    REFLECT = 2
-    """The image, mirrored: cba|abcd|dcb."""
-    REFLECT_101 = 3
-    """The image, mirrored without its outermost pixels: dcb|abcd|cba."""
-    WRAP = 4
-    """The image from its other side on: bcd|abcd|abc."""
-
-
-_CONSTANT, _REFLECT, _REFLECT_101, _WRAP = 0, 2, 3, 4  # as compiled loops can read them
+    NEAREST = 0
+    """The pixel at the place is taken."""
+    LINEAR = 1
+    """Four are weighed."""
+    CUBIC = 2
+    """Sixteen are weighed, as `penstock.operators.image.cubic` says."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +44,13 @@ class Warp(Transform):
     Args:
         layout: of the images.
         places: the rule.
-        nearest: whether the pixel at the place is taken; else four are interpolated.
+        interpolation: how values are made of pixels.
         border: what lies outside.
     """
 
     layout: str
     places: Places
-    nearest: bool
+    interpolation: Interpolation
     border: Border
 
     def origin(self, terms: Sequence[Any]) -> Any:
@@ -65,7 +59,7 @@ class Warp(Transform):
 
     def picked(self, layout: str, terms: Sequence[Any], fill: float) -> tuple[Transform, Sequence[Any]]:
         """The same, with the nearest pixel."""
-        picking = replace(self, layout=layout, nearest=True, border=Border.CONSTANT)
+        picking = replace(self, layout=layout, interpolation=Interpolation.NEAREST, border=Border.CONSTANT)
         return picking, (terms[0], np.array([[fill]], np.float32))
 
     def rows(
@@ -76,10 +70,12 @@ class Warp(Transform):
         numbers, fill = planes.term(terms[0]), planes.term(terms[1])
         height, width, _ = planes.made.max(axis=0, initial=0).tolist()
         table, found = self.places.table(height, width), np.empty((2, width), np.float32)
-        warp(
-            *(source.values, planes.read, planes.given, self.places.code, numbers, table, fill),
-            *(self.nearest, int(self.border), planes.rounding, found, target.values, planes.write, planes.made),
-        )
+        before = source.values, planes.read, planes.given, self.places.code, numbers, table, fill
+        after = int(self.border), planes.rounding, found, target.values, planes.write, planes.made
+        if self.interpolation is Interpolation.CUBIC:
+            warp_cubic(*before, np.empty((2, 4), np.int64), np.empty((2, 4), np.float32), *after)
+        else:
+            warp(*before, self.interpolation is Interpolation.NEAREST, *after)
 
     def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
         """Gathered from the flat pixels of each plane."""
@@ -94,84 +90,33 @@ class Warp(Transform):
         fill = jnp.asarray(terms[1]).astype(np.float32)[:, None, None, None, :]
 
         def look_up(column: Any, row: Any) -> Any:
-            inside = (column >= 0) & (column < size_x) & (row >= 0) & (row < size_y)
-            column, row = (_inside(at, size, self.border) for at, size in ((column, size_x), (row, size_y)))
+            exists = (column >= 0) & (column < size_x) & (row >= 0) & (row < size_y)
+            column, row = (inside(at, size, self.border) for at, size in ((column, size_x), (row, size_y)))
             index = jnp.broadcast_to(row * columns_in + column, (rows, height, width)).reshape(rows, 1, -1, 1)
             found = jnp.take_along_axis(flat, index, axis=2).astype(np.float32)
             found = found.reshape(rows, -1, height, width, channels)
             if self.border is not Border.CONSTANT:
                 return found
-            return jnp.where(jnp.broadcast_to(inside, (rows, height, width))[:, None, :, :, None], found, fill)
+            return jnp.where(jnp.broadcast_to(exists, (rows, height, width))[:, None, :, :, None], found, fill)
 
         limit = np.float32(1 << 24)  # what lies far outside must not overflow
-        back = np.float32(0 if self.nearest else 0.5)
+        back = np.float32(0 if self.interpolation is Interpolation.NEAREST else 0.5)
         at_x, at_y = (jnp.where(jnp.isnan(at), limit, jnp.clip(at - back, -limit, limit)) for at in (at_x, at_y))
-        if self.nearest:
-            values = look_up(*(jnp.floor(at).astype(np.int32) for at in (at_x, at_y)))
-        else:
-            left, top = jnp.floor(at_x), jnp.floor(at_y)
-            by_x, by_y = (at_x - left)[:, None, :, :, None], (at_y - top)[:, None, :, :, None]
-            left, top = left.astype(np.int32), top.astype(np.int32)
-            upper = look_up(left, top) + by_x * (look_up(left + 1, top) - look_up(left, top))
-            lower = look_up(left, top + 1) + by_x * (look_up(left + 1, top + 1) - look_up(left, top + 1))
-            values = upper + by_y * (lower - upper)
+        left, top = jnp.floor(at_x), jnp.floor(at_y)
+        by_x, by_y = (at_x - left)[:, None, :, :, None], (at_y - top)[:, None, :, :, None]
+        left, top = left.astype(np.int32), top.astype(np.int32)
+        match self.interpolation:
+            case Interpolation.NEAREST:
+                values = look_up(left, top)
+            case Interpolation.LINEAR:
+                upper = look_up(left, top) + by_x * (look_up(left + 1, top) - look_up(left, top))
+                lower = look_up(left, top + 1) + by_x * (look_up(left + 1, top + 1) - look_up(left, top + 1))
+                values = upper + by_y * (lower - upper)
+            case _:
+                across, down = weights.plain(by_x), weights.plain(by_y)
+                lines = [sum(by * look_up(left + k - 1, top + n - 1) for k, by in enumerate(across)) for n in range(4)]
+                values = sum(by * line for by, line in zip(down, lines, strict=True))
         return from_planes(values, self.layout, shape)
-
-
-def _inside(at: Any, size: Any, border: Border) -> Any:
-    """The pixel that stands for one that may lie outside, in the device program."""
-    import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
-
-    match border:
-        case Border.WRAP:
-            return at % size
-        case Border.REFLECT:
-            return jnp.minimum(at % (2 * size), 2 * size - 1 - at % (2 * size))
-        case Border.REFLECT_101:
-            period = jnp.maximum(2 * size - 2, 1)
-            return jnp.minimum(at % period, period - at % period) * (size > 1)
-        case _:
-            return jnp.clip(at, 0, size - 1)
-
-
-@Compiled
-def folded(at: int, size: int, border: int) -> int:
-    """The pixel that stands for one that may lie outside.
-
-    Args:
-        at: its number along an axis.
-        size: how many pixels the image has there, at least 1.
-        border: what lies outside; a value counts as the pixel at the edge.
-    """
-    if border == _WRAP:
-        return at % size
-    if border == _REFLECT:
-        at %= 2 * size
-        return min(at, 2 * size - 1 - at)
-    if border == _REFLECT_101:
-        return mirrored(at, size)
-    return min(max(at, 0), size - 1)
-
-
-@Compiled
-def pixel(pixels: Array, start: int, place: Array, size: Array, row: int, column: int, border: int, value: Any) -> Any:
-    """One channel of a pixel that may lie outside.
-
-    Args:
-        pixels: the memory.
-        start: the element in which the channel begins.
-        place: of the plane.
-        size: height and width.
-        row: which row.
-        column: which column.
-        border: what lies outside.
-        value: the value, if that is one.
-    """
-    if row < 0 or column < 0 or row >= size[0] or column >= size[1]:
-        if border == _CONSTANT or size[0] * size[1] == 0:
-            return value
-        row, column = folded(row, size[0], border), folded(column, size[1], border)
-    return np.float32(pixels[start + row * place[1] + column * place[2]])
 
 
 _KINDS = "i8[2] i8[2] i8 f4[2] f4[1] f4[2] b1 i8 f4 f4[2]"

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
+from penstock.operators.image.borders import Border
 from penstock.operators.image.transform import Planes, Transform, as_planes, from_planes
-from penstock.operators.image.warp import Border
 
 if TYPE_CHECKING:
     from penstock.operators.image.rows import Memory
