@@ -1,5 +1,6 @@
 """Colours, look-ups and JPEGs are DALI's numbers; noise has DALI's distribution."""
 
+import cv2
 import numpy as np
 import pytest
 from PIL import Image
@@ -142,6 +143,21 @@ def test_most_pixels_of_clahe_are_the_same(both):
         assert (mine == theirs).mean() > 0.999
 
 
+def test_bins_of_clahe_where_dali_has_256():
+    image = np.cumsum(RNG.integers(0, 9, (24, 36, 1)), axis=1).astype(np.uint8)
+
+    def made(x, **arguments):
+        pipeline = Pipeline(1, 1)
+        with pipeline:
+            images = penstock.fn.readers.arrays(x[None], layout="HWC")
+            pipeline.set_outputs(penstock.fn.clahe(images, tiles_x=3, tiles_y=2, **arguments))
+        return pipeline.run()[0].as_array()[0].astype(int)
+
+    np.testing.assert_array_equal(made(image, bins=128, clip_limit=0.0), made(image | 1, clip_limit=0.0))
+    words = cv2.createCLAHE(900.0, (3, 2)).apply(image[..., 0].astype(np.uint16) * 256)
+    assert abs(made(image, bins=1 << 16, clip_limit=900.0)[..., 0] - words / 257).max() <= 1
+
+
 ALGORITHMS = ("bilinear_ocv", "edgeaware_ocv", "gray_ocv")
 
 
@@ -155,6 +171,19 @@ def test_debayer(agree, algorithm, dtype, layout):
     wanted = {} if algorithm is None else {"algorithm": algorithm}
     for position in ([0, 0], [0, 1], [1, 0], [1, 1]):
         agree(lambda lib, x, p=position: lib.fn.debayer(x, blue_position=p, **wanted), raw, layouts=(layout,))
+
+
+@pytest.mark.parametrize("layout", ["HW", "FHWC"])
+def test_debayer_by_gradients(agree, layout):
+    outer, inner = (3,) * layout.startswith("F"), (1,) * layout.endswith("C")
+    raw = [RNG.integers(0, 256, (*outer, *size, *inner), np.uint8) for size in [(20, 26), (8, 8), (10, 44), (4, 20)]]
+    for position in ([0, 0], [0, 1], [1, 0], [1, 1]):
+        agree(
+            lambda lib, x, p=position: lib.fn.debayer(x, blue_position=p, algorithm="vng_ocv"),
+            raw,
+            layouts=(layout,),
+            off=1,
+        )
 
 
 def test_debayer_with_a_position_for_each_sample(agree):
@@ -194,6 +223,9 @@ REFUSED = (
     lambda lib, x: lib.fn.debayer(x[..., :1], blue_position=[0, 0]),
     lambda lib, x: lib.fn.debayer(x[:6, :6, :1], blue_position=[0, 2]),
     lambda lib, x: lib.fn.debayer(x[:6, :6, :1], blue_position=[0, 0], algorithm="default_npp"),
+    lambda lib, x: lib.fn.debayer(
+        lib.fn.cast(x[:6, :6, :1], dtype=lib.types.UINT16), blue_position=[0, 0], algorithm="vng_ocv"
+    ),
 )
 
 

@@ -71,6 +71,7 @@ CASES = {
             ("FHWC",),
             rounds=True,
         ),
+        OperatorCase(lambda x: fn.clahe(x, tiles_x=3, tiles_y=2, clip_limit=1.5, bins=32), [IMAGES], **BYTES),
     ],
     "debayer": [
         OperatorCase(
@@ -81,7 +82,12 @@ CASES = {
             ),
             [RNG.integers(0, 1 << 16, (4, 6, 8), np.uint16), np.int32([[0, 0], [0, 1], [1, 0], [1, 1]])],
             ("HW", ""),
-        )
+        ),
+        OperatorCase(
+            lambda x, p: fn.debayer(x, blue_position=p, algorithm="vng_ocv"),
+            [RNG.integers(0, 256, (4, 10, 12), np.uint8), np.int32([[0, 0], [0, 1], [1, 0], [1, 1]])],
+            ("HW", ""),
+        ),
     ],
     "equalize": [
         OperatorCase(fn.equalize, [IMAGES], **BYTES),

@@ -19,7 +19,7 @@ from penstock.operators.axes import image_layout
 from penstock.operators.colour.lab import from_lab, to_lab
 from penstock.operators.image.tiles import equalize_tiles
 
-_BINS = 256
+_MOST_BINS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,14 @@ class Clahe(Operator, BatchKernel):
 
     Args:
         tiles: how many there are along the height and the width.
-        clip_limit: how many pixels of one value count, in parts of what there would be if all were alike.
+        clip_limit: how many pixels of one bin count, in parts of what there would be if all were alike.
+        bins: in how many bins bytes are counted.
         luma_only: whether of three channels the lightness alone is changed.
     """
 
     tiles: tuple[int, int]
     clip_limit: float
+    bins: int
     luma_only: bool
 
     def infer(self, images: Spec) -> Spec:
@@ -61,10 +63,13 @@ class Clahe(Operator, BatchKernel):
         size = planes.shape[1], planes.shape[2]
         extents = self._extents(size)
         (rows, down), (columns, across) = map(_between, size, self.tiles, extents)
-        made, tables = np.empty(planes.shape, np.uint8), np.empty((self.tiles[0] * self.tiles[1], _BINS), np.float32)
+        made, tables = (
+            np.empty(planes.shape, np.uint8),
+            np.empty((self.tiles[0] * self.tiles[1], self.bins), np.float32),
+        )
         equalize_tiles(
             *(np.ascontiguousarray(planes), np.array([*self.tiles, *extents]), self._limit(extents)),
-            *(rows, down, columns, across, np.empty(_BINS, np.int64), tables, made),
+            *(rows, down, columns, across, np.empty(self.bins, np.int64), tables, made),
         )
         return made
 
@@ -73,32 +78,32 @@ class Clahe(Operator, BatchKernel):
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
         count, *size = planes.shape
-        values, extents = planes.astype(np.int32), self._extents((size[0], size[1]))
+        values, extents = planes.astype(np.int32) * self.bins // 256, self._extents((size[0], size[1]))
         padded = values
         for axis, (tiles, extent) in enumerate(zip(self.tiles, extents, strict=True)):
             padded = jnp.take(padded, _mirrored(np.arange(tiles * extent), size[axis]), axis=axis + 1)
         tile = (np.arange(padded.shape[1]) // extents[0])[:, None] * self.tiles[1]
         tile = tile + np.arange(padded.shape[2]) // extents[1]
         number = self.tiles[0] * self.tiles[1]
-        first = (np.arange(count)[:, None, None] * number * _BINS).astype(np.int32)
-        places = padded + first + (tile * _BINS).astype(np.int32)[None]
-        histogram = jnp.zeros(count * number * _BINS, np.int32).at[places.reshape(-1)].add(1).reshape(-1, _BINS)
+        first = (np.arange(count)[:, None, None] * number * self.bins).astype(np.int32)
+        places = padded + first + (tile * self.bins).astype(np.int32)[None]
+        histogram = jnp.zeros(count * number * self.bins, np.int32).at[places.reshape(-1)].add(1).reshape(-1, self.bins)
         limit = self._limit(extents)
         if limit:
             above = jnp.maximum(histogram - limit, 0).sum(axis=1, keepdims=True, dtype=np.int32)
-            rest = above % _BINS
-            step = jnp.maximum(_BINS // jnp.maximum(rest, 1), 1)
-            value = np.arange(_BINS, dtype=np.int32)[None]
+            rest = above % self.bins
+            step = jnp.maximum(self.bins // jnp.maximum(rest, 1), 1)
+            value = np.arange(self.bins, dtype=np.int32)[None]
             more = ((value % step == 0) & (value // step < rest)).astype(np.int32)
-            histogram = jnp.minimum(histogram, limit) + above // _BINS + more
+            histogram = jnp.minimum(histogram, limit) + above // self.bins + more
         scale = np.float32(255) / np.float32(extents[0] * extents[1])
         sums = jnp.cumsum(histogram, axis=1).astype(np.float32)
         tables = jnp.clip(jnp.rint(sums * scale), 0, 255).reshape(-1)
         (rows, down), (columns, across) = map(_between, size, self.tiles, extents)
 
         def mixed(row: Array) -> Any:
-            begin = values + first + (row * self.tiles[1] * _BINS)[None, :, None]
-            low, high = (tables[begin + (column * _BINS)[None, None]] for column in columns)
+            begin = values + first + (row * self.tiles[1] * self.bins)[None, :, None]
+            low, high = (tables[begin + (column * self.bins)[None, None]] for column in columns)
             return low * (np.float32(1) - beside) + high * beside
 
         beside, below = across[None, None], down[None, :, None]
@@ -106,8 +111,8 @@ class Clahe(Operator, BatchKernel):
         return jnp.clip(jnp.rint(found), 0, 255).astype(np.uint8)
 
     def _limit(self, extents: tuple[int, int]) -> int:
-        """How many pixels of a value count in a tile; 0 for all."""
-        return max(int(self.clip_limit * extents[0] * extents[1] / _BINS), 1) if self.clip_limit > 0 else 0
+        """How many pixels of a bin count in a tile; 0 for all."""
+        return max(int(self.clip_limit * extents[0] * extents[1] / self.bins), 1) if self.clip_limit > 0 else 0
 
     def _extents(self, size: tuple[int, int]) -> tuple[int, int]:
         """Height and width of a tile. Where tiles do not fit, the image goes on in both directions."""
@@ -136,7 +141,7 @@ def clahe(
     tiles_x: int,
     tiles_y: int,
     clip_limit: float,
-    bins: int = _BINS,
+    bins: int = 256,
     luma_only: bool = True,
     **common: Unpack[Common],
 ) -> DataNode:
@@ -150,7 +155,8 @@ def clahe(
         tiles_y: how many there are along the height.
         clip_limit: how much contrast may grow: of one value, at most so many times the pixels count that there would
             be if all values were alike. 0 sets no limit.
-        bins: how many values are told apart: 256.
+        bins: in how many bins values are counted, a power of 2 up to 65536; of 128, neighbours are one value. The limit
+            is for each bin. DALI documents it so, and does on the CPU as if it were 256.
         luma_only: whether of RGB the lightness alone is changed (in CIE Lab); else each channel for itself.
         **common: what every operator takes.
 
@@ -173,8 +179,10 @@ def clahe(
     layout = image_layout(data, "clahe")
     if layout not in ("HWC", "FHWC"):
         raise DefinitionError("fn.clahe takes images or sequences", given=f"layout {layout!r}", expected="HWC, FHWC")
-    if bins != _BINS:
-        raise DefinitionError("fn.clahe tells all bytes apart", given=f"bins={bins}", expected=f"bins={_BINS}")
+    if not 1 <= bins <= _MOST_BINS or bins & (bins - 1):
+        raise DefinitionError(
+            "fn.clahe: bins is a power of 2", given=f"bins={bins}", expected="up to 65536, such as 256"
+        )
     if min(tiles_x, tiles_y) < 1:
         raise DefinitionError("fn.clahe: there is at least one tile", given=f"tiles_x={tiles_x}, tiles_y={tiles_y}")
-    return apply(Clahe((tiles_y, tiles_x), float(clip_limit), bool(luma_only)), data, common=common)
+    return apply(Clahe((tiles_y, tiles_x), float(clip_limit), int(bins), bool(luma_only)), data, common=common)

@@ -14,8 +14,11 @@ from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
+from penstock.operators.colour.gradients import by_gradients
 
-_ALGORITHMS = ("bilinear_ocv", "edgeaware_ocv", "gray_ocv")
+_ALGORITHMS = ("bilinear_ocv", "edgeaware_ocv", "vng_ocv", "gray_ocv")
+_LEAST = 8
+"""Of smaller images "vng_ocv" averages pixels."""
 _LUMA = (4899, 9617, 1868)
 """Red, green and blue in grey, in parts of 2**14."""
 
@@ -73,6 +76,8 @@ class Debayer(Operator, BatchKernel):
         """Three channels, or one of grey."""
         if images.dtype not in (np.dtype(np.uint8), np.dtype(np.uint16)):
             raise DefinitionError("fn.debayer takes uint8 or uint16", given=images)
+        if self.algorithm == "vng_ocv" and images.dtype != np.uint8:
+            raise DefinitionError("fn.debayer: vng_ocv takes uint8", given=images)
         shape = images.shape[: 1 + self.layout.index("W")]
         if images.shape[len(shape) :] not in ((), (1,), (None,)):
             raise DefinitionError("fn.debayer takes images of one channel", given=images)
@@ -85,7 +90,7 @@ class Debayer(Operator, BatchKernel):
         return replace(images, shape=(*shape, channels), layout=self.layout.replace("C", "") + "C", bounds=bounds)
 
     def batch(self, context: BatchContext, images: Any, *, blue_position: Any) -> Any:
-        """In whole numbers. The outermost pixels, which lack neighbours, are those beside them."""
+        """In whole numbers. Outermost pixels lack neighbours: but by gradients, they are those beside them."""
         xp, ndim = context.xp, 1 + len(self.layout.replace("C", ""))
         height, width = images.shape[ndim - 2 : ndim]
         if images.shape[ndim:] not in ((), (1,)) or height % 2 or width % 2:
@@ -96,13 +101,17 @@ class Debayer(Operator, BatchKernel):
             return xp.zeros((*seen.shape, channels), images.dtype)
         blue = xp.broadcast_to(blue_position, (len(blue_position), 2))
         lines = [(*(1,) * (ndim - 2), *line) for line in ((-1, 1), (1, -1))]
-        inner_rows, inner_columns = (
-            (np.arange(1, size - 1, dtype=np.int32).reshape(line) + blue[:, at].reshape(-1, *(1,) * (ndim - 1))) % 2
+        wide = self.algorithm == "vng_ocv" and min(height, width) >= _LEAST
+        edge = 0 if wide else 1
+        rows, columns = (
+            (np.arange(edge, size - edge, dtype=np.int32).reshape(line) + blue[:, at].reshape(-1, *(1,) * (ndim - 1)))
+            % 2
             == 1
             for at, (size, line) in enumerate(zip((height, width), lines, strict=True))
         )
-        made = self._colours(xp, Neighbours.of(seen), inner_rows, inner_columns)
-        inner = xp.stack(made, axis=-1).astype(images.dtype)
+        if wide:
+            return xp.stack(by_gradients(xp, seen, rows, columns), axis=-1).astype(images.dtype)
+        inner = xp.stack(self._colours(xp, Neighbours.of(seen), rows, columns), axis=-1).astype(images.dtype)
         return xp.pad(inner, [*((0, 0),) * (ndim - 2), (1, 1), (1, 1), (0, 0)], mode="edge")
 
     def _colours(self, xp: Any, seen: Neighbours, row: Any, column: Any) -> list[Any]:
@@ -142,7 +151,7 @@ def debayer(
 ) -> DataNode:
     """Make colours of what a sensor saw through a Bayer filter, whose pixels see red, green or blue alone.
 
-    The algorithms are OpenCV's, which DALI has on the CPU. The outermost pixels are those beside them.
+    The algorithms are OpenCV's, which DALI has on the CPU. Outermost pixels are those beside them, but for "vng_ocv".
 
     Args:
         data: images or sequences of one channel, uint8 or uint16, of even height and width; layout HW, HWC, FHW or
@@ -151,15 +160,17 @@ def debayer(
             second row and column: (0, 0) is OpenCV's BG, (0, 1) its GB, (1, 0) GR and (1, 1) RG. A node has one for
             each sample.
         algorithm: "bilinear_ocv", the default, averages the nearest pixels of a colour; "edgeaware_ocv" takes green
-            from the direction in which it changes less; "gray_ocv" gives grey.
+            from the direction in which it changes less; "vng_ocv", for uint8, takes all colours from the directions in
+            which they change least (where a value lies halfway, it may differ from OpenCV's by 1); "gray_ocv" gives
+            grey.
         **common: what every operator takes.
 
     Returns:
         RGB, or grey, in the input's dtype; layout HWC or FHWC.
 
     Raises:
-        DefinitionError: another dtype, an odd height or width, several channels, another algorithm. DALI's "vng_ocv",
-            and "default_npp" of its GPU, are not offered.
+        DefinitionError: another dtype, an odd height or width, several channels, another algorithm. "default_npp" of
+            DALI's GPU is not offered.
 
     Example:
         >>> import numpy as np, penstock

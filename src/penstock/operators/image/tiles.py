@@ -23,37 +23,38 @@ def nearest(value: Any) -> int:
 
 @Compiled
 def fill_tables(plane: Array, tiles: Array, limit: int, counts: Array, tables: Array) -> None:
-    """What becomes of each byte in each tile.
+    """What becomes of each bin of bytes in each tile.
 
     Args:
         plane: uint8 (height, width).
         tiles: int64 (4,): how many tiles there are along columns and rows, and how many pixels they have.
-        limit: how many pixels of a value count; 0 for all.
-        counts: int64 (256,); overwritten.
-        tables: float32 (tiles, 256); overwritten.
+        limit: how many pixels of a bin count; 0 for all.
+        counts: int64 (bins,); overwritten.
+        tables: float32 (tiles, bins); overwritten.
     """
     height, width = plane.shape
+    bins = counts.shape[0]
     scale = np.float32(255) / np.float32(tiles[2] * tiles[3])
     for tile in range(tables.shape[0]):
         first_row, first_column = tile // tiles[1] * tiles[2], tile % tiles[1] * tiles[3]
-        for value in range(256):
+        for value in range(bins):
             counts[value] = 0
         for y in range(first_row, first_row + tiles[2]):
             row = plane[y if y < height else mirrored(y, height)]
             for x in range(first_column, first_column + tiles[3]):
-                counts[row[x if x < width else mirrored(x, width)]] += 1
+                counts[np.int64(row[x if x < width else mirrored(x, width)]) * bins // 256] += 1
         if limit > 0:
             above = 0
-            for value in range(256):
+            for value in range(bins):
                 above += max(counts[value] - limit, 0)
                 counts[value] = min(counts[value], limit)
-            rest = above % 256
-            step = max(256 // max(rest, 1), 1)
-            for value in range(256):
+            rest = above % bins
+            step = max(bins // max(rest, 1), 1)
+            for value in range(bins):
                 more = 1 if value % step == 0 and value // step < rest else 0
-                counts[value] += above // 256 + more
+                counts[value] += above // bins + more
         total = 0
-        for value in range(256):
+        for value in range(bins):
             total += counts[value]
             tables[tile, value] = nearest(np.float32(total) * scale)
 
@@ -77,22 +78,23 @@ def equalize_tiles(
     Args:
         planes: uint8 (planes, height, width).
         tiles: int64 (4,): how many tiles there are along columns and rows, and how many pixels they have.
-        limit: how many pixels of a value count; 0 for all.
+        limit: how many pixels of a bin count; 0 for all.
         rows: int32 (2, height): the tiles above and below each row of pixels.
         down: float32 (height,): the weight of the latter.
         columns: int32 (2, width): the tiles left and right of each column.
         across: float32 (width,): the weight of the latter.
-        counts: int64 (256,); overwritten.
-        tables: float32 (tiles, 256); overwritten.
+        counts: int64 (bins,); overwritten.
+        tables: float32 (tiles, bins); overwritten.
         out: uint8 (planes, height, width).
     """
-    one = np.float32(1)
+    one, bins = np.float32(1), counts.shape[0]
     for n in range(planes.shape[0]):
         fill_tables(planes[n], tiles, limit, counts, tables)
         for y in range(planes.shape[1]):
             top, bottom, below = rows[0, y] * tiles[1], rows[1, y] * tiles[1], down[y]
             for x in range(planes.shape[2]):
-                value, left, right, beside = planes[n, y, x], columns[0, x], columns[1, x], across[x]
+                value = np.int64(planes[n, y, x]) * bins // 256
+                left, right, beside = columns[0, x], columns[1, x], across[x]
                 upper = tables[top + left, value] * (one - beside) + tables[top + right, value] * beside
                 lower = tables[bottom + left, value] * (one - beside) + tables[bottom + right, value] * beside
                 out[n, y, x] = nearest(upper * (one - below) + lower * below)
