@@ -56,7 +56,8 @@ def by_gradients(xp: Any, seen: Any, row: Any, column: Any) -> list[Any]:
     of_others = [beside(0, 0, dy != dx) + beside(dy, dx, dy != dx) for dy, dx in _DIAGONAL]
     of_greens = [sum(across(y, x, dy != dx) for y in (0, dy) for x in (0, dx)) for dy, dx in _DIAGONAL]
 
-    others, greens = [], []  # per direction three sums of two pixels: of the pixel's own colour, and of the others
+    others: list[Any] = []  # per direction three sums of two pixels: of the pixel's own colour, and of the others
+    greens: list[Any] = []
     for dy, dx in (*_STRAIGHT, *_DIAGONAL):
         twice, further = 2 * at(dy, dx), at(2 * dy, 2 * dx) + at(0, 0)
         if dy and dx:

@@ -70,7 +70,7 @@ class Rotate(ImageOperator):
             case "kept":
                 made = given
             case _:
-                made = list(grown(angle, *given, self.frames))
+                made = list(grown(angle, *given, frames=self.frames))
         turn = angle * np.float32(np.pi / 180)
         cos, sin = xp.cos(turn), xp.sin(turn)
         half = np.float32(0.5)
@@ -155,7 +155,8 @@ class RotateVolume(ImageOperator):
         if isinstance(angle, Spec) or isinstance(axis, Spec) or None in extents:
             return self.warping.made(images, (None,) * 3)
         turn = _turned(np, np.asarray(angle, np.float32).reshape(-1)[:1], np.asarray(axis, np.float32).reshape(1, 3))
-        made = grown_in_space(turn, *(np.array([extent]) for extent in extents))
+        depth, height, width = (np.array([extent]) for extent in extents)
+        made = grown_in_space(turn, depth, height, width)
         return self.warping.made(images, [int(each[0]) for each in made])
 
     def describe(self, images: Images, bits: Any, *, angle: Any, axis: Any, size: Any) -> Sequence[Step]:
@@ -171,7 +172,7 @@ class RotateVolume(ImageOperator):
             case "kept":
                 made = given
             case _:
-                made = list(grown_in_space(turn, *given, self.frames))
+                made = list(grown_in_space(turn, *given, frames=self.frames))
         centre, middle = ([each.astype(np.float32) * half for each in reversed(sizes)] for sizes in (given, made))
         numbers: list[Any] = []
         for k in range(3):  # the result is turned back: columns of the matrix are rows of its inverse
@@ -211,7 +212,8 @@ def grown_in_space(
         most, like = shares[own], sizes[own]
         for share, size in zip(shares, sizes, strict=True):
             most, like = np.maximum(share, most), np.where(share > most, size, like)
-        made.append(_shared(*np.broadcast_arrays(np.ceil(extent - np.float32(1e-2)), like), frames))
+        whole = np.ceil(extent - np.float32(1e-2))
+        made.append(_shared(whole, np.broadcast_to(like, whole.shape), frames))
     return made[2], made[1], made[0]
 
 
