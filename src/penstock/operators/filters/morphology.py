@@ -14,9 +14,9 @@ from penstock.graph.operator import Common
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import image_layout
-from penstock.operators.image.compose import exact
 from penstock.operators.image.extremes import Extremes
 from penstock.operators.image.operator import ImageOperator
+from penstock.operators.image.passes import exact
 from penstock.operators.image.steps import Images, Step
 from penstock.operators.image.transform import applied
 

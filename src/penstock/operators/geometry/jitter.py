@@ -12,7 +12,7 @@ from penstock.graph.kinds import Range
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.geometry.displacement import Displacement, DisplacementArguments, displaced
-from penstock.operators.image.places import Steps
+from penstock.operators.image.displacements import Steps
 from penstock.operators.image.steps import Images, Step
 
 

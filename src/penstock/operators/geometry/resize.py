@@ -19,7 +19,8 @@ from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import SPATIAL, image_layout
 from penstock.operators.convert import own_or_float
 from penstock.operators.geometry.filters import FilterArguments
-from penstock.operators.geometry.sizing import SIZING_SCHEMA, SizeArguments, Sizing, sizing
+from penstock.operators.geometry.size_arguments import SizeArguments, sizing
+from penstock.operators.geometry.sizing import SIZING_SCHEMA, Sizing
 from penstock.operators.image.axis import reach
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.steps import Convert, Images, Resample, Step
@@ -146,8 +147,8 @@ def resize(
         **arguments: the size, one of `size`, `resize_x`/`resize_y`/`resize_z`, `resize_shorter`, `resize_longer`, with
             `mode` and `max_size`; the part to resize, `roi_start`, `roi_end`, `roi_relative`, and `subpixel_scale`;
             filters, `interp_type`, `min_filter`, `mag_filter`, `antialias` (see
-            `penstock.operators.geometry.sizing`). Sizes, parts and filters may be nodes, with a value per sample. And
-            what every operator takes.
+            `penstock.operators.geometry.size_arguments`). Sizes, parts and filters may be nodes, with a value per
+            sample. And what every operator takes.
 
     Returns:
         Images of the new size in the input's layout. With `save_attrs` a second output, int32 (2,) or (3,).

@@ -12,7 +12,7 @@ from penstock.operators.geometry.crop import Crop
 from penstock.operators.geometry.filters import FilterArguments
 from penstock.operators.geometry.flip import Flip
 from penstock.operators.geometry.resize import Resize, resampled_dtype
-from penstock.operators.geometry.sizing import SizeArguments, sizing
+from penstock.operators.geometry.size_arguments import SizeArguments, sizing
 from penstock.operators.image.window import PlaceArguments, window
 from penstock.types import DALIDataType
 

@@ -1,4 +1,4 @@
-"""The size of a resized image: DALI's ways of giving it, and the part of the image that is resized."""
+"""The size of a resized image, and the part of the image that is resized."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal, TypedDict, cast
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.data.spec import Shape, Spec, bounded
-from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean
-from penstock.graph.call import Default
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode
 from penstock.operators.axes import MAX_PIXELS, SPATIAL
-from penstock.operators.geometry.filters import FILTER_SCHEMA, FilterArguments, interpolation
+from penstock.operators.geometry.filters import FILTER_SCHEMA
 from penstock.operators.image.axis import Rows, chosen
 from penstock.operators.image.steps import Part
 
@@ -27,45 +25,17 @@ Mode = Literal["default", "stretch", "not_larger", "not_smaller"]
 Way = Literal["size", "one by one"]
 
 MODES: tuple[Mode, ...] = ("default", "stretch", "not_larger", "not_smaller")
-_ONE_BY_ONE = {"D": "resize_z", "H": "resize_y", "W": "resize_x"}
+ONE_BY_ONE = {"D": "resize_z", "H": "resize_y", "W": "resize_x"}
 
 
 SIZING_SCHEMA = {
     "size": Argument(shape=(None,)),
     "resize_side": Argument(),
-    **{name: Argument() for name in _ONE_BY_ONE.values()},
+    **{name: Argument() for name in ONE_BY_ONE.values()},
     "roi_start": Argument(shape=(None,), typical=0),
     "roi_end": Argument(shape=(None,)),
     **FILTER_SCHEMA,
 }
-
-
-class SizeArguments(TypedDict, total=False):
-    """How large the result is, and of which part of the image.
-
-    size: (height, width), or (depth, height, width), or one number for all. resize_x, resize_y, resize_z: width,
-    height, depth, one by one. resize_shorter, resize_longer: the shorter or longer side; the others keep the aspect
-    ratio. Exactly one of these ways is used. An extent that is 0 or not given follows from the others; a negative one
-    mirrors the image. mode: "default": missing extents keep the aspect ratio; "stretch": they stay; "not_larger",
-    "not_smaller": the image keeps its aspect ratio and just fits into, or covers, the size. max_size: a limit for all
-    extents, or one per extent; "not_larger" and "not_smaller" (and resize_shorter, resize_longer) keep the aspect
-    ratio under it. roi_start, roi_end: the part of the image that is resized, in pixels, or in fractions of the image
-    with roi_relative. subpixel_scale: whether the part is widened or narrowed where an extent is rounded, so that the
-    scale stays exact.
-    """
-
-    size: Numbers
-    resize_x: Number
-    resize_y: Number
-    resize_z: Number
-    resize_shorter: Number
-    resize_longer: Number
-    mode: Annotated[str, Default("default")]
-    max_size: float | Sequence[float]
-    roi_start: Sequence[float] | DataNode
-    roi_end: Sequence[float] | DataNode
-    roi_relative: Annotated[bool, Default(False)]
-    subpixel_scale: Annotated[bool, Default(True)]
 
 
 @dataclass(frozen=True)
@@ -102,7 +72,7 @@ class Sizing:
             extents = [np.array([images.shape[at]]) for at in places]
             one = {name: SIZING_SCHEMA[name].rows(np, value, 1, varying=False) for name, value in known.items()}
             sizes: Sequence[int | None] = [int(part.size[0]) for part in self.parts(extents, one)]
-        elif any(name in arguments and name not in known for name in ("size", "resize_side", *_ONE_BY_ONE.values())):
+        elif any(name in arguments and name not in known for name in ("size", "resize_side", *ONE_BY_ONE.values())):
             sizes = [None] * len(places)
         else:
             sizes = self._whatever_the_image(known)
@@ -196,7 +166,7 @@ class Sizing:
         if "size" in arguments:
             return np.broadcast_to(arguments["size"], (rows, len(self.axes)))
         none = np.zeros(rows)
-        return np.stack([arguments.get(_ONE_BY_ONE[axis], none) for axis in self.axes], axis=1)
+        return np.stack([arguments.get(ONE_BY_ONE[axis], none) for axis in self.axes], axis=1)
 
     def _ranges(self, extents: NDArray[np.float64], arguments: Mapping[str, Any]) -> tuple[Any, Any]:
         """From where to where each axis is resized, (rows, axes)."""
@@ -228,74 +198,3 @@ class Sizing:
             result = chosen(given, wanted, extents * mean[:, None])
             result = np.copysign(np.minimum(np.abs(result), limits), result)
         return chosen(none[:, None], extents, result)
-
-
-def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: str) -> tuple[Sizing, dict[str, Any]]:
-    """The sizing that a user's arguments describe, and the operator arguments for sizes, part and filters.
-
-    Raises:
-        DefinitionError: no size is given, or in two ways; too many or too few numbers; half a part.
-        ArgumentTypeError: a mode or interpolation that does not exist.
-    """
-    given: dict[str, Any] = {name: value for name, value in sizes.items() if value is not None}
-    axes = [axis for axis in SPATIAL if axis in layout]
-    for name in ("size", "max_size", "roi_start", "roi_end"):
-        value = given.get(name)
-        if isinstance(value, list | tuple) and any(isinstance(part, DataNode) for part in cast(list[Any], value)):
-            raise DefinitionError(f"fn.{kind}: {name} is one node, or numbers", given="a list with a node in it")
-    if isinstance(given.get("max_size"), DataNode):
-        raise DefinitionError(f"fn.{kind}: max_size is the same for all samples", given="a node")
-    one_by_one = [name for name in _ONE_BY_ONE.values() if _given(given.get(name, 0))]
-    ways = [[name] for name in ("size", "resize_shorter", "resize_longer") if _given(given.get(name, 0))]
-    ways += [one_by_one] if one_by_one else []
-    zeros = [name for name in ("size", "resize_shorter", "resize_longer", *_ONE_BY_ONE.values()) if name in given]
-    ways = ways or [[name] for name in zeros[:1]]  # 0 leaves the image as it is, where nothing else is said
-    if len(ways) != 1:
-        raise DefinitionError(
-            f"fn.{kind}: the size is given " + ("twice" if ways else "nowhere"),
-            given=", ".join(name for way in ways for name in way) or None,
-            expected="one of size, resize_x/resize_y/resize_z, resize_shorter, resize_longer",
-        )
-    mode = given.get("mode", "default")
-    if mode not in MODES:
-        raise ArgumentTypeError(f"fn.{kind}: no such mode", given=repr(mode), fix=did_you_mean(str(mode), MODES))
-    arguments: dict[str, Any] = {name: given[name] for name in ways[0]}
-    if ways[0][0] in ("resize_shorter", "resize_longer"):
-        if mode != "default":
-            raise DefinitionError(f"fn.{kind}: {ways[0][0]} leaves mode no choice", given=f"mode={mode!r}")
-        mode = "not_smaller" if ways[0][0] == "resize_shorter" else "not_larger"
-        arguments = {"resize_side": given[ways[0][0]]}
-    if one_by_one and "resize_z" in one_by_one and "D" not in axes:
-        raise DefinitionError(f"fn.{kind}: resize_z resizes along D", given=f"layout {layout!r}", expected="DHWC")
-    _check_count(arguments.get("size", 0.0), axes, f"fn.{kind}: size", single=True)
-    parts = [name for name in ("roi_start", "roi_end") if name in given]
-    if len(parts) == 1:
-        raise DefinitionError(f"fn.{kind}: roi_start and roi_end are given together", given=parts[0])
-    for name in parts:
-        _check_count(given[name], axes, f"fn.{kind}: {name}", single=False)
-        arguments[name] = given[name]
-    limits = np.atleast_1d(np.asarray(given.get("max_size", ()), np.float64)).tolist()
-    _check_count(limits or 0.0, axes, f"fn.{kind}: max_size", single=True)
-    limits = limits * len(axes) if len(limits) == 1 else limits
-    return Sizing(
-        layout,
-        mode,
-        tuple(limit or math.inf for limit in limits),
-        bool(given.get("roi_relative", False)),
-        bool(given.get("subpixel_scale", True)),
-        bool(filters.get("antialias", True)),
-    ), arguments | interpolation(filters, kind)
-
-
-def _given(size: Any) -> bool:
-    return isinstance(size, DataNode) or bool(np.any(size)) or np.ndim(size) > 0
-
-
-def _check_count(value: Any, axes: Sequence[str], what: str, *, single: bool) -> None:
-    count = (*value.spec.shape, 1)[0] if isinstance(value, DataNode) else np.size(value)
-    if count not in (len(axes), None) and not (single and count == 1):
-        raise DefinitionError(
-            f"{what} has a number for each axis",
-            given=f"{count} numbers",
-            expected=f"{len(axes)}, for {', '.join(axes)}",
-        )

@@ -7,7 +7,7 @@ from typing import Unpack
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.geometry.displacement import Displacement, DisplacementArguments, displaced
-from penstock.operators.image.places import Ball
+from penstock.operators.image.displacements import Ball
 
 
 @operator("sphere")

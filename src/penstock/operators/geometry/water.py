@@ -8,7 +8,7 @@ from typing import Unpack
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.geometry.displacement import Displacement, DisplacementArguments, displaced
-from penstock.operators.image.places import Waves
+from penstock.operators.image.displacements import Waves
 
 
 @operator("water")

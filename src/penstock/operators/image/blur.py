@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
-from penstock.operators.image.planes import load, mirrored, store, weigh
+from penstock.operators.image.planes import load, load_volume, mirrored, store, store_volume, weigh
 from penstock.operators.image.separable import filter_along
 from penstock.operators.image.transform import InPlace, Planes, as_planes, from_planes
 
@@ -207,9 +207,9 @@ def blur_volumes(
         depth, height, width, channels = depths[first], sizes[first, 0], sizes[first, 1], sizes[first, 2]
         across = width * channels
         plane = height * across
-        one, other = memory[0], memory[1]
-        for z in range(depth):
-            load(pixels, place_in[first + z], sizes[first + z], one[z * plane : (z + 1) * plane])
+        last = first + depth
+        one, other = memory[0, : depth * plane], memory[1, : depth * plane]
+        load_volume(pixels, place_in[first:last], sizes[first:last], one)
         outer = 1
         for axis in range(3):
             radius = int(numbers[first % numbers.shape[0], 3 + axis])
@@ -222,8 +222,5 @@ def blur_volumes(
             one, other = other, one
         for i in range(depth * plane):
             one[i] += rounding
-        for z in range(depth):
-            for y in range(height):
-                row = z * plane + y * across
-                store(one[row : row + across], y, channels, out, place_out[first + z])
-        first += depth
+        store_volume(one, sizes[first:last], out, place_out[first:last])
+        first = last

@@ -19,8 +19,8 @@ import numpy as np
 
 from penstock.operators.convert import convert
 from penstock.operators.image.axis import Numbers, is_resampled, most_taps, whole
-from penstock.operators.image.compose import Axis, Pass
 from penstock.operators.image.packing import AxisPlan, PassPlan
+from penstock.operators.image.passes import Axis, Pass
 from penstock.operators.image.steps import Convert, Fill, Mix, Scale
 from penstock.operators.image.taps import taps
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from penstock.data.source import Column
 from penstock.graph.operator import Chain, Link
-from penstock.operators.image.compose import Pass, Visit
+from penstock.operators.image.compose import Visit
 from penstock.operators.image.decoding import DecodingWork
 from penstock.operators.image.packing import ImageCanvas
+from penstock.operators.image.passes import Pass
 from penstock.operators.image.steps import Images
 from penstock.operators.image.work import ImageWork, Scratch
 

@@ -21,13 +21,12 @@ from penstock.operators.image.lines import (
     blend_rows,
     colour,
     inside,
-    look_up_one,
-    look_up_three,
     part,
     pick_row,
     same_for_all,
     same_numbers,
 )
+from penstock.operators.image.look_up import look_up_one, look_up_three
 from penstock.operators.image.taps import BEGIN, END, LENGTH, MIRRORED, START, taps
 
 _ENTRIES = np.uint64(257)

@@ -65,3 +65,21 @@ def weigh(values: Array, weight: float, first: bool, total: Array) -> None:
     else:
         for i in range(total.shape[0]):
             total[i] += values[i] * weight
+
+
+@Compiled
+def load_volume(pixels: Array, places: Array, sizes: Array, volume: Array) -> None:
+    """`load` for planes that follow each other, one after the other."""
+    count = volume.shape[0] // places.shape[0]
+    for z in range(places.shape[0]):
+        load(pixels, places[z], sizes[z], volume[z * count : (z + 1) * count])
+
+
+@Compiled
+def store_volume(volume: Array, sizes: Array, out: Array, places: Array) -> None:
+    """`store` for all rows of planes that follow each other."""
+    height, across, channels = sizes[0, 0], sizes[0, 1] * sizes[0, 2], sizes[0, 2]
+    for z in range(places.shape[0]):
+        for y in range(height):
+            row = (z * height + y) * across
+            store(volume[row : row + across], y, channels, out, places[z])

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from penstock.data.source import Array
 from penstock.operators.convert import convert
 from penstock.operators.image.axis import Numbers, chosen, is_resampled, most_taps, whole
-from penstock.operators.image.compose import Axis, Pass
 from penstock.operators.image.kernels import blend, look_up, scratch
 from penstock.operators.image.lines import FILL, HALVES_AWAY, HALVES_UP, MIX, SCALE
+from penstock.operators.image.passes import Axis, Pass
 from penstock.operators.image.steps import Convert, Fill, Mix, Scale
 from penstock.operators.image.windows import copy
 

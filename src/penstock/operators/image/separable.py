@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
 from penstock.operators.image.correlate import places
-from penstock.operators.image.planes import load, mirrored, store, weigh
+from penstock.operators.image.planes import load, load_volume, mirrored, store, store_volume, weigh
 from penstock.operators.image.transform import Planes, Transform, as_planes, from_planes
 
 if TYPE_CHECKING:
@@ -210,21 +210,19 @@ def filter_volumes(
         depth, height, width, channels = depths[first], sizes[first, 0], sizes[first, 1], sizes[first, 2]
         across = width * channels
         plane = height * across
-        given, one, other, total = memory[0], memory[1], memory[2], memory[3, : depth * plane]
-        for z in range(depth):
-            load(pixels, place_in[first + z], sizes[first + z], given[z * plane : (z + 1) * plane])
+        last, elements = first + depth, depth * plane
+        given, one = memory[0, :elements], memory[1, :elements]
+        other, total = memory[2, :elements], memory[3, :elements]
+        load_volume(pixels, place_in[first:last], sizes[first:last], given)
         total[:] = rounding
         for number in range(filters.shape[1]):
             weights = filters[first % filters.shape[0], number]
             filter_along(given, 1, depth, plane, weights[0], one)
             filter_along(one, depth, height, across, weights[1], other)
             filter_along(other, depth * height, width, channels, weights[2], one)
-            for i in range(depth * plane):
+            for i in range(elements):
                 total[i] += one[i]
-        for i in range(depth * plane):
+        for i in range(elements):
             total[i] = min(max(total[i], limits[0]), limits[1])
-        for z in range(depth):
-            for y in range(height):
-                row = z * plane + y * across
-                store(total[row : row + across], y, channels, out, place_out[first + z])
-        first += depth
+        store_volume(total, sizes[first:last], out, place_out[first:last])
+        first = last

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.data.source import Array, Column
-from penstock.operators.image.compose import Pass
+from penstock.operators.image.passes import Pass
 from penstock.operators.image.rows import Memory, execute, in_one_piece
 
 CACHE = 1 << 18

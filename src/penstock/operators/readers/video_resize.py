@@ -10,7 +10,7 @@ from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.geometry.filters import FilterArguments
 from penstock.operators.geometry.resize import resize
-from penstock.operators.geometry.sizing import SizeArguments
+from penstock.operators.geometry.size_arguments import SizeArguments
 from penstock.operators.readers.video import VideoArguments, video
 from penstock.types import RGB, UINT8, DALIDataType, DALIImageType
 
