@@ -22,6 +22,8 @@ from penstock import DataIterator, LastBatchPolicy, Pipeline, data_iterator, fn,
 from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, PenstockError, SampleError, UsageError
 from penstock.graph.accepts import hints_of
 from penstock.graph.registry import lookup, registered
+from penstock.launch import detect, launch
+from penstock.plugin.jax import clu
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -59,8 +61,17 @@ def foreign():
     return fn.flip(node)
 
 
-def fails(_):
-    raise ValueError
+def fed(**arguments):
+    """A pipeline's batch that it was fed."""
+    one = pipeline(lambda: fn.external_source(name="s", dtype=types.FLOAT64, ndim=1))
+    one.feed_input(**arguments)
+    return one.run()
+
+
+def restored(**arguments):
+    one = DataIterator(pipeline(), ["x"], reader_name="r")
+    one.restore(**{"state": one.state(), **arguments})
+    return next(one)
 
 
 NAN = math.nan
@@ -266,7 +277,42 @@ CALLS = {
         train.Evaluate.__init__,
         lambda a: train.Evaluate(**{"metric": step, "iterator": [], **a}),
     ),
+    "Checkpoint": (train.Checkpoint.__init__, lambda a: train.Checkpoint(**{"folder": "saves", **a})),
+    "Watch": (train.Watch.__init__, lambda a: train.Watch(**{"iterator": [], **a})),
+    "plot": (train.History.plot, lambda a: train.History().plot(**{"path": "curves.png", **a})),
+    "evaluate": (
+        train.evaluate,
+        lambda a: train.evaluate(
+            **{"metric": lambda _, batch: batch["x"], "state": 0, "iterator": train.batches(np.ones(8), 8), **a}
+        ),
+    ),
+    "unreplicate": (train.unreplicate, lambda a: train.unreplicate(**{"tree": np.ones(2), **a})),
+    "unstack": (train.unstack, lambda a: train.unstack(**{"tree": train.stack(np.ones(2)), **a})),
+    "feed_input": (Pipeline.feed_input, lambda a: fed(**{"data_node": "s", "data": [np.ones(2)] * 2, **a})),
+    "build": (Pipeline.build, lambda a: Pipeline(batch_size=2).build(**{"define_graph": images, **a})),
+    "reader_meta": (Pipeline.reader_meta, lambda a: pipeline().reader_meta(**a)),
+    "epoch_size": (Pipeline.epoch_size, lambda a: pipeline().epoch_size(**a)),
+    "restore": (DataIterator.restore, lambda a: restored(**a)),
+    "get_spec_for_array": (
+        clu.get_spec_for_array,
+        lambda a: clu.get_spec_for_array(**{"array": jax.numpy.ones(2), **a}),
+    ),
+    "launch": (launch, lambda a: launch(**{"command": ["true"], "processes": 1, **a})),
+    "detect": (detect, lambda a: detect(**a)),
 }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CALLS)
+def test_each_argument_of_a_function_is_right_or_refused(name):
+    """One argument at a time, and everything for each."""
+    function, call = CALLS[name]
+    for argument in names_of(function):
+        for wrong in WRONG:
+            long = argument in {"steps", "epochs"} and type(wrong) is int and wrong == 2**45
+            own = argument == "define_graph" and callable(wrong)
+            if not long and not own:
+                check(lambda argument=argument, wrong=wrong: call({argument: wrong}))
 
 
 @SETTINGS
@@ -292,9 +338,8 @@ def test_each_argument_in_turn(turn):
 
 
 def test_every_public_function_is_covered():
-    classes = {"Callback", "History", "Loop", "Progress", "Checkpoint", "Watch"}  # of the user's own, or need an extra
     functions = {name for name in vars(train) if not name.startswith("_") and callable(getattr(train, name))}
-    assert functions - classes - set(CALLS) == {"evaluate", "unreplicate", "unstack"}
+    assert functions - set(CALLS) == {"Callback", "History", "Loop", "Progress"}  # whose makers take nothing
     for name in OPERATORS:
         assert "self" not in names_of(lookup(name))
         assert all(typing.get_origin(hint) is not str for hint in hints_of(inspect.unwrap(lookup(name))).values())

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.data.source import Array, Column
 from penstock.data.spec import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError, SourceError
+from penstock.errors import ArgumentTypeError, DefinitionError, SourceError, shown
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def as_sample(given: Any) -> Array:
     if array.dtype.kind not in "biufc" and array.dtype.names is None and array.dtype.itemsize != 2:  # bfloat16
         raise ArgumentTypeError(
             "a sample is an array of numbers",
-            given=f"{given!r:.60} of type {type(cast(Any, given)).__name__}",
+            given=f"{shown(given)} of type {type(cast(Any, given)).__name__}",
             fix="np.frombuffer for bytes; an index or a file name for text",
         )
     return array
@@ -111,7 +111,7 @@ def _converted(given: Any) -> Array:
         if hasattr(given, "__dlpack__"):
             return np.from_dlpack(given)
         raise ArgumentTypeError(
-            f"this is no array: {error}", given=f"{given!r:.60} of type {type(given).__name__}"
+            f"this is no array: {error}", given=f"{shown(given)} of type {type(given).__name__}"
         ) from error
 
 

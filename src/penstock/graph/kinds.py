@@ -119,6 +119,8 @@ def _is(hint: Any, given: Any) -> bool:
         return True
     if issubclass(kind, Handle):  # operators pass on whatever stands for a value
         return isinstance(given, Handle)
+    if kind is Iterable and getattr(given, "ndim", 1) == 0:  # an array without axes says that it is iterable
+        return False
     if issubclass(kind, IntEnum):  # a member, or its number
         return isinstance(given, int) and not isinstance(given, bool) and given in set(kind)
     return isinstance(given, kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from os import PathLike
@@ -330,7 +330,8 @@ class DataIterator:
             readings = self._readings(self._seed).values()
             return self._origin.state(self._next, self._schedule, self._seed, readings, kept, bad)
 
-    def restore(self, state: Mapping[str, Any], *, new_definition: bool = False) -> None:
+    @checked
+    def restore(self, state: Any, *, new_definition: bool = False) -> None:
         """Go to where another iterator over the same definition and data stood, whatever its devices and threads.
 
         It may have had another batch size. With `LastBatchPolicy.DROP` and PARTIAL, a batch of this iterator must begin

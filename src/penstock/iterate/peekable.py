@@ -13,6 +13,7 @@ import numpy as np
 from penstock.data.schedule import Step
 from penstock.data.stream import EndOfStreamError
 from penstock.errors import ContextError, UsageError
+from penstock.graph.accepts import checked
 from penstock.iterate.iterator import VALID, Batch, DataIterator
 from penstock.pipeline.planned import leading
 from penstock.types import LastBatchPolicy
@@ -248,6 +249,7 @@ class ComingBatch(Future[Any]):
         return self._arrays
 
 
+@checked
 def get_spec_for_array(array: jax.Array) -> jax.ShapeDtypeStruct:
     """Shape, dtype and sharding of an array.
 

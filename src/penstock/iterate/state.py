@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.data.schedule import Schedule, Step
-from penstock.errors import StateError
+from penstock.errors import StateError, shown
 from penstock.graph.fingerprint import Definition
 from penstock.graph.where import Where
 from penstock.host.reading import Reading
@@ -181,7 +181,7 @@ def _check_form(state: Any) -> None:
     if not isinstance(state, Mapping):
         raise StateError(
             "this is no state of an iterator",
-            given=f"{state!r:.60} of type {type(state).__name__}",
+            given=f"{shown(state)} of type {type(state).__name__}",
             expected="the dictionary that state() returned",
             fix="json.loads, if it is JSON text",
         )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.errors import UsageError
+from penstock.graph.accepts import checked
 
 COORDINATOR = "JAX_COORDINATOR_ADDRESS"
 """Where process 0 is listening; JAX's own variable."""
@@ -38,6 +39,7 @@ class Job:
     process_id: int | None = None
 
 
+@checked
 def detect(environment: Mapping[str, str] | None = None) -> Job:
     """Find out from the environment who started this process. Imports nothing, starts nothing.
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -22,10 +23,13 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from penstock.errors import UsageError
+from penstock.graph.accepts import checked
+from penstock.graph.kinds import Range
 from penstock.launch import keeper
 from penstock.launch.join import COORDINATOR, NUM_PROCESSES, PROCESS_ID, check_port
 from penstock.launch.keeper import JOB, kill
@@ -38,10 +42,11 @@ _POLL = 0.02
 """Seconds between two looks at the processes."""
 
 
+@checked
 def launch(
-    command: Sequence[str],
-    processes: int,
-    devices: int = 1,
+    command: Sequence[str | PathLike[str]],
+    processes: Annotated[int, Range(1, 4096)],
+    devices: Annotated[int, Range(1, 4096)] = 1,
     environment: Mapping[str, str] | None = None,
     port: int | None = None,
 ) -> int:
@@ -59,18 +64,18 @@ def launch(
         ended it or the launcher.
 
     Raises:
-        UsageError: there cannot be so many processes or devices.
+        UsageError: there is no such program, or there cannot be so many processes or devices.
 
     Example:
         >>> import sys
         >>> launch([sys.executable, "-c", "import sys; sys.exit(3)"], processes=2)
         3
     """
-    if processes < 1 or devices < 1:
-        raise UsageError("a job has processes, and they have devices", given=f"{processes} and {devices}")
     if port is not None:
         check_port(port)
     inherited = dict(os.environ if environment is None else environment)
+    if not command or shutil.which(command[0], path=inherited.get("PATH")) is None:
+        raise UsageError("there is no such program", given=list(map(str, command)))
     shares = _gpu_shares(processes, inherited)
     address = f"127.0.0.1:{port or _free_port()}"
     name = secrets.token_hex(8)

@@ -50,7 +50,8 @@ class Limits:
                 expected="a whole number from 0, or None for any number",
             )
         given: list[Any] = list(cast(Sequence[Any], error_rate)) if isinstance(error_rate, tuple | list) else []
-        if [type(each) in kinds for each, kinds in zip(given, ((float, int), (int,)), strict=False)] != [True, True]:
+        kinds = ((float, int), (int,))
+        if len(given) != len(kinds) or not all(type(one) in of for one, of in zip(given, kinds, strict=True)):
             given = [-1, 0]
         rate, window = given
         if not 0 <= rate <= 1 or not 1 <= window <= MOST:

@@ -137,7 +137,9 @@ class Pipeline(OlderPipeline):
 
     def __enter__(self) -> Self:
         if self.debug:
-            raise ContextError("in debug mode a definition runs for each batch", fix="@pipeline_def(debug=True)")
+            raise ContextError(
+                "in debug mode a definition runs for each batch", fix="@pipeline_def(debug=True)", where=user_line()
+            )
         context = ExitStack()
         context.enter_context(self._trace.active())
         context.enter_context(self._being_current())
@@ -164,6 +166,7 @@ class Pipeline(OlderPipeline):
         """Say that its trace is one of several of one definition, which have this in common."""
         self._trace.shared = shared
 
+    @checked
     def feed_input(
         self,
         data_node: DataNode | str,
@@ -186,7 +189,9 @@ class Pipeline(OlderPipeline):
             SourceError: the data are of another kind than its samples.
         """
         del cuda_stream, use_copy_kernel
-        name = data_node.stream_name if isinstance(data_node, DataNode) else data_node
+        self._feed(data_node.stream_name if isinstance(data_node, DataNode) else data_node, data, layout)
+
+    def _feed(self, name: str | None, data: Any, layout: str | None = None) -> None:
         if self.debug:
             self._debugged().feed(name, data, layout)
             return
@@ -196,7 +201,6 @@ class Pipeline(OlderPipeline):
             raise UsageError(
                 f"the pipeline has no external_source without a source named {name!r}",
                 fix=did_you_mean(str(name), self._trace.fed),
-                where=user_line(),
             )
         self._trace.fed[name].feed(data, layout)
 
@@ -301,7 +305,7 @@ class Pipeline(OlderPipeline):
         """The number of axes of a sample of each output."""
         return [len(value.spec.shape) for value in self.graph.outputs]
 
-    @located
+    @checked
     def build(self, define_graph: Callable[[], Any] | None = None) -> None:
         """Plan the definition and make it ready to run. `run` does so by itself.
 
@@ -356,7 +360,7 @@ class Pipeline(OlderPipeline):
             StopIteration: an external source has ended; `reset` begins its next epoch.
         """
         for name, data in feeds.items():
-            self.feed_input(name, data)
+            self._feed(name, data)
         if not self.debug:
             return self._start().outputs()
         self._graph, outputs = self._debugged().run(self.define_graph)
@@ -395,6 +399,7 @@ class Pipeline(OlderPipeline):
         if self._running is not None:
             self._running.run.close()
 
+    @checked
     def reader_meta(self, name: str | None = None) -> dict[str, Any]:
         """What is known of a reader, or of all readers that have a name.
 
@@ -411,6 +416,7 @@ class Pipeline(OlderPipeline):
         assert isinstance(reader, Reader)
         return reader.meta
 
+    @checked
     def epoch_size(self, name: str | None = None) -> Any:
         """How many samples an epoch of a reader has; without `name` a dict of such, by name."""
         if name is None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding
 
-from penstock.errors import UsageError
+from penstock.errors import UsageError, shown
 from penstock.graph.accepts import checked
 from penstock.iterate import DataIterator
 from penstock.iterate.iterator import VALID
@@ -136,7 +136,10 @@ def _check(iterator: DataIterator) -> None:
 
 def _beside(parts: Split, batch: Any) -> Split:
     """The state on the devices of a batch; what is there already stays as it is."""
-    sharding = jax.tree.leaves(batch)[0].sharding
+    arrays = jax.tree.leaves(batch)
+    if not isinstance(batch, Mapping) or not isinstance(next(iter(arrays), None), jax.Array):
+        raise UsageError("a batch is a dictionary of arrays of JAX", given=shown(cast(Any, batch)))
+    sharding = arrays[0].sharding
     if not isinstance(sharding, NamedSharding):
         return parts  # on one device and not bound to it: it goes where the state is
     whole = replicated_sharding(sharding.mesh)

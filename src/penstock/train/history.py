@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from penstock.errors import MissingExtraError
+from penstock.graph.accepts import checked
 
 _log = logging.getLogger("penstock")
 
@@ -150,6 +151,7 @@ class History:
             self.epochs[first:] = [dict(epoch) for epoch in epochs]
             self._begun, self._count = dict(state["begun"]), state["count"]
 
+    @checked
     def plot(self, path: str | PathLike[str]) -> None:
         """Draw the learning curves to a file: metrics by step, and by epoch.
 

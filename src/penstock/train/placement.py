@@ -30,11 +30,17 @@ def data_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:  # pyright: 
     Args:
         devices: these devices only, in this order; None takes `jax.devices()`.
 
+    Raises:
+        UsageError: there is no device, or one stands twice.
+
     Example:
         >>> dict(data_mesh().shape)
         {'batch': 8}
     """
-    return Mesh(np.array(jax.devices() if devices is None else devices), (BATCH,), axis_types=(AxisType.Auto,))
+    devices = jax.devices() if devices is None else list(devices)
+    if not devices or len(set(devices)) < len(devices):
+        raise UsageError("a mesh has devices, each once", given=devices, fix="jax.devices()")
+    return Mesh(np.array(devices), (BATCH,), axis_types=(AxisType.Auto,))
 
 
 @checked
@@ -102,6 +108,7 @@ def unreplicate(tree: Any) -> Any:
     """
 
     def back(leaf: Any) -> jax.Array:
+        _check_numeric(leaf)
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             return jax.random.wrap_key_data(back(jax.random.key_data(leaf)), impl=jax.random.key_impl(leaf))
         if isinstance(leaf, jax.Array) and not (leaf.is_fully_addressable or leaf.is_fully_replicated):
@@ -128,7 +135,10 @@ def stack(tree: Any, devices: Sequence[jax.Device] | None = None) -> Any:  # pyr
         (8, 3)
     """
     devices = jax.local_devices() if devices is None else devices
-    tree = jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, NUMBERS) else leaf, tree)
+    try:
+        tree = jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, NUMBERS) else leaf, tree)
+    except OverflowError as error:
+        raise UsageError(f"a number of the tree becomes an array: {error}", given=shown(tree)) from None
     copies = replicate(tree, replicated_sharding(data_mesh(devices)))
     return map_arrays(_stacked(tuple(devices)), copies)
 
@@ -137,11 +147,20 @@ def stack(tree: Any, devices: Sequence[jax.Device] | None = None) -> Any:  # pyr
 def unstack(tree: Any) -> Any:
     """The way back from the layout of `jax.pmap`: the first device's copy, on the default device.
 
+    Raises:
+        UsageError: an array has no leading axis of devices.
+
     Example:
         >>> unstack(stack({"weights": np.ones(3, np.float32)}))["weights"].shape
         (3,)
     """
-    return unreplicate(map_arrays(lambda leaf: leaf.addressable_data(0)[0], tree))
+
+    def first(leaf: Any) -> Any:
+        if not isinstance(leaf, jax.Array) or not leaf.ndim:
+            raise UsageError("arrays of `stack` have a leading axis of devices", given=shown(leaf))
+        return leaf.addressable_data(0)[0]
+
+    return unreplicate(map_arrays(first, tree))
 
 
 @lru_cache(maxsize=16)
@@ -170,12 +189,20 @@ def place(tree: Any, shardings: Any, *, fresh: bool) -> Any:
             "each array has a sharding", given=shown(shardings), expected="a NamedSharding, or a tree of them"
         )
     numbers = [number for number, leaf in enumerate(leaves) if is_array(leaf)]
+    for number in numbers:
+        _check_numeric(leaves[number])
     put = [_put(leaves[number], targets[number]) for number in numbers]
     if fresh:
         put = _copier(tuple([targets[number] for number in numbers]))(put)
     for number, array in zip(numbers, put, strict=True):
         leaves[number] = array
     return jax.tree.unflatten(structure, leaves)
+
+
+def _check_numeric(leaf: Any) -> None:
+    """Check that JAX has arrays like it."""
+    if not isinstance(leaf, jax.Array) and leaf.dtype != np.bool_ and not jnp.issubdtype(leaf.dtype, jnp.number):
+        raise UsageError("devices hold no such array", given=shown(leaf), expected="numbers or truth values")
 
 
 def _put(leaf: Any, sharding: NamedSharding) -> jax.Array:

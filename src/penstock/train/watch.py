@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import jax
 
+from penstock.graph.accepts import checked
 from penstock.iterate import DataIterator
 from penstock.meter import DEVICES_WAIT, HOST_WAIT, Timing
 
@@ -40,6 +41,7 @@ class Watch:
         the step waited for data ...% of the ... s; slowest stage: ...
     """
 
+    @checked
     def __init__(self, iterator: Iterable[Any]) -> None:
         self._iterator = iterator
         self._before = _stages(iterator)
