@@ -38,5 +38,6 @@ def run(parsed: argparse.Namespace) -> int:
     try:
         return launch(command, parsed.processes, parsed.devices, port=parsed.port)
     except UsageError as error:
+        error.where = None  # which is a line of Python's own
         print(f"penstock launch: {error}", file=sys.stderr)
         return 2

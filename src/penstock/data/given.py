@@ -94,7 +94,7 @@ def as_sample(given: Any) -> Array:
     if array.dtype.kind not in "biufc" and array.dtype.names is None and array.dtype.itemsize != 2:  # bfloat16
         raise ArgumentTypeError(
             "a sample is an array of numbers",
-            given=f"{shown(given)} of type {type(cast(Any, given)).__name__}",
+            given=f"{shown(cast(Any, given))} of type {type(cast(Any, given)).__name__}",
             fix="np.frombuffer for bytes; an index or a file name for text",
         )
     return array

@@ -74,8 +74,9 @@ def launch(
     if port is not None:
         check_port(port)
     inherited = dict(os.environ if environment is None else environment)
-    if not command or shutil.which(command[0], path=inherited.get("PATH")) is None:
-        raise UsageError("there is no such program", given=list(map(str, command)))
+    words = [os.fspath(word) for word in command]
+    if not words or shutil.which(words[0], path=inherited.get("PATH")) is None:
+        raise UsageError("there is no such program", given=words)
     shares = _gpu_shares(processes, inherited)
     address = f"127.0.0.1:{port or _free_port()}"
     name = secrets.token_hex(8)
@@ -94,7 +95,7 @@ def launch(
                     "PYTHONUNBUFFERED": "1",
                 }
                 own |= {"JAX_LOCAL_DEVICE_IDS": shares[number]} if shares else {}
-                job.append(_Process(number, command, {**inherited, **own}, out, error))
+                job.append(_Process(number, words, {**inherited, **own}, out, error))
             code, why = _wait(job, stop, error)
         finally:
             _end(job, name)
