@@ -303,6 +303,10 @@ class NewAxis:
 newaxis = NewAxis()
 
 
+_VALUES: Any = (bool, np.generic, np.ndarray)
+"""What is no data type, though it is a number or has one."""
+
+
 def as_dtype(dtype: Any) -> np.dtype[Any]:
     """The NumPy dtype that `dtype` names: a `DALIDataType`, its number, or whatever NumPy takes as a dtype.
 
@@ -313,8 +317,8 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
     (dtype('uint8'), dtype('float16'))
     """
     try:
-        if dtype is None:
-            raise TypeError  # NumPy would take it for float64
+        if dtype is None or isinstance(dtype, _VALUES):
+            raise TypeError  # NumPy would take it for float64, or for that of a value
         found = DALIDataType(dtype).numpy if isinstance(dtype, int) else np.dtype(dtype)
         if found.names is not None or found.subdtype is not None or found.kind in "OSUMm" or not found.itemsize:
             raise TypeError

@@ -102,6 +102,13 @@ MISTAKES = {
     ),
     "too long a window": (lambda: first(lambda: fn.spectrogram(images(), window_length=2**45)), DefinitionError),
     "too many outputs": (lambda: first(lambda: fn.external_source(num_outputs=2**45)), DefinitionError),
+    "a data type for a number": (lambda: first(lambda: fn.rotate(images(), angle=types.FLOAT)), ArgumentTypeError),
+    "a number for a data type": (lambda: first(lambda: fn.cast(images(), dtype=np.float32(0.5))), ArgumentTypeError),
+    "True for a data type": (lambda: first(lambda: fn.cast(images(), dtype=True)), ArgumentTypeError),
+    "what has a place by a name": (lambda: first(lambda: fn.readers.mix(images(), readers=5)), ArgumentTypeError),
+    "a text for a list": (lambda: first(lambda: fn.readers.items("no")), ArgumentTypeError),
+    "no devices": (lambda: train.stack(np.ones(2), devices=[]), UsageError),
+    "a device twice": (lambda: train.data_mesh(jax.devices()[:1] * 2), UsageError),
     "a ragged matrix": (lambda: first(lambda: fn.coord_transform(images(), M=[[1], [2, 3]])), ArgumentTypeError),
     "numbers that are none": (lambda: first(lambda: fn.slice(images(), [[1], [2, 3]], [2, 2])), ArgumentTypeError),
     "samples of two kinds": (

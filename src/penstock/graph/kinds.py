@@ -13,6 +13,7 @@ import numpy as np
 
 from penstock.errors import did_you_mean, shown
 from penstock.graph.node import Handle
+from penstock.types import DALIDataType, DALIImageType, DALIInterpType
 
 _WHOLE = 2**63
 """Whole numbers are below: what int64 holds."""
@@ -127,7 +128,7 @@ def _is(hint: Any, given: Any) -> bool:
 
 
 def _number(kind: Any, given: Any, limits: Range) -> Any:
-    if isinstance(given, str | bytes | Handle) or given is None:
+    if isinstance(given, str | bytes | Handle | DALIDataType | DALIImageType | DALIInterpType) or given is None:
         raise OfOtherKindError(given)
     if isinstance(given, int) and not -_WHOLE <= given < _WHOLE:
         raise OutOfRangeError(given)

@@ -128,7 +128,7 @@ def _check_names(name: str, given: Iterable[str], known: frozenset[str]) -> None
 def _names(function: Callable[..., Any]) -> frozenset[str]:
     """The names of a function's arguments, including those that ``**options: Unpack[...]`` stands for."""
     parameters = inspect.signature(function).parameters.values()
-    options = {parameter.name for parameter in parameters if parameter.kind is parameter.VAR_KEYWORD}
+    options = {each.name for each in parameters if each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL)}
     return frozenset(hints_of(function)) - options - {"return"}
 
 

@@ -116,8 +116,8 @@ class ColorSpaceConversion(ImageOperator):
 def color_space_conversion(
     data: DataNode,
     *,
-    image_type: DALIImageType | int,
-    output_type: DALIImageType | int,
+    image_type: DALIImageType,
+    output_type: DALIImageType,
     **common: Unpack[Common],
 ) -> DataNode:
     """Convert images from one way to write colours to another.

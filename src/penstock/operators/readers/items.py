@@ -65,7 +65,9 @@ def items(items: Location[Any], *, layout: str | Mapping[Any, str] = "", **loade
 
 
 def _listed(items: Any) -> bool:
-    """Whether something has a length and items by number."""
+    """Whether something has a length and items by number, and is no text."""
+    if isinstance(items, str | bytes):
+        return False
     try:
         len(items)
     except Exception:  # noqa: BLE001  # a user's object may raise anything

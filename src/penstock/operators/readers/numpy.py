@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def numpy(
     rel_roi_end: Bounds | None = None,
     rel_roi_shape: Bounds | None = None,
     roi_axes: int | Sequence[int] = (),
-    out_of_bounds_policy: str = "error",
+    out_of_bounds_policy: Literal["error", "pad", "trim_to_shape"] = "error",
     fill_value: float = 0.0,
     cache_header_information: Hint[bool] = False,
     register_buffers: Hint[bool] = True,
