@@ -135,8 +135,10 @@ def test_killing_a_process_in_the_middle_of_a_collective_ends_the_job(tmp_path, 
 def test_what_cannot_be_launched(tmp_path, execute, launched):
     done = execute(launched(1, 1, tmp_path / "none.py"))
     assert (done.returncode, "there is no file" in done.stderr) == (2, True)
-    with pytest.raises(UsageError, match="has processes"):
+    with pytest.raises(UsageError, match="processes is out of range"):
         launch([sys.executable], processes=0)
+    with pytest.raises(UsageError, match="no such program"):
+        launch([tmp_path / "none"], processes=1)
     with pytest.raises(UsageError, match="fewer GPUs than processes"):
         launch([sys.executable], processes=2, environment={"CUDA_VISIBLE_DEVICES": "0"})
 
@@ -144,7 +146,7 @@ def test_what_cannot_be_launched(tmp_path, execute, launched):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-n", "0"], "a job has processes"),
+        (["-n", "0"], "processes is out of range"),
         (["--port", "99999"], "there is no such port"),
         (["--port", "{used}"], "the processes cannot meet at port"),
     ],
