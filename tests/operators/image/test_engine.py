@@ -11,7 +11,8 @@ from penstock.operators.image import rows as executor
 from penstock.operators.image.axis import footprint
 from penstock.operators.image.compose import Visit
 from penstock.operators.image.kernels import scratch
-from penstock.operators.image.rows import Memory, execute
+from penstock.operators.image.memory import Memory
+from penstock.operators.image.rows import execute
 from penstock.operators.image.steps import Arrange, Convert, Cut, Fill, Mirror, Part, Resample, Scale
 from penstock.operators.image.taps import LENGTH, taps
 from penstock.operators.readers.loader import load

@@ -109,14 +109,10 @@ class RandomBBoxCrop(Operator, HostBatchKernel):
         sizes, fixed = self._sizes(rows, ndim, **arguments)
         windows, found = np.zeros((rows, 2 * ndim)), np.zeros(rows, np.int64)
         keep = np.zeros(len(given), np.bool_)
+        attempts = np.array([self.attempts, PATIENCE if self.total < 0 else self.total])
         find_each(
             *(corners, counts, streams(context.bits), np.array(self.thresholds), np.array(self.scaling)),
-            *(
-                np.array(self.ratios),
-                sizes,
-                fixed,
-                np.array([self.attempts, PATIENCE if self.total < 0 else self.total]),
-            ),
+            *(np.array(self.ratios), sizes, fixed, attempts),
             *(self.relative, self.every, self.prune, np.zeros(3 * ndim), windows, keep, found),
         )
         if self.total < 0 and not found.all():

@@ -16,8 +16,8 @@ from penstock.operators.axes import plane_layout
 from penstock.operators.convert import convert
 from penstock.operators.geometry.warp import interpolation
 from penstock.operators.image.borders import Border
+from penstock.operators.image.memory import Memory
 from penstock.operators.image.places import Maps
-from penstock.operators.image.rows import Memory
 from penstock.operators.image.warp import Interpolation, Warp
 from penstock.types import INTERP_LINEAR, DALIInterpType
 

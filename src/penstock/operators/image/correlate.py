@@ -20,7 +20,7 @@ from penstock.operators.image.transform import Planes, Transform, as_planes, fro
 from penstock.operators.image.warp import Interpolation, Warp
 
 if TYPE_CHECKING:
-    from penstock.operators.image.rows import Memory
+    from penstock.operators.image.memory import Memory
 
 BORDERS = ("constant", "clamp", "reflect_101", "reflect_1001", "wrap")
 """What is beyond the edge of an image; compiled loops know these by number."""

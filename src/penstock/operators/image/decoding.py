@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from penstock.data.source import Array, Column
 from penstock.operators.image.axis import footprint, reduced
+from penstock.operators.image.memory import Memory
 from penstock.operators.image.passes import Axis, Pass
-from penstock.operators.image.rows import Memory
 from penstock.operators.image.work import CACHE, ImageWork, Scratch
 
 if TYPE_CHECKING:

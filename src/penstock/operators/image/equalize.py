@@ -17,7 +17,7 @@ from penstock.native.compiled import Compiled, ahead
 from penstock.operators.image.transform import InPlace, Planes, as_planes, from_planes
 
 if TYPE_CHECKING:
-    from penstock.operators.image.rows import Memory
+    from penstock.operators.image.memory import Memory
 
 
 @dataclass(frozen=True)

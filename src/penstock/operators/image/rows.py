@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,62 +13,13 @@ from penstock.operators.convert import convert
 from penstock.operators.image.axis import Numbers, chosen, is_resampled, most_taps, whole
 from penstock.operators.image.kernels import blend, look_up, scratch
 from penstock.operators.image.lines import FILL, HALVES_AWAY, HALVES_UP, MIX, SCALE
+from penstock.operators.image.memory import Memory
 from penstock.operators.image.passes import Axis, Pass
 from penstock.operators.image.steps import Convert, Fill, Mix, Scale
 from penstock.operators.image.windows import copy
 
 _NO_BYTES, _NO_FLOATS = np.empty(0, np.uint8), np.empty(0, np.float32)
 _BYTE, _FLOAT = np.dtype(np.uint8), np.dtype(np.float32)
-
-
-@dataclass(slots=True)
-class Memory:
-    """Images in flat memory.
-
-    Args:
-        values: the memory, one-dimensional.
-        starts: per row the element in which its image begins, int64.
-        strides: per row the distance between neighbours along each axis, in elements, int64 (rows, axes).
-    """
-
-    values: Array
-    starts: NDArray[np.int64]
-    strides: NDArray[np.int64]
-
-    @staticmethod
-    def of_batch(images: Array) -> Memory:
-        """A dense batch where it is. It must be one piece of memory, in any order of its axes."""
-        step = images.dtype.itemsize
-        starts = np.arange(len(images)) * (images.strides[0] // step)
-        strides = np.empty((len(images), images.ndim - 1), np.int64)
-        strides[:] = [stride // step for stride in images.strides[1:]]
-        return Memory(_flat(images), starts, strides)
-
-    @staticmethod
-    def packed(values: Array, shapes: NDArray[np.int64], starts: NDArray[np.int64] | None = None) -> Memory:
-        """Images one after the other, or from `starts` on, each without gaps."""
-        sizes = np.cumprod(np.concatenate([np.ones((len(shapes), 1), np.int64), shapes[:, ::-1]], axis=1), axis=1)
-        if starts is None:
-            starts = np.cumsum(sizes[:, -1]) - sizes[:, -1]
-        return Memory(values, starts, np.ascontiguousarray(sizes[:, -2::-1]))
-
-    def of(self, rows: slice | NDArray[np.int64]) -> Memory:
-        """Some of the rows."""
-        if isinstance(rows, slice) and rows == slice(0, len(self.starts)):
-            return self
-        return Memory(self.values, self.starts[rows], self.strides[rows])
-
-
-def _flat(images: Array) -> Array:
-    """The memory of an array, in the order in which it lies, without a copy."""
-    order = sorted(range(images.ndim), key=lambda axis: -images.strides[axis])
-    return images.transpose(order).reshape(-1)
-
-
-def in_one_piece(images: Array) -> bool:
-    """Whether an array is all of one piece of memory, in some order of its axes."""
-    order = sorted(range(images.ndim), key=lambda axis: -images.strides[axis])
-    return images.transpose(order).flags.c_contiguous
 
 
 def execute(work: Pass, source: Memory, target: Memory) -> None:

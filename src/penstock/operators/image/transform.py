@@ -18,7 +18,7 @@ from penstock.data.source import Array
 from penstock.operators.image.steps import Apply, Convert, Images, Step
 
 if TYPE_CHECKING:
-    from penstock.operators.image.rows import Memory
+    from penstock.operators.image.memory import Memory
 
 
 class Transform(ABC):

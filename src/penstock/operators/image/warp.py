@@ -21,7 +21,7 @@ from penstock.operators.image.places import Affine, Places, Projective, places
 from penstock.operators.image.transform import Planes, Transform, as_planes, from_planes
 
 if TYPE_CHECKING:
-    from penstock.operators.image.rows import Memory
+    from penstock.operators.image.memory import Memory
 
 
 class Interpolation(IntEnum):

@@ -18,7 +18,7 @@ from penstock.operators.image.borders import Border
 from penstock.operators.image.transform import Planes, Transform, as_planes, from_planes
 
 if TYPE_CHECKING:
-    from penstock.operators.image.rows import Memory
+    from penstock.operators.image.memory import Memory
 
 
 @dataclass(frozen=True)

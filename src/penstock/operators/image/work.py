@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.data.source import Array, Column
+from penstock.operators.image.memory import Memory, in_one_piece
 from penstock.operators.image.passes import Pass
-from penstock.operators.image.rows import Memory, execute, in_one_piece
+from penstock.operators.image.rows import execute
 
 CACHE = 1 << 18
 """Bytes that stay in a core's cache: several small images go through all passes together, a large one alone."""
