@@ -12,8 +12,8 @@ from typing import Any
 _CHEAP_ROW = 60e-6
 """Seconds of a sample below which threads take turns (measured: 28x28 JPEGs, 20 us each, cost 40 on two threads)."""
 
-_LIGHT_BATCH = 500e-6
-"""Seconds of a batch below which it is not handed to a thread (measured: to hand over costs 300 us of CPU time)."""
+_LIGHT_BATCH = 1e-3
+"""Seconds of a batch below which it is not handed to a thread (measured: to hand it over costs 300 to 700 us)."""
 
 _CHUNK = 10e-3
 """Seconds of work that are worth a thread of their own; what takes less is not cut, but done in pairs."""
