@@ -7,6 +7,7 @@ import pytest
 import soundfile
 from PIL import Image
 
+import penstock
 from penstock.data.coco import CocoSource
 from penstock.data.coco_annotations import CocoOptions
 from penstock.errors import SourceError
@@ -172,6 +173,8 @@ def objects(tmp_path):
         {"size_threshold": 0.01},
         {"polygon_masks": True, "include_iscrowd": False},
         {"pixelwise_masks": True, "image_ids": True},
+        {"masks": True, "polygon_masks": False, "image_ids": True},
+        {"masks": True, "polygon_masks": True, "ratio": True},
         {"images": ["c.jpg", "a.jpg"], "polygon_masks": True},
     ],
     ids=str,
@@ -180,24 +183,46 @@ def test_coco(both, objects, options):
     same(both, lambda lib: lib.fn.readers.coco(**objects, **options), rows=3)
 
 
-@pytest.mark.parametrize("options", [{"polygon_masks": True, "image_ids": True}, {"ratio": True, "ltrb": True}, {}])
-def test_annotations_that_dali_preprocessed(both, objects, tmp_path, options):
-    folder = tmp_path / "preprocessed"
-    folder.mkdir()
-    written = dali.Pipeline(1, 1, None)
-    saved = {"save_preprocessed_annotations": True, "save_preprocessed_annotations_dir": str(folder)}
-    with written:
-        written.set_outputs(*dali.fn.readers.coco(**objects, **options, **saved))
-    written.build()
-    kept = {name: value for name, value in options.items() if name in {"polygon_masks", "image_ids"}}
-    read = {"file_root": objects["file_root"], "preprocessed_annotations": str(folder), **kept}
-    same(both, lambda lib: lib.fn.readers.coco(**read), rows=3)
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"polygon_masks": True, "image_ids": True, "images": ["c.jpg", "b.jpg", "a.jpg"]},
+        {"masks": True, "skip_empty": True, "ratio": True},
+        {"ratio": True, "ltrb": True},
+        {"image_ids": True},
+    ],
+)
+def test_preprocessed_annotations(both, objects, tmp_path, options):
+    """DALI and penstock write the same, and read what the other wrote."""
+    folder, ours = tmp_path / "preprocessed", tmp_path / "ours"
+    for lib, to in ((dali, folder), (penstock, ours)):
+        to.mkdir()
+        written = lib.Pipeline(1, 1, None)
+        with written:
+            saved = {"save_preprocessed_annotations": True, "save_preprocessed_annotations_dir": str(to)}
+            written.set_outputs(*lib.fn.readers.coco(**objects, **options, **saved))
+        written.build()
+    assert contents(ours) == contents(folder)
+    kept = {name: value for name, value in options.items() if name in {"polygon_masks", "masks", "image_ids"}}
+    rows = 2 if "skip_empty" in options else 3
+
+    def define(lib):
+        to = folder if lib is not dali else ours
+        return lib.fn.readers.coco(file_root=objects["file_root"], preprocessed_annotations=str(to), **kept)
+
+    same(both, define, rows=rows)
+    polygons = "polygon_masks" in kept or "masks" in kept
+    read = CocoOptions(polygon_masks=polygons, image_ids="image_ids" in kept, preprocessed=True)
     for path in sorted(folder.iterdir()):
         content = path.read_bytes()
         path.write_bytes(content[:-1])
-        if path.name[:4] in {"boxe", "coun", "labe", "offs"} or (kept and path.name != "filenames.dat"):
+        if path.name[:4] in {"boxe", "coun", "labe", "offs"} or (polygons and path.name != "filenames.dat"):
             with pytest.raises(SourceError, match="is damaged"):
-                CocoSource(str(tmp_path), str(folder), None, CocoOptions(**kept, preprocessed=True))
+                CocoSource(str(tmp_path), str(folder), None, read)
         path.write_bytes(content)
 
 

@@ -171,10 +171,53 @@ def test_mutated_annotations_are_errors_or_read(tmp_path, content):
     assert min(outcomes.values()) > MUTATIONS // 100
 
 
+def test_saved_annotations_are_of_one_data_set(tmp_path, content, monkeypatch):
+    """What other annotations have left in the folder goes; what is the same stays; what is not finished is not read."""
+    place = tmp_path / "kept"
+    place.mkdir()
+
+    def files():
+        return {path.name: path.stat().st_mtime_ns for path in place.iterdir()}
+
+    def read(**options):
+        return CocoSource(str(tmp_path), str(place), None, CocoOptions(preprocessed=True, **options))
+
+    everything = {"polygon_masks": True, "image_ids": True}
+    source(tmp_path, content, **everything, save_to=str(place))
+    first = files()
+    assert read(**everything).same_data(source(tmp_path, content, **everything))
+    assert {path.stat().st_mode & 0o777 for path in place.iterdir()} == {place.stat().st_mode & 0o666}
+    assert read(polygon_masks=True, count_coordinates=True).fingerprint() != read(polygon_masks=True).fingerprint()
+    source(tmp_path, content, **everything, save_to=str(place))
+    assert files() == first
+
+    source(tmp_path, content, save_to=str(place))
+    assert set(files()) == {f"{name}.dat" for name in ("boxes", "counts", "filenames", "labels", "offsets")}
+    assert len(read()) == 6
+    with pytest.raises(SourceNotFoundError, match=r"no original_ids\.dat"):
+        read(**everything)
+
+    def full(path, parts):
+        if path.name == "labels.dat":
+            raise OSError(28, "No space left on device")
+        path.write_bytes(b"".join(parts))
+
+    monkeypatch.setattr("penstock.data.coco_preprocessed.write_whole", full)
+    with pytest.raises(SourceError, match="cannot be written: No space left"):
+        source(tmp_path, content, ltrb=True, save_to=str(place))
+    with pytest.raises(SourceNotFoundError, match=r"no filenames\.dat"):
+        read()
+    image = content["images"][0]
+    (tmp_path / image["file_name"]).rename(tmp_path / "a\nb.jpg")
+    with pytest.raises(SourceError, match="a name per line"):
+        source(tmp_path, change(content, "images", 0, file_name="a\nb.jpg"), save_to=str(place))
+
+
 def test_annotations_are_given_once_and_options_with_them(tmp_path, content):
     path = tmp_path / "annotations.json"
     path.write_text(json.dumps(content))
     folder = {"preprocessed_annotations": tmp_path}
+    saved = {"save_preprocessed_annotations": True, "save_preprocessed_annotations_dir": tmp_path}
     for options, message in (
         ({}, "given:    neither"),
         ({"annotations_file": path, **folder}, "given:    both"),
@@ -182,6 +225,12 @@ def test_annotations_are_given_once_and_options_with_them(tmp_path, content):
         ({**folder, "images": ["0.jpg"]}, "as the options said"),
         ({"annotations_file": path, "polygon_masks": True, "pixelwise_masks": True}, "not both"),
         (folder, "has no filenames.dat"),
+        ({"annotations_file": path, "masks": True, "pixelwise_masks": True}, "not both"),
+        ({"annotations_file": path, "save_preprocessed_annotations": True}, "go together"),
+        ({"annotations_file": path, "save_preprocessed_annotations_dir": tmp_path}, "go together"),
+        ({"annotations_file": path, **saved, "pixelwise_masks": True}, "saves no pixelwise_masks"),
+        ({"annotations_file": path, **saved, "save_preprocessed_annotations_dir": tmp_path / "no"}, "is no folder"),
+        ({**folder, **saved}, "as the options said"),
     ):
         with Pipeline(1), pytest.raises(PenstockError, match=message):
             fn.readers.coco(file_root=tmp_path, **options)

@@ -15,7 +15,7 @@ import numpy as np
 from penstock import extras
 from penstock.data.coco_annotations import Annotated, CocoOptions, annotated
 from penstock.data.coco_masks import Outline, classes_of_pixels
-from penstock.data.coco_preprocessed import preprocessed
+from penstock.data.coco_preprocessed import keep, preprocessed
 from penstock.data.files import FileSource
 from penstock.data.order import Indices
 from penstock.data.source import Array, Column, Cost, Source
@@ -43,8 +43,8 @@ class CocoSource(Source):
         options: what is read.
 
     Raises:
-        SourceNotFoundError: there is no such folder, annotations file, or first image.
-        SourceError: the annotations are damaged, or no image is left.
+        SourceNotFoundError: there is no such folder, annotations file, or first image; nor one to save to.
+        SourceError: the annotations are damaged or cannot be saved, or no image is left.
         MissingExtraError: the classes of pixels are asked for, and pycocotools is not there.
     """
 
@@ -67,10 +67,17 @@ class CocoSource(Source):
             found = [image for image in found if image.boxes]
         if not found:
             raise SourceError(f"no images are left of {annotations!r}", given=str(options))
-        self._files = FileSource(root, [os.fsencode(image.name) for image in found], [0] * len(found))
+        paths = [os.fsencode(image.name) for image in found]
+        self._files = FileSource(root, paths, [0] * len(found))
         self._files.check_first("file_root is the images' folder")
-        self._columns = tuple(zip(*(_values(image, options) for image in found), strict=True))
+        values = [_values(image, options) for image in found]
         self._ids = np.array([[image.number] for image in found], np.int32)
+        if options.save_to is not None:
+            keep(options.save_to, paths, values, self._ids if options.image_ids else None)
+        if options.count_coordinates:
+            for _, _, polygons, _ in values:
+                polygons[:, 1:] *= 2
+        self._columns = tuple(zip(*values, strict=True))
         self._outlines: list[_Outlined] | None = None
         if options.pixelwise_masks:
             self._outlines = [(image.outlines, image.size) for image in found]

@@ -26,9 +26,11 @@ class CocoOptions:
     skip_empty: bool = False
     avoid_class_remapping: bool = False
     polygon_masks: bool = False
+    count_coordinates: bool = False
     pixelwise_masks: bool = False
     image_ids: bool = False
     preprocessed: bool = False
+    save_to: str | None = None
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""COCO's annotations as DALI keeps them: a folder of numbers, written by its `save_preprocessed_annotations_dir`.
+"""COCO's annotations as DALI keeps them: a folder of numbers, written by `save_preprocessed_annotations_dir`.
 
 Each file has the number of its entries, a uint32, and then the entries. Boxes and points are as the options said with
 which they were written: no option changes them now.
@@ -6,6 +6,8 @@ which they were written: no option changes them now.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,16 @@ import numpy as np
 
 from penstock.data.coco_annotations import Annotated
 from penstock.data.source import Array
+from penstock.disk import write_whole
 from penstock.errors import SourceError, SourceNotFoundError
 
 NAMES = "filenames.dat"
+_MORE = (
+    *("original_ids", "polygon_data", "polygon_offset", "polygons_count"),
+    *("vertices", "vertices_offset", "vertices_count"),
+    *("heights", "widths", "mask_count", "masks_offset", "masks_rles", "masks_rles_idx"),
+)
+"""The files that only some options write, the last ones of DALI's alone."""
 
 
 def preprocessed(folder: str, *, polygons: bool, numbers: bool) -> list[Annotated]:
@@ -30,7 +39,7 @@ def preprocessed(folder: str, *, polygons: bool, numbers: bool) -> list[Annotate
         SourceNotFoundError: a file is not there.
         SourceError: a file is damaged, or of other images than the others.
     """
-    names = _content(folder, NAMES).decode("utf-8", "surrogateescape").splitlines()
+    names = _content(folder, NAMES).decode("utf-8", "surrogateescape").removesuffix("\n").split("\n")
     count = len(names)
     boxes, classes = _entries(folder, "boxes", np.float32).reshape(-1, 4), _entries(folder, "labels", np.int32)
     objects = _parts(folder, "offsets", "counts", np.int32, count, len(boxes))
@@ -46,6 +55,61 @@ def preprocessed(folder: str, *, polygons: bool, numbers: bool) -> list[Annotate
     if polygons:
         _add_polygons(folder, images)
     return images
+
+
+def keep(folder: str, names: Sequence[bytes], values: Sequence[Sequence[Array]], ids: Array | None) -> None:
+    """Write a folder that `preprocessed` reads; the one that is there is left alone if it has the same.
+
+    Args:
+        folder: where to write; what it has of other annotations is replaced.
+        names: the images' names.
+        values: of each image the boxes and classes, and with outlines the polygons and points.
+        ids: the images' numbers; None to leave them out.
+
+    Raises:
+        SourceNotFoundError: there is no such folder.
+        SourceError: it cannot be written, or a name does not go into a line.
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        raise SourceNotFoundError(f"save_preprocessed_annotations_dir is no folder: {folder!r}", fix="make it before")
+    broken = next((name for name in names if b"\n" in name), None)
+    if broken is not None:
+        raise SourceError(f"preprocessed annotations cannot have the image {broken!r}: they have a name per line")
+    boxes, classes, *outlines = zip(*values, strict=True)
+    entries = {"boxes": np.concatenate(boxes).ravel(), "labels": np.concatenate(classes)}
+    entries |= _places("offsets", "counts", np.int32, boxes)
+    if ids is not None:
+        entries["original_ids"] = ids
+    if outlines:
+        polygons, points = outlines
+        entries |= {"polygon_data": np.concatenate(polygons), "vertices": np.concatenate(points)}
+        entries |= _places("polygon_offset", "polygons_count", np.int64, polygons)
+        entries |= _places("vertices_offset", "vertices_count", np.int64, points)
+    contents = {
+        f"{name}.dat": len(rows).to_bytes(4, "little") + rows.astype(rows.dtype.newbyteorder("<")).tobytes()
+        for name, rows in entries.items()
+    }
+    contents[NAMES] = b"".join(name + b"\n" for name in names)
+    try:
+        known = [*contents, *(f"{name}.dat" for name in _MORE)]
+        there = {name: (place / name).read_bytes() for name in known if (place / name).is_file()}
+        if there == contents:
+            return
+        for name in (NAMES, *(there.keys() - contents.keys())):
+            (place / name).unlink(missing_ok=True)  # without the names, written last, nobody reads the others
+        for name, content in contents.items():
+            write_whole(place / name, [content])
+            with contextlib.suppress(OSError):  # whoever reads the folder reads the file
+                (place / name).chmod(place.stat().st_mode & 0o666)
+    except OSError as error:
+        raise SourceError(f"{folder!r} cannot be written: {error.strerror}") from error
+
+
+def _places(starts: str, counts: str, dtype: Any, column: Sequence[Array]) -> dict[str, Array]:
+    """Where each image's entries start in all, and how many they are."""
+    lengths = np.array([len(each) for each in column], dtype)
+    return {starts: np.cumsum(lengths, dtype=dtype) - lengths, counts: lengths}
 
 
 def _add_polygons(folder: str, images: list[Annotated]) -> None:

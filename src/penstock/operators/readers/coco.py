@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Unpack
@@ -33,9 +34,12 @@ def coco(
     skip_empty: bool = False,
     avoid_class_remapping: bool = False,
     polygon_masks: bool = False,
+    masks: bool = False,
     pixelwise_masks: bool = False,
     image_ids: bool = False,
     save_img_ids: bool = False,
+    save_preprocessed_annotations: bool | None = None,
+    save_preprocessed_annotations_dir: Location[Place | None] = None,
     **loader: Unpack[LoaderArguments],
 ) -> tuple[DataNode, ...]:
     """Read the images of a COCO data set, and the objects that are annotated in them.
@@ -45,8 +49,9 @@ def coco(
     Args:
         file_root: the folder to which the names of the images are relative.
         annotations_file: the JSON file, such as ``instances_train2017.json``.
-        preprocessed_annotations: instead of it, a folder that DALI wrote with `save_preprocessed_annotations_dir`.
-            Boxes and points are as the options said then, so only `polygon_masks` and `image_ids` go with it.
+        preprocessed_annotations: instead of it, a folder that DALI or Penstock wrote with
+            `save_preprocessed_annotations_dir`. Boxes and points are as the options said then, so only `polygon_masks`,
+            `masks` and `image_ids` go with it.
         images: the names of the images to read, in that order; all by default.
         ratio: whether boxes and points are in parts of the image's width and height, not in pixels.
         ltrb: whether boxes are (left, top, right, bottom), not (left, top, width, height).
@@ -56,25 +61,32 @@ def coco(
         avoid_class_remapping: whether classes are the categories' own numbers; else the first category of the file is
             1, the second 2, and so on.
         polygon_masks: whether to read outlines. Objects whose outline is run-length encoded have none.
+        masks: an older form of `polygon_masks`, also where both are given: where a polygon starts and ends is counted
+            in coordinates, two for each point.
         pixelwise_masks: whether to read the class of each pixel, from outlines of either kind; where objects overlap,
             the largest number. Needs the extra `coco`. (DALI loses some of several run-length encoded objects of one
             class in an image.)
         image_ids: whether to read the images' numbers.
         save_img_ids: an older name of `image_ids`.
+        save_preprocessed_annotations: whether to write what is read of the annotations, in DALI's form, for
+            `preprocessed_annotations`; not with `pixelwise_masks`.
+        save_preprocessed_annotations_dir: the folder to write to, which exists. What it has of other annotations is
+            replaced, also masks and numbers that are not read this time.
         **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
 
     Returns:
         The images' bytes, uint8 of shape (?,); boxes, float32 (?, 4); classes, int32 (?,). With `polygon_masks` also
-        int32 (?, 3), per polygon the object in its image, its first point and the one after its last; and the points,
-        float32 (?, 2), as (x, y). With `pixelwise_masks` also the classes of pixels, int32 (height, width, 1), "HWC",
-        0 where no object is. With `image_ids` at last the image's number, int32 (1,).
+        int32 (?, 3), per polygon the object in its image, its first point and the one after its last (with `masks`
+        twice that); and the points, float32 (?, 2), as (x, y). With `pixelwise_masks` also the classes of pixels, int32
+        (height, width, 1), "HWC", 0 where no object is. With `image_ids` at last the image's number, int32 (1,).
 
     Raises:
         DefinitionError: both kinds of masks are asked for; not one kind of annotations is given; options that
-            preprocessed annotations cannot take.
+            preprocessed annotations cannot take; one of the two arguments that save them without the other.
         MissingExtraError: `pixelwise_masks` without pycocotools.
         SourceNotFoundError: a path does not exist.
-        SourceError: the annotations are damaged, an image of `images` is not in them, or none is left.
+        SourceError: the annotations are damaged or cannot be saved, an image of `images` is not in them, or none is
+            left.
         SampleError: while running, an image that cannot be read.
 
     Example:
@@ -96,8 +108,19 @@ def coco(
     """
     if isinstance(images, str):
         raise DefinitionError("fn.readers.coco: images is a list of names", given=repr(images), fix=f"[{images!r}]")
-    if polygon_masks and pixelwise_masks:
+    if (polygon_masks or masks) and pixelwise_masks:
         raise DefinitionError("fn.readers.coco gives masks as polygons or as pixels, not both", fix="choose one")
+    save, save_to = save_preprocessed_annotations, save_preprocessed_annotations_dir
+    if (save and save_to is None) or (save is None and save_to is not None):
+        raise DefinitionError(
+            "fn.readers.coco: save_preprocessed_annotations and save_preprocessed_annotations_dir go together",
+            given=f"save_preprocessed_annotations={save}, save_preprocessed_annotations_dir={save_to!r}",
+            fix="give both, or neither",
+        )
+    if save and pixelwise_masks:
+        raise DefinitionError(
+            "fn.readers.coco saves no pixelwise_masks", fix="leave one of them out, or save polygon_masks"
+        )
     options = CocoOptions(
         ratio=bool(ratio),
         ltrb=bool(ltrb),
@@ -105,9 +128,11 @@ def coco(
         include_iscrowd=bool(include_iscrowd),
         skip_empty=bool(skip_empty),
         avoid_class_remapping=bool(avoid_class_remapping),
-        polygon_masks=bool(polygon_masks),
+        polygon_masks=bool(polygon_masks or masks),
+        count_coordinates=bool(masks),
         pixelwise_masks=bool(pixelwise_masks),
         image_ids=bool(image_ids or save_img_ids),
+        save_to=fspath(save_to) if save and save_to is not None else None,
     )
     names = None if images is None else tuple(images)
     if (annotations_file is None) == (preprocessed_annotations is None):
@@ -120,13 +145,13 @@ def coco(
         path = fspath(annotations_file)
         return load(shared(CocoSource, fspath(file_root), path, names, options, stamp=stamp_of(path)), loader)
     assert preprocessed_annotations is not None
-    folder, kept = fspath(preprocessed_annotations), {"polygon_masks": polygon_masks, "image_ids": options.image_ids}
-    if names is not None or options != CocoOptions(**kept):
+    folder, kept = fspath(preprocessed_annotations), ("polygon_masks", "count_coordinates", "image_ids")
+    asked = CocoOptions(**{name: getattr(options, name) for name in kept}, preprocessed=True)
+    if names is not None or replace(options, preprocessed=True) != asked:
         raise DefinitionError(
             "preprocessed annotations are as the options said with which they were written",
             given=str(options) if names is None else "images",
-            fix="give annotations_file, or leave out all options but polygon_masks and image_ids",
+            fix="give annotations_file, or leave out all options but polygon_masks, masks and image_ids",
         )
-    options = CocoOptions(**kept, preprocessed=True)
     stamp = stamp_of(*sorted(Path(folder).glob("*.dat")))
-    return load(shared(CocoSource, fspath(file_root), folder, None, options, stamp=stamp), loader)
+    return load(shared(CocoSource, fspath(file_root), folder, None, asked, stamp=stamp), loader)
