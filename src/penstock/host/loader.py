@@ -121,20 +121,17 @@ class HostLoader:
     ) -> None:
         self._program = program
         self._local_rows = local_rows
-        self._dtypes = tuple(dtypes)
         self._pool = pool
         self._depth = depth
         self._after = after
         self._process = os.getpid()
         self._ahead: deque[HostBatch] = deque()
-        self._specs = [value.spec for value in program.plan.results]
-        self._copies = all(spec.dense for spec in self._specs)
+        specs = [value.spec for value in program.plan.results]
+        self._columns = [(s.sizes if s.dense else None, dtype) for s, dtype in zip(specs, dtypes, strict=True)]
+        self._copies = all(spec.dense for spec in specs)
         ways = {stage.way for stage in program.plan.stages}
         self._pace = Pace(by_sample=program.by_sample, whole=Way.WHOLE_BATCH in ways)
-        sizes = [
-            math.prod(spec.sizes) * dtype.itemsize if spec.dense else math.inf
-            for spec, dtype in zip(self._specs, self._dtypes, strict=True)
-        ]
+        sizes = [math.inf if sizes is None else math.prod(sizes) * dtype.itemsize for sizes, dtype in self._columns]
         self._row_bytes = sum(sizes)
         self._buffers = Buffers(keep=depth + 2)
         self._reading = ReadAhead(program.readings, local_rows, after, pool.reading, depth)
@@ -245,7 +242,7 @@ class HostLoader:
                 given=f"{fed.rows} samples",
                 expected=step.rows,
             )
-        return replace(step, rows=fed.rows), fed
+        return step if fed.rows == step.rows else replace(step, rows=fed.rows), fed
 
     def _compute(self, step: Step, count: int) -> None:
         """Compute a batch now and here, and, for the same overhead, those that follow it in the epoch."""
@@ -261,7 +258,8 @@ class HostLoader:
             self.close()
             raise
         for batch in _parted([asked, *steps[1:]], len(numbers), buffers, ()):
-            self._ahead.append(replace(batch, failed=_of_batch(failed, batch.place, step.rows)))
+            bad = _of_batch(failed, batch.place, step.rows)
+            self._ahead.append(replace(batch, failed=bad) if bad else batch)
         return None
 
     def _begin(self, step: Step, *, alone: bool = False) -> list[HostBatch]:
@@ -294,8 +292,8 @@ class HostLoader:
     def _empty(self, rows: int) -> tuple[Column, ...]:
         return tuple(
             [
-                self._buffers.empty((rows, *spec.sizes), dtype) if spec.dense else [np.empty(0, dtype)] * rows
-                for spec, dtype in zip(self._specs, self._dtypes, strict=True)
+                [np.empty(0, dtype)] * rows if sizes is None else self._buffers.empty((rows, *sizes), dtype)
+                for sizes, dtype in self._columns
             ]
         )
 
