@@ -63,7 +63,7 @@ def to_decibels(
         >>> pipeline = penstock.Pipeline(batch_size=1)
         >>> with pipeline:
         ...     pipeline.set_outputs(fn.to_decibels(fn.readers.arrays(np.float32([[1, 10, 100]]))))
-        >>> pipeline.run()[0].as_array().tolist()
+        >>> pipeline.run()[0].as_array().round(3).tolist()
         [[-20.0, -10.0, 0.0]]
     """
     return apply(ToDecibels(float(multiplier), float(reference), float(cutoff_db)), data, common=common)
