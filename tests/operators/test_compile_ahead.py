@@ -1,10 +1,13 @@
 """What is compiled when the package is built is what the usual programs call."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 
+import penstock
 from penstock import Pipeline, fn, types
 from penstock.native import code_cache, machine_code
 from penstock.native.compiled import Compiled
@@ -37,6 +40,13 @@ def test_the_usual_calls_are_compiled_ahead(monkeypatch):
     assert {function for function, _ in seen} == functions
     for function, kinds in seen:
         assert kinds in function.ahead, function
+
+
+def test_all_that_is_marked_is_compiled():
+    folder = Path(penstock.__file__).parent
+    marked = {".".join(path.relative_to(folder).with_suffix("").parts) for path in folder.rglob("*.py")
+              if re.search(r"^@ahead\(", path.read_text("utf-8"), re.MULTILINE)}  # fmt: skip
+    assert marked == set(compile_ahead.MODULES)
 
 
 def test_the_build_needs_no_more_than_numpy_and_numba():

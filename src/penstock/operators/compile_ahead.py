@@ -10,6 +10,8 @@ from penstock.native.compiled import Compiled
 
 MODULES = (
     "data.bits",
+    "data.crc32c",
+    "data.decimals",
     "operators.boxes.matching",
     "operators.boxes.search",
     "operators.colour.lab",
