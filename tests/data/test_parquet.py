@@ -2,6 +2,8 @@
 
 import base64
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -57,9 +59,13 @@ def test_columns_of_all_kinds(tmp_path, monkeypatch):
 
 
 def test_rows_and_groups_that_are_bad_are_named(tmp_path):
-    gaps = pa.table({"x": pa.array([b"a", None, b"c"]), "y": pa.array([[1], [2], [None]], pa.list_(pa.int32()))})
+    lists = pa.array([[1], [2], [None]], pa.list_(pa.int32()))
+    gaps = pa.table({"x": [b"a", None, b"c"], "y": lists, "z": pa.array(["a", "bc", ""], pa.large_string())})
     pq.write_table(gaps, tmp_path / "gaps")
     check_bad_samples(source(tmp_path / "gaps", columns=None), [1, 2])
+    assert [bytes(each) for each in source(tmp_path / "gaps", columns=("z",)).read(np.arange(3), [None])[0]] == [
+        b"a", b"bc", b""
+    ]  # fmt: skip
     values = pa.table({"x": pa.array(np.random.default_rng(1).bytes(4000) for _ in range(6))})
     pq.write_table(values, tmp_path / "a", row_group_size=2, compression="zstd", use_dictionary=False)
     data = bytearray((tmp_path / "a").read_bytes())
@@ -71,6 +77,21 @@ def test_rows_and_groups_that_are_bad_are_named(tmp_path):
     (tmp_path / "a").write_bytes(data)
     with pytest.raises(RuntimeError, match=r"sample 4 .*a at row 4. cannot be read: the file has been written to"):
         found.read(np.array([4]), [None])
+
+
+def test_threads_that_ask_for_one_row_group_decode_it_once(tmp_path, monkeypatch):
+    pq.write_table(table(), tmp_path / "a")
+    found = source(tmp_path / "a", columns=("label",))
+    decode, calls, begin = found._decoded, [], threading.Barrier(4)
+    monkeypatch.setattr(found, "_decoded", lambda group: calls.append(group) or decode(group))
+
+    def read(index):
+        begin.wait()
+        return found.read(np.array([index]), [None])[0].tolist()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(read, range(4))) == [[0], [1], [2], [3]]
+    assert calls == [0]
 
 
 def test_files_that_cannot_be_read(tmp_path):

@@ -1,9 +1,9 @@
 """CRC-32C, the checksum of TFRecord files.
 
 The Castagnoli polynomial, bit-reversed, computed eight bytes at a time by tables: Kounavis and Berry, "A Systematic
-Approach to Building High Performance Software-based CRC Generators", 2005. Long data are shortened before, since tables
-are slow: a multiple of the polynomial that has few terms, all of them powers of 256, says at which later bytes each byte
-may be added instead. Such additions are done many at once.
+Approach to Building High Performance Software-based CRC Generators", 2005. Tables are slow, so long data are shortened
+before: a multiple of the polynomial that has few terms, all of them powers of 256, says at which later bytes each byte
+may be added instead, and such additions are done many at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
 
 _POLYNOMIAL = 0x82F63B78
-_FIRST, _SECOND, _THIRD, _FOURTH, _REACH = np.uint64(555), np.uint64(575), np.uint64(613), np.uint64(716), np.uint64(801)
+_FIRST, _SECOND, _THIRD, _FOURTH, _REACH = map(np.uint64, (555, 575, 613, 716, 801))
 """How many bytes later the same byte has the same remainder, all of them added."""
 _BLOCK = np.uint64(4096)
 """Bytes that are shortened at once."""

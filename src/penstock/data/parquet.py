@@ -6,7 +6,8 @@ import hashlib
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,8 @@ class ParquetSource(Source):
         self._starts = np.cumsum([0, *(self._metadata[n].row_group(g).num_rows for n, g in groups)])
         if not len(self):
             raise SourceError("the Parquet files have no rows", given=", ".join(paths[:4]))
-        self._tables: OrderedDict[int, Any] = OrderedDict()
+        self._tables: OrderedDict[int, Future[Any]] = OrderedDict()
+        self._sizes, self._held = dict[int, int](), 0
         self._lock = threading.Lock()
 
     def _open(self, path: str) -> tuple[Any, Hashable, Found]:
@@ -106,10 +108,10 @@ class ParquetSource(Source):
             try:
                 table = self._table(group)
                 for column, name in zip(rows, self.names, strict=True):
-                    values = _field(table, name).take(indices[places] - self._starts[group])
-                    for place, value in zip(places.tolist(), values, strict=True):
+                    values = _taken(_field(table, name), indices[places] - self._starts[group], name)
+                    for place in places.tolist():
                         first = int(indices[place])
-                        column[place] = _array(value, name)
+                        column[place] = next(values)
             except Exception as error:
                 source, path = self.describe(first), self.path(first)
                 what = f"sample {first} ({source}) cannot be read: {error}"
@@ -126,9 +128,31 @@ class ParquetSource(Source):
             ValueError: its file has been written to.
         """
         with self._lock:
-            if group in self._tables:
-                self._tables.move_to_end(group)
-                return self._tables[group]
+            mine = group not in self._tables
+            table = self._tables.setdefault(group, Future())
+            self._tables.move_to_end(group)
+        if mine:
+            try:
+                table.set_result(self._decoded(group))
+            except BaseException as error:
+                with self._lock:
+                    del self._tables[group]
+                table.set_exception(error)
+                raise
+            self._make_room(group, table.result().nbytes)
+        return table.result()
+
+    def _make_room(self, group: int, size: int) -> None:
+        """Count a row group, and let go of those that were not used for the longest time."""
+        with self._lock:
+            self._sizes[group] = size
+            self._held += size
+            while self._held > _KEPT and len(self._sizes) > 1:
+                oldest = next(each for each in self._tables if each in self._sizes and each != group)
+                del self._tables[oldest]
+                self._held -= self._sizes.pop(oldest)
+
+    def _decoded(self, group: int) -> Any:
         number, place = self._groups[group]
         path = self._paths[number]
         if is_remote(path):
@@ -137,14 +161,9 @@ class ParquetSource(Source):
             opened = path
         else:
             raise ValueError("the file has been written to since the data set was opened")
-        with self._parquet.ParquetFile(opened, metadata=self._metadata[number]) as file:
+        with self._parquet.ParquetFile(opened, metadata=self._metadata[number], pre_buffer=False) as file:
             columns = sorted({_column(file.schema_arrow.names, name) for name in self.names})
-            table = file.read_row_group(place, columns=columns, use_threads=False)
-        with self._lock:
-            self._tables[group] = table
-            while len(self._tables) > 1 and sum(each.nbytes for each in self._tables.values()) > _KEPT:
-                self._tables.popitem(last=False)
-        return table
+            return file.read_row_group(place, columns=columns, use_threads=False)
 
     @property
     def cost(self) -> Cost:
@@ -230,6 +249,35 @@ def _field(table: Any, name: str) -> Any:
     return values if column == name else _pyarrow("compute").struct_field(values, name[len(column) + 1 :].split("."))
 
 
+def _taken(values: Any, rows: Indices, name: str) -> Iterator[Array]:
+    """The values of some rows of a column. Bytes are not copied.
+
+    Raises:
+        ValueError: one is null, or has nulls in it.
+    """
+    types, kind = _pyarrow("types"), values.type
+    long = types.is_large_binary(kind) or types.is_large_string(kind)
+    chunk = values.chunk(0)
+    if values.num_chunks == 1 and not values.null_count and _is_number(types, kind):
+        yield from chunk.to_numpy(zero_copy_only=False)[rows]
+        return
+    if values.num_chunks > 1 or not (long or types.is_binary(kind) or types.is_string(kind)):
+        for value in values.take(rows):
+            yield _array(value, name)
+        return
+    _, places, data = chunk.buffers()
+    stops = np.frombuffer(places, np.int64 if long else np.int32)[chunk.offset :]
+    content = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
+    for row in rows.tolist():
+        if chunk.null_count and not chunk[row].is_valid:
+            raise ValueError(f"the column {name!r} has no value there")
+        yield content[stops[row] : stops[row + 1]]
+
+
+def _is_number(types: Any, kind: Any) -> bool:
+    return types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+
+
 def _spec(path: str, schema: Any, name: str) -> Spec:
     """What a column holds.
 
@@ -254,7 +302,7 @@ def _spec(path: str, schema: Any, name: str) -> Spec:
     while types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         shape.append(max(kind.list_size, 0) if types.is_fixed_size_list(kind) else None)  # a damaged file may say -1
         kind = kind.value_type
-    if len(shape) > 1 or not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+    if len(shape) > 1 or not _is_number(types, kind):
         raise SourceError(
             f"the column {name!r} of {path!r} cannot be read", given=schema.field(column).type,
             expected="bytes, text, numbers, or lists of numbers", fix="name the other columns in columns=",
