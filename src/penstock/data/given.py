@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -33,12 +34,12 @@ class Kind:
                 "a layout has a letter for each axis", given=f"layout {self.layout!r}, ndim={self.ndim}"
             )
 
-    @property
+    @cached_property
     def known(self) -> bool:
         """Whether it tells a spec."""
         return self.dtype is not None and self.rank is not None
 
-    @property
+    @cached_property
     def rank(self) -> int | None:
         """The number of axes, also where the layout tells it."""
         return len(self.layout) or None if self.ndim is None else self.ndim
@@ -63,9 +64,11 @@ class Kind:
             SourceError: one is not.
         """
         rank = self.rank
-        if not isinstance(column, np.ndarray) and {(s.dtype, s.ndim) for s in column} == {(self.dtype, rank)}:
+        if isinstance(column, np.ndarray):
+            column = () if (column.dtype, column.ndim - 1) == (self.dtype, rank) else (column[0],)
+        elif {(sample.dtype, sample.ndim) for sample in column} == {(self.dtype, rank)}:
             return
-        for row, sample in enumerate((column[0],) if isinstance(column, np.ndarray) else column):
+        for row, sample in enumerate(column):
             if self.dtype not in (None, sample.dtype) or rank not in (None, sample.ndim):
                 raise SourceError(
                     f"sample {row} of the batch is of another kind than the source's samples are",
@@ -123,7 +126,7 @@ def as_column(given: Any) -> Column:
     """
     if isinstance(given, list | tuple):
         return [as_sample(each) for each in cast(Sequence[Any], given)]
-    if hasattr(given, "is_dense_tensor"):  # a batch of DALI's, or of `Pipeline.run`
+    if not isinstance(given, np.ndarray) and hasattr(given, "is_dense_tensor"):  # of DALI's, or of `Pipeline.run`
         return [as_sample(sample) for sample in given]
     array = as_sample(given)
     if not array.ndim:

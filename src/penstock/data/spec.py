@@ -90,10 +90,12 @@ class Spec:
 
     def accepts(self, sample: np.ndarray[Any, Any]) -> bool:
         """Whether `sample` is what this spec promises."""
-        return (
-            sample.dtype == self.dtype
-            and sample.ndim == len(self.shape)
-            and all(size in (None, given) for size, given in zip(self.shape, sample.shape, strict=True))
+        return sample.dtype == self.dtype and (
+            sample.shape == self.shape
+            or (
+                sample.ndim == len(self.shape)
+                and all(size in (None, given) for size, given in zip(self.shape, sample.shape, strict=True))
+            )
         )
 
     def __str__(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.data.source import Column
 from penstock.data.spec import Spec
@@ -14,8 +14,7 @@ Columns = tuple[Column, ...]
 """The values of a batch: per value an array with a leading axis of rows, or a list with an array per row."""
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """Which batch a stream is asked for.
 
     Args:
@@ -96,9 +95,9 @@ class Stream(ABC):
         Raises:
             EndOfStreamError: the epoch has ended.
         """
-        if turn not in self._made:
-            self._made[turn] = self._waiting.popleft() if self._waiting else self._attempt(turn)
-        made = self._made[turn]
+        made = self._made.get(turn)
+        if made is None:
+            made = self._made[turn] = self._waiting.popleft() if self._waiting else self._attempt(turn)
         if isinstance(made, StarvedError):
             del self._made[turn]
         if isinstance(made, Exception):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,14 +32,16 @@ class Fed:
 
     def of(self, node: Node, numbers: Indices) -> Columns:
         """The values of a feed for some rows."""
-        places = self.place(node, numbers)
+        places, columns = self.place(node, numbers), self.columns[node]
+        if len(places) == len(columns[0]):  # they ascend, and are all
+            return columns
         if not len(places):
-            return tuple([column[:0] for column in self.columns[node]])
+            return tuple([column[:0] for column in columns])
         first, last = int(places[0]), int(places[-1])
-        if last - first + 1 == len(places):  # they ascend
-            return tuple([column[first : last + 1] for column in self.columns[node]])
+        if last - first + 1 == len(places):
+            return tuple([column[first : last + 1] for column in columns])
         return tuple(
-            [c[places] if isinstance(c, np.ndarray) else [c[p] for p in places.tolist()] for c in self.columns[node]]
+            [c[places] if isinstance(c, np.ndarray) else [c[p] for p in places.tolist()] for c in columns]
         )
 
 
@@ -64,6 +66,8 @@ class Feeding:
     ) -> None:
         self._local = local
         self._streams = streams
+        self._each = [(stream, node) for node, streams in streams.items() for stream in streams]
+        self._working = [(stream, node) for stream, node in self._each if stream.ahead]
         self._shards, self._blocks = np.asarray(shards), blocks
         self._schedule = schedule
 
@@ -78,17 +82,18 @@ class Feeding:
             EndOfStreamError: one of them has no more batches in this epoch.
             PenstockError: one of them fails, or gives another number of samples than it may.
         """
-        self._announce(step)
+        if self._working:
+            self._announce(step)
         columns: dict[Node, Columns] = {}
         counts: dict[int, Node] = {}
-        lent = at_once and sum(map(len, self._streams.values())) == 1  # sources may share memory
+        lent = at_once and len(self._each) == 1  # sources may share memory
         for node, streams in self._streams.items():
             turn = self._turn(step, node)
             try:
                 parts = self._ask(node, streams, turn, step, lent=lent)
             except EndOfStreamError:
-                for stream, other in self._turns(step):
-                    stream.put_back(other)
+                for stream, other in self._each:
+                    stream.put_back(self._turn(step, other))
                 raise
             sizes = {len(part[0]) for part in parts}
             if len(sizes) > 1:
@@ -108,31 +113,28 @@ class Feeding:
 
     def delivered(self, step: Step) -> None:
         """The batch was taken: nobody will ask for it again."""
-        for stream, turn in self._turns(step):
-            stream.delivered(turn)
+        for stream, node in self._each:
+            stream.delivered(self._turn(step, node))
 
     def forgive(self, step: Step) -> None:
         """What failed in a batch was raised, and may be tried again."""
-        for stream, turn in self._turns(step):
-            stream.forgive(turn)
+        for stream, node in self._each:
+            stream.forgive(self._turn(step, node))
 
     def rewind(self) -> None:
         """Another step than the one that follows is asked for next."""
-        for streams in self._streams.values():
-            for stream in streams:
-                stream.rewind()
+        for stream, _ in self._each:
+            stream.rewind()
 
     def close(self) -> None:
         """Give up what was begun elsewhere."""
-        for streams in self._streams.values():
-            for stream in streams:
-                stream.close()
+        for stream, _ in self._each:
+            stream.close()
 
     def _announce(self, step: Step) -> None:
         """Tell the streams that can work ahead which batches will be asked for."""
-        working = [(node, stream) for node, streams in self._streams.items() for stream in streams if stream.ahead]
-        for distance in range(1 + max((stream.ahead for _, stream in working), default=-1)):
-            for node, stream in working:
+        for distance in range(1 + max(stream.ahead for stream, _ in self._working)):
+            for stream, node in self._working:
                 if distance <= stream.ahead:
                     stream.expect(self._turn(step, node))
             step = self._schedule.after(step)
@@ -155,15 +157,10 @@ class Feeding:
             error.where = error.where or node.where
             raise
 
-    def _turns(self, step: Step) -> Iterator[tuple[Stream, Turn]]:
-        for node, streams in self._streams.items():
-            turn = self._turn(step, node)
-            yield from ((stream, turn) for stream in streams)
-
     def _turn(self, step: Step, node: Node) -> Turn:
         parts = self._blocks if node.serial in self._local else 1
         schedule = self._schedule
-        before = step.epoch * (schedule.batches or 0)
+        before = step.epoch and step.epoch * (schedule.batches or 0)
         return Turn(step.epoch, step.row // schedule.stride, schedule.rows // parts, step.rows // parts, before)
 
     def _place(self, rows: int) -> Callable[[Node, Indices], Indices]:

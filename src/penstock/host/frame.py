@@ -169,18 +169,17 @@ class Frame:
         Raises:
             PenstockError: it is not what the value's spec says.
         """
-        slot = self.slots[register]
-        if value.spec.dense and isinstance(column, list):
+        slot, spec = self.slots[register], value.spec
+        if isinstance(column, np.ndarray):
+            if column.shape[1:] != spec.shape or column.dtype != spec.dtype:
+                self.check(value, 0, column[0])
+            if len(column) != self.rows:
+                raise broken_promise(value, column.dtype, column.shape[1:])
+        elif spec.dense:
             samples, column = column, self.allocate(value, register)
             for row, sample in enumerate(samples):
                 self.check(value, row, sample)
                 column[row] = sample
-        elif not value.spec.dense and isinstance(column, np.ndarray):
-            self.check(value, 0, column[0])
-        elif isinstance(column, np.ndarray) and (
-            column.shape[1:] != value.spec.sizes or column.dtype != value.spec.dtype or len(column) != self.rows
-        ):
-            raise broken_promise(value, column.dtype, column.shape[1:])
         if slot is not None and column is not slot:
             np.copyto(slot, column)
         self.columns[register] = column if slot is None else slot
