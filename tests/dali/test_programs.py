@@ -25,7 +25,17 @@ def row_after_row(info):
     return np.full((1, 5), info.idx_in_epoch, np.int32)
 
 
+def changed_list(lib, x):
+    """What an operator with several outputs returns is a list of the program's own."""
+    outputs = lib.fn.python_function(x, function=lambda text: (text, text[:1]), num_outputs=2)
+    outputs[0] = lib.fn.cast(outputs[0], dtype=lib.types.INT32)
+    outputs += lib.fn.python_function(x, function=lambda _: None, num_outputs=0)
+    outputs.append(lib.fn.shapes(x))
+    return tuple(outputs)
+
+
 CASES = {
+    "a list of outputs": (changed_list, TEXTS),
     "a function of texts": (lambda lib, x: lib.fn.python_function(x, function=number, num_outputs=1), TEXTS),
     "a function of texts, by batch": (
         lambda lib, x: lib.fn.python_function(

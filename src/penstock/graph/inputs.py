@@ -14,7 +14,7 @@ from penstock.types import Constant
 def input_sets(name: str, bound: inspect.BoundArguments) -> list[inspect.BoundArguments]:
     """The calls that one call stands for: a list of nodes in place of an input asks for one call per node.
 
-    Inputs that are no such list are the same in all calls.
+    Inputs that are no such list are the same in all calls. An operator that takes lists of nodes is called once.
 
     Raises:
         DefinitionError: two lists differ in length.
@@ -56,13 +56,17 @@ def converted(bound: inspect.BoundArguments, constant: Callable[[Any], Any]) -> 
 
 def joined(results: list[Any]) -> Any:
     """What the calls returned, as one: a list with an entry per call; one such list per output of several."""
-    if isinstance(results[0], tuple):
-        return tuple([list(outputs) for outputs in zip(*results, strict=True)])
+    if isinstance(results[0], list):
+        return [list(outputs) for outputs in zip(*results, strict=True)]
     return results
 
 
 def _takes_nodes(annotation: str) -> bool:
-    return "DataNode" in annotation and "Any" not in annotation
+    return "DataNode" in annotation and "Any" not in annotation and not _takes_lists(annotation)
+
+
+def _takes_lists(annotation: str) -> bool:
+    return "[DataNode]" in annotation
 
 
 def _node(given: Any, constant: Callable[[Any], Any]) -> Any:
@@ -78,6 +82,8 @@ def _inputs(bound: inspect.BoundArguments) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
     for name, value in bound.arguments.items():
         kind = bound.signature.parameters[name].kind
+        if _takes_lists(str(bound.signature.parameters[name].annotation)):
+            continue
         if kind is inspect.Parameter.VAR_POSITIONAL:
             found.append(value)
         elif kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY):

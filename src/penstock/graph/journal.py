@@ -7,7 +7,7 @@ is. The nodes that the user holds then stand for the new values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, product
 from typing import Any, Protocol, TypeVar, cast
 
@@ -45,7 +45,7 @@ class Journal:
     def __init__(self, begin: Callable[[], None], in_branch: Callable[[], bool]) -> None:
         self._begin, self._in_branch = begin, in_branch
         self._branches = False
-        self._calls: list[tuple[Callable[[], Any], Where, Any]] = []
+        self._calls: list[tuple[Callable[[], Any], Where, Sequence[Handle]]] = []
         self._inputs: dict[Guessed, int] = {}
 
     @property
@@ -68,7 +68,7 @@ class Journal:
                 raise
             error.where = error.where or where
             result = self._guess_again(run, error)
-        self._calls.append((run, where, result))
+        self._calls.append((run, where, list(_handles(result))))  # the list itself is the user's
         return result
 
     def repeat(self) -> None:
@@ -83,9 +83,9 @@ class Journal:
                 fix="fn.external_source(..., dtype=, ndim=)",
             )
         self._begin()
-        for run, where, result in self._calls:
+        for run, where, nodes in self._calls:
             with standing_at(where):
-                for old, new in zip(_handles(result), _handles(run()), strict=True):
+                for old, new in zip(nodes, _handles(run()), strict=True):
                     old.value = new.value
 
     def close(self) -> None:

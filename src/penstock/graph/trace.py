@@ -310,7 +310,7 @@ def apply_many(
     seed: int | None = None,
     beside: Node | None = None,
     **arguments: Any,
-) -> tuple[DataNode, ...]:
+) -> list[DataNode]:
     """Record one use of an operator in the definition that is being traced.
 
     Args:
@@ -381,4 +381,4 @@ def apply_many(
         trace.preserved.append(node)
     if trace.computing is not None:
         trace.computing.compute(node)
-    return tuple(DataNode(value) for value in node.values)
+    return [DataNode(value) for value in node.values]

@@ -40,9 +40,7 @@ class Fed:
         first, last = int(places[0]), int(places[-1])
         if last - first + 1 == len(places):
             return tuple([column[first : last + 1] for column in columns])
-        return tuple(
-            [c[places] if isinstance(c, np.ndarray) else [c[p] for p in places.tolist()] for c in columns]
-        )
+        return tuple([c[places] if isinstance(c, np.ndarray) else [c[p] for p in places.tolist()] for c in columns])
 
 
 class Feeding:

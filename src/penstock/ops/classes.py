@@ -132,5 +132,5 @@ class Compose:
         first, *others = self._operators
         result = first(*inputs, **arguments)
         for operator in others:
-            result = operator(*result) if isinstance(result, tuple) else operator(result)
+            result = operator(*result) if isinstance(result, list | tuple) else operator(result)
         return result

@@ -59,7 +59,7 @@ def nonsilent_region(
     reference_power: float = 0.0,
     reset_interval: Hint[int] = 8192,
     **common: Unpack[Common],
-) -> tuple[DataNode, DataNode]:
+) -> list[DataNode]:
     """Find the part of a signal without the silence before and after it.
 
     Args:
@@ -91,4 +91,4 @@ def nonsilent_region(
         raise DefinitionError("fn.nonsilent_region: a window has elements", given=f"window_length={window_length}")
     kernel = NonsilentRegion(float(cutoff_db), float(reference_power), window_length)
     begin, length = apply_many(kernel, data, common=common)
-    return begin, length
+    return [begin, length]

@@ -111,7 +111,7 @@ def bbox_rotate(
     mode: Literal["expand", "halfway", "fixed"] = "expand",
     remove_threshold: float = 0.1,
     **common: Unpack[Common],
-) -> DataNode | tuple[DataNode, ...]:
+) -> DataNode | list[DataNode]:
     """Turn boxes as `rotate` turns their image.
 
     Args:

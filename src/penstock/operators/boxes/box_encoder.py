@@ -100,7 +100,7 @@ def box_encoder(
     stds: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
     scale: float = 1.0,
     **common: Unpack[Common],
-) -> tuple[DataNode, DataNode]:
+) -> list[DataNode]:
     """Say for each anchor of a detector which box it has to find, as SSD is trained.
 
     An anchor has to find the box that it overlaps most, if by more than `criteria`; and each box is found by the
@@ -151,4 +151,4 @@ def box_encoder(
     how = (tuple(map(float, means)), tuple(map(float, stds)), float(scale))
     made = BoxEncoder(numbers.tobytes(), float(criteria), bool(offset), *how)
     encoded, classes = apply_many(made, bboxes, labels, common=common)
-    return encoded, classes
+    return [encoded, classes]

@@ -191,7 +191,7 @@ def random_bbox_crop(
     output_bbox_indices: bool = False,
     seed: int = -1,
     **arguments: Unpack[RandomBBoxCropArguments],
-) -> tuple[DataNode, ...]:
+) -> list[DataNode]:
     """Draw a window that shows enough of the objects in an image, and move their boxes into it.
 
     `fn.slice`, and `fn.decoders.image_slice`, cut it out of the image: ``fn.slice(images, anchor, shape)``.

@@ -51,7 +51,7 @@ class RandomCropGenerator(Operator, SampleKernel):
 @operator("random_crop_generator")
 def random_crop_generator(
     shapes: DataNode, *, seed: int = -1, **arguments: Unpack[RandomCropGeneratorArguments]
-) -> tuple[DataNode, DataNode]:
+) -> list[DataNode]:
     """Draw windows of random area and aspect ratio, as `fn.random_resized_crop` cuts them.
 
     ``fn.slice(images, start=anchor, shape=shape, axes=[0, 1])`` cuts one out, of an image and of its mask.
@@ -82,4 +82,4 @@ def random_crop_generator(
     """
     made = RandomCropGenerator(random_window(pick(RandomWindowArguments, arguments), "random_crop_generator"))
     anchor, shape = apply_many(made, shapes, common=pick(Common, arguments), seed=seed)
-    return anchor, shape
+    return [anchor, shape]

@@ -21,7 +21,7 @@ def ssd_random_crop(
     num_attempts: Annotated[int, Range(1)] = 1,
     seed: int = -1,
     **common: Unpack[Common],
-) -> tuple[DataNode, ...]:
+) -> list[DataNode]:
     """Cut a random window out of each image, as the SSD detector is trained, and move the boxes into it.
 
     `fn.random_bbox_crop` with the choices of that paper (Liu et al., 2016), and `fn.slice`: windows with an overlap of
@@ -62,4 +62,4 @@ def ssd_random_crop(
         num_attempts=num_attempts,
         seed=seed,
     )
-    return cut(images, anchor, shape, **common), kept, of_kept
+    return [cut(images, anchor, shape, **common), kept, of_kept]

@@ -71,7 +71,7 @@ def audio(
     downmix: bool = False,
     dtype: Any = FLOAT,
     **common: Unpack[Common],
-) -> tuple[DataNode, DataNode]:
+) -> list[DataNode]:
     """Decode sound files: WAV, FLAC, OGG, MP3 and what else libsndfile reads. Needs the extra `audio`.
 
     Args:
@@ -111,4 +111,4 @@ def audio(
     signal, rate = apply_many(
         DecodeAudio(element, downmix, float(quality)), data, common=common, sample_rate=sample_rate
     )
-    return signal, rate
+    return [signal, rate]

@@ -159,7 +159,7 @@ def external_source(
             shared.obstacle,
         )
     nodes = apply_many(Feed(shared), common=common)
-    return nodes[0] if num_outputs is None else list(nodes)
+    return nodes[0] if num_outputs is None else nodes
 
 
 def _stream(source: Any, cycle: Any, how: _How, *, batch_info: bool) -> GivenStream:

@@ -98,7 +98,7 @@ def boxes(
     min_size: float = 0.0,
     since: DataNode | None = None,
     **common: Unpack[Common],
-) -> tuple[DataNode, ...]:
+) -> list[DataNode]:
     """Let boxes go where the pixels of images went: cut, resized, mirrored, padded, turned, warped.
 
     The chain of operators that made the images is walked back to the decoder or reader. The boxes go the same way, by

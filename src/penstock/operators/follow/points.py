@@ -72,7 +72,7 @@ def points(
     ratio: bool = False,
     since: DataNode | None = None,
     **common: Unpack[Common],
-) -> tuple[DataNode, DataNode]:
+) -> list[DataNode]:
     """Let points go where the pixels of images went: cut, resized, mirrored, padded, turned, warped.
 
     The chain of operators that made the images is walked back to the decoder or reader. The points go the same way, by
@@ -117,4 +117,4 @@ def points(
         raise DefinitionError("fn.follow.points: a point has two numbers or more", given=spec, expected="float32[n, 2]")
     places_ = places(images, since, "follow.points")
     mapped_, valid = apply_many(FollowPoints(ratio), data, places_, common=common)
-    return mapped_, valid
+    return [mapped_, valid]

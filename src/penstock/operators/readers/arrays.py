@@ -88,13 +88,13 @@ def arrays(
         return dict(zip(named, _load(list(named.values()), layouts, loader), strict=True))
     if isinstance(data, tuple):
         rows = list(cast(tuple[Any, ...], data))
-        return _load(rows, [layout] * len(rows) if isinstance(layout, str) else list(layout), loader)
+        return tuple(_load(rows, [layout] * len(rows) if isinstance(layout, str) else list(layout), loader))
     if not isinstance(layout, str):
         raise DefinitionError("fn.readers.arrays: one array has one layout", given=layout)
     return _load([data], [layout], loader)[0]
 
 
-def _load(data: list[Any], layouts: list[str], loader: LoaderArguments) -> tuple[DataNode, ...]:
+def _load(data: list[Any], layouts: list[str], loader: LoaderArguments) -> list[DataNode]:
     if not data or len(layouts) != len(data):
         raise DefinitionError(
             "fn.readers.arrays: one layout per array", given=f"{len(data)} arrays, {len(layouts)} layouts"

@@ -24,7 +24,7 @@ def caffe(
     image_available: bool = True,
     label_available: bool = True,
     **loader: Unpack[LoaderArguments],
-) -> tuple[DataNode, ...] | DataNode:
+) -> list[DataNode] | DataNode:
     """Read images and classes from an LMDB of Caffe's Datums.
 
     Args:
@@ -65,4 +65,4 @@ def caffe(
         raise DefinitionError("fn.readers.caffe: nothing to read", fix="image_available=True or label_available=True")
     stamp = stamp_of_databases(paths)
     first, *others = load(shared(CaffeSource, paths, bool(image_available), bool(label_available), stamp=stamp), loader)
-    return (first, *others) if others else first
+    return [first, *others] if others else first

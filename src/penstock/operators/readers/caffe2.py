@@ -28,7 +28,7 @@ def caffe2(
     bbox: bool = False,
     image_available: bool = True,
     **loader: Unpack[LoaderArguments],
-) -> tuple[DataNode, ...]:
+) -> list[DataNode]:
     """Read images and labels from an LMDB of Caffe2's TensorProtos.
 
     Args:

@@ -21,7 +21,7 @@ def cifar10(
     file_root: Location[str | PathLike[str]],
     filename_prefix: Location[str] = "data_batch_",
     **loader: Unpack[LoaderArguments],
-) -> tuple[DataNode, DataNode]:
+) -> list[DataNode]:
     """Read CIFAR-10 in its binary version, the files of ``cifar-10-batches-bin``. Whole batches are read at once.
 
     Args:
@@ -54,4 +54,4 @@ def cifar10(
     folder = str(Path(fspath(file_root)).absolute())
     stamp = stamp_of_cifar10(folder, filename_prefix)
     images, labels = load(shared(open_cifar10, folder, filename_prefix, stamp=stamp), loader)
-    return images, labels
+    return [images, labels]

@@ -41,7 +41,7 @@ def coco(
     save_preprocessed_annotations: bool | None = None,
     save_preprocessed_annotations_dir: Location[Place | None] = None,
     **loader: Unpack[LoaderArguments],
-) -> tuple[DataNode, ...]:
+) -> list[DataNode]:
     """Read the images of a COCO data set, and the objects that are annotated in them.
 
     Images come in the order of their numbers in the annotations; objects in the order of the annotations.

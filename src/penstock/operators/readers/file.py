@@ -34,7 +34,7 @@ def file(
     dir_filters: Location[str | Sequence[str]] = (),
     case_sensitive_filter: Location[bool] = False,
     **loader: Unpack[LoaderArguments],
-) -> tuple[DataNode, DataNode]:
+) -> list[DataNode]:
     """Read files as they are, each with a class number.
 
     Give one of three: `file_root` alone, the folder above one folder per class (classes are numbered in the order of
@@ -91,7 +91,7 @@ def file(
     else:
         raise DefinitionError("fn.readers.file has nothing to read", fix="give file_root, files or file_list")
     data, classes = load(source, loader)
-    return data, classes
+    return [data, classes]
 
 
 def _patterns(given: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ def fits(
     hdu_indices: int | Sequence[int] = 2,
     dtypes: DALIDataType | Any | Sequence[DALIDataType | Any] | None = None,
     **loader: Unpack[LoaderArguments],
-) -> tuple[DataNode, ...]:
+) -> list[DataNode]:
     """Read images from FITS files, as astronomers keep them. Needs the extra `fits`.
 
     Give one of three: `file_root` alone, a folder, whose files come first, and then those of the folders directly below

@@ -62,7 +62,7 @@ class LoaderArguments(OrderArguments, total=False):
     weights: Location[Any]
 
 
-def load(source: Source, arguments: LoaderArguments) -> tuple[DataNode, ...]:
+def load(source: Source, arguments: LoaderArguments) -> list[DataNode]:
     """The nodes of a reader's values.
 
     Raises:
@@ -73,7 +73,7 @@ def load(source: Source, arguments: LoaderArguments) -> tuple[DataNode, ...]:
     return ordered(source if weights is None else drawn(source, weights), arguments)
 
 
-def ordered(source: Source, arguments: OrderArguments) -> tuple[DataNode, ...]:
+def ordered(source: Source, arguments: OrderArguments) -> list[DataNode]:
     """The nodes of the values of a data set that is read as it is.
 
     Raises:

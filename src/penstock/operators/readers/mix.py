@@ -19,7 +19,7 @@ from penstock.operators.readers.loader import OrderArguments, ordered
 
 @operator("readers.mix")
 def mix(
-    *readers: Any,
+    *readers: DataNode | Sequence[DataNode] | Mapping[str, DataNode],
     weights: Any = None,
     epoch_size: int | None = None,
     **loader: Unpack[OrderArguments],
@@ -38,7 +38,7 @@ def mix(
     it was. The place of every sample is computed, so the stream can be continued anywhere.
 
     Args:
-        readers: what each reader returned, a node, or a tuple or dictionary of nodes; some of its outputs will do.
+        readers: what each reader returned, a node, or a list, tuple or dictionary of nodes; some will do.
         weights: a list with the share of each reader, compared with the others; 0 leaves one out.
         epoch_size: how many samples an epoch has. By default as many as the data sets have together, without those of
             weight 0. With another number the next epoch goes on with the samples that follow.
@@ -66,12 +66,12 @@ def mix(
     """
     if not readers:
         raise DefinitionError("fn.readers.mix has nothing to read", fix="fn.readers.mix(reader, another)")
-    names = list(cast(Mapping[str, Any], readers[0])) if isinstance(readers[0], Mapping) else None
+    names = list(readers[0]) if isinstance(readers[0], Mapping) else None
     parts = [_part(number, given, names) for number, given in enumerate(readers)]
     nodes = ordered(Joined(parts, _mixture(parts, weights, epoch_size)), loader)
     if names is not None:
         return dict(zip(names, nodes, strict=True))
-    return nodes if isinstance(readers[0], tuple) else nodes[0]
+    return nodes if isinstance(readers[0], Sequence) else nodes[0]
 
 
 def _mixture(parts: Sequence[Part], weights: Any, epoch_size: int | None) -> Mixture | None:
@@ -145,4 +145,4 @@ def _check_plain(node: Node, reader: Reader) -> None:
 
 
 def _listed(given: Any) -> list[Any]:
-    return list(cast(tuple[Any, ...], given)) if isinstance(given, tuple) else [given]
+    return list(cast(Sequence[Any], given)) if isinstance(given, tuple | list) else [given]

@@ -24,7 +24,7 @@ _SPLITS = {"train": "train", "test": "t10k"}
 @operator("readers.mnist")
 def mnist(
     *, path: Location[str | PathLike[str]], split: Location[str] = "train", **loader: Unpack[LoaderArguments]
-) -> tuple[DataNode, DataNode]:
+) -> list[DataNode]:
     """Read MNIST, Fashion-MNIST or another data set in their files. Whole batches are read at once.
 
     Args:
@@ -62,7 +62,7 @@ def mnist(
     folder = Path(fspath(path)).absolute()
     files = [str(find_idx(folder, f"{_SPLITS[split]}-{part}-ubyte")) for part in ("images-idx3", "labels-idx1")]
     images, labels = load(shared(_open, str(folder), split, *files, stamp=stamp_of(*files)), loader)
-    return images, labels
+    return [images, labels]
 
 
 def _open(folder: str, split: str, *files: str) -> ArraySource:

@@ -23,7 +23,7 @@ def mxnet(
     path: Location[Path | Sequence[Path]],
     index_path: Location[Path | Sequence[Path] | None] = None,
     **loader: Unpack[LoaderArguments],
-) -> tuple[DataNode, DataNode]:
+) -> list[DataNode]:
     """Read images and labels from RecordIO files, as MXNet's ``im2rec`` writes them.
 
     Args:
@@ -65,7 +65,7 @@ def mxnet(
             fix="leave index_path out, and they are made",
         )  # fmt: skip
     images, labels = load(shared(RecordIOSource, paths, indexes, stamp=stamp_of(*paths, *indexes)), loader)
-    return images, labels
+    return [images, labels]
 
 
 def _paths(given: Path | Sequence[Path] | None) -> tuple[str, ...]:

@@ -69,7 +69,7 @@ def nemo_asr(
     read_idxs: bool = False,
     normalize_text: Hint[bool] = False,
     **loader: Unpack[LoaderArguments],
-) -> DataNode | tuple[DataNode, ...]:
+) -> DataNode | list[DataNode]:
     """Read speech and what is said, from manifests of NVIDIA NeMo. Needs the extra `audio`.
 
     A line of a manifest is a JSON object: `audio_filepath`, and, where they are given, `offset` and `duration`, in
@@ -141,4 +141,4 @@ def nemo_asr(
         signals = apply(ToRate(float(sample_rate), float(quality), element), signals, rates)
     asked = ((rates, read_sample_rate), (texts, read_text), (numbers, read_idxs))
     others = [node for node, wanted in asked if wanted]
-    return (signals, *others) if others else signals
+    return [signals, *others] if others else signals

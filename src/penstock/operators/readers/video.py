@@ -91,7 +91,7 @@ def video(
     additional_decode_surfaces: Hint[int] = 2,
     skip_vfr_check: Hint[bool] = False,
     **loader: Unpack[LoaderArguments],
-) -> DataNode | tuple[DataNode, ...]:
+) -> DataNode | list[DataNode]:
     """Read clips of videos: what FFmpeg decodes, by PyAV. Needs the extra `video`.
 
     Give one of three: `filenames`; `file_root`, the folder above a folder per class; or `file_list`, a text file with a
@@ -199,7 +199,7 @@ def video(
     if element.name == "float32":
         frames = cast(frames, dtype=FLOAT)
         frames = frames * np.float32(1 / 255) if normalized else frames
-    return (frames, *others) if others else frames
+    return [frames, *others] if others else frames
 
 
 def _one_of(name: str, given: Any, known: Any) -> Any:

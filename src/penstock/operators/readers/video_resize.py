@@ -24,7 +24,7 @@ class VideoResizeArguments(VideoArguments, SizeArguments, FilterArguments, total
 @operator("readers.video_resize")
 def video_resize(
     *, sequence_length: int, dtype: DALIDataType | Any = UINT8, **arguments: Unpack[VideoResizeArguments]
-) -> DataNode | tuple[DataNode, ...]:
+) -> DataNode | list[DataNode]:
     """Read clips of videos, and resize them: `fn.readers.video`, then `fn.resize`. Needs the extra `video`.
 
     Args:
@@ -56,6 +56,6 @@ def video_resize(
     sizes: Any = {**pick(SizeArguments, arguments), **pick(FilterArguments, arguments)}
     given: Any = {name: value for name, value in arguments.items() if name not in sizes}
     read = video(sequence_length=sequence_length, dtype=dtype, **given)
-    frames, *others = read if isinstance(read, tuple) else (read,)
+    frames, *others = read if isinstance(read, list) else (read,)
     resized: DataNode = resize(frames, **sizes)
-    return (resized, *others) if others else resized
+    return [resized, *others] if others else resized

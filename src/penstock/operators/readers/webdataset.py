@@ -31,7 +31,7 @@ def webdataset(
     case_sensitive_extensions: bool = True,
     dtypes: DALIDataType | Any = None,
     **loader: Unpack[LoaderArguments],
-) -> DataNode | tuple[DataNode, ...]:
+) -> DataNode | list[DataNode]:
     """Read samples from tar files in the manner of WebDataset.
 
     Files that follow each other and share their names up to the first dot are one sample; the rest of the name is the
@@ -106,7 +106,7 @@ def webdataset(
         stamp=stamp_of(*files, *indexes),
     )
     first, *others = load(source, loader)
-    return (first, *others) if others else first
+    return [first, *others] if others else first
 
 
 def _paths(given: Path | Sequence[Path] | None) -> tuple[str, ...]:

@@ -113,7 +113,7 @@ def random_object_bbox(
     cache_objects: bool = False,  # noqa: ARG001  # DALI's; objects are found anew
     seed: int = -1,
     **common: Unpack[Common],
-) -> tuple[DataNode, ...] | DataNode:
+) -> list[DataNode] | DataNode:
     """Draw an object of a map of labels, and say its box.
 
     A class is drawn first, then one of its objects: elements of its label that touch along an axis.

@@ -61,7 +61,7 @@ class SelectMasks(Operator, SampleKernel):
 @operator("segmentation.select_masks")
 def select_masks(
     mask_ids: DataNode, polygons: DataNode, vertices: DataNode, *, reindex_masks: bool = False, **common: Unpack[Common]
-) -> tuple[DataNode, DataNode]:
+) -> list[DataNode]:
     """Take the polygons of some masks, as `fn.readers.coco` reads them.
 
     A mask may have several polygons; all of them are taken.
@@ -93,4 +93,4 @@ def select_masks(
     """
     made = SelectMasks(bool(reindex_masks))
     taken, points = apply_many(made, mask_ids, polygons, vertices, common=common)
-    return taken, points
+    return [taken, points]

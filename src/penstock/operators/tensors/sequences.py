@@ -101,7 +101,7 @@ def sequence_rearrange(data: DataNode, *, new_order: Sequence[int] | DataNode, *
 @operator("element_extract")
 def element_extract(
     data: DataNode, *, element_map: int | Sequence[int], **common: Unpack[Common]
-) -> DataNode | tuple[DataNode, ...]:
+) -> DataNode | list[DataNode]:
     """Take single frames of a sequence.
 
     Args:
@@ -132,4 +132,4 @@ def element_extract(
     frames = [
         apply(Index((At(number),)), data, common=others if at else common) for at, number in enumerate(numbers.tolist())
     ]
-    return tuple(frames) if len(frames) > 1 else frames[0]
+    return frames if len(frames) > 1 else frames[0]

@@ -66,8 +66,8 @@ def jax_function(
         state: the state before the first batch, a pytree of arrays and numbers.
 
     Returns:
-        A function of nodes, arrays and numbers that returns a node, a tuple of nodes, or None. Without `function`, a
-        decorator.
+        A function of nodes, arrays and numbers that returns a node, or a list of nodes where `num_outputs` is not 1.
+        Without `function`, a decorator.
 
     Raises:
         DefinitionError: while the definition is traced: JAX cannot trace the function, or it returns something else
@@ -123,7 +123,7 @@ def jax_function(
 
     def call(*inputs: DataNode) -> Any:
         nodes = apply_many(_for_rows(made), *inputs, common=cast(Any, common))
-        return nodes[0] if num_outputs == 1 else nodes or None
+        return nodes[0] if num_outputs == 1 else nodes
 
     call.__name__, call.__doc__ = made.code.name, function.__doc__
     return named(_KIND, call, running())

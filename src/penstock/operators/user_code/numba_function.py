@@ -134,7 +134,7 @@ def numba_function(
         **common: what every operator takes.
 
     Returns:
-        A node, or a tuple of several.
+        A node, or a list of several.
 
     Raises:
         DefinitionError: the inputs are of other kinds, or a shape is not known.

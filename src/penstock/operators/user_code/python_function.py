@@ -104,7 +104,7 @@ def python_function(
         **common: what every operator takes.
 
     Returns:
-        A node per output: one, a tuple of several, or None.
+        A node; a list of nodes, where `num_outputs` is not 1.
 
     Raises:
         DefinitionError: the function fails on zeros and on the first sample.
@@ -156,7 +156,7 @@ def dl_tensor_python_function(
         **common: what every operator takes.
 
     Returns:
-        A node per output: one, a tuple of several, or None.
+        A node; a list of nodes, where `num_outputs` is not 1.
 
     Raises:
         DefinitionError: the function fails on zeros and on the first sample.
@@ -196,4 +196,4 @@ def _made(
 
 def _applied(made: Function, inputs: Sequence[DataNode], common: Common) -> Any:
     nodes = apply_many(made.settled(list(map(as_value, inputs))), *inputs, common=common)
-    return nodes[0] if made.num_outputs == 1 else nodes or None
+    return nodes[0] if made.num_outputs == 1 else nodes
