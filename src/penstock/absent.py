@@ -45,6 +45,10 @@ ABSENT: Mapping[str, str] = {
     "backend.SetCUDACurrentDevice": "the sharding of an iterator says which devices hold its batches",
     "backend.TryGetSchema": _SCHEMA,
     "experimental": "the dynamic mode is not offered: call NumPy or JAX on arrays",
+    **dict.fromkeys(
+        ("fn.external_source(random_shuffle=)", "fn.external_source(shard_id=)", "fn.external_source(num_shards=)"),
+        "fn.readers.items shuffles and shards what has a length and items by number",
+    ),
     "external_source": "it is a module of DALI's inner parts: fn.external_source is the operator",
     "fn.optical_flow": "it needs NVIDIA's optical flow hardware; compute it in fn.jax_function",
     "Pipeline.add_sink": "give the operator preserve=True",

@@ -219,6 +219,12 @@ class Graph:
         for node in self.readers:
             if node.name == name:
                 return node
+        if any(node.name == name for node in self.feeds):
+            raise UnknownReaderError(
+                f"{name!r} is no reader but a source of the program's own, of which nobody knows how long it is",
+                given=f"reader_name={name!r}",
+                fix="size=..., or none, and the source ends the epoch; fn.readers.items reads what has a length",
+            )
         names = [node.name for node in self.readers if node.name]
         raise UnknownReaderError(
             f"{self.name} has no reader named {name!r}",

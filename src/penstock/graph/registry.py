@@ -121,7 +121,8 @@ def check_arguments(name: str, given: Iterable[str]) -> None:
 def _check_names(name: str, given: Iterable[str], known: frozenset[str]) -> None:
     for each in given:
         if each not in known:
-            raise ArgumentTypeError(f"fn.{name} has no argument {each!r}", given=each, fix=did_you_mean(each, known))
+            fix = reason(f"fn.{name}({each}=)") or did_you_mean(each, known)
+            raise ArgumentTypeError(f"fn.{name} has no argument {each!r}", given=each, fix=fix)
 
 
 @functools.cache

@@ -74,6 +74,7 @@ class Trace:
         guard: what says which rows take the branch that is being traced; None outside of branches.
         computing: what computes each node as it is recorded, in debug mode.
         python: the processes that call users' sources.
+        checkpoints: whether the user means to go back to a place.
         shared: what the traces of one definition for several blocks of rows have in common, by whatever key.
         fed: the streams that are fed by hand, by name.
 
@@ -91,6 +92,7 @@ class Trace:
     guard: Value | None = None
     computing: Computing | None = None
     python: PythonWorkers = PythonWorkers()
+    checkpoints: bool = False
     shared: dict[Any, Any] = field(default_factory=dict[Any, Any])
     fed: dict[str, Any] = field(default_factory=dict[str, Any])
     made: WeakSet[Node] = field(default_factory=WeakSet[Node])

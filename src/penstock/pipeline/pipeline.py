@@ -127,7 +127,13 @@ class Pipeline(OlderPipeline):
         name = "pipeline" if type(self) is Pipeline else type(self).__name__
         self.py_num_workers, self.py_start_method = py_num_workers, py_start_method
         python = PythonWorkers(py_num_workers, py_callback_pickler)
-        self._trace = Trace(name, rows=self.max_batch_size, batch=self.max_batch_size, python=python)
+        self._trace = Trace(
+            name,
+            rows=self.max_batch_size,
+            batch=self.max_batch_size,
+            python=python,
+            checkpoints=bool(hints.get("enable_checkpointing")),
+        )
         self._entered: list[AbstractContextManager[Any]] = []
         self._graph: Graph | None = None
         self._outputs: Sequence[Any] = ()

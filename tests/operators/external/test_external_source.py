@@ -113,6 +113,32 @@ def test_what_only_streams_says_so(caplog):
     assert not caplog.records
     pipeline(generated_batches)
     assert "generated_batches only goes on (it is an iterator" in caplog.text
+    assert [record.levelname for record in caplog.records] == ["INFO"]
+    with Pipeline(4, enable_checkpointing=True):
+        fn.external_source(generated_batches)
+    assert caplog.records[-1].levelname == "WARNING"
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"random_shuffle": True}, r"no argument 'random_shuffle'[\s\S]*fn.readers.items shuffles"),
+        ({"shard_id": 1}, r"no argument 'shard_id'[\s\S]*fn.readers.items shuffles and shards"),
+        ({"source": b"123"}, r"b'123' of type bytes[\s\S]*np.frombuffer"),
+        ({"source": "abc"}, r"of type str[\s\S]*a list of arrays"),
+        ({"source": {"a": [1]}}, r"of type dict[\s\S]*fn.readers.items"),
+        ({"source": list}, r"of type type[\s\S]*an object of the class"),
+        ({"source": 5}, "5 of type int"),
+    ],
+)
+def test_what_no_source_does_is_refused(how, message):
+    with Pipeline(4), pytest.raises(TypeError, match=message):
+        fn.external_source(**{"source": generated_batches, **how})
+
+
+def test_a_source_tells_no_length():
+    with pytest.raises(LookupError, match="'numbers' is no reader but a source"):
+        iterator(lambda: fn.external_source(generated_batches, name="numbers"), reader_name="numbers")
 
 
 def generated_batches():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypedDict, Unpack, cast
 
 from penstock.data.external import Called, Cycle, ExternalStream, GivenStream, Iterated, Listed
@@ -31,6 +31,13 @@ _OUTPUTS = 1000
 """At most so many outputs: more are a mistake."""
 
 _CYCLES: dict[Any, Cycle] = {None: "no", False: "no", "no": "no", True: "quiet", "quiet": "quiet", "raise": "raise"}
+
+_NO_SOURCES: Sequence[tuple[Any, str]] = (
+    (type, "an object of the class"),
+    (str | bytes | bytearray | memoryview, "a list of arrays, such as [np.frombuffer(data, np.uint8)]"),
+    (Mapping, "fn.readers.items, which reads a dictionary of columns"),
+)
+"""What has items or can be called, and gives no samples; and what to give instead."""
 
 
 class _How(TypedDict):
@@ -152,12 +159,11 @@ def external_source(
         trace.journal.expect(shared)
     shared.learn()
     if shared.obstacle is not None:
-        _log.info(
-            "fn.external_source: %s only goes on (%s): its iterator cannot go to another place, so a state is of use "
-            "only where the source stands there, too; each process of a job calls its own",
-            called,
-            shared.obstacle,
+        said = (
+            f"fn.{_KIND}: {called} only goes on ({shared.obstacle}): its iterator cannot go elsewhere, so a state is "
+            "of use only where the source stands there, too; each process of a job calls its own"
         )
+        _log.log(logging.WARNING if trace.checkpoints else logging.INFO, said)
     nodes = apply_many(Feed(shared), common=common)
     return nodes[0] if num_outputs is None else nodes
 
@@ -165,6 +171,13 @@ def external_source(
 def _stream(source: Any, cycle: Any, how: _How, *, batch_info: bool) -> GivenStream:
     generates, iterates = _generates(source), isinstance(source, Iterator)
     indexed = hasattr(source, "__getitem__") and hasattr(source, "__len__")
+    fix = next((fix for kind, fix in _NO_SOURCES if isinstance(source, kind)), None)
+    if fix or not (generates or indexed or hasattr(source, "__iter__") or callable(source)):
+        raise ArgumentTypeError(
+            f"fn.{_KIND}: the source is a function, an iterable of batches or samples, or a generator function",
+            given=f"{shown(source)} of type {type(source).__name__}",
+            fix=fix,
+        )
     if generates or indexed or hasattr(source, "__iter__"):
         if _CYCLES[cycle] != "no" and inspect.isgenerator(source):
             raise ArgumentTypeError(
@@ -178,11 +191,6 @@ def _stream(source: Any, cycle: Any, how: _How, *, batch_info: bool) -> GivenStr
             how["lends"] = False
             return Listed(source, _CYCLES[cycle], **how)
         return Iterated(source, _CYCLES[cycle], generates=generates, **how)
-    if not callable(source):
-        raise ArgumentTypeError(
-            f"fn.{_KIND}: the source is a function, an iterable or a generator function",
-            given=f"{shown(source)} of type {type(source).__name__}",
-        )
     if cycle is not None:
         raise DefinitionError(
             f"fn.{_KIND}: cycle is for iterables and generator functions",
