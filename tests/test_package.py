@@ -63,6 +63,19 @@ def test_the_first_stages_do_not_import_jax(module):
     assert done.returncode == 0, done.stderr
 
 
+def test_an_operator_is_loaded_when_it_is_first_used():
+    done = run(
+        "import sys; from penstock import fn\n"
+        "def loaded(name): return f'penstock.operators.{name}' in sys.modules\n"
+        "assert {'flip', 'readers'} <= set(dir(fn)) and not loaded('geometry.flip') and not loaded('readers.file')\n"
+        "from penstock.fn import flip\n"
+        "assert loaded('geometry.flip') and fn.flip is flip and not loaded('geometry.crop')\n"
+        "from penstock.fn.readers import *\n"
+        "assert fn.readers.file is file and loaded('readers.webdataset')\n"
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_importing_starts_no_device_and_warns_of_nothing():
     done = run(
         "import warnings; warnings.simplefilter('error')\n"

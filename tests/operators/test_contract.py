@@ -4,9 +4,11 @@ What they give on the host is kept as digests in `golden/digests.txt`; PENSTOCK_
 """
 
 import hashlib
+import importlib
+import inspect
 import io
-import operator
 import os
+import pkgutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,9 +20,10 @@ import soundfile
 from cases import CASES as CASES_BY_FAMILY
 from PIL import Image
 
+import penstock.operators
 from penstock import fn, math, types
 from penstock.graph.operator import BatchKernel, Operator
-from penstock.graph.registry import registered
+from penstock.graph.registry import _operators, registered
 from penstock.graph.trace import apply
 from penstock.operators.tensors import functions
 from penstock.testing import OperatorCase, check_docstring, check_operator
@@ -821,25 +824,15 @@ def test_operator_is_documented(name):
     check_docstring(name)
 
 
-def test_fn_holds_exactly_the_operators_that_are_registered():
-    public = {name for name in vars(fn) if not name.startswith("_") and callable(getattr(fn, name))} - {
-        "missing",
-        "present",
-    }
-    for part in (
-        "decoders",
-        "follow",
-        "inputs",
-        "io.file",
-        "noise",
-        "random",
-        "readers",
-        "reductions",
-        "segmentation",
-        "transforms",
-    ):
-        module = operator.attrgetter(part)(fn)
-        functions = {n for n in vars(module) if not n.startswith("_") and callable(getattr(module, n))} - {"missing"}
-        public |= {f"{part}.{name}" for name in functions}
-    spelled_otherwise = {name for name in registered() if name.startswith(("arithmetic.", "math."))}
-    assert public == {n for n in registered() if not n.startswith("test.")} - spelled_otherwise - {"getitem"}
+def test_fn_offers_every_operator_under_its_own_name():
+    for module in pkgutil.walk_packages(penstock.operators.__path__, "penstock.operators."):
+        importlib.import_module(module.name)
+
+    def offered(part, prefix=""):
+        found = {name: getattr(part, name) for name in dir(part) if not name.startswith("_") and name != "experimental"}
+        parts = {name: value for name, value in found.items() if inspect.ismodule(value)}
+        inner = (offered(value, f"{prefix}{name}.") for name, value in parts.items())
+        return {prefix + name for name in found.keys() - parts.keys()}.union(*inner)
+
+    spelled_otherwise = ("arithmetic.", "math.", "getitem", "test.")
+    assert offered(fn) == {name for name in _operators if not name.startswith(spelled_otherwise)}

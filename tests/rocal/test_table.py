@@ -81,6 +81,7 @@ def test_the_rows_agree_with_the_operators():
 
 def test_a_new_operator_asks_for_its_row(monkeypatch):
     monkeypatch.setattr("penstock.graph.registry._operators", {"mist": lambda x: x})
+    monkeypatch.setattr("penstock.graph.registry._homes", {})
     for name, core in (("fog", "mist"), ("rain", "mist")):
         monkeypatch.setitem(OPERATORS, name, Row(awaits=("mist",)))
         assert list(complaints(name)) == [

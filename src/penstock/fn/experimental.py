@@ -4,6 +4,6 @@ from penstock.fn import decoders as decoders
 from penstock.fn import inputs as inputs
 from penstock.fn import readers as readers
 from penstock.fn.names import present
-from penstock.graph.registry import missing
+from penstock.graph.registry import offer
 
-__getattr__ = missing(__name__, present)
+__getattr__, __dir__ = offer(__name__, present)

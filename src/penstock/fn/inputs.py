@@ -1,6 +1,5 @@
 """Operators that are fed by hand."""
 
-from penstock.graph.registry import missing
-from penstock.operators.external.input_video import video as video
+from penstock.graph.registry import offer
 
-__getattr__ = missing(__name__)
+__getattr__, __dir__ = offer(__name__)

@@ -1,8 +1,5 @@
 """Operators that add noise."""
 
-from penstock.graph.registry import missing
-from penstock.operators.noise.gaussian import gaussian as gaussian
-from penstock.operators.noise.salt_and_pepper import salt_and_pepper as salt_and_pepper
-from penstock.operators.noise.shot import shot as shot
+from penstock.graph.registry import offer
 
-__getattr__ = missing(__name__)
+__getattr__, __dir__ = offer(__name__)

@@ -1,13 +1,5 @@
 """Operators that reduce values along axes."""
 
-from penstock.graph.registry import missing
-from penstock.operators.reductions.extremes import max as max  # noqa: A004  # DALI's name
-from penstock.operators.reductions.extremes import min as min  # noqa: A004  # DALI's name
-from penstock.operators.reductions.spread import std_dev as std_dev
-from penstock.operators.reductions.spread import variance as variance
-from penstock.operators.reductions.sums import mean as mean
-from penstock.operators.reductions.sums import mean_square as mean_square
-from penstock.operators.reductions.sums import rms as rms
-from penstock.operators.reductions.sums import sum as sum  # noqa: A004  # DALI's name
+from penstock.graph.registry import offer
 
-__getattr__ = missing(__name__)
+__getattr__, __dir__ = offer(__name__)

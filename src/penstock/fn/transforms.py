@@ -1,11 +1,5 @@
 """Operators that make affine maps, as matrices of n rows and n + 1 columns."""
 
-from penstock.graph.registry import missing
-from penstock.operators.transforms.combine import combine as combine
-from penstock.operators.transforms.crop import crop as crop
-from penstock.operators.transforms.rotation import rotation as rotation
-from penstock.operators.transforms.scale import scale as scale
-from penstock.operators.transforms.shear import shear as shear
-from penstock.operators.transforms.translation import translation as translation
+from penstock.graph.registry import offer
 
-__getattr__ = missing(__name__)
+__getattr__, __dir__ = offer(__name__)

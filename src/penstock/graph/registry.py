@@ -1,12 +1,16 @@
-"""The operators by name. Defining a public function with `@operator` registers it."""
+"""The operators by name. Defining a public function with `@operator` registers it; its module is loaded on demand."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
+from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 from penstock.absent import reason
@@ -25,6 +29,12 @@ ENTRY_POINTS = "penstock.operators"
 """The group of entry points through which other packages add operators: name -> the decorated function."""
 
 _operators: dict[str, Callable[..., Any]] = {}
+_homes: dict[str, str] = {}
+"""The modules of the operators that `penstock.fn` offers, loaded or not."""
+
+_LINE = re.compile(r"^from (penstock\.\S+) import \(?\s*(\w+) as \2\b", re.MULTILINE)
+"""How a stub of `penstock.fn` offers an operator, or a module of them."""
+
 kind: ContextVar[str] = ContextVar("kind")
 """The public name of the operator whose function is running."""
 
@@ -143,6 +153,8 @@ def lookup(name: str) -> Callable[..., Any]:
     Raises:
         UnknownNameError: there is none; it proposes names that are near.
     """
+    if name not in _operators and name in _homes:
+        import_module(_homes[name])
     if name not in _operators:
         for entry in entry_points(group=ENTRY_POINTS, name=name):
             entry.load()
@@ -152,34 +164,45 @@ def lookup(name: str) -> Callable[..., Any]:
 
 
 def registered() -> list[str]:
-    """The names of all operators that are loaded, sorted."""
-    return sorted(_operators)
+    """The names of all operators but those of other packages that are not loaded, sorted."""
+    return sorted({*_operators, *_homes})
 
 
 def available() -> frozenset[str]:
     """The names of all operators, those of other packages that are not loaded yet included."""
-    return frozenset({*_operators, *(entry.name for entry in entry_points(group=ENTRY_POINTS))})
+    return frozenset({*_operators, *_homes, *(entry.name for entry in entry_points(group=ENTRY_POINTS))})
 
 
-def missing(module: str, present: Callable[[str], str] = str) -> Callable[[str], Any]:
-    """A module `__getattr__` for a part of `penstock.fn`: operators of other packages, else an error that helps.
+def offer(module: str, present: Callable[[str], str] = str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """A part of `penstock.fn`: its `__getattr__`, which loads the operators that its stub lists, and its `__dir__`.
+
+    Operators of other packages are found, too. Any other name is answered with an error that helps.
 
     Args:
         module: the module's name.
         present: says what an operator is called now, given an older name.
     """
-    prefix = module.removeprefix("penstock.fn").lstrip(".")
+    names = vars(sys.modules[module])
+    prefix = f"{module}.".removeprefix("penstock.fn.")
+    listed = {name: home for home, name in _LINE.findall(Path(names["__file__"]).with_suffix(".pyi").read_text())}
+    _homes.update({prefix + name: home for name, home in listed.items() if home != "penstock.fn"})
 
     def getattr_(name: str) -> Any:
+        if name == "__all__":
+            return dir_()
         if name.startswith("__"):
             raise AttributeError(name)  # Python looks for these itself
-        wanted = present(f"{prefix}.{name}" if prefix else name)
+        wanted = present(prefix + name)
         try:
-            return lookup(wanted)
+            found = names[name] = lookup(wanted)
         except UnknownNameError as error:
             fix = reason(f"fn.{wanted}")
             known = error if fix is None else UnknownNameError(f"DALI's fn.{wanted} is not offered", fix=fix)
             known.where = user_line()
             raise known from None
+        return found
 
-    return getattr_
+    def dir_() -> list[str]:
+        return sorted(listed)
+
+    return getattr_, dir_

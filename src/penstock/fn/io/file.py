@@ -1,6 +1,5 @@
 """Operators that read files by name."""
 
-from penstock.graph.registry import missing
-from penstock.operators.files.read import read as read
+from penstock.graph.registry import offer
 
-__getattr__ = missing(__name__)
+__getattr__, __dir__ = offer(__name__)

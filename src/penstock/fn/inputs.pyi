@@ -1,0 +1,1 @@
+from penstock.operators.external.input_video import video as video

@@ -1,0 +1,1 @@
+from penstock.operators.files.read import read as read

@@ -1,0 +1,3 @@
+from penstock.operators.segmentation.random_mask_pixel import random_mask_pixel as random_mask_pixel
+from penstock.operators.segmentation.random_object_bbox import random_object_bbox as random_object_bbox
+from penstock.operators.segmentation.select_masks import select_masks as select_masks
