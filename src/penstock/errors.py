@@ -8,6 +8,7 @@ and the line of the user's definition.
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
 from typing import Any
 
@@ -97,6 +98,10 @@ class SampleError(PenstockError, RuntimeError):
         self.index, self.source, self.path = index, source, path
 
 
+class ResourceError(PenstockError, OSError):
+    """The machine lacks something: open files, memory. No sample is to blame, so none is skipped or replaced for it."""
+
+
 class StateError(PenstockError, ValueError):
     """A saved state that belongs to another definition or data set."""
 
@@ -140,6 +145,18 @@ class InternalError(PenstockError, RuntimeError):
     def within(self, outer: str, where: object) -> InternalError:
         """The same fault, said of what it happened in."""
         return InternalError(f"{outer}: {self.what}", given=self.given, expected=self.expected, where=where)
+
+
+_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+
+
+def lacking(error: BaseException | None) -> str | None:
+    """What the system said that it lacks, where that is the cause of an error; else None."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _RESOURCES:
+            return error.strerror
+        error = error.__cause__
+    return None
 
 
 def shown(given: object) -> str:

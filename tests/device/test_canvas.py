@@ -105,6 +105,22 @@ def resized_and_mirrored():
     return fn.crop_mirror_normalize(images, crop=(12, 12), mirror=fn.random.coin_flip(), mean=[100.0, 90.0, 80.0])
 
 
+def small():
+    return fn.readers.arrays(DENSE[:, :8, :8, :1].astype(np.float32), layout="HWC", name="reader")
+
+
+def blurred():
+    return fn.gaussian_blur(small(), sigma=1.3)
+
+
+def blurred_by_row():
+    return fn.gaussian_blur(small(), sigma=fn.random.uniform(range=[0.5, 2.0]), window_size=7)
+
+
+def enlarged_floats():
+    return fn.random_resized_crop(small(), size=(17, 13))
+
+
 BOUNDED = [resized, training, evaluation, letterbox, normalized_window, twice_resized, trimmed]
 
 
@@ -157,7 +173,7 @@ def test_no_argument_of_what_the_host_describes_crosses():
     assert len(plan.crossing) == 3
 
 
-@pytest.mark.parametrize("build", [training, letterbox])
+@pytest.mark.parametrize("build", [training, letterbox, blurred, blurred_by_row, enlarged_floats])
 def test_any_number_of_devices_computes_the_same_bits(build):
     batches = []
     for count in (1, 8):

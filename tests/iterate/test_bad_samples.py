@@ -1,6 +1,8 @@
 """Bad samples in iterators: what is delivered in their place, on any devices and from any state; counts and limits."""
 
+import errno
 import json
+import os
 
 import jax
 import numpy as np
@@ -10,7 +12,8 @@ from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 from penstock import LastBatchPolicy, data_iterator, fn, peekable_data_iterator, pipeline_def, train
-from penstock.errors import ArgumentTypeError, DefinitionError, SampleError, StateError, UsageError
+from penstock.data import files
+from penstock.errors import ArgumentTypeError, DefinitionError, ResourceError, SampleError, StateError, UsageError
 
 LENGTH = 50
 SEVENTHS = frozenset(range(0, LENGTH, 7))
@@ -287,6 +290,29 @@ def test_sample_0_may_be_bad(on_error):
     assert next(made)["x"].shape == (10, 4, 5)
     with pytest.raises(SampleError, match="0 is bad"):
         data_iterator(definition, ["x"], reader_name="r")(batch_size=10)
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip", "replace"])
+def test_what_the_machine_lacks_is_no_bad_sample(on_error, tmp_path, monkeypatch):
+    for number in range(8):
+        (tmp_path / f"{number}.bin").write_bytes(bytes(4))
+
+    def definition():
+        paths = [str(path) for path in sorted(tmp_path.iterdir())]
+        return fn.reshape(fn.readers.file(files=paths, name="r")[0], shape=[4])
+
+    names = ["x", "valid"] if on_error == "skip" else ["x"]
+    made = data_iterator(definition, names, reader_name="r", on_error=on_error)(batch_size=4, exec_async=False)
+    next(made)
+
+    def exhausted(*_):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(files.os, "open", exhausted)
+    with pytest.raises(ResourceError, match="Too many open files"):
+        next(made)
+    monkeypatch.undo()
+    assert "bad samples" not in made.stats() or not sum(made.stats()["bad samples"].values())
 
 
 MISUSE = {

@@ -109,7 +109,8 @@ class Schedule:
         """The step at a row of an epoch."""
         if self.length is None or self.policy is not LastBatchPolicy.PARTIAL:
             return Step(epoch, row, totals, self.rows)
-        return Step(epoch, row, totals, min(self.rows, max(self.length - row, 0)) or self.rows)
+        left = max(self.length - row, 0) * self.rows // self.stride  # where shards have parts, each passes a position
+        return Step(epoch, row, totals, min(self.rows, left) or self.rows)
 
     def check(self) -> None:
         """Check that an epoch has a batch.

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from penstock.native.compiled import Compiled, ahead
 from penstock.operators.image.planes import load, load_volume, mirrored, store, store_volume, weigh
 from penstock.operators.image.separable import filter_along
 from penstock.operators.image.transform import InPlace, Planes, as_planes, from_planes
+from penstock.operators.sums import rounded
 
 if TYPE_CHECKING:
     from penstock.operators.image.memory import Memory
@@ -59,11 +60,9 @@ class Blur(InPlace):
 
     def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
         """A loop over the neighbours for each axis."""
-        import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
-
         letters = "DHW" if "D" in self.layout else "HW"
         values = as_planes(images, self.layout, f"{letters}C").astype(np.float32)
-        numbers = jnp.asarray(terms[0]).astype(np.float32)
+        numbers = terms[0].astype(np.float32)
         for axis, letter in enumerate(letters):
             extent = given[:, self.layout.index(letter)]
             values = _blurred(values, axis + 2, extent, numbers[:, axis], numbers[:, len(letters) + axis])
@@ -76,26 +75,44 @@ def _blurred(values: Any, axis: int, extent: Any, sigma: Any, radius: Any) -> An
     import jax.numpy as jnp  # noqa: PLC0415  # likewise
 
     length = values.shape[axis]
-    most = jnp.max(radius).astype(np.int32)
+    most, weigh = _weights(sigma, radius)
     extent = jnp.broadcast_to(extent, (values.shape[0],))[:, None]
 
     def along(numbers: Any) -> Any:
         return numbers.reshape(-1, *(numbers.shape[1] if at == axis else 1 for at in range(1, values.ndim)))
-
-    def weigh(k: Any) -> Any:
-        off = (k - most).astype(np.float32)
-        weight = jnp.exp(off * off / (np.float32(-2) * sigma * sigma))
-        return jnp.where(jnp.abs(off) <= radius, weight, 0)
 
     def add(k: Any, total: Any) -> Any:
         period = jnp.maximum(2 * extent - 2, 1)
         index = (jnp.arange(length, dtype=np.int32)[None, :] + k - most) % period
         index = jnp.minimum(index, period - index) * (extent > 1)
         picked = jnp.take_along_axis(values, along(jnp.clip(index, 0, length - 1)), axis=axis)
-        return total + picked * along(weigh(k)[:, None])
+        return total + rounded(jnp, picked * along(weigh(k)[:, None]))
 
-    whole = jax.lax.fori_loop(0, 2 * most + 1, lambda k, total: total + weigh(k), jnp.zeros_like(sigma))
-    return jax.lax.fori_loop(0, 2 * most + 1, add, jnp.zeros_like(values)) / along(whole[:, None])
+    return jax.lax.fori_loop(0, 2 * most + 1, add, jnp.zeros_like(values))
+
+
+def _weights(sigma: Any, radius: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """The largest radius, and a function that gives the rows' weights for a place in the filter.
+
+    Those that are the same for all rows are the host's: what the compiler makes of a constant depends on the devices.
+    """
+    import jax  # noqa: PLC0415  # for the device program alone
+    import jax.numpy as jnp  # noqa: PLC0415  # likewise
+
+    if isinstance(sigma, np.ndarray) and len(sigma) == 1:
+        weights = np.empty(2 * int(radius[0]) + 1, np.float32)
+        bell.plain(float(sigma[0]), int(radius[0]), weights)
+        table = jnp.asarray(weights)[:, None]
+        return int(radius[0]), lambda k: table[k]
+    most = jnp.max(radius).astype(np.int32)
+
+    def raw(k: Any) -> Any:
+        off = (k - most).astype(np.float32)
+        weight = rounded(jnp, jnp.exp(rounded(jnp, off * off / (np.float32(-2) * sigma * sigma))))
+        return jnp.where(jnp.abs(off) <= radius, weight, 0)
+
+    whole = jax.lax.fori_loop(0, 2 * most + 1, lambda k, total: total + raw(k), jnp.zeros_like(sigma))
+    return most, lambda k: raw(k) / whole
 
 
 @Compiled

@@ -23,6 +23,7 @@ from penstock.operators.image.packing import AxisPlan, PassPlan
 from penstock.operators.image.passes import Axis, Pass
 from penstock.operators.image.steps import Convert, Fill, Mix, Scale
 from penstock.operators.image.taps import taps
+from penstock.operators.sums import rounded
 
 _UNROLLED = 16
 """Filters with at most so many taps are written out; the others loop."""
@@ -130,7 +131,7 @@ def _weighed(values: Any, at: int, first: Any, weights: Any) -> Any:
         index = _along(jnp.minimum(first + k, last), at, values.ndim)
         weight = _along(jax.lax.dynamic_index_in_dim(weights, k, 2, keepdims=False), at, values.ndim)
         picked = jnp.take_along_axis(values, index, axis=at + 1, mode="promise_in_bounds")
-        return jnp.where(weight == 0, 0, picked * weight)  # what has no weight may be no number
+        return jnp.where(weight == 0, 0, rounded(jnp, picked * weight))  # what has no weight may be no number
 
     if most <= _UNROLLED:
         total = term(0)
@@ -195,7 +196,7 @@ def _resampled(values: Any, axis: Axis) -> Any:
 
     def term(k: Any) -> Any:
         weight = jnp.asarray(weights)[:, k]
-        return jnp.take(values, jnp.asarray(index)[:, k], axis=at + 1) * _along(weight, at, values.ndim)
+        return rounded(jnp, jnp.take(values, jnp.asarray(index)[:, k], axis=at + 1) * _along(weight, at, values.ndim))
 
     if most <= _UNROLLED:
         total = term(0)
@@ -219,13 +220,14 @@ def _coloured(operation: Any, values: Any, dtype: Any, outside: Any, work: Pass)
         case Scale(mean, factor, shift):
             floats = values.astype(np.float32)
             scaled = (floats - terms(mean).astype(np.float32)) * terms(factor).astype(np.float32)
-            return (scaled + np.float32(shift) if shift else scaled), np.dtype(np.float32)
+            return (rounded(jnp, scaled) + np.float32(shift) if shift else scaled), np.dtype(np.float32)
         case Mix(factors):
             channel = work.channel or 0
             floats = values.astype(np.float32)
             each = [jax.lax.slice_in_dim(floats, at, at + 1, axis=channel + 1) for at in range(3)]
             by = [_along(jnp.asarray(factors).astype(np.float32)[:, :, at], channel, values.ndim) for at in range(3)]
-            return each[0] * by[0] + each[1] * by[1] + each[2] * by[2], np.dtype(np.float32)
+            red, green, blue = (rounded(jnp, one * factor) for one, factor in zip(each, by, strict=True))
+            return red + green + blue, np.dtype(np.float32)
         case Fill(filling):
             if outside is None:
                 return values, dtype

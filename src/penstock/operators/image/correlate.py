@@ -18,6 +18,7 @@ from penstock.operators.image.places import Affine
 from penstock.operators.image.planes import load, mirrored, store
 from penstock.operators.image.transform import Planes, Transform, as_planes, from_planes
 from penstock.operators.image.warp import Interpolation, Warp
+from penstock.operators.sums import rounded
 
 if TYPE_CHECKING:
     from penstock.operators.image.memory import Memory
@@ -94,7 +95,7 @@ class Correlate(Transform):
                 outside = outside | beyond
             if self.border == "constant":
                 picked = jnp.where(outside, fill.reshape(-1, 1, 1, 1, 1), picked)
-            total = total + picked * weights[:, k].reshape(-1, 1, 1, 1, 1)
+            total = total + rounded(jnp, picked * weights[:, k].reshape(-1, 1, 1, 1, 1))
         return from_planes(total, self.layout, shape)
 
 

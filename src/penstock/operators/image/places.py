@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from penstock.data.bits import encrypt
 from penstock.data.source import Array
 from penstock.native.compiled import Compiled
+from penstock.operators.sums import rounded
 
 AFFINE, PROJECTIVE, WAVES, BALL, STEPS, MAPS = range(6)
 
@@ -70,7 +71,7 @@ class Affine(Places):
 
         m = [numbers[:, k, None] for k in range(6)]
         y = (jnp.arange(height, dtype=np.float32) + np.float32(0.5))[None, :]
-        starts = [by_x * np.float32(0.5) + (by_y * y + offset) for by_x, by_y, offset in (m[:3], m[3:6])]
+        starts = [by_x * np.float32(0.5) + (rounded(jnp, by_y * y) + offset) for by_x, by_y, offset in (m[:3], m[3:6])]
         steps = (m[0], m[3])
 
         def right(at: Any, _: Any) -> Any:
@@ -94,7 +95,9 @@ class Projective(Places):
         m = [numbers[:, k, None] for k in range(9)]
         y = (jnp.arange(height, dtype=np.float32) + np.float32(0.5))[None, :]
         x = (jnp.arange(width, dtype=np.float32) + np.float32(0.5))[None, None, :]
-        at_x, at_y, w = (a[..., None] * x + (b * y + c)[..., None] for a, b, c in (m[:3], m[3:6], m[6:]))
+        at_x, at_y, w = (
+            rounded(jnp, a[..., None] * x) + (rounded(jnp, b * y) + c)[..., None] for a, b, c in (m[:3], m[3:6], m[6:])
+        )
         return at_x / w, at_y / w
 
 

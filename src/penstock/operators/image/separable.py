@@ -16,6 +16,7 @@ from penstock.native.compiled import Compiled, ahead
 from penstock.operators.image.correlate import places
 from penstock.operators.image.planes import load, load_volume, mirrored, store, store_volume, weigh
 from penstock.operators.image.transform import Planes, Transform, as_planes, from_planes
+from penstock.operators.sums import rounded
 
 if TYPE_CHECKING:
     from penstock.operators.image.memory import Memory
@@ -87,7 +88,7 @@ class Separable(Transform):
             line = (-1, *(length if at == axis else 1 for at in range(1, values.ndim)))
             weight = jnp.take(weights, k, axis=1).reshape(-1, *(1,) * (values.ndim - 1))
             picked = jnp.take_along_axis(values, index.reshape(line), axis=axis)
-            return total + jnp.where(weight == 0, 0, picked * weight)
+            return total + jnp.where(weight == 0, 0, rounded(jnp, picked * weight))
 
         return jax.lax.fori_loop(0, self.length, step, jnp.zeros_like(values))
 

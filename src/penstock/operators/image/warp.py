@@ -19,6 +19,7 @@ from penstock.operators.image.borders import Border, inside, pixel
 from penstock.operators.image.cubic import warp_cubic, weights
 from penstock.operators.image.places import Affine, Places, Projective, places
 from penstock.operators.image.transform import Planes, Transform, as_planes, from_planes
+from penstock.operators.sums import rounded
 
 if TYPE_CHECKING:
     from penstock.operators.image.memory import Memory
@@ -109,13 +110,17 @@ class Warp(Transform):
             case Interpolation.NEAREST:
                 values = look_up(left, top)
             case Interpolation.LINEAR:
-                upper = look_up(left, top) + by_x * (look_up(left + 1, top) - look_up(left, top))
-                lower = look_up(left, top + 1) + by_x * (look_up(left + 1, top + 1) - look_up(left, top + 1))
-                values = upper + by_y * (lower - upper)
+                upper = look_up(left, top) + rounded(jnp, by_x * (look_up(left + 1, top) - look_up(left, top)))
+                beside = rounded(jnp, by_x * (look_up(left + 1, top + 1) - look_up(left, top + 1)))
+                lower = look_up(left, top + 1) + beside
+                values = upper + rounded(jnp, by_y * (lower - upper))
             case _:
                 across, down = weights.plain(by_x), weights.plain(by_y)
-                lines = [sum(by * look_up(left + k - 1, top + n - 1) for k, by in enumerate(across)) for n in range(4)]
-                values = sum(by * line for by, line in zip(down, lines, strict=True))
+                lines = [
+                    sum(rounded(jnp, by * look_up(left + k - 1, top + n - 1)) for k, by in enumerate(across))
+                    for n in range(4)
+                ]
+                values = sum(rounded(jnp, by * line) for by, line in zip(down, lines, strict=True))
         return from_planes(values, self.layout, shape)
 
 
