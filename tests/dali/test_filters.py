@@ -74,15 +74,15 @@ def test_nearest_neighbours_beside_another_filter(agree):
 
 def test_nearest_neighbours_of_a_part(agree):
     rng = np.random.default_rng(6)
-    low = rng.integers(0, 10, (40, 2)).astype(np.float32)
+    ends = np.sort(rng.integers(0, 64 * 4 + 1, (2, 200, 2)) / 4, axis=0).astype(np.float32)
+    ends[1] = np.maximum(ends[1], ends[0] + 1)
     agree(
         lambda d, x, low, high, size: d.fn.resize(
             x, size=size, roi_start=low, roi_end=high, interp_type=d.types.INTERP_NN
         ),
-        [places(64, 64)] * 40,
-        list(low),
-        list(low + 48),
-        [np.float32(rng.choice([-1, 1], 2) * [50, 100]) for _ in range(40)],  # where DALI resamples the height first
+        [places(65, 65)] * 200,
+        *map(list, ends),
+        list(rng.integers(3, 200, (200, 2)).astype(np.float32)),
         layouts=(*HWC, "", "", ""),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -95,7 +96,15 @@ def mirror(numbers: Numbers, flags: Rows) -> Numbers:
 
 
 def resample(
-    numbers: Numbers, low: Rows, high: Rows, size: Rows, filters: Rows, antialias: bool, *, by_steps: bool
+    numbers: Numbers,
+    low: Rows,
+    high: Rows,
+    size: Rows,
+    filters: Rows,
+    antialias: bool,
+    *,
+    by_steps: bool,
+    origin: Rows = 0,
 ) -> Numbers:
     """Windows that are resampled: from `low` to `high`, in pixels of the window, to `size` pixels.
 
@@ -107,6 +116,7 @@ def resample(
         filters: which interpolation.
         antialias: whether filters are stretched where the axis shrinks.
         by_steps: whether INTERP_NN means `NEAREST_BY_STEPS`.
+        origin: the first pixel of the window that exists for INTERP_NN, as `origins` says.
     """
     if by_steps:
         filters = filters + (NEAREST_BY_STEPS - INTERP_NN) * (filters == INTERP_NN)
@@ -114,7 +124,29 @@ def resample(
     nothing: Rows = np.zeros(len(size), np.int32)
     shrinks = (size < abs(high - low)) & antialias
     end = first + numbers.length
-    return Numbers(first, end, low + first, high + first, size, nothing, size, nothing != 0, filters, shrinks)
+    return Numbers(first + origin, end, low + first, high + first, size, nothing, size, nothing != 0, filters, shrinks)
+
+
+def origins(xp: Any, rows: Sequence[Rows], columns: Sequence[Rows]) -> tuple[Rows, Rows]:
+    """From which pixels DALI counts with INTERP_NN, along the height and along the width: its float32 shows.
+
+    The axis that is resampled last begins at the first pixel of the part, the other one at the image's edge. The order
+    is that which DALI reckons to cost less.
+
+    Args:
+        xp: the array namespace.
+        rows: the extent of the height, where the part begins and ends, to how many pixels it is resampled, the filter.
+        columns: the same of the width.
+    """
+    (height, top, bottom, tall, by_rows), (width, left, right, wide, by_columns) = rows, columns
+    first_row, first_column = xp.minimum(top, bottom) // 1, xp.minimum(left, right) // 1
+    read_rows = xp.minimum(height, xp.maximum(top, bottom) // 1 + 1) - first_row
+    read_columns = xp.minimum(width, xp.maximum(left, right) // 1 + 1) - first_column
+    height_first = 10.0 * read_columns * tall + tall * wide < 11.0 * read_rows * wide
+    nearest = (by_rows == INTERP_NN) & (by_columns == INTERP_NN)
+    first_row = xp.where(nearest & ~height_first, xp.clip(first_row, 0, height - 1), 0)
+    first_column = xp.where(nearest & height_first, xp.clip(first_column, 0, width - 1), 0)
+    return first_row.astype(np.int32), first_column.astype(np.int32)
 
 
 def reduced(numbers: Numbers, parts: Rows) -> Numbers:

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from penstock.operators.image import axis as axes_
 from penstock.operators.image.axis import Rows
 from penstock.operators.image.passes import Axis, Pass, exact
-from penstock.operators.image.steps import Apply, Arrange, Convert, Cut, Fill, Mirror, Mix, Resample, Scale, Step
+from penstock.operators.image.steps import Apply, Arrange, Convert, Cut, Fill, Mirror, Mix, Part, Resample, Scale, Step
+from penstock.types import INTERP_NN
 
 
 class Visit:
@@ -111,14 +112,33 @@ class Visit:
         if parts:  # depth last, with floats in between
             self._resample_along(self._flush(), parts, step)
 
-    def _resample_along(self, now: Pass, parts: dict[int, Any], step: Resample) -> None:
+    def _resample_along(self, now: Pass, parts: dict[int, Part], step: Resample) -> None:
+        origins = self._origins(now, parts)
         for at, part in parts.items():
             axis = now.axes[at]
             axis.numbers = axes_.resample(
-                axis.numbers, part.low, part.high, part.size, part.filters, step.antialias, by_steps=axis.letter != "W"
+                axis.numbers,
+                part.low,
+                part.high,
+                part.size,
+                part.filters,
+                step.antialias,
+                by_steps=axis.letter != "W",
+                origin=origins.get(axis.letter, 0),
             )
             axis.reach, axis.antialias = step.reach, step.antialias
         now.resampled, now.dtype = True, np.dtype(np.float32)
+
+    def _origins(self, now: Pass, parts: dict[int, Part]) -> dict[str, Rows]:
+        """Where INTERP_NN begins to count, along the height and the width, if both are resampled."""
+        along = {now.axes[at].letter: (now.axes[at].numbers.length, part) for at, part in parts.items()}
+        if along.keys() != {"H", "W"}:
+            return {}
+        terms = [[length, part.low, part.high, part.size, part.filters] for length, part in (along["H"], along["W"])]
+        known = all(isinstance(term, np.ndarray) for axis in terms for term in axis)
+        if known and not all((axis[-1] == INTERP_NN).any() for axis in terms):
+            return {}
+        return dict(zip("HW", axes_.origins(np if known else self._xp, *terms), strict=True))
 
     def _compute(self, step: Scale | Mix) -> None:
         if not exact(self._last.dtype):
