@@ -16,6 +16,7 @@ from penstock import extras
 from penstock.data.order import Indices
 from penstock.data.source import Array, Column, Source, stamp_of
 from penstock.data.spec import Spec
+from penstock.data.stores.copies import Copies
 from penstock.errors import SampleError, SourceError, SourceNotFoundError
 
 _RESTING = 64
@@ -28,7 +29,7 @@ class ArrayRecordSource(Source):
     """The records of ArrayRecord files, file after file.
 
     Args:
-        paths: the files.
+        paths: the files. Objects of a store are copied to a temporary folder: the library opens files by their names.
 
     Raises:
         MissingExtraError: the package array_record is not installed.
@@ -41,7 +42,9 @@ class ArrayRecordSource(Source):
     def __init__(self, paths: tuple[str, ...]) -> None:
         self._module = array_record_module("fn.readers.array_record")
         self._paths = paths
-        self._stamps = [stamp_of(path) for path in paths]
+        self._copies = Copies(paths)
+        self._files = self._copies.files
+        self._stamps = [stamp_of(file) for file in self._files]
         self._readers: OrderedDict[int, Any] = OrderedDict()
         self._lock = threading.Lock()
         self._starts = np.cumsum([0, *map(self._count, range(len(paths)))])
@@ -50,7 +53,7 @@ class ArrayRecordSource(Source):
 
     def _count(self, file: int) -> int:
         path = self._paths[file]
-        if not Path(path).is_file():
+        if not Path(self._files[file]).is_file():
             raise SourceNotFoundError(f"there is no file {path!r}")
         try:
             return self._reader(file).num_records()
@@ -63,13 +66,13 @@ class ArrayRecordSource(Source):
         Raises:
             ValueError: it is damaged, or has been written to.
         """
-        if stamp_of(self._paths[file]) != self._stamps[file]:
+        if stamp_of(self._files[file]) != self._stamps[file]:
             raise ValueError("the file has been written to since the data set was opened")
         with self._lock:
             if file in self._readers:
                 self._readers.move_to_end(file)
                 return self._readers[file]
-        reader = self._module.ArrayRecordReader(self._paths[file], **_OPTIONS)
+        reader = self._module.ArrayRecordReader(self._files[file], **_OPTIONS)
         if not reader.ok():  # the library says no more: such a file has 0 records to it
             raise ValueError("it is something else, cut short, or its index is damaged")
         with self._lock:
@@ -132,7 +135,7 @@ class ArrayRecordSource(Source):
         return (
             isinstance(other, ArrayRecordSource)
             and self._paths == other._paths  # noqa: SLF001  # one class
-            and self._stamps == other._stamps  # noqa: SLF001  # likewise
+            and self._copies.states == other._copies.states  # noqa: SLF001  # likewise
         )
 
     def fingerprint(self) -> str:

@@ -11,8 +11,9 @@ import numpy as np
 from penstock.data.lmdb_records import Databases
 from penstock.data.order import Indices
 from penstock.data.protobuf import Record
-from penstock.data.source import Array, Column, Source
+from penstock.data.source import Array, Column, Cost, Source
 from penstock.data.spec import Spec
+from penstock.data.stores.extent import Extent
 from penstock.errors import SourceError
 
 
@@ -69,6 +70,15 @@ class DatabaseSource(Source):
             np.stack(column, out=slot) if spec.dense else column
             for column, spec, slot in zip(columns, self.specs, out, strict=True)
         )
+
+    @property
+    def cost(self) -> Cost:
+        """What reading costs."""
+        return self._records.cost
+
+    def needs(self, indices: Indices) -> list[Extent]:
+        """What is fetched from object stores for some samples."""
+        return self._records.needs(indices)
 
     def describe(self, index: int) -> str:
         """The database and the key."""

@@ -61,12 +61,11 @@ class FileSource(Source):
         """
         if not self._remote:
             return [self.content(index) for index in indices.tolist()]
-        far = [extent for index in indices.tolist() if (extent := self._extent(index)) is not None]
-        fetched = dict(zip(far, ahead.read(far), strict=True))
+        extents = [self._extent(index) for index in indices.tolist()]
+        fetched = iter(ahead.read([extent for extent in extents if extent is not None]))
         found: list[Array] = []
-        for index in indices.tolist():
-            extent = self._extent(index)
-            data = self.content(index) if extent is None else fetched[extent]
+        for index, extent in zip(indices.tolist(), extents, strict=True):
+            data = self.content(index) if extent is None else next(fetched)
             if isinstance(data, OSError):
                 raise self._unreadable(index, data) from data
             found.append(data)

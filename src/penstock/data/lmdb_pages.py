@@ -7,10 +7,11 @@ to memory, and every number is checked before it is used, so that damage is an e
 
 from __future__ import annotations
 
-import os
 import struct
 from array import array
 from dataclasses import dataclass
+
+from penstock.data.stores.opened import Opened
 
 _HEADER = struct.Struct("<QHHHH")  # of a page: number, unused, flags, end of the pointers, begin of the nodes
 _META = struct.Struct("<IIQQ IHHQQQQQ IHHQQQQQ QQ")  # magic, version, then of two trees each: size of a page, ...
@@ -60,14 +61,14 @@ class Index:
         return bytes(self.keys[self.ends[number] : self.ends[number + 1]])
 
 
-def read_root(file: int) -> Root:
+def read_root(file: Opened) -> Root:
     """The newer one of the two pages that begin a file.
 
     Raises:
         DamagedError: one of them is none.
     """
-    first = _meta(os.pread(file, HEAD + _META.size, 0), 0)
-    second = _meta(os.pread(file, HEAD + _META.size, first.page), 1)
+    first = _meta(file.pread(HEAD + _META.size, 0), 0)
+    second = _meta(file.pread(HEAD + _META.size, first.page), 1)
     if first.page != second.page:
         raise DamagedError("its first two pages differ in the size of a page")
     return max(first, second, key=lambda root: root.transaction)
@@ -91,13 +92,13 @@ def _meta(data: bytes, number: int) -> Root:
     return Root(transaction, size, root, depth, records)
 
 
-def read_index(file: int, root: Root) -> Index:
+def read_index(file: Opened, root: Root) -> Index:
     """Walk the tree.
 
     Raises:
         DamagedError: a page is not what it should be, or lies past the end of the file.
     """
-    index, end = Index(), os.fstat(file).st_size
+    index, end = Index(), file.size
     todo = [] if root.root == _NOWHERE else [(root.root, 1)]
     seen = 0
     while todo:
@@ -105,7 +106,7 @@ def read_index(file: int, root: Root) -> Index:
         seen += 1
         if level > root.depth or seen * root.page > end:
             raise DamagedError("its pages lead in circles")
-        page = os.pread(file, root.page, number * root.page) if (number + 1) * root.page <= end else b""
+        page = file.pread(root.page, number * root.page) if (number + 1) * root.page <= end else b""
         if len(page) < root.page:
             raise DamagedError(f"page {number} lies past its end: it is cut short")
         flags, pointers = _pointers(page, number)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Generator, Hashable, Iterable, Sequence
+from collections.abc import Generator, Hashable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,11 @@ import numpy as np
 from penstock.data.lmdb_pages import HEAD, DamagedError, check_long, read_index, read_root
 from penstock.data.order import Indices
 from penstock.data.protobuf import Record
-from penstock.data.source import shared, stamp_of
+from penstock.data.source import Cost, shared, stamp_of
+from penstock.data.stores.extent import Extent, Found
+from penstock.data.stores.objects import cannot_open, is_remote
+from penstock.data.stores.opened import open_file
+from penstock.data.stores.pieces import Pieces
 from penstock.errors import MissingExtraError, SampleError, SourceError, SourceNotFoundError
 
 if TYPE_CHECKING:
@@ -29,7 +32,11 @@ def open_records(path: str) -> LmdbRecords:
     Raises:
         PenstockError: as `LmdbRecords`.
     """
-    return shared(LmdbRecords, path, stamp=stamp_of(Path(path) / "data.mdb"))
+    return shared(LmdbRecords, path, stamp=stamp_of(_file_in(path)))
+
+
+def _file_in(folder: str) -> str:
+    return f"{folder.rstrip('/')}/data.mdb"
 
 
 class LmdbRecords:
@@ -39,7 +46,7 @@ class LmdbRecords:
     to it, nothing is read any more, since the records may have moved.
 
     Args:
-        path: the folder with ``data.mdb``; no lock file is needed or made.
+        path: the folder with ``data.mdb``, or a prefix of an object store; no lock file is needed or made.
 
     Raises:
         SourceNotFoundError: there is no such folder, or no ``data.mdb`` in it.
@@ -48,31 +55,36 @@ class LmdbRecords:
     Attributes:
         path: the folder.
         file: the file in it.
+        cost: what reading costs.
     """
 
     def __init__(self, path: str) -> None:
-        self.file = str(Path(path) / "data.mdb")
-        if not Path(self.file).is_file():
+        self.file = _file_in(path)
+        self.cost = Cost.STORE if is_remote(path) else Cost.FILE
+        if self.cost is Cost.FILE and not Path(self.file).is_file():
             raise SourceNotFoundError(f"no LMDB at {path!r}", expected="a folder that holds data.mdb")
         try:
-            self._descriptor = os.open(self.file, os.O_RDONLY)
-            self._root = read_root(self._descriptor)
-            self._index = read_index(self._descriptor, self._root)
+            self._opened = open_file(self.file)
+            self._root = read_root(self._opened)
+            self._index = read_index(self._opened, self._root)
             self._check_unchanged()
         except OSError as error:
+            if self.cost is Cost.STORE:
+                raise cannot_open(self.file, error) from error
             raise SourceError(f"{self.file!r} cannot be read: {error.strerror}", fix=_COPY) from error
         except DamagedError as error:
             raise SourceError(f"{self.file!r} is no LMDB, or is damaged: {error}", fix=_COPY) from error
         if not len(self):
             raise SourceError(f"the LMDB at {path!r} holds no records")
         self.path = path
+        self._pieces = Pieces([Found(self.file, self._opened.size, self._opened.tag)])
 
     def __len__(self) -> int:
         return len(self._index)
 
     def __del__(self) -> None:
-        if hasattr(self, "_descriptor"):
-            os.close(self._descriptor)
+        if hasattr(self, "_opened"):
+            self._opened.close()
 
     def key(self, index: int) -> bytes:
         """The key of record `index`."""
@@ -80,33 +92,52 @@ class LmdbRecords:
 
     def same_records(self, other: LmdbRecords) -> bool:
         """Whether the other is the same database, in the same state."""
-        mine, theirs = os.fstat(self._descriptor), os.fstat(other._descriptor)
-        return os.path.samestat(mine, theirs) and self._root == other._root
+        return self._opened.state == other._opened.state and self._root == other._root
 
-    def get(self, indices: Iterable[int]) -> list[Record]:
+    def needs(self, indices: Indices) -> list[Extent]:
+        """What is fetched from an object store for some records."""
+        return self._pieces.extents(*self._places(indices))
+
+    def _places(self, indices: Indices) -> tuple[Indices, Indices, Indices]:
+        """Where records lie, with the head of a long one: the number of the file, the first byte, the one after."""
+        starts = np.frombuffer(self._index.starts, np.int64)[indices]
+        stops = starts + np.frombuffer(self._index.sizes, np.int64)[indices]
+        return np.zeros(len(indices), np.int64), starts - HEAD * (starts % self._root.page == HEAD), stops
+
+    def _fetched(self, indices: Indices) -> list[memoryview | OSError]:
+        """The bytes of records in an object store, or what went wrong."""
+        places = self._places(indices)
+        outs = [np.empty(size, np.uint8) for size in (places[2] - places[1]).tolist()]
+        errors = self._pieces.read(*places, outs)
+        return [errors.get(number, out.data) for number, out in enumerate(outs)]
+
+    def get(self, indices: Sequence[int]) -> list[Record]:
         """The values of records, by number.
 
         Raises:
             SampleError: the file has been cut or damaged since the database was opened; what is missing is named.
             SourceError: it has been written to.
         """
-        file, page, starts, sizes = self._descriptor, self._root.page, self._index.starts, self._index.sizes
+        page, starts, sizes = self._root.page, self._index.starts, self._index.sizes
+        far = self._fetched(np.array(indices, np.int64)) if self.cost is Cost.STORE else None
         records: list[Record] = []
-        for index in indices:
+        for place, index in enumerate(indices):
             start, size = starts[index], sizes[index]
+            head = HEAD if start % page == HEAD else 0
             try:
-                if start % page == HEAD:
-                    data = os.pread(file, HEAD + size, start - HEAD)
-                    check_long(data[:HEAD].ljust(HEAD, b"\0"), page, start // page, size)
-                    record = memoryview(data)[HEAD:]
-                else:
-                    record = os.pread(file, size, start)
+                data = self._opened.pread(head + size, start - head) if far is None else far[place]
+                if isinstance(data, OSError):
+                    raise data
+                if head:
+                    check_long(bytes(data[:HEAD]).ljust(HEAD, b"\0"), page, start // page, size)
+                record = memoryview(data)[head:] if head else data
                 if len(record) != size:
                     raise DamagedError(f"{len(record)} bytes of {size} are left")
             except (OSError, DamagedError) as error:
                 self._check_unchanged()
                 source = f"{self.path} at key {self.key(index).decode('ascii', 'replace')}"
-                what = f"sample {index} ({source}) cannot be read: {error}"
+                reason = (error.strerror if isinstance(error, OSError) else None) or error
+                what = f"sample {index} ({source}) cannot be read: {reason}"
                 raise SampleError(what, index=index, source=source, path=self.file) from error
             records.append(record)
         self._check_unchanged()
@@ -118,8 +149,10 @@ class LmdbRecords:
         Raises:
             SourceError: one has.
         """
+        if self.cost is Cost.STORE:
+            return  # every answer has been compared with the ETag
         try:
-            now = read_root(self._descriptor)
+            now = read_root(self._opened)
         except (OSError, DamagedError) as error:
             raise SourceError(f"{self.file!r} has been damaged since it was opened: {error}", fix=_COPY) from error
         if now != self._root:
@@ -143,11 +176,24 @@ class Databases:
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
-        self._parts: list[LmdbRecords] = [open_records(str(Path(path).resolve())) for path in paths]
+        self._parts: list[LmdbRecords] = [
+            open_records(path if is_remote(path) else str(Path(path).resolve())) for path in paths
+        ]
         self._starts = np.cumsum([0, *(len(part) for part in self._parts)])
+        self.cost = Cost.STORE if any(part.cost is Cost.STORE for part in self._parts) else Cost.FILE
 
     def __len__(self) -> int:
         return int(self._starts[-1])
+
+    def needs(self, indices: Indices) -> list[Extent]:
+        """What is fetched from object stores for some records."""
+        owners = np.searchsorted(self._starts, indices, side="right") - 1
+        return [
+            extent
+            for number, part in enumerate(self._parts)
+            if part.cost is Cost.STORE
+            for extent in part.needs(indices[owners == number] - self._starts[number])
+        ]
 
     def get(self, indices: Indices) -> list[Record]:
         """The values of records, by number.
@@ -209,7 +255,7 @@ class Databases:
 
 def stamp_of_databases(paths: Sequence[str]) -> Hashable:
     """What changes when one of the databases does."""
-    return stamp_of(*(Path(path) / "data.mdb" for path in paths))
+    return stamp_of(*map(_file_in, paths))
 
 
 @contextmanager

@@ -114,9 +114,6 @@ def test_without_the_library(monkeypatch):
 @pytest.mark.parametrize(
     ("reader", "arguments"),
     [
-        ("array_record", {"paths": "s3://b/a"}),
-        ("caffe", {"path": "s3://b/a"}),
-        ("caffe2", {"path": ["gs://b/a"]}),
         ("cifar10", {"file_root": "s3://b/a"}),
         ("mnist", {"path": "az://b/a"}),
     ],
@@ -130,11 +127,21 @@ def test_readers_that_need_local_files(reader, arguments):
         definition()
 
 
-def test_a_record_file_that_is_missing(s3):
+@pytest.mark.parametrize(
+    ("reader", "arguments"),
+    [
+        ("tfrecord", {"path": "{}/a", "features": {"label": tfrecord.FixedLenFeature([1], tfrecord.int64, -1)}}),
+        ("array_record", {"paths": "{}/a"}),
+        ("caffe", {"path": "{}/a"}),
+        ("caffe2", {"path": "{}/a/"}),
+    ],
+)
+def test_a_record_file_that_is_missing(reader, arguments, s3):
     @pipeline_def(batch_size=1)
     def definition():
-        label = tfrecord.FixedLenFeature([1], tfrecord.int64, -1)
-        return fn.readers.tfrecord(path=s3.url + "/a.tfrecord", features={"label": label})["label"]
+        given = {name: value.format(s3.url) if isinstance(value, str) else value for name, value in arguments.items()}
+        found = getattr(fn.readers, reader)(**given)
+        return tuple(found.values()) if isinstance(found, dict) else found
 
     with pytest.raises(SourceNotFoundError, match="there is no such object"):
         definition()

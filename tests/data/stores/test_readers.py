@@ -1,8 +1,10 @@
 """Readers of objects in a store, compared with the same readers of local files."""
 
+import gc
 import importlib
 import io
 import tarfile
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 
 from penstock import Pipeline, fn, tfrecord
 from penstock.cli import main
+from penstock.data.caffe import write_caffe
 from penstock.data.file_lists import from_files, from_list
 from penstock.data.folders import from_root
 from penstock.data.recordio import encode_record, write_recordio
@@ -150,7 +153,27 @@ def video(path):
     return ()
 
 
+def array_record(path):
+    module = pytest.importorskip("array_record.python.array_record_module")
+    writer = module.ArrayRecordWriter(str(path), "group_size:1")
+    for number in range(40):
+        writer.write(bytes([number]) * (number * 97 % 3000 + 1))
+    writer.close()
+    return ()
+
+
+def lmdb(path):
+    pytest.importorskip("lmdb")
+    write_caffe(path, ((bytes([number]) * (number * 997 % 30000), number) for number in range(1, 40)))
+    return (path / "data.mdb",)
+
+
 READERS = {
+    "array_record": (
+        array_record,
+        lambda path, index: (fn.readers.array_record(paths=path, random_shuffle=True, seed=1),),
+    ),
+    "caffe": (lmdb, lambda path, index: fn.readers.caffe(path=path, random_shuffle=True, seed=1)),
     "webdataset": (tar, lambda path, index: fn.readers.webdataset(paths=path, ext=["jpg", "cls"])),
     "tfrecord": (
         records,
@@ -190,7 +213,8 @@ def test_records_of_objects_are_those_of_files(name, tmp_path, s3):
     written = [str(each) for each in (path, *write(path))]
     keys = [str(Path(each).relative_to(tmp_path)) for each in written]
     for key in keys:
-        s3.put(key, (tmp_path / key).read_bytes())
+        if (tmp_path / key).is_file():
+            s3.put(key, (tmp_path / key).read_bytes())
     batches = []
     for paths in (written, [f"{s3.url}/{key}" for key in keys]):
         pipeline = Pipeline(batch_size=16, num_threads=2, prefetch_queue_depth=1)
@@ -212,6 +236,30 @@ def test_records_that_follow_each_other_are_fetched_together(tmp_path, s3):
         pipeline.run()
     pipeline.close()
     assert 1 <= len(s3.proxy.asked) < 10
+
+
+@pytest.mark.parametrize("name", ["array_record", "caffe"])
+def test_what_becomes_of_records_in_a_store_that_are_written_to(name, tmp_path, s3, monkeypatch):
+    """Pages of an LMDB are refused by their ETag; an ArrayRecord file has been copied, for as long as it is read."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    write, read = READERS[name]
+    path = tmp_path / "data"
+    key = str((path, *write(path))[-1].relative_to(tmp_path))
+    s3.put(key, (tmp_path / key).read_bytes())
+    pipeline = Pipeline(batch_size=1, num_threads=1)
+    with pipeline:
+        pipeline.set_outputs(*read(f"{s3.url}/data", None))
+    s3.put(key, b"something else")
+    if name == "caffe":
+        with pytest.raises(SampleError, match="written to since"):
+            pipeline.run()
+    else:
+        assert len(pipeline.run()[0].at(0)) > 0
+        assert len(list(tmp_path.glob("penstock-*/*"))) == 1
+    pipeline.close()
+    del pipeline
+    gc.collect()
+    assert not list(tmp_path.glob("penstock-*"))
 
 
 def test_a_video_that_was_written_to(tmp_path, s3):

@@ -8,7 +8,6 @@ from typing import Unpack
 
 from penstock.data.array_record import ArrayRecordSource
 from penstock.data.source import shared, stamp_of
-from penstock.data.stores.objects import refuse_remote
 from penstock.errors import DefinitionError
 from penstock.graph.call import Location
 from penstock.graph.registry import operator
@@ -29,7 +28,7 @@ def array_record(
     Records are stored in groups, and a group is decoded as a whole: for a shuffle, write files with ``group_size:1``.
 
     Args:
-        paths: a file, or several, read one after the other.
+        paths: a file, or several, read one after the other. Objects of a store are copied to a temporary folder first.
         **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
 
     Returns:
@@ -58,7 +57,6 @@ def array_record(
         [b'a jpeg', b'another']
     """
     files = tuple(fspath(each) for each in ([paths] if isinstance(paths, str | PathLike) else paths))
-    refuse_remote("fn.readers.array_record", *files, why="the package array_record opens them by name")
     if not files:
         raise DefinitionError("fn.readers.array_record: paths is empty")
     (records,) = load(shared(ArrayRecordSource, files, stamp=stamp_of(*files)), loader)

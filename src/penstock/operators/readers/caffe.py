@@ -9,7 +9,6 @@ from typing import Unpack
 from penstock.data.caffe import CaffeSource
 from penstock.data.lmdb_records import stamp_of_databases
 from penstock.data.source import shared
-from penstock.data.stores.objects import refuse_remote
 from penstock.errors import DefinitionError
 from penstock.graph.call import Location
 from penstock.graph.registry import operator
@@ -58,7 +57,6 @@ def caffe(
         [[3], [5]]
     """
     paths = tuple(fspath(each) for each in ([path] if isinstance(path, str | PathLike) else path))
-    refuse_remote("fn.readers.caffe", *paths, why="an LMDB is a tree of pages, mapped to memory")
     if not paths:
         raise DefinitionError("fn.readers.caffe: path is empty")
     if not (image_available or label_available):

@@ -9,7 +9,6 @@ from typing import Unpack
 from penstock.data.caffe2 import Caffe2Source
 from penstock.data.lmdb_records import stamp_of_databases
 from penstock.data.source import shared
-from penstock.data.stores.objects import refuse_remote
 from penstock.errors import DefinitionError
 from penstock.graph.call import Location
 from penstock.graph.registry import operator
@@ -64,7 +63,6 @@ def caffe2(
         [[3], [5]]
     """
     paths = tuple(fspath(each) for each in ([path] if isinstance(path, str | PathLike) else path))
-    refuse_remote("fn.readers.caffe2", *paths, why="an LMDB is a tree of pages, mapped to memory")
     if not paths:
         raise DefinitionError("fn.readers.caffe2: path is empty")
     if label_type not in set(LabelType):
