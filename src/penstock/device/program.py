@@ -12,8 +12,9 @@ import numpy as np
 
 from penstock.data.bits import random_bits
 from penstock.errors import DefinitionError, InternalError, PenstockError
+from penstock.graph.chain import ChainKernel
 from penstock.graph.node import Node, Value
-from penstock.graph.operator import BatchContext, BatchKernel, ChainKernel, DeviceContext, DeviceKernel
+from penstock.graph.operator import BatchContext, BatchKernel, DeviceContext, DeviceKernel
 from penstock.plan.described import Describe
 from penstock.plan.plan import Plan
 from penstock.plan.stages import links

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from penstock.errors import DefinitionError
+from penstock.graph.chain import ChainKernel
 from penstock.graph.node import Node, Value
-from penstock.graph.operator import BatchKernel, ChainKernel, DeviceKernel, HostBatchKernel, SampleKernel
+from penstock.graph.operator import BatchKernel, DeviceKernel, HostBatchKernel, SampleKernel
 
 
 def check_reach(value: Value, guard: Value | None) -> None:

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from penstock.data.order import mix
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError, PenstockError, UnknownReaderError, did_you_mean
-from penstock.graph.operator import DeviceKernel, Feed, Link, Operator, Reader
+from penstock.graph.chain import Link
+from penstock.graph.operator import DeviceKernel, Feed, Operator, Reader
 from penstock.graph.where import Where
 
 

@@ -9,11 +9,8 @@ import numpy as np
 
 from penstock.data.source import Column
 from penstock.errors import InternalError, PenstockError
+from penstock.graph.chain import ChainKernel, Work
 from penstock.graph.node import Node
-from penstock.graph.operator import (
-    ChainKernel,
-    Work,
-)
 from penstock.host.frame import Frame, Register, unfit
 from penstock.host.gather import Call, Registers
 from penstock.plan.described import Describe

@@ -11,8 +11,9 @@ import numpy as np
 from penstock.data.order import Indices
 from penstock.data.schedule import Step
 from penstock.data.source import Array, Column
+from penstock.graph.chain import ChainKernel
 from penstock.graph.node import Node, Value
-from penstock.graph.operator import ChainKernel, View
+from penstock.graph.operator import View
 from penstock.host.branches import BranchStage, SelectStage, delivered
 from penstock.host.chains import ChainStage, DescribeStage
 from penstock.host.failures import ATTEMPTS, attempted, exhausted, space, without_lost

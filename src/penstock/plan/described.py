@@ -9,8 +9,9 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.data.spec import Spec
+from penstock.graph.chain import Canvas, ChainKernel
 from penstock.graph.node import Node, Value
-from penstock.graph.operator import Canvas, ChainKernel, Operator
+from penstock.graph.operator import Operator
 from penstock.graph.where import Where
 
 

@@ -13,16 +13,9 @@ import numpy as np
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.advice import Trouble, advice
+from penstock.graph.chain import ChainKernel
 from penstock.graph.node import Graph, Node, Value
-from penstock.graph.operator import (
-    BatchKernel,
-    ChainKernel,
-    DeviceKernel,
-    Feed,
-    HostBatchKernel,
-    Reader,
-    WholeBatchKernel,
-)
+from penstock.graph.operator import BatchKernel, DeviceKernel, Feed, HostBatchKernel, Reader, WholeBatchKernel
 from penstock.plan.described import canvas_of, described
 from penstock.plan.stages import chains
 

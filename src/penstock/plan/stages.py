@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import cast
 
+from penstock.graph.chain import ChainKernel, Link
 from penstock.graph.node import Graph, Node, Value
-from penstock.graph.operator import BatchKernel, ChainKernel, Feed, Link, Reader, WholeBatchKernel
+from penstock.graph.operator import BatchKernel, Feed, Reader, WholeBatchKernel
 from penstock.graph.selection import Select
 from penstock.plan.described import Describe, described
 from penstock.plan.rows import RowOperator

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from penstock.data.source import Array, Column
-from penstock.graph.operator import BatchKernel, ChainKernel, HostBatchKernel, Reader
+from penstock.graph.chain import ChainKernel
+from penstock.graph.operator import BatchKernel, HostBatchKernel, Reader
 from penstock.graph.registry import lookup
 from penstock.graph.trace import DataNode
 from penstock.operators.readers.loader import load

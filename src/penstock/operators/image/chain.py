@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock.data.source import Column
-from penstock.graph.operator import Chain, Link
+from penstock.graph.chain import Chain, Link
 from penstock.operators.image.compose import Visit
 from penstock.operators.image.decoding import DecodingWork
 from penstock.operators.image.packing import ImageCanvas

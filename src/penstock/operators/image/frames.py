@@ -9,7 +9,8 @@ import numpy as np
 
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.operator import BatchContext, HostBatchKernel, Link
+from penstock.graph.chain import Link
+from penstock.graph.operator import BatchContext, HostBatchKernel
 from penstock.operators.frames import Frames
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, ClassVar
 
-from penstock.graph.operator import ChainKernel, Operator
+from penstock.graph.chain import ChainKernel
+from penstock.graph.operator import Operator
 from penstock.operators.image.chain import ImageChain
 from penstock.operators.image.frames import HostImageFrames, ImageFrames
 from penstock.operators.image.steps import Images, Step
