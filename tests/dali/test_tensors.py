@@ -200,10 +200,10 @@ def layouts_agree():
         theirs = dali.Pipeline(1, 1, None)
         with theirs:
             made = define(dali, dali.fn.external_source([[sample]], layout=layout))
-            theirs.set_outputs(*(made if isinstance(made, tuple) else (made,)))
+            theirs.set_outputs(*(made if isinstance(made, tuple | list) else (made,)))
         with penstock.Pipeline(1):
             mine = define(penstock, penstock.fn.constant(sample, layout=layout))
-            nodes = mine if isinstance(mine, tuple) else (mine,)
+            nodes = mine if isinstance(mine, tuple | list) else (mine,)
         assert [node.layout for node in nodes] == [output.layout() for output in theirs.run()]
 
     return check

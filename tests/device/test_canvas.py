@@ -128,7 +128,7 @@ def planned(build, platform="cpu", placement="device"):
     pipeline = Pipeline(batch_size=4, seed=5)
     with pipeline:
         outputs = build()
-        pipeline.set_outputs(*(outputs if isinstance(outputs, tuple) else (outputs,)))
+        pipeline.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
     graph = resolved(merge([pipeline.graph], (0,), 1), dense_outputs=True).graph
     return make_plan(graph, Target(platform, False, placement), dense_outputs=True)
 

@@ -25,7 +25,7 @@ def traced(build):
     pipeline = Pipeline(batch_size=2)
     with pipeline:
         outputs = build()
-        pipeline.set_outputs(*(outputs if isinstance(outputs, tuple) else (outputs,)))
+        pipeline.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
     return definition(pipeline.graph)
 
 

@@ -70,7 +70,7 @@ def calls(build, data, rows, layout=""):
     pipeline = Pipeline(rows, 1, seed=1, exec_async=False)
     with pipeline:
         outputs = build(fn.readers.arrays(data, layout=layout))
-        pipeline.set_outputs(*(outputs if isinstance(outputs, tuple) else (outputs,)))
+        pipeline.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
     for _ in range(2):
         pipeline.run()
     found = Counter()

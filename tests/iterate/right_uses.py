@@ -97,7 +97,7 @@ def like(kind, make, **usual):
     def use(**arguments):
         function = functools.reduce(getattr, kind.split("."), fn)
         inputs = make()
-        inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+        inputs = inputs if isinstance(inputs, tuple | list) else (inputs,)
         return function(*inputs, **{**usual, **arguments})
 
     return use

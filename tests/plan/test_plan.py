@@ -31,7 +31,7 @@ def graph_of(build):
     pipeline.name = build.__name__
     with pipeline:
         outputs = build()
-        pipeline.set_outputs(*(outputs if isinstance(outputs, tuple) else (outputs,)))
+        pipeline.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
     return pipeline.graph
 
 

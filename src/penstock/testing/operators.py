@@ -156,13 +156,12 @@ def _run(
     return columns
 
 
-def _inputs(case: OperatorCase, ragged: bool) -> tuple[DataNode, ...]:
+def _inputs(case: OperatorCase, ragged: bool) -> Sequence[DataNode]:
     columns: Sequence[Column] = case.inputs
     if ragged or not all(isinstance(column, np.ndarray) for column in columns):
         return load(ListSource([list(column) for column in columns], case.layouts), {})
     layouts = list(case.layouts) or [""] * len(columns)
-    nodes = lookup("readers.arrays")(tuple(columns), layout=layouts)
-    return tuple(nodes)
+    return lookup("readers.arrays")(tuple(columns), layout=layouts)
 
 
 def _check_on_device(pipeline: Pipeline) -> None:
