@@ -260,14 +260,16 @@ def test_a_shard_that_is_not_what_was_written_is_found_and_made_anew(photos, tmp
     assert first.stat().st_size == len(damaged)
 
 
-def test_samples_that_are_bad_end_it_or_are_left_out(photos, tmp_path, capsys):
+def test_samples_that_are_bad_end_it_or_are_left_out(photos, tmp_path, capsys, monkeypatch):
+    started = []
+    monkeypatch.setattr(subprocess, "Popen", lambda *words, **_: started.append(words))
     root = tmp_path / "photos"
     (root / "a").mkdir(parents=True)
     good = next(photos.rglob("*.JPEG")).read_bytes()
     for number in range(9):
         (root / "a" / f"{number}.jpg").write_bytes(good)
     (root / "a" / "3.jpg").write_bytes(good[:200])
-    (root / "a" / "5.jpg").write_text("no image")
+    (root / "a" / "5.jpg").write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 99 99\n%%EndComments\n")
     options = root, tmp_path / "out", "--resize-shorter", 20, "--samples-per-shard", 3
     assert pack(*options) == 1
     said = capsys.readouterr().err
@@ -279,6 +281,7 @@ def test_samples_that_are_bad_end_it_or_are_left_out(photos, tmp_path, capsys):
     assert "7 samples in 3 shards, 2 left out" in said.out
     assert said.err.count("left out: sample") == 2
     assert len(samples(tmp_path / "skip")) == 7
+    assert not started, "Ghostscript draws what begins like PostScript"
 
 
 def test_a_full_disk_leaves_nothing_half_written(photos, tmp_path, capsys, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -11,7 +12,7 @@ import numpy as np
 from penstock.data.order import Indices
 from penstock.data.source import Array, Source
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, SourceError
 
 _BLOCK = 1 << 20
 """How many bytes of two arrays are compared at a time."""
@@ -42,12 +43,21 @@ class ArraySource(Source):
         )
         self.arrays = tuple(arrays)
         self._name = name
+        self._files = [needed for array in arrays if (needed := _needed(array)) is not None]
 
     def __len__(self) -> int:
         return len(self.arrays[0])
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Array, ...]:
-        """The rows at `indices` of every array."""
+        """The rows at `indices` of every array.
+
+        Raises:
+            SourceError: a file that is mapped has become shorter.
+        """
+        for path, file, size in self._files:
+            if (found := _size(path, file)) is not None and found < size:
+                fix = "let files that are read be as they are: write another one, and rename it"
+                raise SourceError(f"{path!r} became shorter while it was mapped", given=f"{found} bytes", fix=fix)
         # mode="clip" lets NumPy write into `out` without a buffer; indices are inside by contract
         return tuple(
             np.take(array, indices, axis=0, out=slot, mode="clip") for array, slot in zip(self.arrays, out, strict=True)
@@ -95,3 +105,29 @@ def _mapped(array: Array) -> tuple[str, int] | None:
     if not isinstance(owner, np.memmap) or owner.filename is None:
         return None
     return str(owner.filename), int(owner.offset + array.ctypes.data - owner.ctypes.data)
+
+
+def _needed(array: Array) -> tuple[str, tuple[int, int], int] | None:
+    """The file that an array is mapped from, what tells that file from others, and how many bytes it needs.
+
+    To touch what the file has lost would end the process by a signal.
+    """
+    mapped = _mapped(array)
+    if mapped is None:
+        return None
+    path, start = mapped
+    try:
+        found = os.stat(path)  # noqa: PTH116  # a call per batch
+    except OSError:  # it was removed, and stays as it is
+        return None
+    last = np.lib.array_utils.byte_bounds(array)[1] - array.ctypes.data
+    return path, (found.st_dev, found.st_ino), start + last
+
+
+def _size(path: str, file: tuple[int, int]) -> int | None:
+    """The size of a file; None if it is no longer the one at this path."""
+    try:
+        found = os.stat(path)  # noqa: PTH116  # a call per batch
+    except OSError:
+        return None
+    return found.st_size if (found.st_dev, found.st_ino) == file else None

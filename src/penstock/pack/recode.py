@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from PIL import Image, ImageOps
 
+from penstock.operators.decoders.codecs.pillow import FORMATS
+
 _QUALITY = 90
 
 
@@ -37,14 +39,14 @@ class Recoding:
             ValueError: it is no image, or is damaged.
         """
         try:
-            with Image.open(io.BytesIO(data)) as opened:
+            with Image.open(io.BytesIO(data), formats=FORMATS) as opened:
                 small = self.shorter is None or min(opened.size) <= self.shorter
                 if small and self.quality is None:
                     opened.load()  # a damaged one is found here, not in training
                     return data, False
                 profile = opened.info.get("icc_profile")
                 image = ImageOps.exif_transpose(opened)
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        except Exception as error:  # whatever a plug-in of Pillow stumbles on in a damaged file
             raise ValueError(f"no image that can be decoded: {error}") from error
         if image.mode not in ("L", "RGB"):
             image, profile = image.convert("RGB"), None
