@@ -85,3 +85,14 @@ def test_a_stream_without_bytes_gets_text():
     target = io.StringIO()
     printed("größe\n".encode(), printer=Printer(target))
     assert target.getvalue() == "[0] größe\n"
+
+
+def test_what_cannot_be_printed_is_remembered_unless_nobody_reads_it():
+    read, pipe = os.pipe()
+    os.close(read)
+    for descriptor, failure in ((os.open("/dev/full", os.O_WRONLY), "No space left on device"), (pipe, None)):
+        with os.fdopen(descriptor, "wb", buffering=0) as below:
+            printer = Printer(io.TextIOWrapper(below, write_through=True))
+            printed(b"a line\n", printer=printer)
+            assert printer.failure == failure
+    Printer(None).say("to where there is no stream")

@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -177,6 +178,32 @@ def test_characters_that_the_terminal_does_not_have_go_through(tmp_path, execute
     script = write(tmp_path, "import sys; sys.stdout.buffer.write('größe ✓\\n'.encode()); print('fine')")
     done = execute(launched(1, 1, script), PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert (done.returncode, done.stdout) == (0, "[0] größe ✓\n[0] fine\n")
+
+
+@pytest.mark.parametrize(("how", "code"), [("pass", 1), ("raise SystemExit(3)", 3)])
+def test_output_that_cannot_be_written_is_a_failure(how, code, tmp_path, launched, environment):
+    command = [*map(str, launched(1, 1, write(tmp_path, f"print('lost'); {how}")))]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), check=False)
+    assert done.returncode == code
+    assert "could not be written: No space left on device" in done.stderr.splitlines()[-1]
+
+
+def test_a_launcher_outlives_its_terminal_where_nohup_says_so(tmp_path, launched, environment):
+    script = write(tmp_path, "import signal; print('begun', flush=True); signal.sigwait([signal.SIGTERM])")
+    ignoring = [
+        sys.executable,
+        "-c",
+        "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])",
+    ]
+    process = subprocess.Popen(
+        [*ignoring, *map(str, launched(1, 1, script))], stdout=subprocess.PIPE, text=True, env=environment()
+    )
+    assert "begun" in process.stdout.readline()
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
 
 
 def test_gpus_are_divided(tmp_path, execute, launched):

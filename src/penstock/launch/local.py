@@ -99,9 +99,11 @@ def launch(
             code, why = _wait(job, stop, error)
         finally:
             _end(job, name)
+        if lost := out.failure or error.failure:
+            why = "; ".join([*([why] if why else []), f"what the processes print could not be written: {lost}"])
         if why:  # below what the others print while they end
             error.say(f"penstock launch: {why}")
-        return code
+        return code or int(lost is not None)
 
 
 class _Interruptions:
@@ -114,7 +116,8 @@ class _Interruptions:
     def __enter__(self) -> None:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                self._before[number] = signal.signal(number, self._note)
+                if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as nohup asks for
+                    self._before[number] = signal.signal(number, self._note)
 
     def __exit__(self, *error: object) -> None:
         for number, handler in self._before.items():

@@ -10,7 +10,6 @@ import os
 import re
 import select
 import threading
-from contextlib import suppress
 from typing import IO
 
 _SIZE = 1 << 16
@@ -27,10 +26,12 @@ class Printer:
     """Where the output of several processes comes together.
 
     Args:
-        target: a text stream; where it has bytes below, they are written.
+        target: a text stream; where it has bytes below, they are written. None where there is none.
     """
 
-    def __init__(self, target: IO[str]) -> None:
+    def __init__(self, target: IO[str] | None) -> None:
+        self.failure: str | None = None
+        """Why something could not be written; nothing where merely nobody reads it any more."""
         self._target = target
         self._lock = threading.Lock()
         self._open: int | None = None  # whose line is not finished
@@ -44,28 +45,35 @@ class Printer:
                     front = b"\n" + front
                 self._print(front + piece)
                 self._open = None if piece.endswith(_FINISHED) else number
-            self._flush()
+            self._print(b"", flush=True)
 
     def say(self, text: str) -> None:
         """Print a line that is nobody's."""
         with self._lock:
-            self._print(f"{'' if self._open is None else os.linesep}{text}\n".encode())
+            self._print(f"{'' if self._open is None else os.linesep}{text}\n".encode(), flush=True)
             self._open = None
-            self._flush()
 
-    def _print(self, text: bytes) -> None:
+    def _print(self, text: bytes, *, flush: bool = False) -> None:
+        if self._target is None:
+            return
         below = getattr(self._target, "buffer", None)
-        if below is None:
-            self._target.write(text.decode(errors="replace"))
-        else:
-            below.write(text)
-
-    def _flush(self) -> None:
-        self._target.flush()
+        try:
+            if below is None:
+                self._target.write(text.decode(errors="replace"))
+            else:
+                below.write(text)
+            if flush:
+                self._target.flush()
+        except BrokenPipeError:
+            pass
+        except OSError as error:
+            self.failure = error.strerror
+        except ValueError:  # it is closed
+            pass
 
 
 def pass_on(source: IO[bytes], printer: Printer, number: int) -> None:
-    """Pass on what a process prints, until it ends. Goes on reading where nobody reads what is printed any more."""
+    """Pass on what a process prints, until it ends. Goes on reading where it cannot be printed any more."""
     rest = b""
     with source:
         while True:
@@ -76,7 +84,6 @@ def pass_on(source: IO[bytes], printer: Printer, number: int) -> None:
             # a carriage return at the end may be the first half of a line's end
             rest = b"" if ends or not pieces or pieces[-1].endswith(b"\n") else pieces.pop()
             if pieces:
-                with suppress(OSError, ValueError):
-                    printer.write(number, pieces)
+                printer.write(number, pieces)
             if not read and not waits:
                 return
