@@ -245,7 +245,11 @@ def together(*makers, **options):
 REFUSED = [
     (lambda: fn.readers.mix(), DefinitionError, "nothing to read"),
     (lambda: fn.readers.mix(A), ArgumentTypeError, "outputs of one reader"),
-    (lambda: fn.readers.mix([drawn()(), fn.readers.arrays(B)], weights=[1, 1]), ArgumentTypeError, "*readers for a list"),
+    (
+        lambda: fn.readers.mix([drawn()(), fn.readers.arrays(B)], weights=[1, 1]),
+        ArgumentTypeError,
+        "*readers for a list",
+    ),
     (lambda: fn.readers.mix((drawn()(), fn.readers.arrays(B))), ArgumentTypeError, "outputs of one reader"),
     (together(lambda: drawn()() + 1), DefinitionError, "before anything is computed"),
     (together(drawn(), drawn(random_shuffle=True)), DefinitionError, "random_shuffle of readers.arrays"),

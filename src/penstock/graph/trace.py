@@ -262,6 +262,13 @@ def as_value(thing: Any) -> Value:
     """
     if isinstance(thing, DataNode):
         return current_trace().check(thing.value)
+    if isinstance(thing, list | tuple) and any(isinstance(each, DataNode) for each in cast(Sequence[Any], thing)):
+        raise ArgumentTypeError(
+            "a list of nodes stands where one node is needed",
+            given=thing,
+            fix="a * before it hands over each of them: pipeline.set_outputs(*nodes)",
+            where=user_line(),
+        )
     return lookup("constant")(thing).value
 
 

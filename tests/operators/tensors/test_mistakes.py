@@ -62,6 +62,7 @@ MISTAKES = [
     (lambda x: fn.decoders.inflate(x, shape=3, algorithm="zip"), "no such algorithm"),
     (lambda x: x[..., 0, ...], "once"),
     (lambda x: x[0, 0, 0, ..., 0], "too many indices"),
+    (lambda x: penstock.Pipeline.current().set_outputs([x, x]), "a list of nodes"),
 ]
 
 
