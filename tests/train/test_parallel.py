@@ -1,5 +1,6 @@
 """A step that was written for one device, on eight."""
 
+import contextlib
 import dataclasses
 
 import equinox as eqx
@@ -250,3 +251,33 @@ def test_other_mistakes_are_named(sgd, weights, samples):
         train.data_parallel(sgd)({"w": np.ones(2), "s": {1, 2}}, take(samples, 48))
     with pytest.raises(UsageError, match="no axis of the mesh"):
         train.data_parallel(sgd, axis_name="data")
+
+
+@pytest.mark.parametrize("around", [False, True])
+def test_the_axes_of_a_mesh_may_be_explicit(around):
+    """What Explicit axes refuse: a part that the devices do not divide, and `shard_map` over what lies on none."""
+    mesh = jax.make_mesh((8,), ("batch",), axis_types=(AxisType.Explicit,))
+    rows = NamedSharding(mesh, PartitionSpec("batch"))
+    numbers = np.arange(32, dtype=np.float32).reshape(16, 2)
+
+    def part(state, batch):
+        return state + jax.lax.dynamic_slice(batch, (0, 0), (3, 2)).sum()
+
+    def alone(state, batch):
+        return state + jax.lax.psum(batch.sum(), "batch")
+
+    with jax.set_mesh(mesh) if around else contextlib.nullcontext():
+        for batch in (numbers, jax.device_put(numbers, rows)):
+            for sharding in (rows, train.batch_sharding()):
+                state = train.data_parallel(part, sharding)(train.replicate(np.float32(0), replicated(mesh)), batch)
+                assert float(state) == numbers[:3].sum()
+            assert float(train.data_parallel(alone, rows, axis_name="batch")(np.float32(0), batch)) == numbers.sum()
+
+
+def replicated(mesh):
+    return NamedSharding(mesh, PartitionSpec())
+
+
+def test_what_the_devices_cannot_share_is_refused():
+    with pytest.raises(UsageError, match=r"cannot share an array so\n  given:    shape \(2,\)"):
+        train.replicate(np.ones(2), train.batch_sharding())

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from penstock.errors import UsageError
 from penstock.graph.accepts import checked
 from penstock.train.placement import batch_sharding, place, replicated_sharding
 from penstock.train.trees import NUMBERS, Split, is_array, returned
+from penstock.transfer.layout import auto_mesh, relabelled
 
 Step = Callable[[Any, Any], Any]
 
@@ -44,7 +46,8 @@ def data_parallel(
     Args:
         step: takes a state (any pytree) and a batch (any pytree of arrays with a leading axis of rows).
         sharding: how batches lie: their first axis is cut. None takes `batch_sharding()`, over all devices. NumPy
-            batches are put there; a batch that lies otherwise is refused.
+            batches are put there; a batch that lies otherwise is refused. Where the axes of its mesh are Explicit, as
+            those of `jax.make_mesh`, the step sees the same devices with Auto axes, and so does who looks at the state.
         state_sharding: how the state lies; None: whole on each device of `sharding`. For a model that is itself spread
             over devices: a tree of shardings with the structure of the state, or the beginning of it.
         axis_name: for a step that is written for each device alone and combines with the others by itself, as one for
@@ -73,14 +76,19 @@ def data_parallel(
         >>> weights.tolist(), float(value), len(weights.devices())
         ([0.20000000298023224, 0.20000000298023224], 1.0, 8)
     """
-    rows = batch_sharding() if sharding is None else sharding
+    rows = _auto(batch_sharding() if sharding is None else sharding)
     whole = replicated_sharding(rows.mesh)
-    state_sharding = whole if state_sharding is None else state_sharding
+    state_sharding = whole if state_sharding is None else jax.tree.map(_auto, state_sharding, is_leaf=_is_sharding)
     inner = step if axis_name is None else _per_device(step, rows, axis_name)
     programs: dict[Any, Callable[..., Any]] = {}
 
     @functools.wraps(step)
     def parallel(state: Any, batch: Any) -> Any:
+        batch = jax.tree.map(_on_auto_axes, batch)  # a state is put there with the first
+        with jax.set_mesh(rows.mesh) if _explicit(jax.sharding.get_abstract_mesh()) else nullcontext():
+            return advanced(state, batch)
+
+    def advanced(state: Any, batch: Any) -> Any:
         _check_rows(batch, rows)
         parts = Split.of(state)
         if parts.key not in programs:
@@ -100,6 +108,22 @@ def data_parallel(
         return new.tree() if metrics is None else (new.tree(), metrics.tree())
 
     return parallel
+
+
+def _explicit(mesh: Any) -> bool:
+    return AxisType.Explicit in mesh.axis_types
+
+
+def _auto(sharding: Any) -> Any:
+    """The same sharding with axes that let XLA choose how to split what is computed."""
+    if not isinstance(sharding, NamedSharding) or not _explicit(sharding.mesh):
+        return sharding
+    return NamedSharding(auto_mesh(sharding.mesh), sharding.spec)
+
+
+def _on_auto_axes(leaf: Any) -> Any:
+    """The same buffers on such axes."""
+    return relabelled(leaf, _auto(leaf.sharding)) if isinstance(leaf, jax.Array) else leaf
 
 
 def _program(step: Step) -> Callable[[Split, Any], tuple[Split, Split | None]]:

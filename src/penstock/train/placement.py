@@ -191,6 +191,8 @@ def place(tree: Any, shardings: Any, *, fresh: bool) -> Any:
     numbers = [number for number, leaf in enumerate(leaves) if is_array(leaf)]
     for number in numbers:
         _check_numeric(leaves[number])
+    for number in numbers:
+        _check_shares(leaves[number], targets[number])
     put = [_put(leaves[number], targets[number]) for number in numbers]
     if fresh:
         put = _copier(tuple([targets[number] for number in numbers]))(put)
@@ -203,6 +205,18 @@ def _check_numeric(leaf: Any) -> None:
     """Check that JAX has arrays like it."""
     if not isinstance(leaf, jax.Array) and leaf.dtype != np.bool_ and not jnp.issubdtype(leaf.dtype, jnp.number):
         raise UsageError("devices hold no such array", given=shown(leaf), expected="numbers or truth values")
+
+
+def _check_shares(leaf: Any, sharding: NamedSharding) -> None:
+    """Check that the devices can share it."""
+    try:
+        sharding.shard_shape(leaf.shape)
+    except (ValueError, IndexError):
+        raise UsageError(
+            "the devices cannot share an array so",
+            given=f"shape {tuple(leaf.shape)}, {sharding.spec} on {dict(sharding.mesh.shape)}",
+            expected="axes that the devices divide; replicated_sharding() for whole copies",
+        ) from None
 
 
 def _put(leaf: Any, sharding: NamedSharding) -> jax.Array:

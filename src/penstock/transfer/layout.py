@@ -186,7 +186,7 @@ class Sharded(Layout):
                 "the outputs lie on different sets of devices", fix="use one set of devices for all outputs"
             )
         finest = self._shardings[parts.index(self.blocks)]
-        self.mesh = _auto(finest.mesh)
+        self.mesh = auto_mesh(finest.mesh)
         self.axes = _axes(finest)
         self._rows = NamedSharding(self.mesh, PartitionSpec(*finest.spec[:1]))
         self._whole = NamedSharding(self.mesh, PartitionSpec())
@@ -247,12 +247,12 @@ class Sharded(Layout):
     def compile(self, compute: Compute, numbers: Sequence[int]) -> Compute:
         """The program under `jax.jit`, on Auto axes; its outputs then get the user's own shardings."""
         wanted = [self._shardings[number] for number in numbers]
-        inner = tuple(NamedSharding(_auto(sharding.mesh), sharding.spec) for sharding in wanted)
+        inner = tuple(NamedSharding(auto_mesh(sharding.mesh), sharding.spec) for sharding in wanted)
         program = _outside_meshes(jax.jit(compute, out_shardings=(self._whole, inner)), self.mesh)
 
         def run(state: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
             state, outputs = program(state, arrays)
-            return state, tuple(map(_relabel, outputs, wanted))
+            return state, tuple(map(relabelled, outputs, wanted))
 
         return run
 
@@ -333,12 +333,12 @@ def _axes(sharding: NamedSharding) -> tuple[Any, ...]:
     return first if isinstance(first, tuple) else () if first is None else (first,)
 
 
-def _auto(mesh: Any) -> Mesh:
+def auto_mesh(mesh: Any) -> Mesh:
     """The same devices under the same names, with axes that let XLA choose: operators know nothing of shardings."""
     return Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,) * len(mesh.axis_names))
 
 
-def _relabel(array: jax.Array, sharding: NamedSharding) -> jax.Array:
+def relabelled(array: jax.Array, sharding: NamedSharding) -> jax.Array:
     """The same buffers under the user's own mesh, whose axes may be Explicit. Copies nothing."""
     if array.sharding == sharding:
         return array
