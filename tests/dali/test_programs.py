@@ -147,6 +147,18 @@ def test_a_program_does_the_same(agree, name):
     agree(define, inputs, layouts=(layout,), rtol=1e-6)
 
 
+def test_operators_may_be_called_before_there_is_a_pipeline():
+    results = []
+    for library in (dali, penstock):
+        numbers = library.fn.external_source(lambda: np.int32([3, 4]))
+        doubled = [numbers * 2]
+        outside = library.Pipeline(batch_size=2, num_threads=1, device_id=None)
+        outside.set_outputs(numbers, *doubled)
+        defined = library.pipeline_def(lambda: doubled[0] + numbers)(batch_size=2, num_threads=1, device_id=None)
+        results.append([np.array(batch.as_array()).tolist() for pipe in (outside, defined) for batch in pipe.run()])
+    assert results[0] == results[1]
+
+
 def test_a_source_may_give_its_outputs_as_rows_of_an_array():
     results = []
     for library in (dali, penstock):
@@ -189,6 +201,28 @@ def test_samples_tell_where_they_were_read(tmp_path, jpeg):
         results.append([[sample.source_info() for sample in images] for images, _ in batches])
         assert not batches[0][1][0].source_info()
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("shape", [(4, 5, 3), (6,)])
+def test_what_is_fed_may_be_unknown_where_there_are_branches(shape):
+    def served(library):
+        images = library.fn.external_source(name="images")
+        first = library.fn.reductions.max(images)
+        if first > 100:  # noqa: SIM108
+            images = library.fn.cast(images, dtype=library.types.FLOAT) / 2
+        else:
+            images = images * 1.5
+        return library.fn.crop(images, crop=(2, 2)) if len(shape) > 1 else images
+
+    results = []
+    for library in (dali, penstock):
+        pipe = library.pipeline_def(enable_conditionals=True, prefetch_queue_depth=1)(served)(
+            library, batch_size=2, num_threads=1, device_id=None
+        )
+        pipe.build()
+        pipe.feed_input("images", [np.full(shape, number, np.uint8) for number in (90, 210)])
+        results.append([np.array(sample) for sample in pipe.run()[0]])
+    assert all(map(np.array_equal, *results))
 
 
 def test_a_pipeline_is_written_before_anything_is_fed():

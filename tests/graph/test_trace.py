@@ -158,9 +158,37 @@ def test_errors_are_of_the_builtin_kinds_too():
         assert issubclass(error, PenstockError)
 
 
-def test_operators_need_a_definition():
-    with pytest.raises(ContextError, match="outside a pipeline definition"):
-        fn.random.uniform()
+def test_what_is_made_outside_belongs_to_whatever_uses_it():
+    drawn = fn.random.uniform(name="drawn")
+    pair = fn.stack(drawn, drawn + fn.random.uniform())
+    runs = []
+    for _ in range(2):
+        made = Pipeline(batch_size=3, seed=7)
+        made.set_outputs(pair, drawn, pair - drawn)
+        assert made.graph.nodes[0] is not drawn.value.node
+        runs.append([batch.as_array().tolist() for batch in made.run()])
+        assert [row[0] for row in runs[-1][0]] == runs[-1][1]
+    assert runs[0] == runs[1]
+    with Pipeline(batch_size=3) as one:
+        named = fn.random.uniform(name="drawn")
+    with pytest.raises(ArgumentTypeError, match="two nodes are named 'drawn'"):
+        one.set_outputs(named, drawn)
+    with pytest.raises(ContextError, match="belongs to another pipeline"):
+        made.set_outputs(named)
+
+
+def test_what_is_fed_outside_must_be_known():
+    made = Pipeline(batch_size=1)
+    made.set_outputs(fn.external_source(name="x", dtype=types.INT32, ndim=1) * 2)
+    made.feed_input("x", np.int32([[3]]))
+    assert made.run()[0].as_array().tolist() == [[6]]
+    with pytest.raises(DefinitionError, match=r"dtype=\.\.\., ndim="):
+        Pipeline(batch_size=1).set_outputs(fn.external_source(name="x"))
+
+
+def test_functions_need_a_definition():
+    with pytest.raises(ContextError, match=r"fn\.python_function was called outside a pipeline definition"):
+        fn.python_function(fn.random.uniform(), function=np.sqrt, batch_processing=True)
 
 
 def test_names_are_distinct():

@@ -157,7 +157,6 @@ def test_older_names_of_functions_are_the_same_functions():
         (lambda: ops.Rezise, UnknownNameError, "no operator ops.Rezise(.|\n)*'Resize'"),
         (lambda: ops.resize, UnknownNameError, "no operator ops.resize(.|\n)*'Resize'"),
         (lambda: ops.readers.Fil, UnknownNameError, "no operator ops.readers.Fil(.|\n)*'File'"),
-        (lambda: ops.Cast(dtype=types.FLOAT)(3), ContextError, "outside a pipeline definition"),
         (lambda: ops.Cast(dtype=types.FLOAT)(3, dtype=types.INT8), DefinitionError, "ops.Cast: dtype was given"),
         (lambda: ops.Compose([]), ArgumentTypeError, "at least one"),
         (lambda: fn.constant(idata=1, fdata=2.0), DefinitionError, "given twice"),

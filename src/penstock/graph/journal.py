@@ -8,10 +8,11 @@ is. The nodes that the user holds then stand for the new values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import combinations, product
 from typing import Any, Protocol, TypeVar, cast
 
-from penstock.errors import DefinitionError, PenstockError
+from penstock.errors import PenstockError
 from penstock.graph.node import Handle
 from penstock.graph.where import Where, standing_at, user_line
 
@@ -53,6 +54,37 @@ class Journal:
         """Whether the kind of an input is still guessed."""
         return any(each.guesses > 1 for each in self._inputs)
 
+    @property
+    def branches(self) -> bool:
+        """Whether calls were made in branches: they cannot be made again one by one, but with the whole definition."""
+        return self._branches
+
+    def define(self, definition: Callable[[], R], *, again: bool = False) -> R:
+        """Run a definition; with other guesses, if it refuses those that were made and has branches.
+
+        Args:
+            definition: it.
+            again: whether it has run before, with other guesses.
+        """
+        if again:
+            self._restart()
+        try:
+            return definition()
+        except PenstockError:
+            if not (self.open and self._branches):
+                raise
+            for changes in _changes(before := dict(self._inputs)):
+                self._set(before | changes)
+                self._restart()
+                with suppress(PenstockError):
+                    return definition()
+            raise
+
+    def _restart(self) -> None:
+        self._begin()
+        self._calls.clear()
+        self._branches = False
+
     def expect(self, fed: Guessed) -> None:
         """An input of which nothing may be known."""
         self._inputs.setdefault(fed, 0)
@@ -64,7 +96,7 @@ class Journal:
         try:
             result = run()
         except PenstockError as error:
-            if not self.open:
+            if not self.open or self._branches:
                 raise
             error.where = error.where or where
             result = self._guess_again(run, error)
@@ -77,11 +109,6 @@ class Journal:
         Raises:
             PenstockError: with the kinds that are known by now, one of them is refused.
         """
-        if self._branches:
-            raise DefinitionError(
-                "with conditionals, it must be known beforehand what is fed",
-                fix="fn.external_source(..., dtype=, ndim=)",
-            )
         self._begin()
         for run, where, nodes in self._calls:
             with standing_at(where):

@@ -7,60 +7,25 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol, SupportsIndex, cast
+from typing import Any, SupportsIndex, cast
 from weakref import WeakSet
 
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, ContextError, PenstockError, did_you_mean
 from penstock.graph.call import running, unwritten
 from penstock.graph.checks import check_direction, check_kernel, check_reach
+from penstock.graph.computing import Computing, PythonWorkers
 from penstock.graph.expression import Expression
 from penstock.graph.journal import Journal
 from penstock.graph.memory import check_memory
 from penstock.graph.node import Graph, Node, Value, infer
 from penstock.graph.operator import Common, Feed, Operator
+from penstock.graph.outside import copy_of, fed_by_hand, made_outside, serials
 from penstock.graph.registry import journal, kind, lookup
 from penstock.graph.selection import Select
 from penstock.graph.where import user_line
 
 _HINTS = {"cpu": "cpu", "gpu": "gpu", "mixed": "gpu", None: None}
-
-
-class Computing(Protocol):
-    """What computes each node as it is recorded."""
-
-    def compute(self, node: Node) -> None:
-        """Compute the values of a node."""
-        ...
-
-    def get(self, value: Value) -> Any:
-        """What was computed of a value, as a tensor list."""
-        ...
-
-    def text(self, value: Value) -> str:
-        """What was computed of a value, to be printed."""
-        ...
-
-    def fill(self, name: str, stream: Any) -> None:
-        """Give an input what it was fed before the definition ran."""
-        ...
-
-    def batch(self, thing: Any) -> DataNode | None:
-        """A node for a batch that the user made; None for what is no batch."""
-        ...
-
-
-@dataclass(frozen=True)
-class PythonWorkers:
-    """The processes that call users' sources which ask for it.
-
-    Args:
-        workers: how many; 0: this process does.
-        pickler: what sends the sources there, as `penstock.Pipeline` takes it.
-    """
-
-    workers: int = 0
-    pickler: Any = None
 
 
 @dataclass
@@ -91,11 +56,13 @@ class Trace:
     preserved: list[Node] = field(default_factory=list[Node])
     guard: Value | None = None
     computing: Computing | None = None
-    python: PythonWorkers = PythonWorkers()
+    python: PythonWorkers = field(default_factory=PythonWorkers)
     checkpoints: bool = False
     shared: dict[Any, Any] = field(default_factory=dict[Any, Any])
     fed: dict[str, Any] = field(default_factory=dict[str, Any])
     made: WeakSet[Node] = field(default_factory=WeakSet[Node])
+    adopted: dict[Node, Node] = field(default_factory=dict[Node, Node])
+    adopted_streams: dict[int, int] = field(default_factory=dict[int, int])
 
     def __post_init__(self) -> None:
         trace = weakref.proxy(self)  # in a cycle, data sets would wait for the garbage collector
@@ -103,23 +70,64 @@ class Trace:
 
     def _begin(self) -> None:
         """Begin anew, for the same calls."""
-        self.nodes = self.streams = 0
+        self.nodes, self.streams, self.guard = 0, 0, None
         self.names.clear()
         self.preserved.clear()
+        self.adopted.clear()
+        self.adopted_streams.clear()
 
     def check(self, value: Value) -> Value:
-        """A value, if it belongs to this definition.
+        """A value, if it belongs to this definition; its own one for a value that was made outside of any.
 
         Raises:
             ContextError: it belongs to another one.
         """
-        if value.node not in self.made:
+        if value.node in self.made:
+            return value
+        if value.node not in made_outside:
             raise ContextError(
                 f"{value} belongs to another pipeline than {self.name}",
                 given=f"a node made at {value.node.where}",
                 fix="call its operator in this definition, too",
             )
-        return value
+        return Value(self._adopted(value.node), value.index)
+
+    def _adopted(self, node: Node) -> Node:
+        """This definition's own node in place of one that was made outside of any.
+
+        Raises:
+            ArgumentTypeError: it has the name of another node.
+            DefinitionError: it is fed by hand, and nothing is said of what it will be fed.
+        """
+        if node not in self.adopted:
+            if node.operator.random_bits and node.stream not in self.adopted_streams:
+                self.adopted_streams[node.stream] = self.streams
+                self.streams += 1
+            own = self.adopted[node] = copy_of(node, self.check, self.adopted_streams.get(node.stream, 0))
+            self.claim(node.name)
+            if (fed := fed_by_hand(own)) is not None:
+                self.fed[str(fed)] = fed
+            self.made.add(own)
+            if self.computing is not None:
+                self.computing.compute(own)
+        return self.adopted[node]
+
+    def number(self) -> int:
+        """The number of the next node."""
+        if self.made is made_outside:
+            return next(serials)
+        self.nodes += 1
+        return self.nodes - 1
+
+    def claim(self, name: str) -> None:
+        """Take a name for a node.
+
+        Raises:
+            ArgumentTypeError: another one has it.
+        """
+        if name and name in self.names:
+            raise ArgumentTypeError(f"two nodes are named {name!r}", fix="give each its own name")
+        self.names.add(name)
 
     @contextmanager
     def active(self) -> Generator[Trace]:
@@ -273,18 +281,26 @@ def as_value(thing: Any) -> Value:
 
 
 def current_trace() -> Trace:
+    """The trace of the definition that is running; where none is, one whose nodes any definition may use."""
+    trace = _current.get()
+    if trace is None:
+        number = next(serials)
+        trace = Trace("no pipeline", nodes=number, streams=number, made=made_outside)
+    return trace
+
+
+def defining_trace() -> Trace:
     """The trace of the definition that is running.
 
     Raises:
         ContextError: none is.
     """
-    trace = _current.get()
-    if trace is None:
+    if _current.get() is None:
         raise ContextError(
             f"fn.{kind.get('')} was called outside a pipeline definition",
             fix="call it in a function decorated with @pipeline_def or @data_iterator, or inside `with pipeline:`",
         )
-    return trace
+    return current_trace()
 
 
 def apply(
@@ -334,7 +350,6 @@ def apply_many(
         A node per output.
 
     Raises:
-        ContextError: no definition is being traced.
         PenstockError: what the operator's spec rule raises; also for a batch that no memory holds.
     """
     trace = current_trace()
@@ -351,9 +366,7 @@ def apply_many(
         )
     hint = _HINTS[device] or next((value.node.device for value in values if value.node.device), None)
     name = common.get("name") or ""
-    if name and name in trace.names:
-        raise ArgumentTypeError(f"two nodes are named {name!r}", fix="give each its own name")
-    trace.names.add(name)
+    trace.claim(name)
     operator = _per_frame(operator, values, linked)
     for argument, given in linked.items():
         if argument in operator.schema:
@@ -371,7 +384,7 @@ def apply_many(
         inputs=values,
         arguments=linked,
         specs=infer(operator, values, linked),
-        serial=trace.nodes,
+        serial=trace.number(),
         stream=stream if beside is None else beside.stream,
         seed=(None if seed is None or seed < 0 else seed) if beside is None else beside.seed,
         name=name,
@@ -384,7 +397,6 @@ def apply_many(
     check_kernel(node)
     check_memory(node, trace.batch)
     trace.made.add(node)
-    trace.nodes += 1
     trace.streams += random
     if common.get("preserve"):
         trace.preserved.append(node)

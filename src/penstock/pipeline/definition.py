@@ -118,7 +118,5 @@ def trace(
         define: Any = functools.partial(definition, *args, **kwargs)
         pipeline.define_graph = define  # in place of the method
         return pipeline
-    with pipeline:
-        outputs = definition(*args, **kwargs)
-        pipeline.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
+    pipeline.define(functools.partial(definition, *args, **kwargs))
     return pipeline

@@ -11,10 +11,11 @@ from typing import Annotated, Any, Literal, Self, Unpack
 
 from penstock.errors import ArgumentTypeError, ContextError, PenstockError, UsageError, did_you_mean
 from penstock.graph.accepts import checked, located
+from penstock.graph.computing import PythonWorkers
 from penstock.graph.kinds import Range
 from penstock.graph.node import Graph
 from penstock.graph.operator import Reader
-from penstock.graph.trace import DataNode, PythonWorkers, Trace
+from penstock.graph.trace import DataNode, Trace
 from penstock.graph.where import user_line
 from penstock.host.pool import Serial, Threads
 from penstock.host.tensors import TensorList
@@ -137,6 +138,7 @@ class Pipeline(OlderPipeline):
         self._entered: list[AbstractContextManager[Any]] = []
         self._graph: Graph | None = None
         self._outputs: Sequence[Any] = ()
+        self._defined: Callable[[], Any] | None = None
         self._running: Running | None = None
         self.debug = debug
         self._debugging: Debugging | None = None
@@ -202,7 +204,7 @@ class Pipeline(OlderPipeline):
             self._debugged().feed(name, data, layout)
             return
         if self._graph is None:
-            self._define(self.define_graph)
+            self.define(self.define_graph)
         if name not in self._trace.fed:
             raise UsageError(
                 f"the pipeline has no external_source without a source named {name!r}",
@@ -230,6 +232,9 @@ class Pipeline(OlderPipeline):
             except PenstockError as error:
                 error.where = user_line()
                 raise
+        if self._defined is not None:
+            self.define(self._defined, again=True)
+            return
         with self._trace.active():
             self._trace.journal.repeat()
         self.set_outputs(*self._outputs)
@@ -272,9 +277,15 @@ class Pipeline(OlderPipeline):
             fix="call set_outputs in its `with` statement, or derive a class with define_graph",
         )
 
-    def _define(self, definition: Callable[[], Any]) -> None:
+    def define(self, definition: Callable[[], Any], *, again: bool = False) -> None:
+        """Run a definition once, and make what it returns the outputs; again, where another kind of data is fed.
+
+        Raises:
+            PenstockError: what it raises.
+        """
         with self:
-            outputs = definition()
+            outputs = self._trace.journal.define(definition, again=again)
+            self._defined = definition if self._trace.journal.open and self._trace.journal.branches else None
             self.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
 
     @property
@@ -287,7 +298,7 @@ class Pipeline(OlderPipeline):
         if self._graph is None and self.debug:
             raise ContextError("in debug mode nothing is known of a definition before it runs", fix="call run() first")
         if self._graph is None:
-            self._define(self.define_graph)
+            self.define(self.define_graph)
         self._settle()
         assert self._graph is not None
         return self._graph
@@ -295,7 +306,7 @@ class Pipeline(OlderPipeline):
     def _definition(self) -> Graph:
         """What the definition says; its calls are the same whatever will be fed."""
         if self._graph is None and not self.debug:
-            self._define(self.define_graph)
+            self.define(self.define_graph)
         return self.graph if self._graph is None else self._graph
 
     @property
@@ -332,11 +343,11 @@ class Pipeline(OlderPipeline):
         if define_graph is not None:
             if self._graph is not None:
                 raise ContextError("the pipeline has outputs already", fix="build() without define_graph")
-            self._define(define_graph)
+            self.define(define_graph)
         if self.debug:
             return
         if self._graph is None:
-            self._define(self.define_graph)
+            self.define(self.define_graph)
         if not any(stream.guessed and not stream.waits for stream in self._trace.fed.values()):
             self._start()
 

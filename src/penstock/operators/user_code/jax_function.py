@@ -17,7 +17,7 @@ from penstock.errors import ArgumentTypeError, DefinitionError, shown
 from penstock.graph.call import Hint, running
 from penstock.graph.kinds import Range
 from penstock.graph.registry import named, operator
-from penstock.graph.trace import DataNode, apply_many, current_trace
+from penstock.graph.trace import DataNode, apply_many, defining_trace
 from penstock.operators.user_code.code import UserCode
 from penstock.operators.user_code.jax_operator import JaxFunction
 
@@ -131,7 +131,7 @@ def jax_function(
 
 def _for_rows(made: JaxFunction) -> JaxFunction:
     """The operator, to be tried with as many rows as it will see."""
-    trace = current_trace()
+    trace = defining_trace()
     rows = trace.rows
     if made.whole:
         rows = trace.batch

@@ -14,7 +14,7 @@ from penstock.graph.call import Hint
 from penstock.graph.kinds import Range
 from penstock.graph.operator import Common, SampleContext, SampleKernel, WholeBatchKernel
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply_many, as_value, current_trace
+from penstock.graph.trace import DataNode, apply_many, as_value, defining_trace
 from penstock.operators.user_code.code import UserCode
 from penstock.operators.user_code.function import Function, as_array, kinds_of, layouts_of
 
@@ -191,7 +191,7 @@ def _made(
         raise ArgumentTypeError(f"fn.{kind} takes a function", given=repr(function))
     kinds = kinds_of(kind, num_outputs, dtype, ndim)
     what = (kind, UserCode(function), num_outputs, layouts_of(kind, num_outputs, layouts), kinds)
-    return BatchFunction(*what, rows=current_trace().batch) if by_batch else PythonFunction(*what)
+    return BatchFunction(*what, rows=defining_trace().batch) if by_batch else PythonFunction(*what)
 
 
 def _applied(made: Function, inputs: Sequence[DataNode], common: Common) -> Any:
