@@ -30,9 +30,10 @@ class Waves(Places):
     phase: tuple[float, float]
 
     def table(self, height: int, width: int) -> NDArray[np.float32]:
-        """By how much each row's pixels move in x, then each column's in y."""
+        """By how much each row's pixels move in x, then each column's in y; as many of both."""
         frequency, phase = np.array([self.frequency, self.phase], np.float32)
-        angles = (np.arange(n, dtype=np.float32) * frequency[k] + phase[k] for k, n in enumerate((height, width)))
+        steps = np.arange(max(height, width), dtype=np.float32)
+        angles = (steps * frequency[k] + phase[k] for k in range(2))
         in_x, in_y = (turn(angle.astype(np.float64)) for turn, angle in zip((np.sin, np.cos), angles, strict=True))
         in_x, in_y = self.amplitude[0] * in_x.astype(np.float32), self.amplitude[1] * in_y.astype(np.float32)
         return np.concatenate([in_x, in_y], dtype=np.float32)
@@ -40,7 +41,7 @@ class Waves(Places):
     def trace(self, numbers: Any, given: tuple[Any, Any], height: int, width: int) -> tuple[Any, Any]:
         """From the same table as on the host."""
         table, (y, x) = self.table(height, width), _corners(height, width)
-        moved = x + table[None, :height, None], y + table[None, None, height:]
+        moved = x + table[None, :height, None], y + table[None, None, len(table) // 2 :][:, :, :width]
         return _where_wanted(numbers, (y, x), moved)
 
 

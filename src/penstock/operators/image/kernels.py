@@ -16,6 +16,7 @@ from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
 from penstock.operators.image.lines import (
     HALVES_AWAY,
+    MIX,
     SCALE,
     blend_columns,
     blend_rows,
@@ -26,7 +27,7 @@ from penstock.operators.image.lines import (
     same_for_all,
     same_numbers,
 )
-from penstock.operators.image.look_up import look_up_one, look_up_three
+from penstock.operators.image.look_up import look_up_one, look_up_three, mix_bytes, scale_bytes
 from penstock.operators.image.taps import BEGIN, END, LENGTH, MIRRORED, START, taps
 
 _ENTRIES = np.uint64(257)
@@ -95,6 +96,8 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
     weights_y, weights_x, row = weights[:height], weights[height:], memory[(2 * width + 1) * channels :]
     mixed = memory[width * channels :]
     known_y, known_x = -1, -1
+    mixes = from_bytes and to_bytes and codes.shape[0] == 3 and codes[0] == MIX
+    mixes = mixes and codes[1] == SCALE and codes[2] == HALVES_AWAY
     left, needed, most = 0, 0, 0
     for n in range(place_in.shape[0]):
         height, width = int(rows[n, LENGTH]), int(columns[n, LENGTH])
@@ -125,6 +128,15 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
             low_x, high_x = inside(columns[n])
         first_row, first_column = int(rows[n, BEGIN] + rows[n, START]), int(columns[n, BEGIN] + columns[n, START])
         step_x = right
+        direct = mixes and not (resampled[n] or rows[n, MIRRORED] or columns[n, MIRRORED])
+        direct = direct and low_y == low_x == 0 and high_y == height and high_x == width
+        if direct and right == 3 == place_out[n, 2] and channel == 1 == place_out[n, 3]:
+            at, to, own = start + first_row * down + 3 * first_column, place_out[n, 0], terms[n % terms.shape[0]]
+            if down == 3 * width == place_out[n, 1]:  # as one row
+                height, width = 1, height * width
+            for y in range(height):
+                mix_bytes(bytes_in, at + y * down, own, bytes_out, to + y * place_out[n, 1], width)
+            continue
         if columns[n, MIRRORED]:
             first_column += width - 1
             step_x = -right
@@ -173,16 +185,6 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
                 to += place_out[n, 3]
 
 
-@Compiled
-def scale_bytes(pixels: Array, at: np.uint64, terms: Array, out: Array, to: np.uint64, count: int) -> None:
-    """What `colour` makes of bytes by SCALE and HALVES_AWAY, many at a time, which is faster than a table."""
-    mean, factor, shift, low, high = terms[0, 0], terms[0, 1], terms[0, 2], terms[1, 0], terms[1, 1]
-    for i in range(np.uint64(count)):
-        value = min(max(low, (np.float32(pixels[at + i]) - mean) * factor + shift), high)  # `low` for NaN
-        whole = np.int32(value)
-        out[to + i] = np.uint8(whole + (value - np.float32(whole) >= np.float32(0.5)))
-
-
 @ahead("u1[1] i8[2] f8[2] f8[2] i8[1] f4[4] f4[1] u1[1] u1[1] f4[1] b1 i8[2]")
 @Compiled
 def look_up(  # noqa: C901  # likewise
@@ -225,7 +227,8 @@ def look_up(  # noqa: C901  # likewise
         low_y, high_y = inside(rows[n])
         low_x, high_x = inside(columns[n])
         height, width = int(rows[n, LENGTH]), int(columns[n, LENGTH])
-        direct = line and rounds and low_y == low_x == 0 and high_y == height and high_x == width
+        whole = low_y == low_x == 0 and high_y == height and high_x == width
+        direct = line and rounds and whole
         if not (direct or known):
             known, own = True, table[:257] if alike else table
             for i in range(own.shape[0]):
@@ -251,6 +254,8 @@ def look_up(  # noqa: C901  # likewise
         if line:
             width, low_x, high_x = width * channels, low_x * channels, high_x * channels  # as one channel
             entries, by, step = 1, np.uint64(1), np.uint64(1)
+            if whole and step_y == width == place_out[n, 1]:  # and as one row
+                width, high_x, height, high_y = width * height, width * height, 1, 1
         for y in range(height):
             low, high = (low_x, high_x) if low_y <= y < high_y else (width, width)
             at, to = np.uint64(start + y * step_y), np.uint64(place_out[n, 0] + y * place_out[n, 1])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from penstock.data.source import Array
@@ -139,12 +137,12 @@ def pick_row(
     """A row of pixels as they are, as floats, its channels apart; zero outside of [low, high)."""
     size = line.shape[0] // channels
     for c in range(channels):
-        at = start + c * channel
+        at, by = np.uint64(start + c * channel), np.uint64(step)
         values = line[c * size : (c + 1) * size]
         for x in range(low):
             values[x] = 0
-        for x in range(low, high):
-            values[x] = np.float32(pixels[at + x * step])
+        for x in range(np.uint64(low), np.uint64(high)):
+            values[x] = np.float32(pixels[at + x * by])
         for x in range(high, size):
             values[x] = 0
 
@@ -195,7 +193,7 @@ def colour(line: Array, channels: int, codes: Array, terms: Array, low: int, hig
                 for x in range(size):
                     value = values[x]
                     magnitude = abs(value)
-                    whole = np.float32(math.floor(magnitude))
+                    whole = np.floor(magnitude)  # `math.floor` makes an integer, one at a time
                     whole = whole + np.float32(1) if magnitude - whole >= np.float32(0.5) else whole
                     value = (-whole if value < 0 else whole) if value == value else np.float32(0)
                     values[x] = min(max(value, a), b)

@@ -1,4 +1,4 @@
-"""Compiled loops over one row of bytes, of which each becomes the entry of a table. `kernels` calls them."""
+"""Compiled loops over one row of bytes, of which each becomes the entry of a table, or is computed; for `kernels`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import numpy as np
 
 from penstock.data.source import Array
 from penstock.native.compiled import Compiled
+
+_ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 
 
 @Compiled
@@ -80,3 +82,35 @@ def look_up_three(
     for x in range(np.uint64(high), np.uint64(width)):
         i = to + x * step
         out[i], out[i + plane], out[i + plane + plane] = red, green, blue
+
+
+@Compiled
+def rounded(value: np.float32, low: np.float32, high: np.float32) -> np.uint8:
+    """To the nearest byte within limits; `low` for NaN."""
+    value = min(max(low, value), high)
+    whole = np.int32(value)
+    return np.uint8(whole + (value - np.float32(whole) >= np.float32(0.5)))
+
+
+@Compiled
+def scale_bytes(pixels: Array, at: np.uint64, terms: Array, out: Array, to: np.uint64, count: int) -> None:
+    """What `colour` makes of bytes by SCALE and HALVES_AWAY, many at a time, which is faster than a table."""
+    mean, factor, shift, low, high = terms[0, 0], terms[0, 1], terms[0, 2], terms[1, 0], terms[1, 1]
+    for i in range(np.uint64(count)):
+        out[to + i] = rounded((np.float32(pixels[at + i]) - mean) * factor + shift, low, high)
+
+
+@Compiled
+def mix_bytes(pixels: Array, read: int, terms: Array, out: Array, write: int, count: int) -> None:
+    """What `colour` makes of pixels of three bytes by MIX, SCALE and HALVES_AWAY, likewise."""
+    r, g, b = terms[0, 0], terms[0, 1], terms[0, 2]
+    r0, r1, r2, g0, g1, g2, b0, b1, b2 = r[0], r[1], r[2], g[0], g[1], g[2], b[0], b[1], b[2]
+    mean, factor, shift, low, high = terms[1, 0], terms[1, 1], terms[1, 2], terms[2, 0, 0], terms[2, 1, 0]
+    m0, m1, m2, f0, f1, f2 = mean[0], mean[1], mean[2], factor[0], factor[1], factor[2]
+    s0, s1, s2 = shift[0], shift[1], shift[2]
+    for i in range(np.uint64(count)):
+        at, to = np.uint64(read) + _THREE * i, np.uint64(write) + _THREE * i
+        red, green, blue = np.float32(pixels[at]), np.float32(pixels[at + _ONE]), np.float32(pixels[at + _TWO])
+        out[to] = rounded((red * r0 + green * g0 + blue * b0 - m0) * f0 + s0, low, high)
+        out[to + _ONE] = rounded((red * r1 + green * g1 + blue * b1 - m1) * f1 + s1, low, high)
+        out[to + _TWO] = rounded((red * r2 + green * g2 + blue * b2 - m2) * f2 + s2, low, high)

@@ -133,10 +133,10 @@ def displaced(
         for column in range(width):
             at_x[column], at_y[column] = np.float32(column) + half, y
     elif code == WAVES:
-        height = table.shape[0] - at_x.shape[0]
+        columns = table.shape[0] // 2
         for column in range(width):
             at_x[column] = np.float32(column) + table[row]
-            at_y[column] = np.float32(row) + table[height + column]
+            at_y[column] = np.float32(row) + table[columns + column]
     elif code == BALL:
         middle_y, middle_x = np.float32(size_in[0]) * half, np.float32(size_in[1]) * half
         radius, off_y = np.float32(max(size_in[0], size_in[1]) // 2), y - middle_y

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -15,9 +14,11 @@ from numpy.typing import NDArray
 
 from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
-from penstock.operators.image.borders import Border, inside, pixel
-from penstock.operators.image.cubic import warp_cubic, weights
+from penstock.operators.image.borders import Border, inside
+from penstock.operators.image.lines import same_numbers
 from penstock.operators.image.places import Affine, Places, Projective, places
+from penstock.operators.image.planes import store
+from penstock.operators.image.sampled import cubic, linear, locate, nearest, outside, weights
 from penstock.operators.image.transform import Planes, Transform, as_planes, from_planes
 from penstock.operators.sums import rounded
 
@@ -33,7 +34,11 @@ class Interpolation(IntEnum):
     LINEAR = 1
     """Four are weighed."""
     CUBIC = 2
-    """Sixteen are weighed, as `penstock.operators.image.cubic` says."""
+    """Sixteen are weighed, as `penstock.operators.image.sampled.weights` says."""
+
+
+_TOGETHER = 1024
+"""The places of so many pixels are found together. Where images are not larger, all of a batch may share them."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +75,13 @@ class Warp(Transform):
         planes = Planes.of(self.layout, source, given, target, made)
         numbers, fill = planes.term(terms[0]), planes.term(terms[1])
         height, width, _ = planes.made.max(axis=0, initial=0).tolist()
-        table, found = self.places.table(height, width), np.empty((2, width), np.float32)
-        before = source.values, planes.read, planes.given, self.places.code, numbers, table, fill
-        after = int(self.border), planes.rounding, found, target.values, planes.write, planes.made
-        if self.interpolation is Interpolation.CUBIC:
-            warp_cubic(*before, np.empty((2, 4), np.int64), np.empty((2, 4), np.float32), *after)
-        else:
-            warp(*before, self.interpolation is Interpolation.NEAREST, *after)
+        count, channels = min(max(_TOGETHER, width), height * width), int(planes.made[:, 2].max(initial=0))
+        warp(
+            *(source.values, planes.read, planes.given, self.places.code, numbers, self.places.table(height, width)),
+            *(fill, 1 << int(self.interpolation), int(self.border), planes.rounding),
+            *(np.empty((2, count), np.float32), np.empty((3, count), np.int32)),
+            *(np.empty(width * channels + 16, np.float32), target.values, planes.write, planes.made),
+        )
 
     def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
         """Gathered from the flat pixels of each plane."""
@@ -124,7 +129,7 @@ class Warp(Transform):
         return from_planes(values, self.layout, shape)
 
 
-_KINDS = "i8[2] i8[2] i8 f4[2] f4[1] f4[2] b1 i8 f4 f4[2]"
+_KINDS = "i8[2] i8[2] i8 f4[2] f4[1] f4[2] i8 i8 f4 f4[2] i4[2] f4[1]"
 
 
 @ahead(*(f"{a}[1] {_KINDS} {b}[1] i8[2] i8[2]" for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4"))))
@@ -137,10 +142,12 @@ def warp(
     numbers: Array,
     table: Array,
     fills: Array,
-    nearest: bool,
+    around: int,
     border: int,
     rounding: np.float32,
     found: Array,
+    first: Array,
+    line: Array,
     out: Array,
     place_out: Array,
     size_out: Array,
@@ -155,52 +162,44 @@ def warp(
         numbers: float32 (planes or 1, n): its numbers.
         table: float32 (n,): its table.
         fills: float32 (planes or 1, channels or 1): the value of what lies outside.
-        nearest: whether one pixel is taken; else four are interpolated.
+        around: how many pixels of each axis make one: 1, 2 or 4.
         border: what lies outside.
         rounding: what is added before values are written: 0.5 where they are whole numbers.
-        found: float32 (2, width), for the places of a row.
+        found: float32 (2, n), for the places of as many pixels, at least those of one row; overwritten.
+        first: int32 (3, n), likewise.
+        line: float32 (width * channels + 16,), for a row; overwritten.
         out: uint8 or float32.
         place_out: as `place_in`.
         size_out: as `size_in`.
     """
-    half, limit = np.float32(0.5), np.float32(1 << 24)
-    back = np.float32(0) if nearest else half
     for n in range(place_in.shape[0]):
         own, fill, place, size = numbers[n % numbers.shape[0]], fills[n % fills.shape[0]], place_in[n], size_in[n]
-        start, down, right = place[0], place[1], place[2]
-        for row in range(size_out[n, 0]):
-            places(code, own, table, row, size, size_out[n], found[0], found[1])
-            to = place_out[n, 0] + row * place_out[n, 1]
-            for column in range(size_out[n, 1]):
-                at_x, at_y = found[0, column], found[1, column]
-                at_x = min(max(at_x - back, -limit), limit) if at_x == at_x else limit
-                at_y = min(max(at_y - back, -limit), limit) if at_y == at_y else limit
-                left, top = math.floor(at_x), math.floor(at_y)
-                by_x, by_y = at_x - np.float32(left), at_y - np.float32(top)
-                beyond = 0 if nearest else 1
-                inside = 0 <= left < size[1] - beyond and 0 <= top < size[0] - beyond
-                at = start + top * down + left * right
-                for c in range(size[2]):
-                    if inside and nearest:
-                        made = np.float32(pixels[np.uint64(at)])
-                    elif inside:  # indices are unsigned: for a signed one, numba asks whether it counts from the end
-                        a, b = np.float32(pixels[np.uint64(at)]), np.float32(pixels[np.uint64(at + right)])
-                        d, e = (
-                            np.float32(pixels[np.uint64(at + down)]),
-                            np.float32(pixels[np.uint64(at + down + right)]),
-                        )
-                        upper, lower = a + by_x * (b - a), d + by_x * (e - d)
-                        made = upper + by_y * (lower - upper)
-                    else:
-                        begin, value = start + c * place[3], fill[c % fill.shape[0]]
-                        a = pixel(pixels, begin, place, size, top, left, border, value)
-                        made = a
-                        if not nearest:
-                            b = pixel(pixels, begin, place, size, top, left + 1, border, value)
-                            d = pixel(pixels, begin, place, size, top + 1, left, border, value)
-                            e = pixel(pixels, begin, place, size, top + 1, left + 1, border, value)
-                            upper, lower = a + by_x * (b - a), d + by_x * (e - d)
-                            made = upper + by_y * (lower - upper)
-                    out[np.uint64(to + c * place_out[n, 3])] = made + rounding
-                    at += place[3]
-                to += place_out[n, 2]
+        height, width, channels = size_out[n, 0], size_out[n, 1], size_out[n, 2]
+        rows = first.shape[1] // max(width, 1)
+        known = n > 0 and numbers.shape[0] == 1 and rows >= height  # the places are those of the plane before
+        known = known and same_numbers(size, size_in[n - 1]) and same_numbers(size_out[n], size_out[n - 1])
+        known = known and same_numbers(place[1:], place_in[n - 1, 1:])
+        for y in range(height):
+            begin = y % rows * width
+            if begin == 0 and not known:
+                count = min(rows, height - y)
+                for k in range(count):
+                    at, to = k * width, (k + 1) * width
+                    places(code, own, table, y + k, size, size_out[n], found[0, at:to], found[1, at:to])
+                end = count * width
+                locate(found[0, :end], found[1, :end], around, size, place, first[0], first[1], first[2])
+            end, made = begin + width, line[: width * channels + 1]
+            element, by_x, by_y = first[2, begin:end], found[0, begin:end], found[1, begin:end]
+            if around == 1:
+                nearest(pixels, element, place, channels, rounding, made)
+            elif around == 2:
+                linear(pixels, element, by_x, by_y, place, channels, rounding, made)
+            else:
+                cubic(pixels, element, by_x, by_y, place, channels, rounding, made)
+            left, top, taps = first[0, begin:end], first[1, begin:end], line[line.shape[0] - 16 :]
+            outside(pixels, left, top, element, by_x, by_y, place, size, around, border, fill, rounding, taps, made)
+            made = made[: width * channels]
+            if around == 4 and rounding != 0:  # bytes
+                for i in range(made.shape[0]):
+                    made[i] = min(max(made[i], np.float32(0)), np.float32(255))
+            store(made, y, channels, out, place_out[n])
