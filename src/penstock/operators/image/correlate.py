@@ -15,7 +15,7 @@ from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
 from penstock.operators.image.borders import Border
 from penstock.operators.image.places import Affine
-from penstock.operators.image.planes import load, mirrored, store
+from penstock.operators.image.planes import mirrored, store
 from penstock.operators.image.transform import Planes, Transform, as_planes, from_planes
 from penstock.operators.image.warp import Interpolation, Warp
 from penstock.operators.sums import rounded
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 BORDERS = ("constant", "clamp", "reflect_101", "reflect_1001", "wrap")
 """What is beyond the edge of an image; compiled loops know these by number."""
+_TOGETHER = 4096
+"""So many sums are computed together."""
 _CONSTANT, _CLAMP, _REFLECT_101, _REFLECT_1001, _WRAP = range(5)
 
 
@@ -66,13 +68,14 @@ class Correlate(Transform):
         """All planes in one call."""
         planes = Planes.of(self.layout, source, given, target, made)
         weights, anchors, fills = map(planes.term, terms)
-        across = int((planes.made[:, 1] * planes.made[:, 2]).max(initial=0))
-        plane = np.empty(int(planes.given.prod(axis=1).max(initial=0)), np.float32)
+        across = (planes.made[:, 1] + self.extents[1] - 1) * planes.made[:, 2]
+        plane = np.empty(int(((planes.made[:, 0] + self.extents[0] - 1) * across).max(initial=0)), np.float32)
+        sums = np.empty(int(across.max(initial=_TOGETHER)), np.float32)
         limits = np.array([0, 255] if target.values.dtype == np.uint8 else [-np.inf, np.inf], np.float32)
         correlate(
             *(source.values, planes.read, planes.given, weights, self.extents[1], anchors, fills),
             *(BORDERS.index(self.border), planes.rounding, limits, target.values, planes.write, planes.made),
-            *(plane, np.empty(across, np.float32), source.values.dtype == np.uint8),
+            *(plane, sums, source.values.dtype == np.uint8),
         )
 
     def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
@@ -141,29 +144,43 @@ def place(at: int, size: int, border: int) -> int:
 
 
 @Compiled
-def add_row(values: Array, channels: int, shift: int, weight: float, border: int, fill: float, row: Array) -> None:
-    """A row of pixels times a weight, moved, added to a row of the result.
+def load_wide(
+    pixels: Array, at: Array, size: Array, before: Array, border: int, fill: float, wide: int, plane: Array
+) -> None:
+    """A plane as floats, with what lies beyond its edges.
 
     Args:
-        values: float32, the row, the channels of a pixel side by side.
-        channels: how many there are.
-        shift: which pixel comes to lie on the first one of the result; the others follow.
-        weight: the factor.
+        pixels: the memory.
+        at: of the plane: its first element, and the distances to the next row, column and channel.
+        size: its height, width and channels.
+        before: how many rows come before its first one, and how many columns.
         border: a number of `BORDERS`.
         fill: the value of what lies outside, where the border is constant.
-        row: float32, added to.
+        wide: how many columns there are with those beyond the edges.
+        plane: float32, rows of pixels, one after the other, the channels of a pixel side by side.
     """
-    width, wide = values.shape[0] // channels, row.shape[0] // channels
-    first = min(max(-shift, 0), wide)
-    last = max(min(width - shift, wide), first)
-    inner, middle = values[(first + shift) * channels :], row[first * channels : last * channels]
-    for i in range(middle.shape[0]):
-        middle[i] += inner[i] * weight
-    for number in range(first + wide - last):
-        x = number if number < first else last + number - first
-        at = place(x + shift, width, border)
-        for c in range(channels):
-            row[x * channels + c] += (fill if at < 0 else values[at * channels + c]) * weight
+    width, channels, left = size[1], size[2], int(before[1])
+    across, inner = wide * channels, width * channels
+    for y in range(plane.shape[0] // across):
+        line = plane[y * across : (y + 1) * across]
+        row = place(y - int(before[0]), size[0], border)
+        if row < 0:
+            line[:] = fill
+            continue
+        begin, middle = at[0] + row * at[1], line[left * channels : left * channels + inner]
+        if at[2] == channels and at[3] == 1:
+            values = pixels[begin : begin + inner]
+            for i in range(inner):
+                middle[i] = np.float32(values[i])
+        else:
+            for x in range(width):
+                for c in range(channels):
+                    middle[x * channels + c] = np.float32(pixels[begin + x * at[2] + c * at[3]])
+        for number in range(wide - width):
+            x = number if number < left else width + number
+            column = place(x - left, width, border)
+            for c in range(channels):
+                line[x * channels + c] = fill if column < 0 else middle[column * channels + c]
 
 
 _KINDS = "i8[2] i8[2] f4[2] i8 f4[2] f4[2] i8 f4 f4[1]"
@@ -205,8 +222,8 @@ def correlate(
         out: uint8 or float32.
         place_out: as `place_in`.
         size_out: as `size_in`.
-        plane: float32, as many as the largest plane has; overwritten.
-        made: float32, for a row of the result; overwritten.
+        plane: float32, as many as the largest plane has with what lies beyond its edges; overwritten.
+        made: float32, for one row of that, or for several that are computed together; overwritten.
         finite: whether all pixels are numbers, so that a weight of 0 adds nothing.
     """
     for n in range(place_in.shape[0]):
@@ -215,22 +232,24 @@ def correlate(
             anchors[n % anchors.shape[0]],
             fills[n % fills.shape[0], 0],
         )
-        height, width, channels = size_in[n, 0], size_in[n, 1], size_in[n, 2]
-        load(pixels, place_in[n], size_in[n], plane)
-        wide = size_out[n, 1]
-        row = made[: wide * channels]
-        for y in range(size_out[n, 0]):
-            row[:] = 0
+        high, wide, channels = size_out[n, 0], size_out[n, 1], size_out[n, 2]
+        more = wide + columns - 1
+        across, lines = more * channels, high + weights.shape[0] // columns - 1
+        load_wide(pixels, place_in[n], size_in[n], anchor, border, fill, more, plane[: lines * across])
+        together = made.shape[0] // max(across, 1)
+        for first in range(0, high, max(together, 1)):
+            count = min(together, high - first)
+            total = made[: count * across - (columns - 1) * channels]  # with what lies between rows
+            total[:] = 0
             for k in range(weights.shape[0]):
-                if finite and weights[k] == 0:
+                weight = weights[k]
+                if finite and weight == 0:
                     continue
-                at = place(y + k // columns - int(anchor[0]), height, border) * width * channels
-                if at < 0:
-                    for i in range(row.shape[0]):
-                        row[i] += fill * weights[k]
-                else:
-                    shift = k % columns - int(anchor[1])
-                    add_row(plane[at : at + width * channels], channels, shift, weights[k], border, fill, row)
-            for i in range(row.shape[0]):
-                row[i] = min(max(row[i] + rounding, limits[0]), limits[1])
-            store(row, y, channels, out, place_out[n])
+                start = (first + k // columns) * across + k % columns * channels
+                values = plane[start : start + total.shape[0]]
+                for i in range(total.shape[0]):
+                    total[i] += values[i] * weight
+            for i in range(total.shape[0]):
+                total[i] = min(max(total[i] + rounding, limits[0]), limits[1])
+            for y in range(count):
+                store(total[y * across : y * across + wide * channels], first + y, channels, out, place_out[n])

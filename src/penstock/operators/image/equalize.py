@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -38,8 +37,9 @@ class Equalize(InPlace):
     ) -> None:
         """All planes in one call."""
         planes = Planes.of(self.layout, source, given, target, made)
-        table = np.empty(512, np.int64), np.empty(256, np.uint8)
-        equalize(source.values, planes.read, planes.given, target.values, planes.write, *table)
+        channels = int(planes.given[:, 2].max(initial=0))
+        memory = np.empty(512 * channels, np.int32), np.empty(256 * channels, np.uint8)
+        equalize(source.values, planes.read, planes.given, target.values, planes.write, *memory)
 
     def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
         """Counted by adding ones at the places of bytes."""
@@ -64,7 +64,10 @@ class Equalize(InPlace):
         return from_planes(found.transpose(0, 1, 3, 4, 2), self.layout, shape)
 
 
-@ahead("u1[1] i8[2] i8[2] u1[1] i8[2] i8[1] u1[1]")
+_ONE, _TWO, _ENTRIES = np.uint64(1), np.uint64(2), np.uint64(256)
+
+
+@ahead("u1[1] i8[2] i8[2] u1[1] i8[2] i4[1] u1[1]")
 @Compiled
 def equalize(
     pixels: Array, place_in: Array, sizes: Array, out: Array, place_out: Array, counts: Array, table: Array
@@ -77,39 +80,64 @@ def equalize(
         sizes: int64 (planes, 3): height, width, channels.
         out: uint8.
         place_out: as `place_in`.
-        counts: int64 (512,); overwritten.
-        table: uint8 (256,); overwritten.
+        counts: int32 (512 * channels,); overwritten.
+        table: uint8 (256 * channels,); overwritten.
     """
     for n in range(place_in.shape[0]):
-        height, width = sizes[n, 0], sizes[n, 1]
-        for c in range(sizes[n, 2]):
-            for value in range(512):
-                counts[value] = 0
-            for y in range(height):
-                at = place_in[n, 0] + c * place_in[n, 3] + y * place_in[n, 1]
-                for x in range(width):  # indices are unsigned: for a signed one, numba asks where it counts from
-                    counts[
-                        np.uint64(x & 1) << np.uint64(8) | np.uint64(pixels[np.uint64(at + x * place_in[n, 2])])
-                    ] += 1
-            for value in range(256):  # counted in turns, since equal neighbours would wait for each other
-                counts[value] += counts[256 + value]
-            first = 0
-            while first < 255 and counts[first] == 0:
-                first += 1
-            rest = height * width - counts[first]
-            scale = np.float32(255) / np.float32(max(rest, 1))
-            total = 0
-            for value in range(256):
-                if value > first:
-                    total += counts[value]
-                exact = np.float32(total) * scale
-                whole = math.floor(exact)
-                part = exact - np.float32(whole)  # halves go to the even neighbour
-                up = part > np.float32(0.5) or (part == np.float32(0.5) and whole % 2 == 1)
-                table[value] = value if rest == 0 else min(whole + (1 if up else 0), 255)
-            for y in range(height):
-                at = place_in[n, 0] + c * place_in[n, 3] + y * place_in[n, 1]
-                to = place_out[n, 0] + c * place_out[n, 3] + y * place_out[n, 1]
-                for x in range(width):
-                    value = table[np.uint64(pixels[np.uint64(at + x * place_in[n, 2])])]
-                    out[np.uint64(to + x * place_out[n, 2])] = value
+        height, width, channels, place = sizes[n, 0], sizes[n, 1], sizes[n, 2], place_in[n]
+        counts[: 512 * channels] = 0
+        for y in range(height):
+            for c in range(0, channels, 3):  # three at once, as equal neighbours would wait for each other
+                some = counts[512 * c : 512 * min(c + 3, channels)]
+                count(pixels, place[0] + y * place[1] + c * place[3], place[2], place[3], width, some)
+        for c in range(channels):
+            some = counts[512 * c : 512 * c + 512]
+            spread(some[:256], some[256:], table[256 * c : 256 * c + 256])
+        step = np.uint64(place_out[n, 2])
+        for y in range(height):
+            for c in range(channels):
+                at, to = np.uint64(place[0] + y * place[1] + c * place[3]), place_out[n, 0] + y * place_out[n, 1]
+                first, last = np.uint64(to + c * place_out[n, 3]), _ENTRIES * np.uint64(c)
+                for x in range(np.uint64(width)):
+                    out[first + x * step] = table[last + np.uint64(pixels[at + x * np.uint64(place[2])])]
+
+
+@Compiled
+def count(pixels: Array, start: int, step: int, channel: int, width: int, counts: Array) -> None:
+    """Count how often each byte occurs in a row of pixels, per channel in two tables by turns.
+
+    Indices are unsigned: for a signed one, numba asks whether it counts from the end.
+
+    Args:
+        pixels: uint8.
+        start: the row's first element.
+        step: the distance to the next column.
+        channel: the distance to the next channel.
+        width: how many pixels there are.
+        counts: int32 (512 * channels,), for up to three channels; added to.
+    """
+    channels, by = counts.shape[0] // 512, np.uint64(channel)
+    for x in range(np.uint64(width)):
+        at, turn = np.uint64(start) + x * np.uint64(step), (x & _ONE) * _ENTRIES
+        counts[turn + np.uint64(pixels[at])] += 1
+        if channels > 1:
+            counts[_TWO * _ENTRIES + turn + np.uint64(pixels[at + by])] += 1
+        if channels > 2:
+            counts[_TWO * _TWO * _ENTRIES + turn + np.uint64(pixels[at + by + by])] += 1
+
+
+@Compiled
+def spread(counts: Array, others: Array, table: Array) -> None:
+    """What becomes of each byte of a channel, from how often it occurs by two counts; the first is overwritten."""
+    first, total = -1, 0
+    for value in range(256):
+        here = counts[value] + others[value]
+        if first < 0:
+            first = value if here else -1
+            here = here if first < 0 else 0
+        total += here
+        counts[value] = total
+    scale = np.float32(255) / np.float32(max(total, 1))
+    for value in range(256):
+        share = min(np.rint(np.float32(counts[value]) * scale), np.float32(255))
+        table[value] = value if total == 0 else np.uint8(share)

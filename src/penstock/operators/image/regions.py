@@ -34,8 +34,12 @@ def fill_regions(values: Array, shape: Array, regions: Array, fill: Array, chann
                 start = np.int64(0)
                 for axis in range(last):
                     start = (start + index[axis]) * shape[axis + 1]
-                for i in range(box[last, 0], box[last, 1]):
-                    values[row, start + i] = own[(i if channel == last else index[channel]) % len(own)]
+                line = values[row, start + box[last, 0] : start + box[last, 1]]
+                if channel == last and len(own) > 1:
+                    for i in range(len(line)):
+                        line[i] = own[(box[last, 0] + i) % len(own)]
+                else:
+                    line[:] = own[index[channel] % len(own) if len(own) > 1 else 0]
                 for axis in range(last - 1, -1, -1):
                     index[axis] += 1
                     if index[axis] < box[axis, 1]:

@@ -97,6 +97,10 @@ class InPlace(Transform):
         del layout, terms, fill
 
 
+_FEW = 16
+"""So few numbers are compared between rows: where they are the same, work may be shared."""
+
+
 @dataclass(frozen=True, slots=True)
 class Planes:
     """Images as compiled loops take them: planes of rows, columns and channels in flat memory.
@@ -153,8 +157,10 @@ class Planes:
         return Planes(row, read, write, sizes[0][row], sizes[1][row], rounding)
 
     def term(self, values: Any, dtype: Any = np.float32) -> Array:
-        """A term of the step with an entry per plane, contiguous."""
+        """A term of the step with an entry per plane, or one where all have the same few numbers; contiguous."""
         term = np.asarray(values, dtype)
+        if len(term) > 1 and term[0].size <= _FEW and (term == term[:1]).all():
+            term = term[:1]
         return np.ascontiguousarray(np.broadcast_to(term, (1, *term.shape[1:])) if len(term) == 1 else term[self.row])
 
 
