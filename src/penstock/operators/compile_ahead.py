@@ -33,6 +33,7 @@ MODULES = (
     "operators.image.warp",
     "operators.image.warp_volume",
     "operators.image.windows",
+    "operators.noise.grains",
     "operators.segmentation.objects",
     "operators.segmentation.pixels",
 )

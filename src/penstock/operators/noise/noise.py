@@ -16,7 +16,7 @@ from penstock.errors import DefinitionError
 from penstock.graph.operator import BatchContext, BatchKernel, Operator
 from penstock.operators.random.draws import fractions
 
-_ELEMENTS = 1 << 15
+_ELEMENTS = 1 << 16
 """How many elements the host computes at once: their random numbers stay in the cache."""
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
+from penstock.data.bits import more_bits
 from penstock.errors import DefinitionError
 from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.convert import along_rows, convert
+from penstock.operators.noise.grains import sprinkle
 from penstock.operators.noise.noise import Noise, uniform
 
 
@@ -52,21 +55,24 @@ class SaltAndPepper(Noise):
         shape = list(values.shape)
         if self.channels is not None:
             shape[1 + self.channels] = 1
-        drawn = uniform(xp, keys, tuple(shape))
         least, most = _limits(values.dtype)
         salt = self._value(xp, values, salt_val, most)
         pepper = self._value(xp, values, pepper_val, least)
         prob, share = (along_rows(xp, each, values.ndim) for each in (prob, salt_vs_pepper))
         if xp is not np:
+            drawn = uniform(xp, keys, tuple(shape))
             return xp.where(drawn < prob, xp.where(drawn < prob * share, salt, pepper), values)
-        result, found = values.copy(), np.nonzero(drawn < prob)
-        least, salt, pepper = (
-            np.broadcast_to(np.ravel(each), len(keys))[found[0]] for each in (prob * share, salt, pepper)
+        result, bits = values.copy(), f"u{values.dtype.itemsize}"
+        limits, grains = (
+            np.stack(np.broadcast_arrays(*(np.ravel(each) for each in pair)), axis=1)
+            for pair in ((prob, prob * share), (salt, pepper))
         )
-        chosen, places = np.where(drawn[found] < least, salt, pepper), list[Any](found)
+        count, channels, inner = math.prod(shape[1:]), 1, 1
         if self.channels is not None:
-            chosen, places[1 + self.channels] = chosen[:, None], slice(None)
-        result[tuple(places)] = chosen
+            channels, inner = values.shape[1 + self.channels], math.prod(shape[2 + self.channels :])
+        left, right = more_bits(np, keys, -(-count // 2))
+        flat = result.reshape(len(result), count * channels).view(bits)
+        sprinkle(flat, left, right, limits, grains.view(bits), channels, max(inner, 1))
         return result
 
     def _value(self, xp: Any, values: Any, given: Any, default: float) -> Any:
