@@ -84,7 +84,7 @@ CASES = {
             ("HW", ""),
         ),
         OperatorCase(
-            lambda x, p: fn.debayer(x, blue_position=p, algorithm="vng_ocv"),
+            lambda x, p: [fn.debayer(x, blue_position=p, algorithm=name) for name in ("vng_ocv", "default_npp")],
             [RNG.integers(0, 256, (4, 10, 12), np.uint8), np.int32([[0, 0], [0, 1], [1, 0], [1, 1]])],
             ("HW", ""),
         ),

@@ -16,7 +16,7 @@ from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.colour.gradients import by_gradients
 
-_ALGORITHMS = ("bilinear_ocv", "edgeaware_ocv", "vng_ocv", "gray_ocv")
+_ALGORITHMS = ("bilinear_ocv", "edgeaware_ocv", "vng_ocv", "gray_ocv", "default_npp")
 _LEAST = 8
 """Of smaller images "vng_ocv" averages pixels."""
 _LUMA = (4899, 9617, 1868)
@@ -32,8 +32,9 @@ class Neighbours:
         sides: the sum of those to the left and right.
         ends: of those above and below.
         corners: of the four at its corners.
-        side_step: the difference between left and right.
-        end_step: between above and below.
+        side_step: the difference between left and right, or twice that between the pixel and the average of those of
+            its colour to the left and right.
+        end_step: between above and below, likewise.
     """
 
     here: Any
@@ -57,6 +58,21 @@ class Neighbours:
             abs(left.astype(np.int32) - right.astype(np.int32)),
             abs(up.astype(np.int32) - down.astype(np.int32)),
         )
+
+    @staticmethod
+    def of_colours(xp: Any, seen: Any) -> Neighbours:
+        """Those of all pixels, beyond whose outermost the image is mirrored; steps are between pixels of one colour."""
+        wide = xp.pad(seen, [*((0, 0),) * (seen.ndim - 2), (2, 2), (2, 2)], mode="reflect")
+        found, signed = Neighbours.of(wide[..., 1:-1, 1:-1]), wide.astype(np.int32)
+        twice = 2 * found.here.astype(np.int32)
+        sides, ends = (
+            a + b
+            for a, b in (
+                (signed[..., 2:-2, :-4], signed[..., 2:-2, 4:]),
+                (signed[..., :-4, 2:-2], signed[..., 4:, 2:-2]),
+            )
+        )
+        return replace(found, side_step=abs(twice - sides), end_step=abs(twice - ends))
 
 
 @dataclass(frozen=True)
@@ -90,19 +106,20 @@ class Debayer(Operator, BatchKernel):
         return replace(images, shape=(*shape, channels), layout=self.layout.replace("C", "") + "C", bounds=bounds)
 
     def batch(self, context: BatchContext, images: Any, *, blue_position: Any) -> Any:
-        """In whole numbers. Outermost pixels lack neighbours: but by gradients, they are those beside them."""
+        """In whole numbers. Where outermost pixels lack neighbours, they are those beside them."""
         xp, ndim = context.xp, 1 + len(self.layout.replace("C", ""))
         height, width = images.shape[ndim - 2 : ndim]
         if images.shape[ndim:] not in ((), (1,)) or height % 2 or width % 2:
             raise ValueError(f"an image of shape {images.shape[1:]} has no even height and width, and one channel")
         seen = images.reshape(images.shape[:ndim]).astype(np.uint32)
         channels = 1 if self.algorithm == "gray_ocv" else 3
-        if min(height, width) <= 2:
+        npp = self.algorithm == "default_npp"
+        if min(height, width) <= 2 and not npp:
             return xp.zeros((*seen.shape, channels), images.dtype)
         blue = xp.broadcast_to(blue_position, (len(blue_position), 2))
         lines = [(*(1,) * (ndim - 2), *line) for line in ((-1, 1), (1, -1))]
         wide = self.algorithm == "vng_ocv" and min(height, width) >= _LEAST
-        edge = 0 if wide else 1
+        edge = 0 if wide or npp else 1
         rows, columns = (
             (np.arange(edge, size - edge, dtype=np.int32).reshape(line) + blue[:, at].reshape(-1, *(1,) * (ndim - 1)))
             % 2
@@ -111,8 +128,9 @@ class Debayer(Operator, BatchKernel):
         )
         if wide:
             return xp.stack(by_gradients(xp, seen, rows, columns), axis=-1).astype(images.dtype)
-        inner = xp.stack(self._colours(xp, Neighbours.of(seen), rows, columns), axis=-1).astype(images.dtype)
-        return xp.pad(inner, [*((0, 0),) * (ndim - 2), (1, 1), (1, 1), (0, 0)], mode="edge")
+        around = Neighbours.of_colours(xp, seen) if npp else Neighbours.of(seen)
+        inner = xp.stack(self._colours(xp, around, rows, columns), axis=-1).astype(images.dtype)
+        return inner if npp else xp.pad(inner, [*((0, 0),) * (ndim - 2), (1, 1), (1, 1), (0, 0)], mode="edge")
 
     def _colours(self, xp: Any, seen: Neighbours, row: Any, column: Any) -> list[Any]:
         """Red, green and blue, or grey, of the inner pixels.
@@ -135,6 +153,9 @@ class Debayer(Operator, BatchKernel):
         cross = (seen.sides + seen.ends + np.uint32(2)) >> 2
         if self.algorithm == "edgeaware_ocv":
             cross = xp.where(seen.side_step > seen.end_step, ends, sides)
+        if self.algorithm == "default_npp":
+            unequal = xp.where(seen.side_step > seen.end_step, ends, sides)
+            cross = xp.where(seen.side_step == seen.end_step, cross, unequal)
         corners = (seen.corners + np.uint32(2)) >> 2
         blue = xp.where(green, xp.where(row, sides, ends), xp.where(row, seen.here, corners))
         red = xp.where(green, xp.where(row, ends, sides), xp.where(row, corners, seen.here))
@@ -151,7 +172,8 @@ def debayer(
 ) -> DataNode:
     """Make colours of what a sensor saw through a Bayer filter, whose pixels see red, green or blue alone.
 
-    The algorithms are OpenCV's, which DALI has on the CPU. Outermost pixels are those beside them, but for "vng_ocv".
+    Four algorithms are those of OpenCV, which DALI has on the CPU; one is of its GPU. Outermost pixels are those beside
+    them, but for "vng_ocv" and "default_npp".
 
     Args:
         data: images or sequences of one channel, uint8 or uint16, of even height and width; layout HW, HWC, FHW or
@@ -162,15 +184,15 @@ def debayer(
         algorithm: "bilinear_ocv", the default, averages the nearest pixels of a colour; "edgeaware_ocv" takes green
             from the direction in which it changes less; "vng_ocv", for uint8, takes all colours from the directions in
             which they change least (where a value lies halfway, it may differ from OpenCV's by 1); "gray_ocv" gives
-            grey.
+            grey; "default_npp", as NPP describes it, takes green from the direction in which the pixel's own colour
+            changes less, and averages what it rounds to the nearest.
         **common: what every operator takes.
 
     Returns:
         RGB, or grey, in the input's dtype; layout HWC or FHWC.
 
     Raises:
-        DefinitionError: another dtype, an odd height or width, several channels, another algorithm. "default_npp" of
-            DALI's GPU is not offered.
+        DefinitionError: another dtype, an odd height or width, several channels, another algorithm.
 
     Example:
         >>> import numpy as np, penstock

@@ -40,8 +40,13 @@ def copy_line(values: Array, read: int, step_in: int, out: Array, write: int, st
 @Compiled
 def copy_triples(values: Array, read: int, step_in: int, out: Array, write: int, step_out: int, count: int) -> None:
     """Pixels of three channels that lie side by side, the usual case, along one axis."""
-    one, two = np.uint64(1), np.uint64(2)
+    one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
     source, target = np.uint64(read), np.uint64(write)
+    if step_in == -3 and step_out == 3:  # mirrored: many at a time
+        for i in range(np.uint64(count)):
+            at, to = source - three * i, target + three * i
+            out[to], out[to + one], out[to + two] = values[at], values[at + one], values[at + two]
+        return
     for _ in range(np.uint64(count)):
         red, green, blue = values[source], values[source + one], values[source + two]
         out[target], out[target + one], out[target + two] = red, green, blue
@@ -51,7 +56,7 @@ def copy_triples(values: Array, read: int, step_in: int, out: Array, write: int,
 
 @ahead(*(f"u{size}[1] i8[2] i8[3] u{size}[2] u{size}[1] i8[2] i8[2] i8 i8[1]" for size in (1, 4)))
 @Compiled
-def copy(  # a compiled function is one function
+def copy(  # noqa: C901  # a compiled function is one function
     values: Array,
     place_in: Array,
     spans: Array,
@@ -80,18 +85,23 @@ def copy(  # a compiled function is one function
     for n in range(shape.shape[0]):
         size, low, high = shape[n, last], spans[n, last, 0], spans[n, last, 1]
         step_in, step_out = place_in[n, 1 + last], place_out[n, 1 + last]
-        lines, count = 1 if size else 0, shape[n, last - 1]
-        for axis in range(last - 1):
-            lines *= shape[n, axis]
+        blocks, rows, count = 1 if size else 0, shape[n, last - 2], shape[n, last - 1]
+        for axis in range(last - 2):
+            blocks *= shape[n, axis]
             index[axis] = 0
         fills = fill[n % fill.shape[0]]
         triples = size == 3 and low == 0 and high == 3 and step_in == 1 and step_out == 1
-        for _ in range(lines):
-            source, target, covered = place_in[n, 0], place_out[n, 0], True
-            for axis in range(last - 1):
-                source += index[axis] * place_in[n, 1 + axis]
-                target += index[axis] * place_out[n, 1 + axis]
-                covered = covered and spans[n, axis, 0] <= index[axis] < spans[n, axis, 1]
+        source, target, covers = place_in[n, 0], place_out[n, 0], True
+        row = 0
+        for _ in range(blocks * rows):
+            if row == 0:
+                source, target, covers = place_in[n, 0], place_out[n, 0], True
+                for axis in range(last - 2):
+                    source += index[axis] * place_in[n, 1 + axis]
+                    target += index[axis] * place_out[n, 1 + axis]
+                    covers = covers and spans[n, axis, 0] <= index[axis] < spans[n, axis, 1]
+            index[last - 2] = row
+            covered = covers and spans[n, last - 2, 0] <= row < spans[n, last - 2, 1]
             first, after = (spans[n, last - 1, 0], spans[n, last - 1, 1]) if covered else (count, count)
             j = 0
             while j < count:
@@ -108,12 +118,16 @@ def copy(  # a compiled function is one function
                     for i in range(end, size):
                         out[write + i * step_out] = fills[i % fills.shape[0]]
                 else:
-                    value = fills[index[channel] % fills.shape[0]]
+                    value = fills[index[channel] % fills.shape[0] if fills.shape[0] > 1 else 0]
                     fill_line(out, write, step_out, begin, value)
                     fill_line(out, write + end * step_out, step_out, size - end, value)
                 copy_line(values, read + begin * step_in, step_in, out, write + begin * step_out, step_out, end - begin)
                 j += 1
-            for axis in range(last - 2, -1, -1):
+            source, target, row = source + place_in[n, last - 1], target + place_out[n, last - 1], row + 1
+            if row < rows:
+                continue
+            row = 0
+            for axis in range(last - 3, -1, -1):
                 index[axis] += 1
                 if index[axis] < shape[n, axis]:
                     break
