@@ -197,13 +197,15 @@ def contents(folder):
     ],
 )
 def test_preprocessed_annotations(both, objects, tmp_path, options):
-    """DALI and penstock write the same, and read what the other wrote."""
+    """DALI and penstock write the same, and read what the other wrote; penstock also by older names."""
+    older = "image_ids" in options
     folder, ours = tmp_path / "preprocessed", tmp_path / "ours"
     for lib, to in ((dali, folder), (penstock, ours)):
         to.mkdir()
         written = lib.Pipeline(1, 1, None)
         with written:
-            saved = {"save_preprocessed_annotations": True, "save_preprocessed_annotations_dir": str(to)}
+            name = "dump_meta_files" if lib is penstock and older else "save_preprocessed_annotations"
+            saved = {name: True, name + ("_path" if name == "dump_meta_files" else "_dir"): str(to)}
             written.set_outputs(*lib.fn.readers.coco(**objects, **options, **saved))
         written.build()
     assert contents(ours) == contents(folder)
@@ -212,7 +214,8 @@ def test_preprocessed_annotations(both, objects, tmp_path, options):
 
     def define(lib):
         to = folder if lib is not dali else ours
-        return lib.fn.readers.coco(file_root=objects["file_root"], preprocessed_annotations=str(to), **kept)
+        name = "meta_files_path" if lib is penstock and older else "preprocessed_annotations"
+        return lib.fn.readers.coco(file_root=objects["file_root"], **{name: str(to)}, **kept)
 
     same(both, define, rows=rows)
     polygons = "polygon_masks" in kept or "masks" in kept

@@ -231,6 +231,9 @@ def test_annotations_are_given_once_and_options_with_them(tmp_path, content):
         ({"annotations_file": path, **saved, "pixelwise_masks": True}, "saves no pixelwise_masks"),
         ({"annotations_file": path, **saved, "save_preprocessed_annotations_dir": tmp_path / "no"}, "is no folder"),
         ({**folder, **saved}, "as the options said"),
+        ({"meta_files_path": tmp_path}, "has no filenames.dat"),
+        ({**folder, "meta_files_path": tmp_path}, "meta_files_path is an older name of preprocessed_annotations"),
+        ({"annotations_file": path, **saved, "dump_meta_files": False}, "is an older name of save_preprocessed"),
     ):
         with Pipeline(1), pytest.raises(PenstockError, match=message):
             fn.readers.coco(file_root=tmp_path, **options)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Unpack
+from typing import TypeVar, Unpack
 
 from penstock.data.coco import CocoSource
 from penstock.data.coco_annotations import CocoOptions
@@ -18,6 +18,7 @@ from penstock.graph.trace import DataNode
 from penstock.operators.readers.loader import LoaderArguments, load
 
 Place = str | PathLike[str]
+T = TypeVar("T")
 
 
 @operator("readers.coco")
@@ -40,6 +41,9 @@ def coco(
     save_img_ids: bool = False,
     save_preprocessed_annotations: bool | None = None,
     save_preprocessed_annotations_dir: Location[Place | None] = None,
+    meta_files_path: Location[Place | None] = None,
+    dump_meta_files: bool | None = None,
+    dump_meta_files_path: Location[Place | None] = None,
     **loader: Unpack[LoaderArguments],
 ) -> list[DataNode]:
     """Read the images of a COCO data set, and the objects that are annotated in them.
@@ -72,6 +76,9 @@ def coco(
             `preprocessed_annotations`; not with `pixelwise_masks`.
         save_preprocessed_annotations_dir: the folder to write to, which exists. What it has of other annotations is
             replaced, also masks and numbers that are not read this time.
+        meta_files_path: an older name of `preprocessed_annotations`.
+        dump_meta_files: an older name of `save_preprocessed_annotations`.
+        dump_meta_files_path: an older name of `save_preprocessed_annotations_dir`.
         **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
 
     Returns:
@@ -82,7 +89,8 @@ def coco(
 
     Raises:
         DefinitionError: both kinds of masks are asked for; not one kind of annotations is given; options that
-            preprocessed annotations cannot take; one of the two arguments that save them without the other.
+            preprocessed annotations cannot take; one of the two arguments that save them without the other; an argument
+            by its older name and by its name.
         MissingExtraError: `pixelwise_masks` without pycocotools.
         SourceNotFoundError: a path does not exist.
         SourceError: the annotations are damaged or cannot be saved, an image of `images` is not in them, or none is
@@ -110,7 +118,14 @@ def coco(
         raise DefinitionError("fn.readers.coco: images is a list of names", given=repr(images), fix=f"[{images!r}]")
     if (polygon_masks or masks) and pixelwise_masks:
         raise DefinitionError("fn.readers.coco gives masks as polygons or as pixels, not both", fix="choose one")
-    save, save_to = save_preprocessed_annotations, save_preprocessed_annotations_dir
+    preprocessed_annotations = _renamed(
+        "preprocessed_annotations", preprocessed_annotations, "meta_files_path", meta_files_path
+    )
+    save = _renamed("save_preprocessed_annotations", save_preprocessed_annotations, "dump_meta_files", dump_meta_files)
+    save_to = _renamed(
+        "save_preprocessed_annotations_dir", save_preprocessed_annotations_dir,
+        "dump_meta_files_path", dump_meta_files_path,
+    )  # fmt: skip
     if (save and save_to is None) or (save is None and save_to is not None):
         raise DefinitionError(
             "fn.readers.coco: save_preprocessed_annotations and save_preprocessed_annotations_dir go together",
@@ -155,3 +170,10 @@ def coco(
         )
     stamp = stamp_of(*sorted(Path(folder).glob("*.dat")))
     return load(shared(CocoSource, fspath(file_root), folder, None, asked, stamp=stamp), loader)
+
+
+def _renamed(name: str, value: T | None, older: str, given: T | None) -> T | None:
+    """The value of an argument that has an older name, too."""
+    if value is not None and given is not None:
+        raise DefinitionError(f"fn.readers.coco: {older} is an older name of {name}", fix=f"leave out {older}")
+    return given if value is None else value
