@@ -9,6 +9,7 @@ from penstock.data.order import Indices
 from penstock.data.schedule import Step
 from penstock.data.source import Cost
 from penstock.data.stores.ahead import Announcement, ahead
+from penstock.data.stores.cache import without_kept
 from penstock.data.stores.extent import Extent
 from penstock.host.pool import Pool
 from penstock.host.reading import Reading, Samples
@@ -63,7 +64,7 @@ class ReadAhead:
             for part in parts:
                 if part.source.cost is Cost.STORE:
                     needs += part.source.needs(part.indices)
-        return needs
+        return without_kept(needs)
 
     def close(self) -> None:
         """Let go of everything, and end the threads."""

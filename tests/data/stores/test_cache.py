@@ -7,7 +7,7 @@ import pytest
 
 from penstock.data.file_lists import from_files
 from penstock.data.folders import from_root
-from penstock.data.stores.cache import Cache, the_cache
+from penstock.data.stores.cache import Cache, kept_of, the_cache, without_kept
 from penstock.data.stores.extent import Extent
 from penstock.errors import UsageError
 
@@ -64,6 +64,15 @@ def test_a_damaged_entry_is_none(damage, tmp_path):
     assert cache.find(extent) is None
     cache.keep(extent, data(7, 8), "")
     assert cache.find(extent)[0].tolist() == [8] * 7
+
+
+def test_what_is_kept_is_not_fetched_ahead(kept):
+    here, other, unknown = (Extent(f"s3://b/{name}", tag=tag) for name, tag in (("a", '"1"'), ("b", '"1"'), ("c", "")))
+    changed = Extent("s3://b/a", tag='"2"')
+    for extent in (here, unknown):
+        the_cache().keep(extent, data(5), '"1"')
+    assert without_kept([here, other, unknown]) == [other, unknown]
+    assert [each is not None for each in kept_of([here, other, unknown, changed])] == [True, False, False, False]
 
 
 def test_the_size_holds_for_several_processes(tmp_path):

@@ -13,7 +13,7 @@ from concurrent.futures import CancelledError, Future
 from typing import Any
 
 from penstock.data.source import Array
-from penstock.data.stores.cache import fetch_through
+from penstock.data.stores.cache import fetch_through, kept_of
 from penstock.data.stores.extent import Extent
 from penstock.data.stores.objects import several
 
@@ -105,6 +105,9 @@ class Ahead:
                 except OSError as error:
                     results[place] = error
         missing = [place for place, result in enumerate(results) if result is None]
+        for place, data in zip(missing, kept_of([extents[place] for place in missing]), strict=True):
+            results[place] = data
+        missing = [place for place in missing if results[place] is None]
         fetched = several(fetch_through, [extents[place] for place in missing])
         for place, result in zip(missing, fetched, strict=True):
             results[place] = result

@@ -68,8 +68,8 @@ def coco(
         masks: an older form of `polygon_masks`, also where both are given: where a polygon starts and ends is counted
             in coordinates, two for each point.
         pixelwise_masks: whether to read the class of each pixel, from outlines of either kind; where objects overlap,
-            the largest number. Needs the extra `coco`. (DALI loses some of several run-length encoded objects of one
-            class in an image.)
+            the largest number. Needs the extra `coco`. (Of several objects of one class in an image, DALI loses some
+            where one is run-length encoded.)
         image_ids: whether to read the images' numbers.
         save_img_ids: an older name of `image_ids`.
         save_preprocessed_annotations: whether to write what is read of the annotations, in DALI's form, for
