@@ -70,6 +70,17 @@ class DALIDataType(IntEnum):
             raise AttributeError(f"{self.name} is no dtype")  # so that NumPy's comparison is False
         return self.numpy
 
+    def __hash__(self) -> int:
+        """That of the equal dtype, so that a dictionary by types is one by the dtypes of batches, too.
+
+        >>> {DALIDataType.FLOAT: 4, DALIDataType.INT8: 1}[np.dtype("float32")]
+        4
+        """
+        return hash(self.numpy if self in _NUMERIC else self.name)
+
+    def __str__(self) -> str:
+        return f"DALIDataType.{self.name}"
+
 
 _NUMERIC = tuple(kind for kind in DALIDataType if 0 <= kind <= DALIDataType.BOOL)
 """The types that values of a pipeline have."""
