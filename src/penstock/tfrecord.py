@@ -26,7 +26,7 @@ class Feature:
 
     Raises:
         ArgumentTypeError: the shape has other than whole numbers.
-        DefinitionError: there is no such type.
+        DefinitionError: there is no such type, or an extent that is not positive.
     """
 
     def __init__(self, shape: Sequence[int], dtype: int, default_value: Any) -> None:
@@ -38,6 +38,12 @@ class Feature:
             self.shape = tuple([int(extent) for extent in shape])
         except (TypeError, ValueError):
             raise ArgumentTypeError("a feature's shape is a list of whole numbers", given=repr(shape)) from None
+        if min(self.shape, default=1) < 1:
+            raise DefinitionError(
+                "a feature's extents are at least 1",
+                given=repr(shape),
+                fix="VarLenFeature(dtype, default_value), where the first one varies",
+            )
         self.dtype, self.default_value = dtype, default_value
 
     def __repr__(self) -> str:

@@ -91,13 +91,17 @@ def test_defaults(tmp_path):
     write_tfrecord(tmp_path / "a", [encode_example({"x": [1]}), encode_example({}), encode_example({"x": []})])
     features = {
         "x": FixedLenFeature([1], int64, -5),
+        "y": FixedLenFeature((), float32, 2),
         "grid": FixedLenFeature([2, 2], float32, [0.5, 1.0]),
         "name": FixedLenFeature([], string, "none"),
         "list": VarLenFeature(float32, 4.0),
     }
     found = source(tmp_path / "a", features=features)
     check_source(found)
-    grids, lists, names, numbers = found.read(np.arange(3), [None] * 4)
+    grids, lists, names, numbers, scalars = found.read(np.arange(3), [None] * 5)
+    assert scalars.tolist() == [2.0, 2.0, 2.0]
+    with pytest.raises(DefinitionError, match="extents are at least 1"):
+        VarLenFeature([-1], float32, 0.0)
     assert numbers.tolist() == [[1], [-5], [-5]]
     assert grids[0].tolist() == [[0.5, 1.0]] * 2
     assert bytes(names[1]) == b"none"

@@ -113,7 +113,7 @@ def default_of(feature: Feature) -> Array:
         if feature.dtype == string:
             text = given.encode() if isinstance(given, str) else bytes(memoryview(given))
             return np.frombuffer(text, np.uint8) if text else np.empty(0, np.uint8)
-        return np.ascontiguousarray(np.broadcast_to(np.asarray(given, dtype), feature.shape))
+        return np.broadcast_to(np.asarray(given, dtype), feature.shape).copy()
     except (TypeError, ValueError, OverflowError):
         raise DefinitionError(
             "a feature's default value has another type or shape than the feature",
