@@ -22,6 +22,15 @@ def test_windows_stay_inside_of_the_image():
     np.testing.assert_allclose(shapes[:, 0] * 200, shapes[:, 1] * 100, rtol=1e-5)
 
 
+def test_a_window_that_is_larger_than_the_image_has_it_somewhere_inside():
+    anchors, shapes, boxes = windows(input_shape=[10, 12], crop_shape=[30, 6])
+    assert shapes.tolist() == [[30, 6]] * 50
+    assert -20 <= anchors[:, 0].min() < -10 < anchors[:, 0].max() <= 0
+    assert set(anchors[:, 1]) <= set(range(7))
+    found = [np.ravel(box)[[0, 2]] * 30 for box in boxes]
+    np.testing.assert_allclose(found, np.float32([[1, 9]]) - anchors[:, :1], atol=1e-4)
+
+
 def test_a_search_that_finds_nothing_ends_and_names_the_sample():
     with pytest.raises(SampleError, match="total_num_attempts"):
         windows(BOXES[:2], scaling=[0.1, 0.2], thresholds=[0.9], allow_no_crop=False)

@@ -149,9 +149,6 @@ class RandomBBoxCrop(Operator, HostBatchKernel):
             none = np.zeros((rows, 0))
             given.append(none if shape is None else np.ascontiguousarray(shape[:, list(self.shapes)], np.float64))
         image, window = given
-        if window.size:
-            for row in np.flatnonzero((window > image).any(axis=1))[:1].tolist():
-                raise ValueError(f"a window of {crop_shape[row]} does not fit into an image of {input_shape[row]}")
         return image if image.size else np.ones((rows, ndim)), window
 
     def _corners(self, boxes: Array) -> Array:
@@ -203,7 +200,8 @@ def random_bbox_crop(
             any order; with z, Z and D in space.
         ltrb: False for "xyWH", DALI's older spelling.
         input_shape: the size of the image, by which ratios are those of pixels; a node gives each sample its own.
-        crop_shape: the size of the window in pixels, which then is not drawn; likewise. Needs `input_shape`.
+        crop_shape: the size of the window in pixels, which then is not drawn; likewise. Needs `input_shape`. Along an
+            axis where it is larger than the image, the image lies somewhere inside of it.
         shape_layout: the order of their numbers, "WH" or "WHD" by default.
         output_bbox_indices: whether the numbers of the boxes that stay are one more output.
         seed: a seed for this operator alone; -1 derives it from the pipeline's.

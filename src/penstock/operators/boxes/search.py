@@ -124,7 +124,9 @@ def draw(
     ndim = sizes.shape[0]
     if fixed.shape[0] > 0:
         for d in range(ndim):
-            candidate[d] = below(state, int(sizes[d] - fixed[d]) + 1) / sizes[d]
+            room = int(sizes[d] - fixed[d])
+            place = below(state, abs(room) + 1)  # a window that is larger than the image has it somewhere inside
+            candidate[d] = (place if room >= 0 else -place) / sizes[d]
             candidate[ndim + d] = candidate[d] + fixed[d] / sizes[d]
         return True
     allowed = draw_shape(state, limits, ratios, sizes, shape)
