@@ -91,6 +91,9 @@ def test_indexes(tmp_path):
     path.write_bytes(tar(pairs(2)))
     index.write_text("v1.1 2\njpg 512 3 cls 1536 3\njpg 2560 6\n")
     assert read(source(path, indexes=[index])) == [[b"jpg", b"cls"], [b"jpgjpg", b""]]
+    index.write_text("v1.2 2\r\npng 512 1 x jpg 512 3 x jpg 0 0 x\r\n jpeg 2560 6 \tx  cls 3072 1 x")
+    assert read(source(path, indexes=[index], ext=["jpeg;jpg", "png"])) == [[b"jpg", b"j"], [b"jpgjpg", b""]]
+    assert read(source(path, indexes=[index], ext=["cls", "jpeg"], missing="skip")) == [[b"d", b"jpgjpg"]]
     for content, message in (
         ("", "is no index"),
         ("v1.2 1\njpg 512 3\n", "is no index"),
@@ -98,7 +101,10 @@ def test_indexes(tmp_path):
         ("v9 1\njpg 512 3 d/0.jpg\n", "is no index"),
         ("v1.2 1\njpg five 3 d/0.jpg\n", "is no index"),
         ("v1.2 1\njpg 51200 3 d/0.jpg\n", "goes beyond its end"),
-        ("v1.2 1\njpg 512 -3 d/0.jpg\n", "goes beyond its end"),
+        ("v1.2 1\njpg 512 -3 d/0.jpg\n", "is no index"),
+        ("v1.2 1\njpg 512 1234567890123456789 d/0.jpg\n", "is no index"),
+        ("v1.2 2\njpg 512 3 d/0.jpg\n\n\ncls 1536 3 d/0.cls\n", "is no index"),
+        ("v1.1 1\n" + "".join(f"e{n} 512 3 " for n in range(300)), "is no index"),
     ):
         index.write_text(content)
         with pytest.raises(SourceError, match=message):

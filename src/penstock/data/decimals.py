@@ -41,7 +41,7 @@ def _parse(text: Array, numbers: Array, count: Array) -> None:
             at += 1
         value, first = 0, at
         while at < size and 48 <= text[at] <= 57:
-            value = value * 10 + (text[at] - 48)
+            value = value * 10 + (int(text[at]) - 48)
             at += 1
         ends = at == size or text[at] == 32 or 9 <= text[at] <= 13
         if not ends or not 0 < at - first <= 18:

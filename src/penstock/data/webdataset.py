@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import tarfile
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -15,10 +16,10 @@ from penstock.data.order import Indices
 from penstock.data.source import Array, Column, Cost, Source
 from penstock.data.spans import Spans
 from penstock.data.spec import Spec
-from penstock.data.stores.cache import read_bytes
 from penstock.data.stores.extent import Extent
 from penstock.data.stores.opened import Opened
-from penstock.errors import SourceError, SourceNotFoundError
+from penstock.data.tar_index import Members, read_tar_index
+from penstock.errors import SourceError
 
 _BLOCK = 512
 Component = tuple[str, int, int]
@@ -133,27 +134,38 @@ def _find(indexes: tuple[str, ...], components: Components, number: int, file: O
     Raises:
         ValueError: the file cannot be read, or a sample lacks what it must have.
     """
-    samples = _indexed(indexes[number]) if indexes else _samples(_members(file, size))
-    starts: list[int] = []
-    sizes: list[int] = []
-    for sample in samples:
-        found = [_first(sample, wanted, components.case_sensitive) for wanted in components.wanted]
-        if None in found and components.missing != "empty":
-            if components.missing == "skip":
-                continue
-            wanted = ";".join(sorted(components.wanted[found.index(None)]))
-            raise ValueError(f"the sample at byte {sample[0][1]} has no file that ends in {wanted}")
-        for each in found:
-            _, start, length = each or ("", sample[0][1], 0)
-            if length < 0 or start < 0 or start + length > size:
-                raise ValueError(f"a file of {length} bytes at byte {start} goes beyond its end at {size}")
-            starts.append(start)
-            sizes.append(length)
-    return np.array(starts, np.int64), np.array(sizes, np.int64)
+    members = read_tar_index(indexes[number], size) if indexes else _walked(file, size)
+    firsts = np.flatnonzero(np.diff(members.owners, prepend=-1))
+    starts = np.repeat(members.starts[firsts, None], len(components.wanted), axis=1)
+    sizes, there = np.zeros_like(starts), np.zeros(starts.shape, np.bool_)
+    names = [each if components.case_sensitive else each.lower() for each in members.extensions]
+    for output, wanted in enumerate(components.wanted):
+        counts = np.array([name in wanted for name in names], np.bool_)
+        at = np.flatnonzero(counts[members.kinds])[::-1]  # the first one counts
+        owners = members.owners[at]
+        starts[owners, output], sizes[owners, output] = members.starts[at], members.sizes[at]
+        there[owners, output] = True
+    if components.missing == "error" and not there.all():
+        sample, output = np.argwhere(~there)[0]
+        ends = ";".join(sorted(components.wanted[int(output)]))
+        raise ValueError(f"the sample at byte {members.starts[firsts[int(sample)]]} has no file that ends in {ends}")
+    if components.missing == "skip":
+        starts, sizes = starts[there.all(axis=1)], sizes[there.all(axis=1)]
+    return starts.ravel(), sizes.ravel()
 
 
-def _first(sample: list[Component], wanted: frozenset[str], case_sensitive: bool) -> Component | None:
-    return next((each for each in sample if (each[0] if case_sensitive else each[0].lower()) in wanted), None)
+def _walked(file: Opened, size: int) -> Members:
+    """The files that a tar file has, by its headers.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    kinds: dict[str, int] = {}
+    found = array("q")
+    for number, sample in enumerate(_samples(_members(file, size))):
+        for extension, start, length in sample:
+            found.extend((kinds.setdefault(extension, len(kinds)), number, start, length))
+    return Members(list(kinds), *np.array(found, np.int64).reshape(-1, 4).T)
 
 
 def _samples(members: Iterator[tuple[str, int, int]]) -> Iterator[list[Component]]:
@@ -198,42 +210,11 @@ def _members(file: Opened, size: int) -> Iterator[tuple[str, int, int]]:
                 if member.issparse():
                     raise ValueError(f"{member.name!r} is a sparse file")
                 if member.isreg():
+                    if not 0 <= member.size <= size - at:
+                        raise ValueError(f"{member.name!r} at byte {at} goes beyond its end at {size}")
                     yield member.name, member.offset_data, member.size
             at = archive.offset
     except (tarfile.TarError, OverflowError, RecursionError, IndexError, KeyError, EOFError) as error:
         raise ValueError(f"it is no tar file, or is damaged after byte {at}: {error}") from error
     if at > size - _BLOCK or any(file.pread(_BLOCK, at)):
         raise ValueError(f"it is cut short or damaged at byte {at}: neither a file nor the end of a tar file is there")
-
-
-def _indexed(index: str) -> Iterator[list[Component]]:
-    """The samples that an index lists: a line each, after a line with a version and their number.
-
-    Raises:
-        SourceNotFoundError: there is no index.
-        SourceError: it is none.
-    """
-    try:
-        lines = read_bytes(index).decode("utf-8", "surrogateescape").splitlines()
-    except FileNotFoundError:
-        raise SourceNotFoundError(f"there is no index {index!r}", fix="without index_paths it is made") from None
-    except OSError as error:
-        raise SourceError(f"the index {index!r} cannot be read: {error.strerror}") from error
-    fault = SourceError(
-        f"{index!r} is no index of a tar file",
-        expected="v1.2 and the number of samples, then a line per sample: extension, byte, size, name, for each file",
-        fix="without index_paths it is made",
-    )
-    head = lines[0].split() if lines else []
-    if len(head) != 2 or head[0] not in ("v1.1", "v1.2") or head[1] != str(len(lines) - 1):
-        raise fault
-    width = 4 if head[0] == "v1.2" else 3
-    for line in lines[1:]:
-        words = line.split()
-        try:
-            sample = [(words[n], int(words[n + 1]), int(words[n + 2])) for n in range(0, len(words), width)]
-        except (ValueError, IndexError):
-            raise fault from None
-        if not sample or len(words) % width:
-            raise fault
-        yield sample

@@ -12,6 +12,7 @@ MODULES = (
     "data.bits",
     "data.crc32c",
     "data.decimals",
+    "data.tar_index",
     "operators.boxes.matching",
     "operators.boxes.search",
     "operators.colour.lab",
