@@ -28,6 +28,7 @@ MISTAKES = [
     (lambda x: fn.reinterpret(x[0, 0, 0], dtype=types.INT32), "as large as its type"),
     (lambda x: fn.shapes(x, dtype=types.UINT8), "32 or 64 bits"),
     (lambda x: fn.full(x, shape=[5]), "does not broadcast"),
+    (lambda x: fn.full_like(x, [1, float("nan"), 3]), "no whole number"),
     (lambda _: fn.zeros(shape=[1.5]), "whole number"),
     (lambda x: fn.ones(shape=x), "vector of whole numbers"),
     (lambda x: fn.reductions.sum(x, axes=[0], axis_names="H"), "either axes or axis_names"),

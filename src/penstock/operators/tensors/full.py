@@ -17,7 +17,7 @@ from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import check_layout
 from penstock.operators.convert import convert
 from penstock.operators.tensors.arithmetic import raise_rank
-from penstock.operators.tensors.constant import constant
+from penstock.operators.tensors.constant import ConstantValue, constant
 from penstock.operators.tensors.reshape import reshape
 from penstock.types import INT32, Constant, as_dtype
 
@@ -145,7 +145,7 @@ def full_like(data_like: DataNode, fill_value: DataNode, **common: Unpack[Common
         Same shape, dtype and layout as `data_like`.
 
     Raises:
-        DefinitionError: `fill_value` does not broadcast to the shape.
+        DefinitionError: `fill_value` does not broadcast to the shape, or is NaN or infinite among whole numbers.
 
     Example:
         >>> import penstock
@@ -157,6 +157,13 @@ def full_like(data_like: DataNode, fill_value: DataNode, **common: Unpack[Common
         >>> pipeline.run()[0].as_array().tolist()
         [[7, 7], [7, 7]]
     """
+    given = fill_value.value.node.operator
+    if isinstance(given, ConstantValue) and data_like.dtype.kind in "iu" and not np.isfinite(given.value).all():
+        raise DefinitionError(
+            "fn.full_like: fill_value is no whole number, nor rounded to one",
+            given=given.value.tolist(),
+            expected=f"a finite number, since it fills {data_like.dtype}",
+        )
     return apply(FullLike(data_like.dtype), data_like, fill_value, common=common)
 
 
