@@ -172,7 +172,7 @@ class Constant:
         if self.shape is None:
             return array
         try:
-            return np.full(self.shape, array.reshape(())) if array.size == 1 else array.reshape(self.shape)
+            return np.broadcast_to(array.reshape(()), self.shape) if array.size == 1 else array.reshape(self.shape)
         except (TypeError, ValueError):
             raise ArgumentTypeError(
                 "a constant of another shape", given=f"{array.size} numbers", expected=f"shape {self.shape}"

@@ -9,7 +9,14 @@ import numpy as np
 
 from penstock import fn, types
 from penstock.auto_aug import augmentations as a
-from penstock.auto_aug.core.augmentation import Augmentation, check_arguments, seeded, signed_bin
+from penstock.auto_aug.core.augmentation import (
+    Augmentation,
+    Translation,
+    check_arguments,
+    defining,
+    seeded,
+    signed_bin,
+)
 from penstock.auto_aug.core.policy import Policy
 from penstock.auto_aug.core.selection import select
 from penstock.errors import DefinitionError
@@ -68,28 +75,34 @@ def _policy(name: str, text: str, moves: Sequence[Augmentation] = ()) -> Policy:
     return Policy(name, 11, [[entry(part) for part in sequence.split(",")] for sequence in text.split(";")])
 
 
+@defining
 def get_image_net_policy(
-    use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
+    use_shape: bool = False, max_translate_abs: Translation = None, max_translate_rel: Translation = None
 ) -> Policy:
     """The policy for ImageNet. Translations are parts of the image's size with `use_shape`, else pixels, up to 250."""
     moves = a.translations(use_shape, 250, 1.0, max_translate_abs, max_translate_rel)
     return _policy("ImageNetPolicy", _IMAGE_NET, moves)
 
 
+@defining
 def get_reduced_cifar10_policy(
-    use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
+    use_shape: bool = False, max_translate_abs: Translation = None, max_translate_rel: Translation = None
 ) -> Policy:
     """The policy that was learnt on a part of CIFAR-10; translations as for ImageNet."""
     moves = a.translations(use_shape, 250, 1.0, max_translate_abs, max_translate_rel)
     return _policy("ReducedCifar10Policy", _REDUCED_CIFAR10, moves)
 
 
-def get_svhn_policy(use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None) -> Policy:
+@defining
+def get_svhn_policy(
+    use_shape: bool = False, max_translate_abs: Translation = None, max_translate_rel: Translation = None
+) -> Policy:
     """The policy for SVHN; translations as for ImageNet."""
     moves = a.translations(use_shape, 250, 1.0, max_translate_abs, max_translate_rel)
     return _policy("SvhnPolicy", _SVHN, moves)
 
 
+@defining
 def get_reduced_image_net_policy() -> Policy:
     """The policy that was learnt on a part of ImageNet. It has no translations."""
     return _policy("ReducedImageNetPolicy", _REDUCED_IMAGE_NET)
@@ -102,14 +115,15 @@ _POLICIES = {
 }
 
 
+@defining
 def auto_augment(
     data: DataNode,
     policy_name: str = "image_net",
     shape: DataNode | tuple[int, int] | None = None,
     fill_value: int | None = 128,
     interp_type: DALIInterpType | int | None = None,
-    max_translate_abs: Any = None,
-    max_translate_rel: Any = None,
+    max_translate_abs: Translation = None,
+    max_translate_rel: Translation = None,
     seed: int | None = None,
 ) -> DataNode:
     """Augment images by one of the policies of AutoAugment.
@@ -164,6 +178,7 @@ def auto_augment_image_net(data: DataNode, *given: Any, **named: Any) -> DataNod
     return auto_augment(data, "image_net", *given, **named)
 
 
+@defining
 def apply_auto_augment(policy: Policy, data: DataNode, seed: int | None = None, **kwargs: Any) -> DataNode:
     """Augment images by a policy, of which each sample takes one sequence.
 

@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from penstock import fn, types
 from penstock.auto_aug import augmentations as a
-from penstock.auto_aug.core.augmentation import Augmentation, check_arguments, seeded, signed_bin
+from penstock.auto_aug.core.augmentation import (
+    Augmentation,
+    Bins,
+    Translation,
+    check_arguments,
+    defining,
+    seeded,
+    signed_bin,
+)
 from penstock.auto_aug.core.selection import select
 from penstock.errors import DefinitionError
+from penstock.graph.kinds import Range
 from penstock.graph.trace import DataNode
 from penstock.graph.where import user_line
 from penstock.types import DALIInterpType
 
 
+@defining
 def rand_augment(
     data: DataNode,
-    n: int,
-    m: int,
-    num_magnitude_bins: int = 31,
+    n: Annotated[int, Range(0, 1 << 10)],
+    m: Annotated[int, Range(0)],
+    num_magnitude_bins: Bins = 31,
     shape: DataNode | tuple[int, int] | None = None,
     fill_value: int | None = 128,
     interp_type: DALIInterpType | int | None = None,
-    max_translate_abs: Any = None,
-    max_translate_rel: Any = None,
+    max_translate_abs: Translation = None,
+    max_translate_rel: Translation = None,
     seed: int | None = None,
     monotonic_mag: bool = True,
     excluded: Sequence[str] | None = None,
@@ -70,12 +80,13 @@ def rand_augment(
     return apply_rand_augment(chosen, data, n, m, num_magnitude_bins, seed, **more)
 
 
+@defining
 def apply_rand_augment(
     augmentations: Sequence[Augmentation],
     data: DataNode,
-    n: int,
-    m: int,
-    num_magnitude_bins: int = 31,
+    n: Annotated[int, Range(0, 1 << 10)],
+    m: Annotated[int, Range(0)],
+    num_magnitude_bins: Bins = 31,
     seed: int | None = None,
     **kwargs: Any,
 ) -> DataNode:
@@ -137,16 +148,18 @@ def without(augmentations: Sequence[Augmentation], excluded: Sequence[str] | Non
     return [each for each in augmentations if each.name not in (excluded or ())]
 
 
+@defining
 def get_rand_augment_suite(
-    use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
+    use_shape: bool = False, max_translate_abs: Translation = None, max_translate_rel: Translation = None
 ) -> list[Augmentation]:
     """The augmentations that RandAugment chooses from; a higher bin is always the stronger one."""
     moves = a.translations(use_shape, 100, 100 / 224, max_translate_abs, max_translate_rel)
     return a.monotonic(moves, shear=0.3, angle=30, enhanced=(0, 0.9), bits=(8, 4))
 
 
+@defining
 def get_rand_augment_non_monotonic_suite(
-    use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
+    use_shape: bool = False, max_translate_abs: Translation = None, max_translate_rel: Translation = None
 ) -> list[Augmentation]:
     """The same with the ranges of AutoAugment, in which the middle bins of some augmentations are the weakest."""
     moves = a.translations(use_shape, 100, 100 / 224, max_translate_abs, max_translate_rel)

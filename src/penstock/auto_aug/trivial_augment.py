@@ -7,7 +7,15 @@ from typing import Any
 
 from penstock import fn, types
 from penstock.auto_aug import augmentations as a
-from penstock.auto_aug.core.augmentation import Augmentation, check_arguments, seeded, signed_bin
+from penstock.auto_aug.core.augmentation import (
+    Augmentation,
+    Bins,
+    Translation,
+    check_arguments,
+    defining,
+    seeded,
+    signed_bin,
+)
 from penstock.auto_aug.core.selection import select
 from penstock.auto_aug.rand_augment import without
 from penstock.errors import DefinitionError
@@ -16,14 +24,15 @@ from penstock.graph.where import user_line
 from penstock.types import DALIInterpType
 
 
+@defining
 def trivial_augment_wide(
     data: DataNode,
-    num_magnitude_bins: int = 31,
+    num_magnitude_bins: Bins = 31,
     shape: DataNode | tuple[int, int] | None = None,
     fill_value: int | None = 128,
     interp_type: DALIInterpType | int | None = None,
-    max_translate_abs: Any = None,
-    max_translate_rel: Any = None,
+    max_translate_abs: Translation = None,
+    max_translate_rel: Translation = None,
     seed: int | None = None,
     excluded: Sequence[str] | None = None,
 ) -> DataNode:
@@ -52,10 +61,11 @@ def trivial_augment_wide(
     return apply_trivial_augment(chosen, data, num_magnitude_bins, seed, **more)
 
 
+@defining
 def apply_trivial_augment(
     augmentations: Sequence[Augmentation],
     data: DataNode,
-    num_magnitude_bins: int = 31,
+    num_magnitude_bins: Bins = 31,
     seed: int | None = None,
     **kwargs: Any,
 ) -> DataNode:
@@ -89,8 +99,9 @@ def apply_trivial_augment(
     return select(augmentations, chosen, data, magnitude_bin=number, num_magnitude_bins=num_magnitude_bins, **kwargs)
 
 
+@defining
 def get_trivial_augment_wide_suite(
-    use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
+    use_shape: bool = False, max_translate_abs: Translation = None, max_translate_rel: Translation = None
 ) -> list[Augmentation]:
     """The augmentations of the wide search space that the paper gives."""
     moves = a.translations(use_shape, 32, 1.0, max_translate_abs, max_translate_rel)

@@ -23,12 +23,18 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def checked(function: Callable[P, R]) -> Callable[P, R]:
+def checked(
+    function: Callable[P, R], *, kind: type[PenstockError] = UsageError, limits: type[PenstockError] = UsageError
+) -> Callable[P, R]:
     """A function whose arguments are checked against its annotations whenever it is called.
 
+    Args:
+        function: the function.
+        kind: what is raised for an argument of another kind.
+        limits: what is raised for one that is out of range.
+
     Raises:
-        UsageError: when it is called with an argument that its annotations do not allow.
-        ArgumentTypeError: with arguments that it does not have.
+        ArgumentTypeError: when it is called with arguments that it does not have.
 
     Example:
         >>> from typing import Annotated
@@ -47,7 +53,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         bound = bind(function, args, kwargs, name)
-        bound = conforming(function, bound, name, kind=UsageError, limits=UsageError)
+        bound = conforming(function, bound, name, kind=kind, limits=limits)
         return function(*bound.args, **bound.kwargs)
 
     return located(call)

@@ -83,7 +83,7 @@ def conform(hint: Any, given: Any, limits: Range | None = None) -> Any:
     if hint in (int, float, bool):
         return _number(hint, given, limits)
     if origin in (Sequence, tuple, list):
-        return _sequence(inside[0], given, limits)
+        return _sequence(inside[0], given, limits, count=_count(hint))
     if origin is Mapping:
         return _mapping(inside, given, limits)
     if not _is(hint, given):
@@ -130,7 +130,7 @@ def _is(hint: Any, given: Any) -> bool:
 def _number(kind: Any, given: Any, limits: Range) -> Any:
     if isinstance(given, str | bytes | Handle | DALIDataType | DALIImageType | DALIInterpType) or given is None:
         raise OfOtherKindError(given)
-    if isinstance(given, int) and not -_WHOLE <= given < _WHOLE:
+    if isinstance(given, int) and not -_WHOLE <= given < _WHOLE:  # NumPy might have none of that size
         raise OutOfRangeError(given)
     try:
         array = np.asarray(given)
@@ -139,7 +139,7 @@ def _number(kind: Any, given: Any, limits: Range) -> Any:
     if array.ndim or array.dtype.kind not in "biuf":
         raise OfOtherKindError(given)
     number = array.item()
-    if not np.isfinite(number):
+    if not np.isfinite(number) or (kind is int and not -_WHOLE <= number < _WHOLE):
         raise OutOfRangeError(given)
     counts = kind is int and limits != Range()  # a flag that is 0 or 1 has none
     if (kind is int and number != int(number)) or (kind is bool and number not in (0, 1)):
@@ -155,9 +155,17 @@ def _number(kind: Any, given: Any, limits: Range) -> Any:
     return given if isinstance(given, int | float) else number
 
 
-def _sequence(hint: Any, given: Any, limits: Range) -> Any:
+def _count(hint: Any) -> int | None:
+    """How many elements a sequence has, where its annotation says so: ``tuple[int, int]``."""
+    inside = typing.get_args(hint)
+    return len(inside) if typing.get_origin(hint) is tuple and Ellipsis not in inside else None
+
+
+def _sequence(hint: Any, given: Any, limits: Range, count: int | None) -> Any:
     is_array = bool(getattr(given, "ndim", 0)) and hasattr(given, "__array__")
     if isinstance(given, str | bytes) or not (isinstance(given, Sequence) or is_array):
+        raise OfOtherKindError(given)
+    if count is not None and len(given) != count:
         raise OfOtherKindError(given)
     if hint is Any:
         return cast(Any, given)
@@ -210,7 +218,8 @@ def said(hint: Any, limits: Range | None = None) -> str:
     if kind is Literal:
         return ", ".join(map(repr, inside))
     if kind in (Sequence, Iterable, tuple, list):
-        return "a sequence" if not inside or inside[0] is Any else f"a sequence ({said(inside[0], limits)})"
+        word = "a sequence" if _count(hint) is None else f"a sequence of {_count(hint)}"
+        return word if not inside or inside[0] is Any else f"{word} ({said(inside[0], limits)})"
     if kind is Mapping:
         return f"a dictionary ({said(inside[1], limits)})"
     if isinstance(kind, type) and issubclass(kind, Enum):

@@ -11,7 +11,8 @@ import numpy as np
 from penstock.absent import refuse_attributes
 from penstock.data.source import Array
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, shown
+from penstock.graph.accepts import checked
 from penstock.graph.advice import Trouble, advice
 
 
@@ -62,6 +63,7 @@ class TensorCPU(Array):
         """The names of its axes, or "": what is computed from a sample has none."""
         return self._layout
 
+    @checked
     def set_layout(self, layout: str | None) -> None:
         """Give its axes other names.
 
@@ -70,6 +72,7 @@ class TensorCPU(Array):
         """
         self._layout = _named(layout, super().ndim)
 
+    @checked
     def get_property(self, key: str) -> Any:
         """Its "layout"; None for anything else."""
         return self._layout if key == "layout" else None
@@ -199,6 +202,7 @@ class TensorList:
         """The names of a sample's axes, or ""."""
         return self._layout
 
+    @checked
     def set_layout(self, layout: str | None) -> None:
         """Give the axes of a sample other names.
 
@@ -370,9 +374,11 @@ def tensor_list(samples: Any, spec: Spec, origins: Callable[[int], str] | None =
 
 
 def _named(layout: str | None, axes: int) -> str:
-    if layout and len(layout) != axes:
-        raise DefinitionError("a layout has a letter for each axis", given=repr(layout), expected=f"{axes} letters")
-    return layout or ""
+    if layout is None:
+        return ""
+    if not isinstance(cast(object, layout), str) or len(layout) not in (0, axes):
+        raise DefinitionError("a layout has a letter for each axis", given=shown(layout), expected=f"{axes} letters")
+    return layout
 
 
 def _common(shapes: Sequence[tuple[int, ...]]) -> tuple[int | None, ...]:

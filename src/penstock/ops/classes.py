@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.graph.accepts import checked
 from penstock.graph.registry import check_arguments, lookup
 from penstock.graph.where import user_line
 
@@ -122,6 +123,7 @@ class Compose:
         [2, 4]
     """
 
+    @checked
     def __init__(self, op_list: Sequence[Callable[..., Any]]) -> None:
         if not op_list:
             raise ArgumentTypeError("ops.Compose needs at least one operator", where=user_line())

@@ -13,6 +13,7 @@ import jax
 from penstock import fn as core
 from penstock import pipeline as core_pipeline
 from penstock.errors import ContextError, UnknownNameError, UsageError
+from penstock.graph.accepts import checked
 from penstock.graph.trace import DataNode
 from penstock.iterate import DataIterator
 from penstock.pipeline.definition import split_arguments
@@ -102,6 +103,7 @@ class Pipeline:
         ((2, 3, 32, 32), [7, 9])
     """
 
+    @checked
     def __init__(
         self,
         batch_size: int = -1,

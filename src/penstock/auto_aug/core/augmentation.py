@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock import fn, types
 from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.graph.accepts import checked
+from penstock.graph.kinds import Range
 from penstock.graph.trace import DataNode
 from penstock.graph.where import user_line
 
 Parameters = Callable[[Any], Any]
+
+Bins = Annotated[int, Range(1, 1 << 16)]
+"""How many bins there are."""
+
+Translation = float | tuple[float, float] | None
+"""The greatest translation: one number, or one for the height and one for the width; None for the default."""
+
+defining = functools.partial(checked, kind=ArgumentTypeError, limits=DefinitionError)
+"""Checks the arguments of a function that is called in a definition."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +100,8 @@ class Augmentation:
     name: str = ""
 
     def __post_init__(self) -> None:
+        if isinstance(self.mag_range, np.ndarray) and self.mag_range.ndim != 1:
+            raise ArgumentTypeError("mag_range has a number for each bin", given=self.mag_range, where=user_line())
         if isinstance(self.op, Augmentation):
             raise ArgumentTypeError(
                 "this is an augmentation already", given=self.op.name, fix="change it by its .augmentation(...)"
@@ -100,12 +114,13 @@ class Augmentation:
         changed.pop("augmentation_cls", None)
         return replace(self, **dict(zip(names, given, strict=False)), **changed)
 
+    @defining
     def __call__(
         self,
         data: DataNode,
         *,
-        magnitude_bin: int | DataNode | SignedBin | None = None,
-        num_magnitude_bins: int | None = None,
+        magnitude_bin: Annotated[int, Range(0)] | DataNode | SignedBin | None = None,
+        num_magnitude_bins: Bins | None = None,
         **more: Any,
     ) -> DataNode:
         """Augment images.
@@ -135,24 +150,21 @@ class Augmentation:
         if self.mag_range is None:
             return None
         magnitudes = self._magnitudes(bins)
-        if isinstance(number, SignedBin):
-            if self.randomly_negate:
-                magnitudes, number = number.magnitudes(magnitudes)
-            else:
-                number = number.bin
-        elif self.randomly_negate and number is not None:
-            magnitudes, number = signed_bin(number).magnitudes(magnitudes)
-        if number is None or (isinstance(number, int) and not 0 <= number < len(magnitudes)):
+        one = number.bin if isinstance(number, SignedBin) else number
+        if one is None or (isinstance(one, int) and not 0 <= one < len(magnitudes)):
             raise DefinitionError(
                 f"the augmentation {self.name} needs the number of a bin",
-                given=number,
+                given=one,
                 expected=f"magnitude_bin from 0 to {len(magnitudes) - 1}",
                 where=user_line(),
             )
+        if self.randomly_negate:
+            signed = number if isinstance(number, SignedBin) else signed_bin(one)
+            magnitudes, one = signed.magnitudes(magnitudes)
         make = self.mag_to_param or np.asarray
-        if isinstance(number, int):
-            return types.Constant(np.asarray(make(magnitudes[number])))
-        return fn.constant(np.stack([np.asarray(make(each)) for each in magnitudes]))[number]
+        if isinstance(one, int):
+            return types.Constant(np.asarray(make(magnitudes[one])))
+        return fn.constant(np.stack([np.asarray(make(each)) for each in magnitudes]))[one]
 
     def _magnitudes(self, bins: int | None) -> NDArray[Any]:
         if isinstance(self.mag_range, np.ndarray):
@@ -170,6 +182,9 @@ class Augmentation:
                 where=user_line(),
             )
         return np.linspace(*cast(tuple[float, float], self.mag_range), bins, dtype=np.float32)
+
+
+Augmentation.__init__ = defining(Augmentation.__init__)  # which `dataclass` wrote
 
 
 def augmentation(function: Callable[..., Any] | None = None, **settings: Any) -> Any:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
-from penstock.auto_aug.core.augmentation import Augmentation
+from penstock.auto_aug.core.augmentation import Augmentation, Bins, defining
 from penstock.errors import DefinitionError
 from penstock.graph.where import user_line
-
-Entry = tuple[Augmentation, float, int | None]
 
 
 class Policy:
@@ -25,10 +23,9 @@ class Policy:
         DefinitionError: an entry of another form, a probability beyond 0 to 1, a bin that does not exist.
     """
 
-    def __init__(self, name: str, num_magnitude_bins: int, sub_policies: Sequence[Sequence[Entry]]) -> None:
+    @defining
+    def __init__(self, name: str, num_magnitude_bins: Bins, sub_policies: Sequence[Sequence[Any]]) -> None:
         self.name, self.num_magnitude_bins = name, num_magnitude_bins
-        if isinstance(num_magnitude_bins, bool) or not isinstance(cast(object, num_magnitude_bins), int):
-            raise DefinitionError("num_magnitude_bins is a whole number", given=num_magnitude_bins, where=user_line())
         for entry in (entry for each in sub_policies for entry in each):
             problem = self._problem(entry)
             if problem:

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding
 
+from penstock.graph.accepts import checked
 from penstock.iterate import DataIterator, PeekableDataIterator
 from penstock.iterate.peekable import get_spec_for_array as get_spec_for_array
 from penstock.rocal.pipeline import Pipeline, iterator_arguments
@@ -40,6 +41,7 @@ class ROCALJaxIterator(DataIterator):
         [((2, 3, 32, 32), [0, 1]), ((2, 3, 32, 32), [2, 3])]
     """
 
+    @checked
     def __init__(self, pipelines: Pipeline | Sequence[Pipeline], sharding: NamedSharding | None = None) -> None:
         super().__init__(**iterator_arguments(pipelines), sharding=sharding)
 
