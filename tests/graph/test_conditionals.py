@@ -86,6 +86,16 @@ def different_results():
     return x
 
 
+def other_dtype_further_in():
+    x = numbers()
+    if x > 1:
+        if x > 2:
+            x = x * 1.5
+    else:
+        x = x + 1
+    return x
+
+
 def a_vector_as_condition():
     if fn.readers.arrays(np.zeros((4, 1))):
         return fn.constant(1)
@@ -137,6 +147,7 @@ MISUSE = {
     one_branch_only: ("y is assigned in one branch", "if x > 1:"),
     entry_in_one_branch: (r"data\['y'\] is assigned in one branch", "if x > 1:"),
     other_dtype: ("do not agree on y: .*differ in dtype", "if x > 1:"),
+    other_dtype_further_in: ("do not agree on x: .*differ in dtype", "if x > 2:"),
     other_rank: ("do not agree on y: .*differ in number of axes", "if x > 1:"),
     other_layout: ("do not agree on x: .*differ in layout", "if numbers() > 1:"),
     other_kind: ("do not agree on y", "if x > 1:"),

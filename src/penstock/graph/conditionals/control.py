@@ -171,6 +171,8 @@ class Fork:
             return one
         try:
             if one is _UNBOUND or other is _UNBOUND:
+                if name in self._activation.lost:  # what is wrong was found in a branch
+                    return _UNBOUND
                 raise DefinitionError(
                     f"{name} is assigned in one branch of a condition only",
                     expected="a value in each branch, as rows may take either",
