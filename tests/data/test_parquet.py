@@ -1,6 +1,7 @@
 """Parquet files, as PyArrow writes them; what is damaged is named."""
 
 import base64
+import random
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -9,11 +10,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from mutations import MUTATIONS, mutated
 
 from penstock import Pipeline, fn
 from penstock.data import parquet
 from penstock.data.parquet import ParquetSource
-from penstock.errors import DefinitionError, MissingExtraError, SampleError, SourceError, SourceNotFoundError
+from penstock.errors import (
+    DefinitionError,
+    MissingExtraError,
+    PenstockError,
+    SampleError,
+    SourceError,
+    SourceNotFoundError,
+)
 from penstock.testing import check_bad_samples, check_source
 
 
@@ -129,6 +138,22 @@ def test_a_schema_that_says_that_lists_have_fewer_than_no_numbers(tmp_path):
         pipeline.set_outputs(*fn.readers.parquet(paths=tmp_path / "bad").values())
     with pytest.raises(SampleError, match="sample 0 "):
         pipeline.run()
+
+
+def test_mutated_files_are_errors_or_read(tmp_path):
+    rng, outcomes, path = random.Random(3), {"read": 0, "refused": 0}, tmp_path / "a"
+    for number in range(MUTATIONS // 8):
+        pq.write_table(table(), path, row_group_size=3, compression=("none", "snappy")[number % 2])
+        path.write_bytes(mutated(path.read_bytes(), rng))
+        try:
+            found = source(path)
+            columns = found.read(np.arange(len(found)), [None] * 8)
+        except PenstockError:
+            outcomes["refused"] += 1
+        else:
+            outcomes["read"] += 1
+            assert sum(value.nbytes for value in columns[0]) <= 10**4
+    assert min(outcomes.values()) > MUTATIONS // 200
 
 
 def test_definitions(tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ from tfrecord.tools import tfrecord2idx
 from penstock import Pipeline, fn
 from penstock.data.crc32c import crc32c
 from penstock.data.protobuf import encode_varint, packed
+from penstock.data.stores.opened import LocalFile
 from penstock.data.tf_example import encode_example, find_features, unpack, value_of
 from penstock.data.tfrecords import TFRecordSource, write_tfrecord
 from penstock.errors import ArgumentTypeError, DefinitionError, PenstockError, SampleError, SourceError
@@ -129,6 +130,25 @@ def test_a_bad_example_is_named(tmp_path, bad, message):
     with pytest.raises(SampleError, match=message) as caught:
         found.read(np.array([0, 1]), [None] * 4)
     assert (caught.value.index, caught.value.path) == (1, str(path))
+
+
+def test_records_that_follow_each_other_are_read_at_once(tmp_path, monkeypatch):
+    found = source(write(tmp_path / "a"))
+    expected, bad, fill, asked = found.read(np.arange(3), [None] * 4), int(found._records.starts[3]), LocalFile.fill, []
+
+    def recorded(file, view, at):
+        asked.append(at)
+        if at <= bad < at + len(view):
+            raise OSError(5, "Input/output error")
+        fill(file, view, at)
+
+    monkeypatch.setattr(LocalFile, "fill", recorded)
+    for order, reads in (([0, 1, 2], 1), ([2, 0, 1], 2), ([2, 1, 0], 3), ([0, 2, 0], 3)):
+        asked.clear()
+        assert found.read(np.array(order), [None] * 4)[2].tolist() == expected[2][order].tolist()
+        assert (len(asked), asked) == (reads, sorted(asked))
+    with pytest.raises(SampleError, match=r"sample 3 .* cannot be read: Input/output error"):
+        found.read(np.arange(5), [None] * 4)
 
 
 def test_damaged_files(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -121,27 +122,38 @@ class Spans:
             far = self._far[files[places]]
             self._fetch(numbers, samples, files, places[far], block)
             places = places[~far]
-        view = data.data
-        current, opened = -1, None
+        for file in np.unique(files[places]).tolist():
+            self._read_file(file, numbers, samples, places[files[places] == file], block)
+        return block
+
+    def _read_file(self, file: int, numbers: Indices, samples: Indices | None, places: Indices, block: Block) -> None:
+        """Read those records that lie in one local file, in the order of their places there."""
+        begins = self.starts[numbers[places]]
+        ends = begins + self.sizes[numbers[places]]
+        apart = (begins[1:] != ends[:-1]) | (block.starts[places[1:]] != block.stops[places[:-1]])
+        runs = np.array([0, *(np.flatnonzero(apart) + 1), len(places)])  # what follows each other is read at once
+        bad, opened = int(places[0]), None
         try:
-            for place in places.tolist():
-                number, file = int(numbers[place]), int(files[place])
+            opened = LocalFile(self.paths[file])
+            if opened.state != self._stamps[file]:
+                raise ValueError("the file has been written to since the data set was opened")
+            if len(runs) > 2:
+                opened.announce(begins[runs[:-1]], ends[runs[1:] - 1])
+            view = block.data.data
+            for first, last in itertools.pairwise(runs.tolist()):
+                bad = int(places[first])
+                whole = view[int(block.starts[bad]) : int(block.stops[places[last - 1]])]
                 try:
-                    if file != current:
-                        if opened is not None:
-                            opened.close()
-                        opened = None
-                        opened, current = LocalFile(self.paths[file]), file
-                        if opened.state != self._stamps[file]:
-                            raise ValueError("the file has been written to since the data set was opened")
-                    assert opened is not None
-                    opened.fill(view[int(starts[place]) : int(stops[place])], int(self.starts[number]))
-                except (OSError, ValueError) as error:
-                    raise self._unreadable(place, numbers, samples, error) from error
+                    opened.fill(whole, int(begins[first]))
+                except (OSError, ValueError):
+                    for number in range(first, last):  # which of them is it?
+                        bad = int(places[number])
+                        opened.fill(view[int(block.starts[bad]) : int(block.stops[bad])], int(begins[number]))
+        except (OSError, ValueError) as error:
+            raise self._unreadable(bad, numbers, samples, error) from error
         finally:
             if opened is not None:
                 opened.close()
-        return block
 
     def _fetch(self, numbers: Indices, samples: Indices | None, files: Indices, places: Indices, block: Block) -> None:
         """Read those records that lie in objects of a store."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 from collections.abc import Hashable
 from typing import Any
 
+from penstock.data.order import Indices
 from penstock.data.source import Array
 from penstock.data.stores.cache import fetch_through
 from penstock.data.stores.extent import Extent, Found
@@ -55,6 +57,15 @@ class LocalFile:
             if not count:
                 raise ValueError(f"the file is cut short: {done} of {len(view)} bytes are left")
             done += count
+
+    def announce(self, starts: Indices, stops: Indices) -> None:
+        """Tell the operating system which bytes will be read next, so that a disk need not be waited for in turns."""
+        if not hasattr(os, "posix_fadvise"):
+            return
+        with contextlib.suppress(OSError):  # not all file systems take advice
+            for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+                if stop > start:  # no bytes would mean all that follow
+                    os.posix_fadvise(self._descriptor, start, stop - start, os.POSIX_FADV_WILLNEED)
 
     def raw(self) -> io.RawIOBase:
         """The file as Python's libraries read it."""
