@@ -18,12 +18,29 @@ from hypothesis import strategies as st
 from right_uses import ALSO_NEED, USES, files, images
 
 import penstock
-from penstock import DataIterator, LastBatchPolicy, Pipeline, data_iterator, fn, peekable_data_iterator, train, types
+import penstock.math
+from penstock import (
+    DataIterator,
+    LastBatchPolicy,
+    Pipeline,
+    data_iterator,
+    fn,
+    ops,
+    peekable_data_iterator,
+    train,
+    types,
+)
+from penstock.auto_aug import augmentations, auto_augment, rand_augment, trivial_augment
+from penstock.auto_aug.core import Augmentation, Policy
+from penstock.data_node import DataNode
 from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, PenstockError, SampleError, UsageError
 from penstock.graph.accepts import hints_of
 from penstock.graph.registry import lookup, registered
 from penstock.launch import detect, launch
 from penstock.plugin.jax import clu
+from penstock.rocal.pipeline import Pipeline as RocalPipeline
+from penstock.rocal.plugin.jax import ROCALJaxIterator
+from penstock.tensors import TensorCPU
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -99,6 +116,16 @@ MISTAKES = {
     "too many attempts": (
         lambda: first(lambda: fn.random_resized_crop(images(), size=4, num_attempts=10**7)),
         DefinitionError,
+    ),
+    "too many iterations": (lambda: first(lambda: fn.dilate(images(), iterations=10**7)), DefinitionError),
+    "a file's name with a character 0": (lambda: train.Checkpoint("saves\0"), UsageError),
+    "three numbers for two": (
+        lambda: first(lambda: rand_augment.rand_augment(images(), n=1, m=3, max_translate_abs=(1, 2, 3))),
+        ArgumentTypeError,
+    ),
+    "a bin of another kind": (
+        lambda: first(lambda: trivial_augment.trivial_augment_wide(images(), num_magnitude_bins="many")),
+        ArgumentTypeError,
     ),
     "too long a window": (lambda: first(lambda: fn.spectrogram(images(), window_length=2**45)), DefinitionError),
     "too many outputs": (lambda: first(lambda: fn.external_source(num_outputs=2**45)), DefinitionError),
@@ -207,7 +234,23 @@ class Unfriendly:
 
 WRONG = [
     *(None, True, False, 0, 1, -1, 2.0, 2.5, -0.5, NAN, math.inf, 2**45, 2**63, 2**64, -(2**64)),
-    *("", "no", "HWC", b"bytes", [], (), [1], [1.5, 2], [NAN], ["a"], [[1], [2, 3]], [None], (1, 2, 3, 4, 5), [2**64]),
+    *(
+        "",
+        "no",
+        "HWC",
+        "\0",
+        b"bytes",
+        [],
+        (),
+        [1],
+        [1.5, 2],
+        [NAN],
+        ["a"],
+        [[1], [2, 3]],
+        [None],
+        (1, 2, 3, 4, 5),
+        [2**64],
+    ),
     *({}, {"a": 1}, {1, 2}, object(), Unfriendly(), int, len, types.FLOAT, types.RGB, LastBatchPolicy.PAD, 1j),
     *(np.float32(0.5), np.array(3), np.array([1, 2]), np.array(["a"]), np.array([], np.float32), np.zeros((2, 2))),
 ]
@@ -249,7 +292,84 @@ def test_operators_take_anything_or_refuse_it(mistake):
     check(lambda: used(name, arguments).run())
 
 
+def augmented(function, **usual):
+    """A use of a function that augments images."""
+    return function, lambda a: pipeline(lambda: function(**{"data": images(), **usual, **a})).run()
+
+
+def rocal(**arguments):
+    made = RocalPipeline(**{"batch_size": 2, "num_threads": 1, **arguments})
+    with made:
+        made.set_outputs(images())
+    return made
+
+
+def computed(function):
+    """A use of one of the functions of `penstock.math`, on floats."""
+
+    def use(arguments):
+        def build():
+            floats = fn.cast(images(), dtype=types.FLOAT)
+            return function(**{**dict.fromkeys(inspect.signature(function).parameters, floats), **arguments})
+
+        return pipeline(build).run()
+
+    return function, use
+
+
+AUGMENT = {
+    "auto_augment": augmented(auto_augment.auto_augment),
+    "apply_auto_augment": augmented(auto_augment.apply_auto_augment, policy=auto_augment.get_image_net_policy()),
+    "rand_augment": augmented(rand_augment.rand_augment, n=1, m=3),
+    "apply_rand_augment": augmented(
+        rand_augment.apply_rand_augment, augmentations=rand_augment.get_rand_augment_suite(), n=1, m=3
+    ),
+    "trivial_augment_wide": augmented(trivial_augment.trivial_augment_wide),
+    "apply_trivial_augment": augmented(
+        trivial_augment.apply_trivial_augment, augmentations=trivial_augment.get_trivial_augment_wide_suite()
+    ),
+    **{
+        name: (function, lambda a, function=function: function(**a))
+        for name, function in {
+            "get_image_net_policy": auto_augment.get_image_net_policy,
+            "get_reduced_cifar10_policy": auto_augment.get_reduced_cifar10_policy,
+            "get_svhn_policy": auto_augment.get_svhn_policy,
+            "get_rand_augment_suite": rand_augment.get_rand_augment_suite,
+            "get_rand_augment_non_monotonic_suite": rand_augment.get_rand_augment_non_monotonic_suite,
+            "get_trivial_augment_wide_suite": trivial_augment.get_trivial_augment_wide_suite,
+        }.items()
+    },
+    "Policy": (
+        Policy.__init__,
+        lambda a: Policy(
+            **{"name": "p", "num_magnitude_bins": 4, "sub_policies": [[(augmentations.rotate, 1, 3)]], **a}
+        ),
+    ),
+    "Augmentation": (
+        Augmentation.__call__,
+        lambda a: pipeline(
+            lambda: augmentations.shear_x(**{"data": images(), "magnitude_bin": 3, "num_magnitude_bins": 11, **a})
+        ).run(),
+    ),
+}
+
 CALLS = {
+    **AUGMENT,
+    **{
+        f"math.{name}": computed(function)
+        for name, function in vars(penstock.math).items()
+        if inspect.isfunction(function) and function.__module__ == "penstock.math"
+    },
+    "Compose": (ops.Compose.__init__, lambda a: ops.Compose(**{"op_list": [ops.Flip()], **a})),
+    "rocal.Pipeline": (RocalPipeline.__init__, lambda a: rocal(**a).core.run()),
+    "ROCALJaxIterator": (ROCALJaxIterator.__init__, lambda a: next(ROCALJaxIterator(**{"pipelines": rocal(), **a}))),
+    "DataNode.shape": (DataNode.shape, lambda a: pipeline(lambda: images().shape(**a)).run()),
+    "DataNode.property": (
+        DataNode.property,
+        lambda a: pipeline(lambda: images().property(**{"key": "source_info", **a})).run(),
+    ),
+    "set_layout": (TensorCPU.set_layout, lambda a: pipeline().run()[0][0].set_layout(**{"layout": "HWC", **a})),
+    "Progress": (train.Progress.__init__, lambda a: train.Progress(**a)),
     "Pipeline": (Pipeline.__init__, lambda a: pipeline(**a).run()),
     "DataIterator": (
         DataIterator.__init__,
@@ -346,7 +466,11 @@ def test_each_argument_in_turn(turn):
 
 def test_every_public_function_is_covered():
     functions = {name for name in vars(train) if not name.startswith("_") and callable(getattr(train, name))}
-    assert functions - set(CALLS) == {"Callback", "History", "Loop", "Progress"}  # whose makers take nothing
+    assert functions - set(CALLS) == {"Callback", "History", "Loop"}  # whose makers take nothing
+    for module in (auto_augment, rand_augment, trivial_augment):
+        own = {name for name, each in vars(module).items() if getattr(each, "__module__", "") == module.__name__}
+        public = {name for name in own if not name.startswith("_")}
+        assert public - set(CALLS) <= {"auto_augment_image_net", "get_reduced_image_net_policy", "without"}
     for name in OPERATORS:
         assert "self" not in names_of(lookup(name))
         assert all(typing.get_origin(hint) is not str for hint in hints_of(inspect.unwrap(lookup(name))).values())

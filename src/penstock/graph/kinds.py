@@ -122,6 +122,8 @@ def _is(hint: Any, given: Any) -> bool:
         return isinstance(given, Handle)
     if kind is Iterable and getattr(given, "ndim", 1) == 0:  # an array without axes says that it is iterable
         return False
+    if kind is str:  # no file, name or word has a character 0
+        return isinstance(given, str) and "\0" not in given
     if issubclass(kind, IntEnum):  # a member, or its number
         return isinstance(given, int) and not isinstance(given, bool) and given in set(kind)
     return isinstance(given, kind)
@@ -165,7 +167,7 @@ def _sequence(hint: Any, given: Any, limits: Range, count: int | None) -> Any:
     is_array = bool(getattr(given, "ndim", 0)) and hasattr(given, "__array__")
     if isinstance(given, str | bytes) or not (isinstance(given, Sequence) or is_array):
         raise OfOtherKindError(given)
-    if count is not None and len(given) != count:
+    if count is not None and len(cast(Any, given)) != count:
         raise OfOtherKindError(given)
     if hint is Any:
         return cast(Any, given)

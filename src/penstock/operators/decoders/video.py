@@ -16,6 +16,7 @@ from penstock.data.spec import Spec
 from penstock.data.video import CONSTANT, PAD_MODES, VideoDecoder, VideoIndex, fill_of, padded, read_index
 from penstock.errors import DefinitionError, did_you_mean
 from penstock.graph.call import Hint
+from penstock.graph.memory import machine_memory
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
@@ -90,6 +91,8 @@ class DecodeVideo(Operator, SampleKernel):
             stop = start + int(sequence_length) * apart
         if stop <= start:
             raise ValueError(f"end_frame {stop} does not lie after start_frame {start}")
+        if -(-(stop - start) // apart) * index.height * index.width * 3 > machine_memory():
+            raise ValueError(f"frames {start} to {stop - 1} of {index.height} x {index.width} do not fit into memory")
         return padded(np.arange(start, stop, apart), len(index), self.pad_mode)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Annotated, Unpack
 
+from penstock.graph.kinds import Range
 from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
@@ -17,7 +18,7 @@ def erode(
     *,
     mask_size: int | Sequence[int] | DataNode = (3, 3),
     anchor: int | Sequence[int] | DataNode = (-1, -1),
-    iterations: int = 1,
+    iterations: Annotated[int, Range(1, 10_000)] = 1,
     border_mode: str = "constant",
     **common: Unpack[Common],
 ) -> DataNode:
@@ -29,7 +30,7 @@ def erode(
         mask_size: width and height of the rectangle, or one number for both; a node has either per sample. -1 is 3.
         anchor: the column and the row of the rectangle that lie on the pixel, counted from 0, or one number for both;
             likewise. -1 is the middle.
-        iterations: how often it is done, at least 1.
+        iterations: how often it is done, 1 to 10,000.
         border_mode: what is beyond the edge: "constant" (nothing that counts), "replicate" (the outermost pixels),
             "reflect" (the image mirrored), "reflect_101" (without its outermost pixels) or "wrap".
         **common: what every operator takes.
