@@ -65,10 +65,10 @@ class Kind:
         """
         rank = self.rank
         if isinstance(column, np.ndarray):
-            column = () if (column.dtype, column.ndim - 1) == (self.dtype, rank) else (column[0],)
-        elif {(sample.dtype, sample.ndim) for sample in column} == {(self.dtype, rank)}:
-            return
-        for row, sample in enumerate(column):
+            samples = [] if (column.dtype, column.ndim - 1) == (self.dtype, rank) else [column[0]]
+        else:
+            samples = [] if {(sample.dtype, sample.ndim) for sample in column} == {(self.dtype, rank)} else column
+        for row, sample in enumerate(samples):
             if self.dtype not in (None, sample.dtype) or rank not in (None, sample.ndim):
                 raise SourceError(
                     f"sample {row} of the batch is of another kind than the source's samples are",
@@ -128,11 +128,11 @@ def as_column(given: Any) -> Column:
         return [as_sample(each) for each in cast(Sequence[Any], given)]
     if not isinstance(given, np.ndarray) and hasattr(given, "is_dense_tensor"):  # of DALI's, or of `Pipeline.run`
         return [as_sample(sample) for sample in given]
-    array = as_sample(given)
+    array = as_sample(cast(Any, given))
     if not array.ndim:
         raise ArgumentTypeError(
             "a batch is an array with a leading axis of samples, or a list of samples",
-            given=f"one {type(given).__name__}",
+            given=f"one {type(cast(Any, given)).__name__}",
             fix="batch=False, for a source that gives sample by sample",
         )
     return array

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from penstock.graph.node import Handle, Node, Value
+from penstock.graph.node import Node, Value
 
 
 class Computing(Protocol):
@@ -27,7 +27,7 @@ class Computing(Protocol):
         """Give an input what it was fed before the definition ran."""
         ...
 
-    def batch(self, thing: Any) -> Handle | None:
+    def batch(self, thing: Any) -> Any | None:
         """A node for a batch that the user made; None for what is no batch."""
         ...
 

@@ -273,7 +273,7 @@ def as_value(thing: Any) -> Value:
     if isinstance(thing, list | tuple) and any(isinstance(each, DataNode) for each in cast(Sequence[Any], thing)):
         raise ArgumentTypeError(
             "a list of nodes stands where one node is needed",
-            given=thing,
+            given=repr(cast(Any, thing)),
             fix="a * before it hands over each of them: pipeline.set_outputs(*nodes)",
             where=user_line(),
         )
