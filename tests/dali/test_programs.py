@@ -76,6 +76,16 @@ CASES = {
         ),
         IMAGES,
     ),
+    "a filter for each image": (
+        lambda lib, x: lib.fn.resize(
+            x,
+            size=[9, 7],  # the filter's number is 0, INTERP_NN
+            interp_type=lib.fn.reinterpret(
+                lib.fn.cast(lib.fn.reductions.max(x) / 300 - 0.5, dtype=lib.types.INT32), dtype=lib.types.INTERP_TYPE
+            ),
+        ),
+        IMAGES,
+    ),
     "shapes of a type": (lambda lib, x: lib.fn.shapes(x, type=lib.types.INT32), IMAGES),
 }
 

@@ -70,7 +70,7 @@ def _plain(thing: Any) -> str:
     """What holds none."""
     given: Any = thing
     match thing:
-        case DALIDataType() if thing >= 0:
+        case DALIDataType() if 0 <= thing <= DALIDataType.BOOL:
             return thing.numpy.name
         case Enum():
             return thing.name

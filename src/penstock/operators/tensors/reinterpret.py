@@ -15,7 +15,9 @@ from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.tensors.reshape import reshape
-from penstock.types import as_dtype
+from penstock.types import DATA_TYPE, IMAGE_TYPE, INT32, INTERP_TYPE, as_dtype
+
+_NAMES = (INTERP_TYPE, IMAGE_TYPE, DATA_TYPE)
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,8 @@ def reinterpret(
         rel_shape: the new extents as multiples of the old; a negative one takes what is left.
         src_dims: the axis of `data` whose extent each new axis gets; -1 for a new axis of extent 1.
         layout: the names of the new axes. Without it, the old ones are kept if there are as many axes.
-        dtype: the new element type; None keeps the old.
+        dtype: the new element type; None keeps the old. types.INTERP_TYPE and other types of numbers that stand for a
+            name are those of an int32: `fn.resize(interp_type=...)` takes such a node.
         **common: what every operator takes.
 
     Returns:
@@ -98,7 +101,7 @@ def reinterpret(
         >>> pipeline.run()[0].as_array().tolist()
         [[1, 2]]
     """
-    element = data.dtype if dtype is None else as_dtype(dtype)
+    element = data.dtype if dtype is None else as_dtype(INT32 if dtype in _NAMES else dtype)
     target: Any = new_shape if new_shape is not None else shape
     plain = target is None and rel_shape is None and src_dims is None
     if element.itemsize == data.dtype.itemsize or plain:
