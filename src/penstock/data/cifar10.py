@@ -9,6 +9,9 @@ import numpy as np
 
 from penstock.data.arrays import ArraySource
 from penstock.data.source import Array, stamp_of
+from penstock.data.stores.cache import fetch_through
+from penstock.data.stores.extent import Extent, Found
+from penstock.data.stores.objects import cannot_open, is_remote, listed
 from penstock.errors import SourceError, SourceNotFoundError
 
 _PIXELS = (3, 32, 32)
@@ -28,68 +31,91 @@ def open_cifar10(folder: str, prefix: str) -> ArraySource:
         SourceNotFoundError: there is no such folder, or no such file in it.
         SourceError: a file does not consist of whole records, or cannot be read, or there are none.
     """
-    root = Path(folder)
-    if not root.is_dir():
+    if not is_remote(folder) and not Path(folder).is_dir():
         raise SourceNotFoundError(f"file_root is no folder: {folder!r}", fix="the folder that has data_batch_1.bin")
-    paths = _paths(root, prefix)
-    if not paths:
+    files = _files(folder, prefix)
+    if not files:
+        there = [] if is_remote(folder) else sorted(path.name for path in Path(folder).iterdir())[:8]
         raise SourceNotFoundError(
             f"no file in {folder!r} has {prefix!r} in its name",
-            given=", ".join(sorted(path.name for path in root.iterdir())[:8]) or "an empty folder",
+            given=", ".join(there) or "an empty folder",
             fix='filename_prefix="data_batch_" for training, "test_batch" for tests',
         )
-    counts = [_count(path) for path in paths]  # before memory is taken
+    counts = [_count(file) for file in files]  # before memory is taken
     if not sum(counts):
         raise SourceError(f"the files in {folder!r} with {prefix!r} in their names are empty")
     images = np.empty((sum(counts), *_PIXELS), np.uint8)
     labels = np.empty((sum(counts), 1), np.int32)
     start = 0
-    for path, count in zip(paths, counts, strict=True):
-        records = _records(path, count)
+    for file, count in zip(files, counts, strict=True):
+        records = _records(file, count)
         labels[start : start + count] = records[:, :1]
         images[start : start + count].reshape(count, -1)[:] = records[:, 1:]
         start += count
-    return ArraySource([images, labels], ["CHW", ""], f"{folder} ({', '.join(path.name for path in paths)})")
+    return ArraySource([images, labels], ["CHW", ""], f"{folder} ({', '.join(map(_name, files))})")
 
 
 def stamp_of_cifar10(folder: str, prefix: str) -> Hashable:
     """What changes when `open_cifar10` would read something else."""
-    root = Path(folder)
-    return stamp_of(root, *_paths(root, prefix)) if root.is_dir() else None
+    if is_remote(folder) or not Path(folder).is_dir():
+        return None
+    return stamp_of(folder, *(file.path for file in _files(folder, prefix)))
 
 
-def _paths(root: Path, prefix: str) -> list[Path]:
-    return _matching(root, prefix) or [
-        path for sub in sorted(filter(Path.is_dir, root.iterdir())) for path in _matching(sub, prefix)
+def _files(folder: str, prefix: str) -> list[Found]:
+    """The files that are read, in their order.
+
+    Raises:
+        SourceError: a folder cannot be read.
+    """
+    folders, files = _listed(folder)
+    matching = [file for file in files if prefix in _name(file)]
+    return matching or [
+        file for sub in folders for file in _listed(f"{folder.rstrip('/')}/{sub}")[1] if prefix in _name(file)
     ]
 
 
-def _matching(folder: Path, prefix: str) -> list[Path]:
+def _listed(folder: str) -> tuple[list[str], list[Found]]:
+    """The names of folders and the files that lie in a folder, sorted."""
     try:
-        return sorted(path for path in folder.iterdir() if prefix in path.name and path.is_file())
+        if is_remote(folder):
+            folders, files = listed(folder)
+        else:
+            entries = list(Path(folder).iterdir())
+            folders = [each.name for each in entries if each.is_dir()]
+            files = [Found(str(each), each.stat().st_size, "") for each in entries if each.is_file()]
     except OSError as error:
+        if is_remote(folder):
+            raise cannot_open(folder, error) from error
         raise SourceError(f"{folder} cannot be read: {error.strerror}") from error
+    return sorted(folders), sorted(files, key=_name)
 
 
-def _records(path: Path, count: int) -> Array:
+def _name(file: Found) -> str:
+    return file.path.rpartition("/")[2]
+
+
+def _records(file: Found, count: int) -> Array:
     try:
-        data = np.fromfile(path, np.uint8, count * _RECORD)
+        if is_remote(file.path):
+            data = fetch_through(Extent(file.path, tag=file.tag))
+        else:
+            data = np.fromfile(file.path, np.uint8, count * _RECORD)
     except OSError as error:
-        raise SourceError(f"{path} cannot be read: {error.strerror}") from error
+        raise SourceError(f"{file.path} cannot be read: {error.strerror}") from error
     if len(data) != count * _RECORD:
         raise SourceError(
-            f"{path} became shorter while it was read", given=f"{len(data)} bytes", expected=f"{count * _RECORD}"
+            f"{file.path} became shorter while it was read", given=f"{len(data)} bytes", expected=f"{count * _RECORD}"
         )
     return data.reshape(count, _RECORD)
 
 
-def _count(path: Path) -> int:
-    size = path.stat().st_size
-    if size % _RECORD:
+def _count(file: Found) -> int:
+    if file.size % _RECORD:
         raise SourceError(
-            f"{path} is no CIFAR-10 file",
-            given=f"{size} bytes",
+            f"{file.path} is no CIFAR-10 file",
+            given=f"{file.size} bytes",
             expected=f"records of {_RECORD} bytes: a label and 3 x 32 x 32 pixels",
             fix="unpack cifar-10-binary.tar.gz again; other files need another filename_prefix",
         )
-    return size // _RECORD
+    return file.size // _RECORD

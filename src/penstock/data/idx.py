@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import math
 import zlib
 from pathlib import Path
@@ -10,13 +11,15 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 
+from penstock.data.stores.cache import read_bytes
+from penstock.data.stores.objects import cannot_open, head, is_remote
 from penstock.errors import SourceError, SourceNotFoundError
 
 _DENSEST = 1032  # what a byte of a gzip file can hold at most
 _DTYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 
-def read_idx(path: Path) -> np.ndarray[Any, Any]:
+def read_idx(path: str | Path) -> np.ndarray[Any, Any]:
     """The array in an IDX file, plain or ``.gz``, in the machine's byte order. It is held in memory.
 
     No more memory is taken than the header announces, and that only if the file can hold it.
@@ -24,19 +27,22 @@ def read_idx(path: Path) -> np.ndarray[Any, Any]:
     Raises:
         SourceError: the file is no IDX file, is not as long as its header says, or cannot be read.
     """
+    path = str(path)
     try:
-        if path.suffix == ".gz":
-            with gzip.open(path, "rb") as file:
-                return _read(path, cast(BinaryIO, file), path.stat().st_size * _DENSEST)
-        with path.open("rb") as file:
-            return _read(path, file, path.stat().st_size)
+        with io.BytesIO(read_bytes(path)) if is_remote(path) else Path(path).open("rb") as raw:
+            size = raw.seek(0, io.SEEK_END)
+            raw.seek(0)
+            if not path.endswith(".gz"):
+                return _read(path, raw, size)
+            with gzip.open(raw, "rb") as file:
+                return _read(path, cast(BinaryIO, file), size * _DENSEST)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise SourceError(f"{path} is no gzip file, or is cut short: {error}") from error
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _read(path: Path, file: BinaryIO, most: int) -> np.ndarray[Any, Any]:
+def _read(path: str, file: BinaryIO, most: int) -> np.ndarray[Any, Any]:
     head = file.read(4)
     if len(head) < 4 or head[:2] != b"\0\0" or head[2] not in _DTYPES:
         raise SourceError(
@@ -62,21 +68,34 @@ def _read(path: Path, file: BinaryIO, most: int) -> np.ndarray[Any, Any]:
     return values if dtype.itemsize == 1 else values.astype(dtype.newbyteorder("="))
 
 
-def find_idx(folder: Path, name: str) -> Path:
+def find_idx(folder: str, name: str) -> str:
     """The file `name` in `folder`, plain or with ``.gz``; also with the dot that some copies have for the last dash.
 
     Raises:
         SourceNotFoundError: there is none.
+        SourceError: the folder lies in an object store that does not answer.
     """
     for stem in (name, name.replace("-idx", ".idx")):
         for suffix in ("", ".gz"):
-            path = folder / (stem + suffix)
-            if path.is_file():
+            path = f"{folder.rstrip('/')}/{stem}{suffix}"
+            if _is_there(path):
                 return path
+    there = sorted(each.name for each in Path(folder).iterdir())[:8] if Path(folder).is_dir() else []
+    given = "a folder with " + (", ".join(there) or "nothing in it") if Path(folder).is_dir() else "no folder"
     raise SourceNotFoundError(
         f"no file {name} or {name}.gz in {folder}",
-        given="a folder with " + (", ".join(sorted(p.name for p in folder.iterdir())[:8]) or "nothing in it")
-        if folder.is_dir()
-        else "a path that is no folder",
+        given="an object store" if is_remote(folder) else given,
         fix="give the folder that holds the four IDX files of the data set",
     )
+
+
+def _is_there(path: str) -> bool:
+    if not is_remote(path):
+        return Path(path).is_file()
+    try:
+        head(path)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise cannot_open(path, error) from error
+    return True

@@ -1,6 +1,7 @@
 """Readers of objects in a store, compared with the same readers of local files."""
 
 import gc
+import gzip
 import importlib
 import io
 import tarfile
@@ -168,7 +169,25 @@ def lmdb(path):
     return (path / "data.mdb",)
 
 
+def cifar10(path):
+    path.mkdir()
+    for number in (1, 2):
+        (path / f"data_batch_{number}.bin").write_bytes(bytes(range(40 * number, 40 * number + 40)) * 3073)
+    return path / "data_batch_2.bin", path / "data_batch_1.bin"
+
+
+def mnist(path):
+    path.mkdir()
+    sizes = b"".join(number.to_bytes(4, "big") for number in (40, 3, 2))
+    (path / "train-images.idx3-ubyte").write_bytes(bytes([0, 0, 8, 3]) + sizes + bytes(range(240)))
+    labels = bytes([0, 0, 8, 1, 0, 0, 0, 40, *range(40)])
+    (path / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(labels))
+    return path / "train-images.idx3-ubyte", path / "train-labels-idx1-ubyte.gz"
+
+
 READERS = {
+    "cifar10": (cifar10, lambda path, index: fn.readers.cifar10(file_root=path, random_shuffle=True, seed=1)),
+    "mnist": (mnist, lambda path, index: fn.readers.mnist(path=path, random_shuffle=True, seed=1)),
     "array_record": (
         array_record,
         lambda path, index: (fn.readers.array_record(paths=path, random_shuffle=True, seed=1),),

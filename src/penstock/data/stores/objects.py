@@ -50,18 +50,6 @@ def is_remote(path: str | bytes | os.PathLike[str]) -> bool:
     return b"://" in text[:8] if isinstance(text, bytes) else "://" in text[:8]
 
 
-def refuse_remote(reader: str, *paths: str | None) -> None:
-    """Refuse the paths of objects, for readers that need files.
-
-    Raises:
-        SourceError: one of the paths is such.
-    """
-    for path in paths:
-        if path is not None and is_remote(path):
-            fix = "copy the data to a local disk, or pack them there as tar files"
-            raise SourceError(f"{reader} reads local files only", given=path, fix=fix)
-
-
 def head(path: str) -> Found:
     """What is known of an object.
 

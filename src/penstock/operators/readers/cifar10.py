@@ -8,7 +8,7 @@ from typing import Unpack
 
 from penstock.data.cifar10 import open_cifar10, stamp_of_cifar10
 from penstock.data.source import shared
-from penstock.data.stores.objects import refuse_remote
+from penstock.data.stores.objects import is_remote
 from penstock.graph.call import Location
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
@@ -50,8 +50,7 @@ def cifar10(
         >>> images.as_array().shape, labels.as_array().tolist()
         ((2, 3, 32, 32), [[7], [9]])
     """
-    refuse_remote("fn.readers.cifar10", fspath(file_root))
-    folder = str(Path(fspath(file_root)).absolute())
+    folder = fspath(file_root) if is_remote(file_root) else str(Path(fspath(file_root)).absolute())
     stamp = stamp_of_cifar10(folder, filename_prefix)
     images, labels = load(shared(open_cifar10, folder, filename_prefix, stamp=stamp), loader)
     return [images, labels]

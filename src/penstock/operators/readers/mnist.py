@@ -11,7 +11,7 @@ import numpy as np
 from penstock.data.arrays import ArraySource
 from penstock.data.idx import find_idx, read_idx
 from penstock.data.source import shared, stamp_of
-from penstock.data.stores.objects import refuse_remote
+from penstock.data.stores.objects import is_remote
 from penstock.errors import DefinitionError, SourceError, did_you_mean
 from penstock.graph.call import Location
 from penstock.graph.registry import operator
@@ -58,15 +58,14 @@ def mnist(
     """
     if split not in _SPLITS:
         raise DefinitionError("fn.readers.mnist: no such split", given=repr(split), fix=did_you_mean(split, _SPLITS))
-    refuse_remote("fn.readers.mnist", fspath(path))
-    folder = Path(fspath(path)).absolute()
-    files = [str(find_idx(folder, f"{_SPLITS[split]}-{part}-ubyte")) for part in ("images-idx3", "labels-idx1")]
-    images, labels = load(shared(_open, str(folder), split, *files, stamp=stamp_of(*files)), loader)
+    folder = fspath(path) if is_remote(path) else str(Path(fspath(path)).absolute())
+    files = [find_idx(folder, f"{_SPLITS[split]}-{part}-ubyte") for part in ("images-idx3", "labels-idx1")]
+    images, labels = load(shared(_open, folder, split, *files, stamp=stamp_of(*files)), loader)
     return [images, labels]
 
 
 def _open(folder: str, split: str, *files: str) -> ArraySource:
-    images, labels = (read_idx(Path(file)) for file in files)
+    images, labels = (read_idx(file) for file in files)
     if images.ndim != 3 or labels.shape != images.shape[:1]:
         raise SourceError(
             f"the images and labels in {folder} do not match",
