@@ -65,11 +65,11 @@ def test_batches_are_scheduled_and_shared():
         mine.share_outputs()
     mine.schedule_run()
     mine.schedule_run()
-    shared = [mine.share_outputs() for _ in range(2)]
+    shared = [mine.share_outputs(stream) for stream in (None, 1)]
     mine.release_outputs()
     assert mine.empty()
     for outputs in shared:
-        for one, other in zip(outputs, plain.run(), strict=True):
+        for one, other in zip(outputs, plain.run(None), strict=True):
             np.testing.assert_array_equal(one.as_array(), other.as_array())
 
 

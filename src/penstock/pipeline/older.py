@@ -106,13 +106,16 @@ class OlderPipeline:
         self.build()
         self._scheduled += 1
 
-    def share_outputs(self) -> tuple[TensorList, ...]:
+    def share_outputs(self, cuda_stream: Any = None) -> tuple[TensorList, ...]:
         """The next of the batches that were asked for, an output each. It stays as it is for as long as it is held.
+
+        `cuda_stream` is a hint of DALI's.
 
         Raises:
             StopIteration: none was asked for.
             SampleError: a sample of the batch is bad.
         """
+        del cuda_stream
         if not self._scheduled:
             raise StopIteration
         self._scheduled -= 1

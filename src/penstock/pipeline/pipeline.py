@@ -366,16 +366,18 @@ class Pipeline(OlderPipeline):
         return Threads(self.num_threads, self.read_threads) if self.exec_async else Serial()
 
     @located
-    def run(self, **feeds: Any) -> tuple[TensorList, ...]:
+    def run(self, cuda_stream: Any = None, /, **feeds: Any) -> tuple[TensorList, ...]:
         """The next batch, an output each. Readers go on from epoch to epoch without end.
 
         Args:
+            cuda_stream: a hint of DALI's.
             **feeds: batches for external sources without a source, by name.
 
         Raises:
             SampleError: a sample of the batch is bad.
             StopIteration: an external source has ended; `reset` begins its next epoch.
         """
+        del cuda_stream
         for name, data in feeds.items():
             self._feed(name, data)
         if not self.debug:
@@ -389,8 +391,9 @@ class Pipeline(OlderPipeline):
             self._debugging = Debugging(self.name, self.max_batch_size, self.seed, self.placement)
         return self._debugging
 
-    def outputs(self) -> tuple[TensorList, ...]:
-        """The next batch; the same as `run`."""
+    def outputs(self, cuda_stream: Any = None) -> tuple[TensorList, ...]:
+        """The next batch; the same as `run`. `cuda_stream` is a hint of DALI's."""
+        del cuda_stream
         return self.run()
 
     def reset(self) -> None:
