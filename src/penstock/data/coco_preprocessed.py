@@ -15,6 +15,7 @@ import numpy as np
 
 from penstock.data.coco_annotations import Annotated
 from penstock.data.source import Array
+from penstock.data.stores.cache import read_bytes
 from penstock.disk import write_whole
 from penstock.errors import SourceError, SourceNotFoundError
 
@@ -150,17 +151,20 @@ def _entries(folder: str, name: str, dtype: Any, width: int = 1) -> Array:
 
 
 def _content(folder: str, name: str) -> bytes:
-    path = Path(folder, name)
     try:
-        return path.read_bytes()
+        return read_bytes(_path(folder, name))
     except FileNotFoundError:
         raise SourceNotFoundError(
             f"preprocessed_annotations has no {name}: {folder!r}",
             fix="write them with the masks and numbers that are read, or give annotations_file",
         ) from None
     except OSError as error:
-        raise SourceError(f"{str(path)!r} cannot be read: {error.strerror}") from error
+        raise SourceError(f"{_path(folder, name)!r} cannot be read: {error.strerror}") from error
+
+
+def _path(folder: str, name: str) -> str:
+    return f"{folder.rstrip('/')}/{name}"
 
 
 def _damaged(folder: str, name: str, what: str) -> SourceError:
-    return SourceError(f"{str(Path(folder, name))!r} is damaged: {what}")
+    return SourceError(f"{_path(folder, name)!r} is damaged: {what}")

@@ -4,6 +4,7 @@ import gc
 import gzip
 import importlib
 import io
+import json
 import tarfile
 import tempfile
 from pathlib import Path
@@ -185,7 +186,27 @@ def mnist(path):
     return path / "train-images.idx3-ubyte", path / "train-labels-idx1-ubyte.gz"
 
 
+def coco(path):
+    path.mkdir()
+    image = {"id": 1, "file_name": "0.jpg", "width": 100, "height": 50}
+    thing = {"image_id": 1, "category_id": 17, "bbox": [10, 20, 30, 15]}
+    annotations = {"images": [image], "annotations": [thing], "categories": [{"id": 17}]}
+    (path / "all.json").write_text(json.dumps(annotations))
+    (path / "0.jpg").write_bytes(b"a jpeg")
+    saved = {"save_preprocessed_annotations": True, "save_preprocessed_annotations_dir": path}
+    with Pipeline(1):
+        fn.readers.coco(file_root=path, annotations_file=path / "all.json", **saved)
+    return tuple(path.iterdir())
+
+
 READERS = {
+    "coco": (
+        coco,
+        lambda path, index: (
+            *fn.readers.coco(file_root=path, annotations_file=f"{path}/all.json"),
+            *fn.readers.coco(file_root=path, preprocessed_annotations=path),
+        ),
+    ),
     "cifar10": (cifar10, lambda path, index: fn.readers.cifar10(file_root=path, random_shuffle=True, seed=1)),
     "mnist": (mnist, lambda path, index: fn.readers.mnist(path=path, random_shuffle=True, seed=1)),
     "array_record": (
