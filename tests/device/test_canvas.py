@@ -9,7 +9,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from PIL import Image
 
-from penstock import Pipeline, data_iterator, fn, types
+from penstock import Pipeline, data_iterator, fn, math, types
 from penstock.errors import DefinitionError, SampleError
 from penstock.host.probe import resolved
 from penstock.operators.readers.loader import load
@@ -117,6 +117,11 @@ def blurred_by_row():
     return fn.gaussian_blur(small(), sigma=fn.random.uniform(range=[0.5, 2.0]), window_size=7)
 
 
+def exponentials():
+    numbers = np.random.default_rng(0).uniform(0.05, 0.95, (8, 3)).astype(np.float32)
+    return math.exp(fn.readers.arrays(numbers, name="reader"))
+
+
 def enlarged_floats():
     return fn.random_resized_crop(small(), size=(17, 13))
 
@@ -173,7 +178,7 @@ def test_no_argument_of_what_the_host_describes_crosses():
     assert len(plan.crossing) == 3
 
 
-@pytest.mark.parametrize("build", [training, letterbox, blurred, blurred_by_row, enlarged_floats])
+@pytest.mark.parametrize("build", [training, letterbox, blurred, blurred_by_row, enlarged_floats, exponentials])
 def test_any_number_of_devices_computes_the_same_bits(build):
     batches = []
     for count in (1, 8):

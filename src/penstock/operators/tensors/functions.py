@@ -16,6 +16,7 @@ from penstock.errors import DefinitionError
 from penstock.graph.operator import BatchContext, BatchKernel, Operator
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
+from penstock.operators.sums import rounded
 from penstock.operators.tensors.arithmetic import broadcast, common_layout, promote, raise_rank
 
 FUNCTIONS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -65,8 +66,9 @@ class Function(Operator, BatchKernel):
         """The function's values."""
         xp = context.xp
         numbers = value.astype(_float(value.dtype))
-        # NumPy computes what lies with gaps in memory by another routine, whose last bit differs
-        return FUNCTIONS[self.symbol](xp, np.ascontiguousarray(numbers) if xp is np else numbers)
+        # NumPy computes what lies with gaps in memory by another routine, whose last bit differs; and so does XLA where
+        # a function of few numbers stands alone
+        return FUNCTIONS[self.symbol](xp, np.ascontiguousarray(numbers) if xp is np else rounded(xp, numbers))
 
 
 @dataclass(frozen=True)
