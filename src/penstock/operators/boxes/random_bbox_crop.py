@@ -128,8 +128,8 @@ class RandomBBoxCrop(Operator, HostBatchKernel):
         anchor, shape = (low * pixels).astype(_FLOAT), (size * pixels).astype(_FLOAT)
         if fixed.size:
             anchor, shape = np.rint(anchor), np.rint(shape)
-        masks, stay = parted(keep, counts), np.bincount(row, minlength=rows)
-        of_kept = [[one[mask] for one, mask in zip(each, masks, strict=True)] for each in labels]
+        stay = np.bincount(row, minlength=rows)
+        of_kept = [parted(joined(each)[0][kept], stay) for each in labels]
         numbers = kept - (np.cumsum(counts) - counts)[row]
         result = [anchor, shape, parted(inside, stay), *of_kept]
         return tuple([*result, parted(numbers.astype(np.int32), stay)] if self.indices else result)

@@ -70,6 +70,11 @@ class ImageWork:
             return Memory.packed(np.ascontiguousarray(images[0]).reshape(-1), shapes)
         dtype = images[0].dtype
         values = self._scratch.take(2, int(shapes.prod(axis=1).sum()) * dtype.itemsize).view(dtype)
+        if (shapes[:, 1:] == shapes[0, 1:]).all():  # as they are, which is faster
+            entries = int(shapes[:, 0].sum())
+            values = values[: entries * int(shapes[0, 1:].prod())]
+            np.concatenate(images, out=values.reshape(entries, *shapes[0, 1:]))
+            return Memory.packed(values, shapes)
         flat = [image.reshape(-1) for image in images]
         return Memory.packed(np.concatenate(flat, out=values[: sum(map(len, flat))]), shapes)
 
