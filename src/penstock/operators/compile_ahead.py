@@ -16,6 +16,7 @@ MODULES = (
     "operators.boxes.matching",
     "operators.boxes.search",
     "operators.colour.lab",
+    "operators.colour.statistics",
     "operators.colour.table",
     "operators.convert",
     "operators.image.blend",
