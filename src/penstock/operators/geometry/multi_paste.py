@@ -16,7 +16,8 @@ from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import image_layout
-from penstock.operators.convert import convert, result_dtype
+from penstock.operators.convert import result_dtype
+from penstock.operators.geometry.regions import one_size, paste, regions, traced
 from penstock.types import DALIDataType
 
 _REGIONS = ("in_anchors", "shapes", "out_anchors")
@@ -54,17 +55,16 @@ class MultiPaste(Operator, BatchKernel):
         return Spec(self.dtype, (*images[0].shape[:-3], *map(_whole, size), images[0].shape[-1]), self.layout)
 
     def batch(self, context: BatchContext, *images: Any, **arguments: Any) -> Any:
-        """On the host slice by slice; on the device chosen by masks, where what lies outside is left out."""
+        """On the host input by input; on the device chosen by masks, where what lies outside is left out."""
         xp, given = context.xp, [np.array(image.shape[-3:-1], np.int32) for image in images]
         canvas: Any = arguments["output_size"][0] if "output_size" in arguments else one_size(given)
         shape = (context.rows, *images[0].shape[1:-3], *canvas.tolist(), images[0].shape[-1])
         places = regions(xp, given, canvas, arguments)
         if xp is not np:
-            return _traced(xp, images, shape, places, self.dtype)
-        result = np.zeros(shape, self.dtype) if context.out is None else context.out
-        result[...] = 0
-        for row in range(context.rows):
-            paste([image[row] for image in images], [place[row % len(place)] for place in places], result[row])
+            return traced(xp, images, shape, places, self.dtype)
+        result = np.zeros(shape, self.dtype)
+        for number, image in enumerate(images):
+            paste(image, np.arange(len(image))[:, None], [place[:, number : number + 1] for place in places], result)
         return result
 
 
@@ -91,116 +91,49 @@ class MultiPasteBatch(Operator, WholeBatchKernel):
         return Spec(self.dtype, (*images.shape[:-3], *map(_whole, size), images.shape[-1]), self.layout)
 
     def whole_batch(self, images: Column, *varying: Column) -> Column:
-        """Row by row."""
+        """At once where all samples have one shape; else row by row, and region by region."""
         schema = {**MultiPaste.schema, "in_ids": Argument(np.int32, (None,), low=0, high=len(images) - 1)}
+        columns = dict(zip(self.varying, varying, strict=True))
+        given = {name: schema[name].rows(np, value, 1, varying=False) for name, value in self.fixed}
+        if all(isinstance(column, np.ndarray) for column in (images, *varying)):
+            batch: Any = images
+            given |= {name: schema[name].rows(np, each, len(batch), varying=True) for name, each in columns.items()}
+            canvas: Any = given.get("output_size", np.array([batch.shape[-3:-1]]))
+            ids = given.pop("in_ids")
+            if (canvas == canvas[0]).all():
+                made = np.zeros((len(batch), *batch.shape[1:-3], *canvas[0].tolist(), batch.shape[-1]), self.dtype)
+                sizes = [np.array(batch.shape[-3:-1], np.int32)] * ids.shape[1]
+                paste(batch, ids, regions(np, sizes, canvas[0], given), made)
+                return made
+            given["in_ids"] = ids
+        canvas = None if "output_size" in {*given, *columns} else one_size([i.shape[-3:-1] for i in images])
         result: list[Array] = []
-        canvas = (
-            None if "output_size" in {*dict(self.fixed), *self.varying} else one_size([i.shape[-3:-1] for i in images])
-        )
         for row in range(len(images)):
-            given = {name: schema[name].rows(np, value, 1, varying=False) for name, value in self.fixed}
-            for name, column in zip(self.varying, varying, strict=True):
-                given[name] = schema[name].rows(np, list(column[row : row + 1]), 1, varying=True)
-            sources: list[Array] = [images[number] for number in given.pop("in_ids")[0].tolist()]
-            size = given["output_size"][0] if canvas is None else canvas
+            own = {name: value[row % len(value)][None] for name, value in given.items()}
+            for name, column in columns.items():
+                own[name] = schema[name].rows(np, list(column[row : row + 1]), 1, varying=True)
+            sources: list[Array] = [images[number] for number in own.pop("in_ids")[0].tolist()]
+            size = own["output_size"][0] if canvas is None else canvas
             blank = images[row].shape[:-3], images[row].shape[-1]
             lead, channels = {(each.shape[:-3], each.shape[-1]) for each in sources}.pop() if sources else blank
             if any((each.shape[:-3], each.shape[-1]) != (lead, channels) for each in sources):
                 raise ValueError("images that go on one canvas differ in their channels, or frames")
             made = np.zeros((*lead, *size.tolist(), channels), self.dtype)
-            places = regions(np, [np.array(each.shape[-3:-1], np.int32) for each in sources], size, given)
-            paste(sources, [place[0] for place in places], made)
+            places = regions(np, [np.array(each.shape[-3:-1], np.int32) for each in sources], size, own)
+            for number, image in enumerate(sources):
+                paste(
+                    image[None],
+                    np.zeros((1, 1), int),
+                    [each[:, number : number + 1] for each in places],
+                    made[None],
+                    number,
+                )
             result.append(made)
         return result
 
 
 def _whole(extent: Any) -> int | None:
     return None if extent is None else int(extent)
-
-
-def one_size(sizes: Sequence[Any]) -> Array:
-    """The size that all images have.
-
-    Raises:
-        ValueError: they differ.
-    """
-    if len({tuple(map(int, each)) for each in sizes}) > 1:
-        raise ValueError(f"images of sizes {', '.join(map(str, sizes))} need a canvas: output_size=(height, width)")
-    return np.asarray(sizes[0], np.int32)
-
-
-def regions(xp: Any, sizes: Sequence[Any], canvas: Any, arguments: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    """Where regions begin in the images, how large they are, and where they go: int32 (rows or 1, regions, 2).
-
-    Of what is relative anchors are rounded down, and sizes up.
-
-    Args:
-        xp: the array namespace.
-        sizes: height and width of each region's image.
-        canvas: height and width.
-        arguments: with an entry per row.
-
-    Raises:
-        ValueError: there is another number of them than of images.
-    """
-    own = np.stack(sizes)[None] if sizes else np.zeros((1, 0, 2), np.int32)
-
-    def given(name: str, whole: Any, rounded: Any, default: Any) -> Any:
-        if name in arguments:
-            found = arguments[name]
-        elif f"{name}_rel" in arguments:
-            found = rounded(arguments[f"{name}_rel"] * whole.astype(np.float32)).astype(np.int32)
-        else:
-            return default
-        if found.shape[1] != own.shape[1]:
-            raise ValueError(f"{name} has {found.shape[1]} pairs of numbers for {own.shape[1]} regions")
-        return found
-
-    first = given("in_anchors", own, xp.floor, np.zeros_like(own))
-    shape = given("shapes", own, xp.ceil, own - first)
-    return first, shape, given("out_anchors", np.asarray(canvas), xp.floor, np.zeros_like(own))
-
-
-def paste(sources: Sequence[Array], places: Sequence[Any], canvas: Array) -> None:
-    """Put regions on a canvas, one over the other.
-
-    Args:
-        sources: the image of each region, (..., height, width, channels).
-        places: as `regions` gives them, for one row.
-        canvas: where they go.
-
-    Raises:
-        ValueError: a region leaves its image or the canvas.
-    """
-    for number, (image, first, shape, to) in enumerate(zip(sources, *places, strict=True)):
-        for what, at, size in (("image", first, image.shape[-3:-1]), ("canvas", to, canvas.shape[-3:-1])):
-            if (at < 0).any() or (shape < 0).any() or (at + shape > size).any():
-                raise ValueError(
-                    f"region {number} leaves its {what}: it is {shape.tolist()} from {at.tolist()} on, of {list(size)}"
-                )
-        (y, x), (height, width), (top, left) = first.tolist(), shape.tolist(), to.tolist()
-        region = image[..., y : y + height, x : x + width, :]
-        canvas[..., top : top + height, left : left + width, :] = convert(np, region, canvas.dtype)
-
-
-def _traced(xp: Any, images: Sequence[Any], shape: tuple[int, ...], places: Sequence[Any], dtype: Any) -> Any:
-    """`paste` for a batch, in the device program."""
-    result = xp.zeros(shape, dtype)
-    lead = (1,) * (len(shape) - 4)
-    for number, image in enumerate(images):
-        first, size, to = (place[:, number] for place in places)
-        inside: Any = True
-        moved = image
-        for at in range(2):
-            line = [1] * len(shape)
-            line[-3 + at] = shape[-3 + at]
-            index = xp.arange(shape[-3 + at], dtype=np.int32).reshape(line)
-            begin, length, offset = (each[:, at].reshape(-1, *lead, 1, 1, 1) for each in (to, size, first - to))
-            inside = inside & (index >= begin) & (index < begin + length)
-            index = xp.clip(index + offset, 0, image.shape[-3 + at] - 1)
-            moved = xp.take_along_axis(moved, index, axis=len(shape) - 3 + at)
-        result = xp.where(inside, convert(xp, moved, dtype), result)
-    return result
 
 
 @operator("multi_paste")
