@@ -125,11 +125,13 @@ def lab_of(pixels: Array, light: Array, roots: Array, factors: Array, out: Array
         out: uint8 (pixels, 3).
     """
     half = 1 << (_ROOT_BITS - 1)
+    (a, b, c), (d, e, f), (g, h, i) = factors[0], factors[1], factors[2]
     for n in range(pixels.shape[0]):
-        r, g, b = np.int64(light[pixels[n, 0]]), np.int64(light[pixels[n, 1]]), np.int64(light[pixels[n, 2]])
-        x = roots[(r * factors[0, 0] + g * factors[0, 1] + b * factors[0, 2] + 2048) >> 12]
-        y = roots[(r * factors[1, 0] + g * factors[1, 1] + b * factors[1, 2] + 2048) >> 12]
-        z = roots[(r * factors[2, 0] + g * factors[2, 1] + b * factors[2, 2] + 2048) >> 12]
+        red, green, blue = light[pixels[n, 0]], light[pixels[n, 1]], light[pixels[n, 2]]
+        # indices are unsigned: for a signed one, numba asks whether it counts from the end
+        x = roots[np.uint64((red * a + green * b + blue * c + 2048) >> 12)]
+        y = roots[np.uint64((red * d + green * e + blue * f + 2048) >> 12)]
+        z = roots[np.uint64((red * g + green * h + blue * i + 2048) >> 12)]
         out[n, 0] = min(max((296 * y - _DARK + half) >> _ROOT_BITS, 0), 255)
         out[n, 1] = min(max(((500 * (x - y) + half) >> _ROOT_BITS) + 128, 0), 255)
         out[n, 2] = min(max(((200 * (y - z) + half) >> _ROOT_BITS) + 128, 0), 255)
@@ -150,10 +152,11 @@ def rgb_of(lab: Array, y_of: Array, roots: Array, cubes: Array, factors: Array, 
         out: uint8 (pixels, 3).
     """
     last = curve.shape[0] - 1
+    (a, b, c), (d, e, f), (g, h, i) = factors[0], factors[1], factors[2]
     for n in range(lab.shape[0]):
         y, root = np.int64(y_of[lab[n, 0]]), np.int64(roots[lab[n, 0]])
-        x = np.int64(cubes[root + ((5 * np.int64(lab[n, 1]) * 53687 + 128) >> 13) - _RED_LEAST])
-        z = np.int64(cubes[root - ((np.int64(lab[n, 2]) * 41943 + 16) >> 9) - _BLUE_LEAST])
-        for c in range(3):
-            light = (x * factors[c, 0] + y * factors[c, 1] + z * factors[c, 2] + 8192) >> 14
-            out[n, c] = curve[min(max(light, 0), last)]
+        x = np.int64(cubes[np.uint64(root + ((5 * np.int64(lab[n, 1]) * 53687 + 128) >> 13) - _RED_LEAST)])
+        z = np.int64(cubes[np.uint64(root - ((np.int64(lab[n, 2]) * 41943 + 16) >> 9) - _BLUE_LEAST)])
+        out[n, 0] = curve[np.uint64(min(max((x * a + y * b + z * c + 8192) >> 14, 0), last))]
+        out[n, 1] = curve[np.uint64(min(max((x * d + y * e + z * f + 8192) >> 14, 0), last))]
+        out[n, 2] = curve[np.uint64(min(max((x * g + y * h + z * i + 8192) >> 14, 0), last))]
