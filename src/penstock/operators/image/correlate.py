@@ -68,14 +68,14 @@ class Correlate(Transform):
         """All planes in one call."""
         planes = Planes.of(self.layout, source, given, target, made)
         weights, anchors, fills = map(planes.term, terms)
-        across = (planes.made[:, 1] + self.extents[1] - 1) * planes.made[:, 2]
-        plane = np.empty(int(((planes.made[:, 0] + self.extents[0] - 1) * across).max(initial=0)), np.float32)
-        sums = np.empty(int(across.max(initial=_TOGETHER)), np.float32)
+        across = int(((planes.made[:, 1] + self.extents[1] - 1) * planes.made[:, 2]).max(initial=0))
+        sums = np.empty(max(across, _TOGETHER), np.float32)
+        lines = np.empty(len(sums) + (self.extents[0] - 1) * across, np.float32)
         limits = np.array([0, 255] if target.values.dtype == np.uint8 else [-np.inf, np.inf], np.float32)
         correlate(
             *(source.values, planes.read, planes.given, weights, self.extents[1], anchors, fills),
             *(BORDERS.index(self.border), planes.rounding, limits, target.values, planes.write, planes.made),
-            *(plane, sums, source.values.dtype == np.uint8),
+            *(lines, sums, source.values.dtype == np.uint8),
         )
 
     def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
@@ -145,25 +145,26 @@ def place(at: int, size: int, border: int) -> int:
 
 @Compiled
 def load_wide(
-    pixels: Array, at: Array, size: Array, before: Array, border: int, fill: float, wide: int, plane: Array
+    pixels: Array, at: Array, size: Array, first: int, before: int, border: int, fill: float, wide: int, lines: Array
 ) -> None:
-    """A plane as floats, with what lies beyond its edges.
+    """Rows of a plane as floats, with what lies beyond its edges.
 
     Args:
         pixels: the memory.
         at: of the plane: its first element, and the distances to the next row, column and channel.
         size: its height, width and channels.
-        before: how many rows come before its first one, and how many columns.
+        first: the first row, which may lie outside.
+        before: how many columns come before the first one.
         border: a number of `BORDERS`.
         fill: the value of what lies outside, where the border is constant.
         wide: how many columns there are with those beyond the edges.
-        plane: float32, rows of pixels, one after the other, the channels of a pixel side by side.
+        lines: float32, the rows, one after the other, the channels of a pixel side by side.
     """
-    width, channels, left = size[1], size[2], int(before[1])
+    width, channels, left = size[1], size[2], before
     across, inner = wide * channels, width * channels
-    for y in range(plane.shape[0] // across):
-        line = plane[y * across : (y + 1) * across]
-        row = place(y - int(before[0]), size[0], border)
+    for y in range(lines.shape[0] // across):
+        line = lines[y * across : (y + 1) * across]
+        row = place(first + y, size[0], border)
         if row < 0:
             line[:] = fill
             continue
@@ -181,6 +182,14 @@ def load_wide(
             column = place(x - left, width, border)
             for c in range(channels):
                 line[x * channels + c] = fill if column < 0 else middle[column * channels + c]
+
+
+@Compiled
+def next_weight(weights: Array, k: int, finite: bool) -> int:
+    """The first weight from the k-th on that adds something, or how many there are."""
+    while k < weights.shape[0] and finite and weights[k] == 0:
+        k += 1
+    return k
 
 
 _KINDS = "i8[2] i8[2] f4[2] i8 f4[2] f4[2] i8 f4 f4[1]"
@@ -202,7 +211,7 @@ def correlate(
     out: Array,
     place_out: Array,
     size_out: Array,
-    plane: Array,
+    memory: Array,
     made: Array,
     finite: bool,
 ) -> None:
@@ -222,7 +231,7 @@ def correlate(
         out: uint8 or float32.
         place_out: as `place_in`.
         size_out: as `size_in`.
-        plane: float32, as many as the largest plane has with what lies beyond its edges; overwritten.
+        memory: float32, for the rows that those in `made` see, with what lies beyond their edges; overwritten.
         made: float32, for one row of that, or for several that are computed together; overwritten.
         finite: whether all pixels are numbers, so that a weight of 0 adds nothing.
     """
@@ -234,21 +243,29 @@ def correlate(
         )
         high, wide, channels = size_out[n, 0], size_out[n, 1], size_out[n, 2]
         more = wide + columns - 1
-        across, lines = more * channels, high + weights.shape[0] // columns - 1
-        load_wide(pixels, place_in[n], size_in[n], anchor, border, fill, more, plane[: lines * across])
+        across, beyond = more * channels, weights.shape[0] // columns - 1
         together = made.shape[0] // max(across, 1)
         for first in range(0, high, max(together, 1)):
             count = min(together, high - first)
+            lines = memory[: (count + beyond) * across]
+            row, column = first - int(anchor[0]), int(anchor[1])
+            load_wide(pixels, place_in[n], size_in[n], row, column, border, fill, more, lines)
             total = made[: count * across - (columns - 1) * channels]  # with what lies between rows
             total[:] = 0
-            for k in range(weights.shape[0]):
-                weight = weights[k]
-                if finite and weight == 0:
-                    continue
-                start = (first + k // columns) * across + k % columns * channels
-                values = plane[start : start + total.shape[0]]
-                for i in range(total.shape[0]):
-                    total[i] += values[i] * weight
+            k = next_weight(weights, 0, finite)
+            while k < weights.shape[0]:
+                start, weight = k // columns * across + k % columns * channels, weights[k]
+                values = lines[start : start + total.shape[0]]
+                k = next_weight(weights, k + 1, finite)
+                if k < weights.shape[0]:  # two in one visit
+                    start, other = k // columns * across + k % columns * channels, weights[k]
+                    more_values = lines[start : start + total.shape[0]]
+                    for i in range(total.shape[0]):
+                        total[i] = total[i] + values[i] * weight + more_values[i] * other
+                    k = next_weight(weights, k + 1, finite)
+                else:
+                    for i in range(total.shape[0]):
+                        total[i] += values[i] * weight
             for i in range(total.shape[0]):
                 total[i] = min(max(total[i] + rounding, limits[0]), limits[1])
             for y in range(count):
