@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 
+from penstock import Pipeline, fn
+from penstock.errors import SampleError
+
 RNG = np.random.default_rng(5)
 IMAGES = [RNG.integers(1, 256, (7, 9, 3), np.uint8) for _ in range(3)]
 RAGGED = [IMAGES[0], IMAGES[1][:5], IMAGES[2][:, :4]]
@@ -43,6 +46,15 @@ def test_regions_of_several_inputs(agree):
 def test_a_canvas_for_each_sample(agree):
     sizes = np.int32([[7, 9], [8, 9], [11, 10]])
     agree(lambda lib, x, s: lib.fn.multi_paste(x, output_size=s), RAGGED, sizes, layouts=("HWC", ""))
+
+
+def test_a_sample_that_the_batch_has_not():
+    pipeline = Pipeline(2)
+    with pipeline:
+        images = fn.readers.arrays(np.stack(IMAGES[:2]), layout="HWC")
+        pipeline.set_outputs(fn.multi_paste(images, in_ids=[0, 2]))
+    with pytest.raises(SampleError, match="in_ids has 2, and the batch 2 samples"):
+        pipeline.run()
 
 
 BOXES = [

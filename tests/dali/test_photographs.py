@@ -312,6 +312,27 @@ def test_normalize(agree, arguments):
     agree(define, SMOOTH, layouts=HWC, off=1, rtol=2e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", [np.int16, np.float32])
+@pytest.mark.parametrize(
+    "define",
+    [
+        lambda d, x: d.fn.rotate(x, angle=20, fill_value=3),
+        lambda d, x: d.fn.resize_crop_mirror(x, size=[30, 40], crop=(20, 10), mirror=1),
+        lambda d, x: d.fn.crop_mirror_normalize(x, crop=(20, 10), mean=[10.0, 20.0, 30.0], std=[2.0], mirror=1),
+        lambda d, x: d.fn.normalize(x, axes=[0, 1]),
+        lambda d, x: d.fn.normalize(x, axes=[0, 1], mean=np.float32([[[100, 101, 102]]]), scale=3.0),
+        lambda d, x: d.fn.multi_paste(
+            x, in_ids=np.int32([1, 0]), shapes=np.int32([[9, 8]] * 2), out_anchors=np.int32([[0, 0], [4, 5]])
+        ),
+        lambda d, x: d.fn.pad(x, axes=[0, 1], align=[50, 40]),
+    ],
+    ids=["rotate", "resize_crop_mirror", "crop_mirror_normalize", "normalize", "mean", "multi_paste", "pad"],
+)
+def test_other_dtypes(agree, define, dtype):
+    images = [image[:40, :50].astype(dtype) for image in NOISE]
+    agree(define, images, layouts=HWC, off=1, rtol=2e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [dict(perm=[2, 0, 1]), {}, dict(output_layout="ABC"), dict(perm=[1, 0, 2], transpose_layout=False)],

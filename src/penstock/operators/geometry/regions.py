@@ -67,10 +67,12 @@ def paste(images: Array, ids: Array, places: Sequence[Any], canvases: Array, fir
         first: the number of the first region, for messages.
 
     Raises:
-        ValueError: a region leaves its image or the canvas.
+        ValueError: a region leaves its image or the canvas, or is of none of the images.
     """
     form = len(canvases), ids.shape[1]
     begin, shape, to = (np.broadcast_to(np.asarray(place, np.int64), (*form, 2)) for place in places)
+    for number in ids[ids >= len(images)].tolist()[:1]:
+        raise ValueError(f"in_ids has {number}, and the batch {len(images)} samples, counted from 0")
     for what, at, size in (("image", begin, images.shape[-3:-1]), ("canvas", to, canvases.shape[-3:-1])):
         outside = ((at < 0) | (shape < 0) | (at + shape > size)).any(axis=2)
         for row, number in np.argwhere(outside)[:1].tolist():
