@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Unpack
@@ -17,6 +18,8 @@ from penstock.graph.trace import DataNode, apply
 from penstock.operators.colour.gradients import by_gradients
 
 _ALGORITHMS = ("bilinear_ocv", "edgeaware_ocv", "vng_ocv", "gray_ocv", "default_npp")
+_TOGETHER = 1 << 16
+"""So many pixels are computed together."""
 _LEAST = 8
 """Of smaller images "vng_ocv" averages pixels."""
 _LUMA = (4899, 9617, 1868)
@@ -106,8 +109,21 @@ class Debayer(Operator, BatchKernel):
         return replace(images, shape=(*shape, channels), layout=self.layout.replace("C", "") + "C", bounds=bounds)
 
     def batch(self, context: BatchContext, images: Any, *, blue_position: Any) -> Any:
+        """On the host so many rows at once as stay in the cache."""
+        if context.xp is not np:
+            return self._made(context.xp, images, blue_position)
+        step = max(1, _TOGETHER // max(math.prod(images.shape[1:]), 1))
+        parts = [slice(start, start + step) for start in range(0, len(images), step)]
+        return np.concatenate(
+            [
+                self._made(np, images[part], blue_position[part if len(blue_position) > 1 else slice(1)])
+                for part in parts
+            ]
+        )
+
+    def _made(self, xp: Any, images: Any, blue_position: Any) -> Any:
         """In whole numbers. Where outermost pixels lack neighbours, they are those beside them."""
-        xp, ndim = context.xp, 1 + len(self.layout.replace("C", ""))
+        ndim = 1 + len(self.layout.replace("C", ""))
         height, width = images.shape[ndim - 2 : ndim]
         if images.shape[ndim:] not in ((), (1,)) or height % 2 or width % 2:
             raise ValueError(f"an image of shape {images.shape[1:]} has no even height and width, and one channel")
