@@ -130,15 +130,10 @@ class Debugging:
                 fix=did_you_mean(str(unknown[0]), trace.fed),
             )
 
-    def reset(self) -> bool:
-        """Begin the next epoch, where an external source has ended this one.
-
-        Returns:
-            False where nothing but readers gives samples: the whole definition begins anew.
-        """
+    def reset(self) -> None:
+        """Begin the next epoch, where an external source has ended this one."""
         if self._ended:
             self._epoch, self._iteration, self._ended = self._epoch + 1, 0, False
-        return bool(self.shared)
 
     def get(self, value: Value) -> Any:
         """What was computed of a value, as a tensor list."""

@@ -397,12 +397,9 @@ class Pipeline(OlderPipeline):
         return self.run()
 
     def reset(self) -> None:
-        """Go back to the beginning: the next batch is the first one again.
-
-        With external sources, which end their epochs themselves: begin the next epoch, where this one has ended.
-        """
-        if self._debugging is not None and not self._debugging.reset():
-            self._debugging = None
+        """Begin the next epoch, where an external source has ended this one. Readers go on without end, as in DALI."""
+        if self._debugging is not None:
+            self._debugging.reset()
         if self._running is not None:
             self._running.reset()
 

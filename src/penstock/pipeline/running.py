@@ -96,11 +96,8 @@ class Running:
         return tuple([tensor_list(*output) for output in zip(outputs, specs, origins, strict=True)])
 
     def reset(self) -> None:
-        """Go back to the first batch; where external sources end their epochs, on to the next epoch after an end."""
-        if not self.planned.plan.graph.feeds:
-            self.step = self.schedule.first()
-            self.run.resume(self.step, None)
-        elif self.ended:
+        """Begin the next epoch, where an external source has ended this one."""
+        if self.ended:
             self.step, self.ended = self.schedule.next_epoch(self.step), False
 
 
