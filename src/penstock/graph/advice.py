@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+from penstock.graph.registry import lookup, registered
+
 
 class Trouble(Enum):
     """What can be wrong with a value, where another operator before it would help."""
@@ -32,5 +34,7 @@ def advice(trouble: Trouble) -> str:
     >>> "fn.shrink(...)" in advice(Trouble.RAGGED)
     True
     """
+    for name in registered():
+        lookup(name)  # what helps is said where operators are defined, and those may not be loaded
     known = sorted(_advice.get(trouble, ["an operator that gives the samples one shape"]))
     return known[0] if len(known) == 1 else f"{', '.join(known[:-1])} or {known[-1]}"
