@@ -118,7 +118,7 @@ def blurred_by_row():
 
 
 def exponentials():
-    numbers = np.random.default_rng(0).uniform(0.05, 0.95, (8, 3)).astype(np.float32)
+    numbers = np.random.default_rng(0).uniform(0.05, 0.95, 24).astype(np.float32)
     return math.exp(fn.readers.arrays(numbers, name="reader"))
 
 
@@ -184,7 +184,7 @@ def test_any_number_of_devices_computes_the_same_bits(build):
     for count in (1, 8):
         sharding = NamedSharding(Mesh(np.array(jax.devices()[:count]), ("batch",)), P("batch"))
         iterator = data_iterator(build, ["x"], reader_name="reader", sharding=sharding)
-        batches.append(np.asarray(next(iter(iterator(batch_size=8, seed=5, placement="device")))["x"]))
+        batches.append(np.asarray(next(iter(iterator(batch_size=24, seed=5, placement="device")))["x"]))
     np.testing.assert_array_equal(*batches)
 
 
