@@ -9,6 +9,7 @@ one label; and two numbers that name the image.
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,7 +23,8 @@ from penstock.data.spans import Heads, Spans
 from penstock.data.spec import Spec
 from penstock.data.stores.cache import read_bytes
 from penstock.data.stores.extent import Extent
-from penstock.data.stores.opened import Opened
+from penstock.data.stores.objects import several
+from penstock.data.stores.opened import Opened, open_file
 from penstock.errors import SampleError, SourceError, SourceNotFoundError
 
 _MAGIC = 0xCED7230A
@@ -48,19 +50,19 @@ class RecordIOSource(Source):
 
     def __init__(self, paths: tuple[str, ...], indexes: tuple[str, ...]) -> None:
         if indexes:
-            self._records = Spans(paths, _Index(indexes, len(paths)).find)
+            self._records = Spans(paths, _Index(indexes, paths).find)
         else:
             self._records = Spans(paths, _walk, "recordio")
         if not len(self):
             raise SourceError("the RecordIO files have no records", given=", ".join(paths[:4]))
-        several: Spec = Spec(np.dtype(np.float32), (None,))
-        self.specs = Spec(np.dtype(np.uint8), (None,)), several
+        labels: Spec = Spec(np.dtype(np.float32), (None,))
+        self.specs = Spec(np.dtype(np.uint8), (None,)), labels
         try:
-            _, labels = self.read(np.zeros(1, np.int64), [None, None])
+            _, first = self.read(np.zeros(1, np.int64), [None, None])
         except SampleError as error:
             fix = "an index of these files; without index_path it is made" if indexes else None
             raise SourceError(f"the first record cannot be read: {error.args[0]}", fix=fix) from error
-        if len(labels[0]) == 1:
+        if len(first[0]) == 1:
             self.specs = self.specs[0], Spec(np.dtype(np.float32), (1,))
 
     def __len__(self) -> int:
@@ -182,32 +184,39 @@ class _Index:
 
     Args:
         names: an index per file, or one for all.
-        files: how many files there are.
+        paths: the files.
 
     Raises:
         SourceNotFoundError: there is no such index.
         SourceError: it is none.
     """
 
-    def __init__(self, names: tuple[str, ...], files: int) -> None:
-        self._names, self._files = names, files
+    def __init__(self, names: tuple[str, ...], paths: tuple[str, ...]) -> None:
+        self._names, self._last = names, len(paths) - 1
         self._starts = [_read_index(name) for name in names]
-        self._before = 0  # bytes of the files before, which an index for all files counts
+        sizes = several(_size, paths) if len(names) == 1 < len(paths) else []
+        known = [0 if isinstance(size, OSError) else size for size in sizes]  # who opens the file says what is wrong
+        self._before = np.cumsum([0, *known])  # an index for all files counts their bytes, too
 
     def find(self, number: int, file: Opened, size: int) -> Places:
-        """The records of the file that comes next."""
+        """The records of a file."""
         del file
-        name, starts = self._names[0], self._starts[0] - self._before
         if len(self._names) == 1:
-            first, last = number == 0, number == self._files - 1
+            name, starts = self._names[0], self._starts[0] - self._before[number]
+            first, last = number == 0, number == self._last
             starts = starts[(first | (starts >= 0)) & (last | (starts < size))]  # what lies in no file is found below
-            self._before += size
         else:
             name, starts = self._names[number], self._starts[number]
         if np.any((starts < 0) | (starts > size - _PART.size)) or np.any(np.diff(starts) <= 0):
             what = f"the records do not lie one after the other in its {size} bytes"
             raise SourceError(f"the index {name!r} belongs to another file: {what}")
         return starts, np.diff(starts, append=size)
+
+
+def _size(path: str) -> int:
+    file = open_file(path)
+    file.close()
+    return file.size
 
 
 def _read_index(name: str) -> NDArray[np.int64]:
@@ -234,7 +243,7 @@ def _walk(number: int, file: Opened, size: int) -> Places:
         ValueError: the file is cut short, or is no RecordIO file.
     """
     del number
-    starts: list[int] = []
+    starts = array("q")
     heads, at, whole = Heads(file), 0, True
     while at < size:
         head = heads.at(at, _PART.size)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import struct
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -188,8 +189,7 @@ def _walk(file: Opened, size: int) -> Places:
     Raises:
         ValueError: the file is cut short, or is no TFRecord file.
     """
-    starts: list[int] = []
-    sizes: list[int] = []
+    starts, sizes = array("q"), array("q")
     heads = bytearray()
     at, ahead = 0, Heads(file)
     while at < size:

@@ -17,7 +17,7 @@ from penstock.cli import main
 from penstock.data.caffe import write_caffe
 from penstock.data.file_lists import from_files, from_list
 from penstock.data.folders import from_root
-from penstock.data.recordio import encode_record, write_recordio
+from penstock.data.recordio import RecordIOSource, encode_record, write_recordio
 from penstock.data.source import Cost
 from penstock.data.tf_example import encode_example
 from penstock.data.tfrecords import TFRecordSource, write_tfrecord
@@ -263,6 +263,18 @@ def test_records_of_objects_are_those_of_files(name, tmp_path, s3):
         batches.append([[[*map(np.ndarray.tolist, out)] for out in pipeline.run()] for _ in range(4)])
         pipeline.close()
     assert batches[0] == batches[1]
+
+
+def test_one_index_of_several_objects(tmp_path, s3):
+    for name, count in (("a", 3), ("b", 40), ("c", 2)):
+        write_recordio(tmp_path / name, [encode_record(name.encode() * n, [float(n)]) for n in range(count)])
+        s3.put(name, (tmp_path / name).read_bytes())
+    near = RecordIOSource(tuple(str(tmp_path / name) for name in "abc"), ())
+    starts = near._records.starts + np.repeat(
+        [0, *np.cumsum([(tmp_path / n).stat().st_size for n in "ab"])], (3, 40, 2)
+    )
+    s3.put("index", "".join(f"{key}\t{start}\n" for key, start in enumerate(starts)).encode())
+    assert columns(RecordIOSource(tuple(f"{s3.url}/{name}" for name in "abc"), (s3.url + "/index",))) == columns(near)
 
 
 def test_records_that_follow_each_other_are_fetched_together(tmp_path, s3):
