@@ -516,7 +516,19 @@ threading.Thread(target=lambda: (main.join(), refused("main thread has ended")))
 """
 
 
-@pytest.mark.parametrize("how", [FORK, END], ids=["fork", "the end of the main thread"])
+ENDING = """
+def until_refused():
+    while True:
+        try:
+            pipeline.run()
+        except ContextError:
+            return refused("main thread has ended")
+
+threading.Thread(target=until_refused).start()
+"""
+
+
+@pytest.mark.parametrize("how", [FORK, END, ENDING], ids=["fork", "the end of the main thread", "while it ends"])
 def test_what_has_no_threads_is_refused(how):
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM + how], capture_output=True, text=True, timeout=60, check=False
