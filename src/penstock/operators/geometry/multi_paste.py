@@ -62,7 +62,8 @@ class MultiPaste(Operator, BatchKernel):
         places = regions(xp, given, canvas, arguments)
         if xp is not np:
             return traced(xp, images, shape, places, self.dtype)
-        result = np.zeros(shape, self.dtype)
+        result = np.empty(shape, self.dtype) if context.out is None else context.out
+        result[...] = 0
         for number, image in enumerate(images):
             paste(image, np.arange(len(image))[:, None], [place[:, number : number + 1] for place in places], result)
         return result

@@ -8,6 +8,8 @@ from penstock.data.source import Array
 from penstock.native.compiled import Compiled
 
 _ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
+_HALF = np.float32(0.49999997)
+"""The number below a half: with a half, the number below a half would become 1."""
 
 
 @Compiled
@@ -87,9 +89,7 @@ def look_up_three(
 @Compiled
 def rounded(value: np.float32, low: np.float32, high: np.float32) -> np.uint8:
     """To the nearest byte within limits; `low` for NaN."""
-    value = min(max(low, value), high)
-    whole = np.int32(value)
-    return np.uint8(whole + (value - np.float32(whole) >= np.float32(0.5)))
+    return np.uint8(np.int32(min(max(low, value), high) + _HALF))
 
 
 @Compiled

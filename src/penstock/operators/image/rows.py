@@ -125,8 +125,8 @@ def _is_triples(places: Sequence[Array], shape: Array) -> bool:
 def inside(axis: Axis) -> tuple[Any, Any]:
     """Which of the wanted pixels of an axis lie in the image, in the order of the result: from, to; per row."""
     numbers = axis.numbers
-    low = np.clip(-numbers.start, 0, numbers.length)
-    high = np.clip(numbers.end - numbers.begin - numbers.start, low, numbers.length)
+    low = np.minimum(np.maximum(-numbers.start, 0), numbers.length)  # `np.clip` takes three times longer
+    high = np.minimum(np.maximum(numbers.end - numbers.begin - numbers.start, low), numbers.length)
     turned = numbers.mirrored
     return chosen(turned, numbers.length - high, low), chosen(turned, numbers.length - low, high)
 
