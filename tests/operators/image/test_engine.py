@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from penstock import Pipeline, fn
 from penstock.operators.geometry.resize import Resize
 from penstock.operators.image import rows as executor
-from penstock.operators.image.axis import footprint
+from penstock.operators.image.axis import footprint, most_taps
 from penstock.operators.image.compose import Visit
 from penstock.operators.image.kernels import scratch
 from penstock.operators.image.memory import Memory
@@ -173,7 +173,7 @@ def test_taps_sum_to_one_and_lie_in_the_image(data):
     images = np.zeros((1, extent, 1, 1), np.uint8)
     (work,) = passes(images, "HWC", [Resample({0: part}, data.draw(st.booleans()))])
     numbers = work.axes[0].numbers.matrix()
-    most = executor.most_taps(work.axes[0].numbers)
+    most = most_taps(work.axes[0].numbers)
     first, counts, weights = np.empty(size, np.int64), np.empty(size, np.int64), np.empty((size, most), np.float32)
     taps(numbers[0], first, counts, weights)
     np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-5)
@@ -190,7 +190,7 @@ def test_taps_lie_in_the_footprint(kind):
     (work,) = passes(np.zeros((1, extent, 1, 1), np.uint8), "HWC", [Resample({0: part}, antialias=True)])
     wanted = work.axes[0].numbers._replace(start=np.array([size - 100]), length=np.array([90]))
     first, counts = np.empty(90, np.int64), np.empty(90, np.int64)
-    taps(wanted.matrix()[0], first, counts, np.empty((90, executor.most_taps(wanted)), np.float32))
+    taps(wanted.matrix()[0], first, counts, np.empty((90, most_taps(wanted)), np.float32))
     low, high = footprint(wanted)
     assert low <= first.min()
     assert (first + counts).max() <= high

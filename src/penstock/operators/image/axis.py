@@ -164,10 +164,15 @@ def is_resampled(numbers: Numbers) -> NDArray[np.bool_]:
 
 def most_taps(numbers: Numbers) -> int:
     """How many pixels at most make one."""
+    return int(taps_of_rows(numbers).max(initial=2))
+
+
+def taps_of_rows(numbers: Numbers) -> NDArray[np.int64]:
+    """How many pixels at most make one, per row."""
     stretch = np.where(numbers.antialias, np.maximum(np.abs(numbers.high - numbers.low) / numbers.size, 1.0), 1.0)
     kinds = numbers.filters
     reach = np.where(kinds == INTERP_CUBIC, 2.0, np.where(kinds == INTERP_LANCZOS3, 3.0, 1.0))
-    return int(2 * np.max(reach * stretch, initial=0.0)) + 2
+    return (2 * reach * stretch).astype(np.int64) + 2
 
 
 def reach(*filters: Rows) -> float:

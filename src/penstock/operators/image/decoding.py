@@ -63,6 +63,7 @@ class DecodingWork(ImageWork):
         regions = np.stack([tops, lefts, bottoms, rights], axis=1)
         announced = [(0, 0, (each.height, each.width, each.channels)) for each in self._headers]
         sizes = [height * width * channels for _, _, (height, width, channels) in announced]
+        visit = self._visiting(target)
         row, rows = 0, len(sizes)
         while row < rows:
             end, total = row + 1, sizes[row]
@@ -72,7 +73,7 @@ class DecodingWork(ImageWork):
             arena = self._scratch.take(2, total)
             group = slice(row, end)
             source = self._decode_group(group, arena, sizes[group], regions[group], announced[group])
-            self._visit(group, source, target, alone=True)
+            visit(group, source)
             row = end
 
     def _axis(self, letter: str) -> Axis:

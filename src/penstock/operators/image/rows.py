@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.data.source import Array
 from penstock.operators.convert import convert
-from penstock.operators.image.axis import Numbers, chosen, is_resampled, most_taps, whole
+from penstock.operators.image.axis import Numbers, chosen, is_resampled, taps_of_rows, whole
 from penstock.operators.image.kernels import blend, look_up, scratch
 from penstock.operators.image.lines import FILL, HALVES_AWAY, HALVES_UP, MIX, SCALE
 from penstock.operators.image.memory import Memory
@@ -41,14 +41,14 @@ def execute(work: Pass, source: Memory, target: Memory) -> None:
             execute(work.of(some), source.of(some), target.of(some))
         return None
     if not work.closed and work.dtype in (_BYTE, _FLOAT):
-        return _blend(work, source, target)
+        return _Blend(work, target)(slice(None), source)
     shapes = work.shapes
     values: Array = np.empty(int(shapes.prod(axis=1).sum()), work.reads if work.closed else _FLOAT)
     between = Memory.packed(values, shapes)
     if work.closed:
         _copy(Pass(work.axes, work.reads, work.reads, work.channel), source, between)
     else:
-        _blend(work, source, between)
+        _Blend(work, between)(slice(None), source)
     as_is = [Axis(whole(axis.numbers.length), at, axis.letter) for at, axis in enumerate(work.axes)]
     converted = Memory(convert(np, values, work.dtype), between.starts, between.strides)
     return _copy(Pass(as_is, work.dtype, work.dtype, work.channel), converted, target)
@@ -136,60 +136,97 @@ def _as_unsigned(values: Array) -> Array:
     return values.view(f"u{values.dtype.itemsize}") if values.dtype.itemsize <= 8 else values
 
 
-def _blend(work: Pass, source: Memory, target: Memory) -> None:
-    """Compute values, and write bytes or floats."""
-    roles = _roles(work)
-    read, write = np.zeros((work.rows, 4), np.int64), np.zeros((work.rows, 4), np.int64)
-    read[:, 0], write[:, 0] = source.starts, target.starts
-    numbers: list[Numbers] = [whole(np.ones(work.rows, np.int32))] * 2
-    planes: list[int] = []
-    for at, axis in enumerate(work.axes):
-        strides, role = source.strides[:, axis.source], roles.get(at)
-        if role in (_ROWS, _COLUMNS):
-            numbers[role] = axis.numbers
-        else:  # windows and mirroring are steps in memory
-            read[:, 0] += offsets(axis) * strides
-            strides = strides * directions(axis)
-        if role is None:
-            planes.append(at)
-        else:
-            read[:, 1 + role], write[:, 1 + role] = strides, target.strides[:, at]
-    codes, terms = _program(work, int(_channels(work)[0]))
-    for at in planes:  # each plane is an image of its own
-        axis = work.axes[at]
-        counts = axis.numbers.length.astype(np.int64)
-        if (counts == 1).all():
-            continue
-        row = np.repeat(np.arange(work.rows), counts)
-        plane = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-        read_more = plane * (source.strides[:, axis.source] * directions(axis))[row]
-        write_more = plane * target.strides[row, at]
-        work, source, target = work.of(row), source.of(row), target.of(row)
-        read, write, numbers = read[row], write[row], [each.of(row) for each in numbers]
-        read[:, 0] += read_more
-        write[:, 0] += write_more
-        terms = terms if len(terms) == 1 else terms[row]
-    given, made = source.values, target.values
-    matrices = [each.matrix() for each in numbers]
-    bytes_out = made if made.dtype == _BYTE else _NO_BYTES
-    written = bytes_out, made if made.dtype == _FLOAT else _NO_FLOATS, made.dtype == _BYTE, write
-    rows, columns = matrices
-    if given.dtype == _BYTE and not work.resampled and not work.mixes:
-        size = 257 * terms.shape[3]
-        tables = np.empty(size, np.float32), np.empty(size, np.uint8)
-        return look_up(given, read, rows, columns, codes, terms, *tables, *written)
-    computed, taps = np.zeros(len(read), np.bool_), 1
-    if work.resampled:
-        computed = is_resampled(numbers[0]) | is_resampled(numbers[1])
-        taps = max(map(most_taps, numbers))
-    if given.dtype not in (_BYTE, _FLOAT):
-        given = given.astype(_FLOAT)
-    bytes_in = given if given.dtype == _BYTE else _NO_BYTES
-    floats_in = given if given.dtype == _FLOAT else _NO_FLOATS
-    memory = scratch(rows, columns, taps, terms.shape[3])
-    return blend(
-        bytes_in, floats_in, given.dtype == _BYTE, read, rows, columns, computed, codes, terms, *written, *memory
-    )
+def prepared(work: Pass, target: Memory) -> Callable[[slice, Memory], None]:
+    """A function that does a pass for some rows: given which, and the images of these rows alone.
+
+    What does not depend on where the images lie is computed once for all rows, if they are of one kind.
+    """
+    channels = _channels(work)
+    alike = work.dtype in (_BYTE, _FLOAT) and bool((channels == channels[:1]).all())
+    if alike and work.computes and not (work.apply or work.closed):
+        return _Blend(work, target)
+    return lambda some, source: execute(work.of(some), source, target.of(some))
+
+
+class _Step(NamedTuple):
+    """How an axis is walked: which one it is of the images, as what; per row from where on, and in which direction."""
+
+    source: int
+    role: int | None
+    first: Any = None
+    direction: Any = None
+
+
+class _Blend:
+    """A pass that computes values, and writes bytes or floats.
+
+    Args:
+        work: what to do.
+        target: where the results of all rows go.
+    """
+
+    def __init__(self, work: Pass, target: Memory) -> None:
+        roles = _roles(work)
+        self._write = np.zeros((work.rows, 4), np.int64)
+        self._write[:, 0] = target.starts
+        numbers: list[Numbers] = [whole(np.ones(work.rows, np.int32))] * 2
+        self._steps: list[_Step] = []
+        self._planes: list[tuple[_Step, NDArray[np.int64], NDArray[np.int64]]] = []
+        for at, axis in enumerate(work.axes):
+            role = roles.get(at)
+            if role in (_ROWS, _COLUMNS):
+                numbers[role] = axis.numbers
+                self._steps.append(_Step(axis.source, role))
+            else:  # windows and mirroring are steps in memory
+                self._steps.append(_Step(axis.source, role, offsets(axis), directions(axis)))
+            if role is not None:
+                self._write[:, 1 + role] = target.strides[:, at]
+            elif (axis.numbers.length != 1).any():
+                self._planes.append((self._steps[-1], axis.numbers.length.astype(np.int64), target.strides[:, at]))
+        self._codes, self._terms = _program(work, int(_channels(work)[0]))
+        self._rows, self._columns = [each.matrix() for each in numbers]
+        self._made = target.values
+        self._looks_up = work.reads == _BYTE and not work.resampled and not work.mixes
+        self._computed, self._taps = np.zeros(work.rows, np.bool_), np.ones(work.rows, np.int64)
+        if work.resampled:
+            self._computed = is_resampled(numbers[0]) | is_resampled(numbers[1])
+            self._taps = np.maximum(*map(taps_of_rows, numbers))
+
+    def __call__(self, some: slice, source: Memory) -> None:
+        """Do it for some rows, whose images are the source."""
+        read = np.zeros((len(source.starts), 4), np.int64)
+        read[:, 0] = source.starts
+        for step in self._steps:
+            strides = source.strides[:, step.source]
+            if step.first is not None:
+                read[:, 0] += step.first[some] * strides
+                strides = strides * step.direction[some]
+            if step.role is not None:
+                read[:, 1 + step.role] = strides
+        terms = self._terms if len(self._terms) == 1 else self._terms[some]
+        write, *numbers = self._write[some], self._rows[some], self._columns[some], self._computed[some]
+        image = np.arange(len(read))
+        for step, lengths, distances in self._planes:  # each plane is an image of its own
+            counts = lengths[some][image]
+            row = np.repeat(np.arange(len(image)), counts)
+            plane, image = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts), image[row]
+            read, write, *numbers = [each[row] for each in (read, write, *numbers)]
+            read[:, 0] += plane * (source.strides[:, step.source] * step.direction[some])[image]
+            write[:, 0] += plane * distances[some][image]
+            terms = terms if len(terms) == 1 else terms[row]
+        given, made = source.values, self._made
+        written = made if made.dtype == _BYTE else _NO_BYTES, made if made.dtype == _FLOAT else _NO_FLOATS
+        rows, columns, computed = numbers
+        to = *written, made.dtype == _BYTE, write
+        channels = terms.shape[3]
+        if self._looks_up:
+            tables = np.empty(257 * channels, np.float32), np.empty(257 * channels, np.uint8)
+            return look_up(given, read, rows, columns, self._codes, terms, *tables, *to)
+        if given.dtype not in (_BYTE, _FLOAT):
+            given = given.astype(_FLOAT)
+        images = given if given.dtype == _BYTE else _NO_BYTES, given if given.dtype == _FLOAT else _NO_FLOATS
+        memory = scratch(rows, columns, int(self._taps[some].max(initial=1)), channels)
+        return blend(*images, given.dtype == _BYTE, read, rows, columns, computed, self._codes, terms, *to, *memory)
 
 
 _ROWS, _COLUMNS, _CHANNELS = range(3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from penstock.data.source import Array, Column
 from penstock.operators.image.memory import Memory, in_one_piece
 from penstock.operators.image.passes import Pass
-from penstock.operators.image.rows import execute
+from penstock.operators.image.rows import execute, prepared
 
 CACHE = 1 << 18
 """Bytes that stay in a core's cache: several small images go through all passes together, a large one alone."""
@@ -57,11 +57,14 @@ class ImageWork:
             images = self._data if in_one_piece(self._data) else np.ascontiguousarray(self._data)
             source, rows = Memory.of_batch(images), len(images)
             step = rows if len(self.passes) == 1 else self._together(rows)
+            visit = self._visiting(target)
             for start in range(0, rows, step):
-                self._visit(slice(start, min(start + step, rows)), source, target)
+                some = slice(start, min(start + step, rows))
+                visit(some, source.of(some))
         else:
-            for rows in _groups([image.nbytes for image in self._data]):
-                self._visit(rows, self._gather(self._data[rows]), target, alone=True)
+            visit = self._visiting(target)
+            for some in _groups([image.nbytes for image in self._data]):
+                visit(some, self._gather(self._data[some]))
 
     def _gather(self, images: Sequence[Array]) -> Memory:
         """Small images, one after the other in scratch memory; a large one where it is."""
@@ -83,27 +86,26 @@ class ImageWork:
         between = max(int(each.shapes.prod(axis=1).max()) * each.dtype.itemsize for each in self.passes[:-1])
         return max(1, min(rows, CACHE // max(between, 1)))
 
-    def _visit(self, rows: slice, source: Memory, target: Memory, *, alone: bool = False) -> None:
-        """All passes over some rows.
+    def _visiting(self, target: Memory) -> Callable[[slice, Memory], None]:
+        """A function that does all passes over some rows: given which, and the images of these rows alone.
 
         Args:
-            rows: which.
-            source: the images, of all rows, or of these alone.
             target: where results go, for all rows.
-            alone: whether `source` holds these rows alone.
         """
-        given = source if alone else source.of(rows)
-        last = len(self.passes) - 1
-        for number, each in enumerate(self.passes):
-            work = each.of(rows)
-            made = target.of(rows)
-            if number < last:
+        *first, last = self.passes
+        finish = prepared(last, target)
+
+        def visit(some: slice, given: Memory) -> None:
+            for number, each in enumerate(first):
+                work = each.of(some)
                 shapes = work.shapes
                 size = int(shapes.prod(axis=1).sum()) * work.dtype.itemsize
-                values = self._scratch.take(number % 2, size).view(work.dtype)
-                made = Memory.packed(values, shapes)
-            execute(work, given, made)
-            given = made
+                made = Memory.packed(self._scratch.take(number % 2, size).view(work.dtype), shapes)
+                execute(work, given, made)
+                given = made
+            finish(some, given)
+
+        return visit
 
 
 def _groups(sizes: Sequence[int]) -> Iterator[slice]:
