@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from penstock import fn
-from penstock.data.stores.objects import cannot_open, head, is_remote
+from penstock.data.stores.objects import is_object, is_remote
 from penstock.errors import DefinitionError, PenstockError, UsageError, shown
 from penstock.graph.operator import Reader
 from penstock.graph.trace import DataNode, Trace
@@ -147,7 +147,7 @@ def _definition(source: str) -> Callable[[], Any]:
         except TypeError as error:
             raise UsageError(f"{name} is called without arguments: {error}", fix="default values") from None
         return function
-    if Path(source).is_dir() or (is_remote(source) and not _is_object(source)):
+    if Path(source).is_dir() or (is_remote(source) and not is_object(source)):
         return lambda: fn.readers.file(file_root=source)
     if Path(source).is_file() or is_remote(source):
         return lambda: fn.readers.file(file_list=source)
@@ -158,17 +158,6 @@ def _program(source: str) -> tuple[str, str] | None:
     """The program and the function that are named."""
     program, _, name = source.rpartition(":")
     return (program, name) if program.endswith(".py") else None
-
-
-def _is_object(path: str) -> bool:
-    """Whether a path of a store is an object, and not what the names of others begin with."""
-    try:
-        head(path)
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise cannot_open(path, error) from error
-    return True
 
 
 class _Lines:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 
 from penstock.data.stores.cache import read_bytes
-from penstock.data.stores.objects import cannot_open, head, is_remote
+from penstock.data.stores.objects import is_object, is_remote
 from penstock.errors import SourceError, SourceNotFoundError
 
 _DENSEST = 1032  # what a byte of a gzip file can hold at most
@@ -78,7 +78,7 @@ def find_idx(folder: str, name: str) -> str:
     for stem in (name, name.replace("-idx", ".idx")):
         for suffix in ("", ".gz"):
             path = f"{folder.rstrip('/')}/{stem}{suffix}"
-            if _is_there(path):
+            if is_object(path) if is_remote(path) else Path(path).is_file():
                 return path
     there = sorted(each.name for each in Path(folder).iterdir())[:8] if Path(folder).is_dir() else []
     given = "a folder with " + (", ".join(there) or "nothing in it") if Path(folder).is_dir() else "no folder"
@@ -87,15 +87,3 @@ def find_idx(folder: str, name: str) -> str:
         given="an object store" if is_remote(folder) else given,
         fix="give the folder that holds the four IDX files of the data set",
     )
-
-
-def _is_there(path: str) -> bool:
-    if not is_remote(path):
-        return Path(path).is_file()
-    try:
-        head(path)
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise cannot_open(path, error) from error
-    return True

@@ -45,7 +45,8 @@ class Journal:
 
     def __init__(self, begin: Callable[[], None], in_branch: Callable[[], bool]) -> None:
         self._begin, self._in_branch = begin, in_branch
-        self._branches = False
+        self.branches = False
+        """Whether calls were made in branches: they cannot be made again one by one, but with the whole definition."""
         self._calls: list[tuple[Callable[[], Any], Where, Sequence[Handle]]] = []
         self._inputs: dict[Guessed, int] = {}
 
@@ -53,11 +54,6 @@ class Journal:
     def open(self) -> bool:
         """Whether the kind of an input is still guessed."""
         return any(each.guesses > 1 for each in self._inputs)
-
-    @property
-    def branches(self) -> bool:
-        """Whether calls were made in branches: they cannot be made again one by one, but with the whole definition."""
-        return self._branches
 
     def define(self, definition: Callable[[], R], *, again: bool = False) -> R:
         """Run a definition; with other guesses, if it refuses those that were made and has branches.
@@ -71,7 +67,7 @@ class Journal:
         try:
             return definition()
         except PenstockError:
-            if not (self.open and self._branches):
+            if not (self.open and self.branches):
                 raise
             for changes in _changes(before := dict(self._inputs)):
                 self._set(before | changes)
@@ -83,7 +79,7 @@ class Journal:
     def _restart(self) -> None:
         self._begin()
         self._calls.clear()
-        self._branches = False
+        self.branches = False
 
     def expect(self, fed: Guessed) -> None:
         """An input of which nothing may be known."""
@@ -92,11 +88,11 @@ class Journal:
     def call(self, run: Callable[[], R]) -> R:
         """Make a call of the user's, and note it."""
         where = user_line()
-        self._branches |= self._in_branch()
+        self.branches |= self._in_branch()
         try:
             result = run()
         except PenstockError as error:
-            if not self.open or self._branches:
+            if not self.open or self.branches:
                 raise
             error.where = error.where or where
             result = self._guess_again(run, error)

@@ -158,7 +158,7 @@ class Feeding:
     def _turn(self, step: Step, node: Node) -> Turn:
         parts = self._blocks if node.serial in self._local else 1
         schedule = self._schedule
-        before = step.epoch and step.epoch * (schedule.batches or 0)
+        before = step.epoch * (schedule.batches or 0)
         return Turn(step.epoch, step.row // schedule.stride, schedule.rows // parts, step.rows // parts, before)
 
     def _place(self, rows: int) -> Callable[[Node, Indices], Indices]:

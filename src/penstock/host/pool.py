@@ -95,7 +95,7 @@ class Threads:
                 future = self._crew.executor.submit(function, *args, **kwargs)
             except RuntimeError as error:
                 # executors end a moment before the main thread counts as ended
-                if threading.main_thread().is_alive() and "cannot schedule" not in str(error):
+                if threading.main_thread().is_alive() and "interpreter shutdown" not in str(error):
                     raise
                 raise ContextError(
                     "a thread asks for batches after the main thread has ended", fix="join the thread before"

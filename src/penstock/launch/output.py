@@ -64,12 +64,10 @@ class Printer:
                 below.write(text)
             if flush:
                 self._target.flush()
-        except BrokenPipeError:
+        except (BrokenPipeError, ValueError):  # nobody reads it any more, or it is closed
             pass
         except OSError as error:
             self.failure = error.strerror
-        except ValueError:  # it is closed
-            pass
 
 
 def pass_on(source: IO[bytes], printer: Printer, number: int) -> None:

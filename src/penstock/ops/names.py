@@ -55,7 +55,7 @@ def offer(part: str, *apart: str) -> tuple[Callable[[str], Any], Callable[[], li
             raise AttributeError(name)  # Python looks for these itself
         if (inner := prefix + name) in _parts():
             return _module(inner)
-        kind = _kinds(prefix).get(name.lower()) if name[:1].isupper() or name.startswith("nvJPEG") else None
+        kind = _kinds(prefix).get(name.lower()) if not name.islower() else None
         if kind is None:
             fix = _reason(prefix + name) or did_you_mean(name, dir_())
             raise UnknownNameError(f"there is no operator ops.{prefix}{name}", fix=fix, where=user_line())

@@ -191,7 +191,6 @@ def place(tree: Any, shardings: Any, *, fresh: bool) -> Any:
     numbers = [number for number, leaf in enumerate(leaves) if is_array(leaf)]
     for number in numbers:
         _check_numeric(leaves[number])
-    for number in numbers:
         _check_shares(leaves[number], targets[number])
     put = [_put(leaves[number], targets[number]) for number in numbers]
     if fresh:

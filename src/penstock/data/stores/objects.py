@@ -160,6 +160,21 @@ def several(function: Any, items: Any) -> list[Any]:
         return list(pool.map(outcome, work))
 
 
+def is_object(path: str) -> bool:
+    """Whether a path of a store is an object, and not only what the names of others begin with.
+
+    Raises:
+        SourceError: the store does not answer.
+    """
+    try:
+        head(path)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise cannot_open(path, error) from error
+    return True
+
+
 def cannot_open(path: str, error: OSError) -> SourceError:
     """The error for a data set whose object cannot be opened."""
     kind = SourceNotFoundError if isinstance(error, FileNotFoundError) else SourceError

@@ -90,5 +90,4 @@ def nonsilent_region(
     if window_length < 1:
         raise DefinitionError("fn.nonsilent_region: a window has elements", given=f"window_length={window_length}")
     kernel = NonsilentRegion(float(cutoff_db), float(reference_power), window_length)
-    begin, length = apply_many(kernel, data, common=common)
-    return [begin, length]
+    return apply_many(kernel, data, common=common)

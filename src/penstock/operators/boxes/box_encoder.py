@@ -150,5 +150,4 @@ def box_encoder(
         )
     how = (tuple(map(float, means)), tuple(map(float, stds)), float(scale))
     made = BoxEncoder(numbers.tobytes(), float(criteria), bool(offset), *how)
-    encoded, classes = apply_many(made, bboxes, labels, common=common)
-    return [encoded, classes]
+    return apply_many(made, bboxes, labels, common=common)

@@ -81,5 +81,4 @@ def random_crop_generator(
         3
     """
     made = RandomCropGenerator(random_window(pick(RandomWindowArguments, arguments), "random_crop_generator"))
-    anchor, shape = apply_many(made, shapes, common=pick(Common, arguments), seed=seed)
-    return [anchor, shape]
+    return apply_many(made, shapes, common=pick(Common, arguments), seed=seed)

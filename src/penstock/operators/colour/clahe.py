@@ -69,16 +69,8 @@ class Clahe(Operator, BatchKernel):
         )
         equalize_tiles(
             *(np.ascontiguousarray(planes), np.array([*self.tiles, *extents]), self._limit(extents)),
-            *(
-                rows,
-                down,
-                columns,
-                across,
-                np.arange(256) * self.bins // 256,
-                np.empty(self.bins, np.int64),
-                tables,
-                made,
-            ),
+            *(rows, down, columns, across),
+            *(np.arange(256) * self.bins // 256, np.empty(self.bins, np.int64), tables, made),
         )
         return made
 

@@ -108,7 +108,4 @@ def audio(
     element = as_dtype(dtype)
     if element.name not in ("float32", "int16", "int32"):
         raise DefinitionError("fn.decoders.audio: no such type", given=element, expected="float32, int16 or int32")
-    signal, rate = apply_many(
-        DecodeAudio(element, downmix, float(quality)), data, common=common, sample_rate=sample_rate
-    )
-    return [signal, rate]
+    return apply_many(DecodeAudio(element, downmix, float(quality)), data, common=common, sample_rate=sample_rate)

@@ -116,5 +116,4 @@ def points(
     if not spec.shape or spec.shape[-1] in (0, 1):
         raise DefinitionError("fn.follow.points: a point has two numbers or more", given=spec, expected="float32[n, 2]")
     places_ = places(images, since, "follow.points")
-    mapped_, valid = apply_many(FollowPoints(ratio), data, places_, common=common)
-    return [mapped_, valid]
+    return apply_many(FollowPoints(ratio), data, places_, common=common)

@@ -15,7 +15,7 @@ from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
 from penstock.operators.image.borders import Border
 from penstock.operators.image.places import Affine
-from penstock.operators.image.planes import mirrored, store
+from penstock.operators.image.planes import load_row, mirrored, store
 from penstock.operators.image.transform import Planes, Transform, as_planes, from_planes
 from penstock.operators.image.warp import Interpolation, Warp
 from penstock.operators.sums import rounded
@@ -168,15 +168,8 @@ def load_wide(
         if row < 0:
             line[:] = fill
             continue
-        begin, middle = at[0] + row * at[1], line[left * channels : left * channels + inner]
-        if at[2] == channels and at[3] == 1:
-            values = pixels[begin : begin + inner]
-            for i in range(inner):
-                middle[i] = np.float32(values[i])
-        else:
-            for x in range(width):
-                for c in range(channels):
-                    middle[x * channels + c] = np.float32(pixels[begin + x * at[2] + c * at[3]])
+        middle = line[left * channels : left * channels + inner]
+        load_row(pixels, at[0] + row * at[1], at, channels, middle)
         for number in range(wide - width):
             x = number if number < left else width + number
             column = place(x - left, width, border)

@@ -41,7 +41,8 @@ class Waves(Places):
     def trace(self, numbers: Any, given: tuple[Any, Any], height: int, width: int) -> tuple[Any, Any]:
         """From the same table as on the host."""
         table, (y, x) = self.table(height, width), _corners(height, width)
-        moved = x + table[None, :height, None], y + table[None, None, len(table) // 2 :][:, :, :width]
+        columns = len(table) // 2
+        moved = x + table[None, :height, None], y + table[None, None, columns : columns + width]
         return _where_wanted(numbers, (y, x), moved)
 
 

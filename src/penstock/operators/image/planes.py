@@ -19,6 +19,19 @@ def mirrored(at: int, size: int) -> int:
 
 
 @Compiled
+def load_row(pixels: Array, at: int, place: Array, channels: int, row: Array) -> None:
+    """One row of a plane as floats, the channels of a pixel side by side; `at` is its first element."""
+    if place[2] == channels and place[3] == 1:
+        values = pixels[at : at + row.shape[0]]
+        for i in range(row.shape[0]):
+            row[i] = np.float32(values[i])
+    else:
+        for x in range(row.shape[0] // channels):
+            for c in range(channels):
+                row[x * channels + c] = np.float32(pixels[at + x * place[2] + c * place[3]])
+
+
+@Compiled
 def load(pixels: Array, place: Array, size: Array, plane: Array) -> None:
     """A plane as floats: rows one after the other, the channels of a pixel side by side.
 
@@ -31,15 +44,7 @@ def load(pixels: Array, place: Array, size: Array, plane: Array) -> None:
     width, channels = size[1], size[2]
     across = width * channels
     for y in range(size[0]):
-        row, at = plane[y * across : (y + 1) * across], place[0] + y * place[1]
-        if place[2] == channels and place[3] == 1:
-            values = pixels[at : at + across]
-            for i in range(across):
-                row[i] = np.float32(values[i])
-        else:
-            for x in range(width):
-                for c in range(channels):
-                    row[x * channels + c] = np.float32(pixels[at + x * place[2] + c * place[3]])
+        load_row(pixels, place[0] + y * place[1], place, channels, plane[y * across : (y + 1) * across])
 
 
 @Compiled

@@ -52,5 +52,4 @@ def cifar10(
     """
     folder = fspath(file_root) if is_remote(file_root) else str(Path(fspath(file_root)).absolute())
     stamp = stamp_of_cifar10(folder, filename_prefix)
-    images, labels = load(shared(open_cifar10, folder, filename_prefix, stamp=stamp), loader)
-    return [images, labels]
+    return load(shared(open_cifar10, folder, filename_prefix, stamp=stamp), loader)

@@ -90,8 +90,7 @@ def file(
         source = shared(from_root, root, *patterns, case_sensitive_filter, stamp=stamp_of_root(root))
     else:
         raise DefinitionError("fn.readers.file has nothing to read", fix="give file_root, files or file_list")
-    data, classes = load(source, loader)
-    return [data, classes]
+    return load(source, loader)
 
 
 def _patterns(given: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -60,8 +60,7 @@ def mnist(
         raise DefinitionError("fn.readers.mnist: no such split", given=repr(split), fix=did_you_mean(split, _SPLITS))
     folder = fspath(path) if is_remote(path) else str(Path(fspath(path)).absolute())
     files = [find_idx(folder, f"{_SPLITS[split]}-{part}-ubyte") for part in ("images-idx3", "labels-idx1")]
-    images, labels = load(shared(_open, folder, split, *files, stamp=stamp_of(*files)), loader)
-    return [images, labels]
+    return load(shared(_open, folder, split, *files, stamp=stamp_of(*files)), loader)
 
 
 def _open(folder: str, split: str, *files: str) -> ArraySource:

@@ -64,8 +64,7 @@ def mxnet(
             "fn.readers.mxnet: an index per file, or one for all", given=f"{len(indexes)} for {len(paths)} files",
             fix="leave index_path out, and they are made",
         )  # fmt: skip
-    images, labels = load(shared(RecordIOSource, paths, indexes, stamp=stamp_of(*paths, *indexes)), loader)
-    return [images, labels]
+    return load(shared(RecordIOSource, paths, indexes, stamp=stamp_of(*paths, *indexes)), loader)
 
 
 def _paths(given: Path | Sequence[Path] | None) -> tuple[str, ...]:

@@ -92,5 +92,4 @@ def select_masks(
         [[[4, 0, 2]], [[1.0, 2.0], [3.0, 4.0]]]
     """
     made = SelectMasks(bool(reindex_masks))
-    taken, points = apply_many(made, mask_ids, polygons, vertices, common=common)
-    return [taken, points]
+    return apply_many(made, mask_ids, polygons, vertices, common=common)
