@@ -9,7 +9,10 @@ Names are loaded when they are first used: `import penstock.data` in a worker pr
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
+
+from penstock.absent import AbsentModules, refusal
 
 if TYPE_CHECKING:
     from penstock import backend as backend
@@ -51,13 +54,14 @@ _HOMES = {
 _MODULES = ("backend", "data_node", "fn", "math", "ops", "pipeline", "plugin", "tensors", "tfrecord", "train", "types")
 
 
+sys.meta_path.append(AbsentModules)
+
+
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"penstock.{name}")
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
-    from penstock.absent import refusal  # noqa: PLC0415  # `import penstock` stays cheap
-
     raise refusal("", name)
 
 

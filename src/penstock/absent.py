@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from penstock.errors import UnknownNameError
+from penstock.errors import MissingModuleError, UnknownNameError
 
 _CUDA = "penstock has no CUDA of its own: JAX owns the devices"
+_JAX = "the iterators of penstock.plugin.jax give batches as jax.Arrays"
 _MEMORY = "JAX and NumPy own the memory; there is nothing to tune"
 _SCHEMA = "help(fn.…) and inspect.signature tell an operator's arguments"
 _NATIVE = "there is no native code to load: docs/operators.md shows how to write an operator"
@@ -62,9 +63,10 @@ ABSENT: Mapping[str, str] = {
     "Pipeline.push_current": "use `with pipeline:`",
     "Pipeline.save_graph_to_dot_file": "explain() shows the plan as text",
     "Pipeline.start_py_workers": "workers start when they are needed",
-    "plugin.paddle": "penstock feeds JAX",
-    "plugin.pytorch": "penstock feeds JAX; torch.from_dlpack takes what pipeline.run() returns",
-    "plugin.tf": "penstock feeds JAX",
+    "plugin.mxnet": _JAX,
+    "plugin.paddle": _JAX,
+    "plugin.pytorch": f"{_JAX}; torch.from_dlpack takes them, and what pipeline.run() returns",
+    "plugin.tf": _JAX,
     "plugin.video": _VIDEO,
     "plugin_manager": _NATIVE,
     "sysconfig": _NATIVE,
@@ -112,6 +114,21 @@ def refusal(owner: str, name: str) -> AttributeError:
     if (fix := reason(full)) is None or name.startswith("_"):
         return AttributeError(f"{owner or 'penstock'!r} has no attribute {name!r}")
     return UnknownNameError(f"DALI's {full} is not offered", fix=fix)
+
+
+class AbsentModules:
+    """The last finder that Python asks for a module: importing one that only DALI has says what to do instead."""
+
+    @staticmethod
+    def find_spec(name: str, _path: object = None, _target: object = None) -> None:
+        """Refuse a module that the table tells of; let Python refuse every other one.
+
+        Raises:
+            MissingModuleError: the table has a sentence for the module.
+        """
+        package, _, full = name.partition(".")
+        if package == "penstock" and (fix := reason(full)) is not None:
+            raise MissingModuleError(f"DALI's module {full} is not offered", fix=fix)
 
 
 def absent(module: str) -> Callable[[str], Any]:

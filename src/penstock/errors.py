@@ -131,6 +131,10 @@ class MissingExtraError(PenstockError, ImportError):
         super().__init__(f"{needed_for} needs the package {package!r}", fix=f'pip install "penstock[{extra}]"')
 
 
+class MissingModuleError(PenstockError, ModuleNotFoundError):
+    """A module that DALI has and penstock has not."""
+
+
 class InternalError(PenstockError, RuntimeError):
     """A fault of penstock or of a third party's operator, not of the user's program."""
 

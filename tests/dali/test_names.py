@@ -83,6 +83,27 @@ def test_every_name_is_here_or_says_what_to_do():
     assert mute == []
 
 
+@pytest.mark.parametrize(
+    ("statement", "fix"),
+    [
+        ("from penstock.plugin.pytorch import DALIGenericIterator", "torch.from_dlpack"),
+        ("from penstock.plugin import pytorch", "torch.from_dlpack"),
+        ("import penstock.plugin.pytorch.fn", "torch.from_dlpack"),
+        ("import penstock.plugin_manager", "docs/operators.md"),
+        ("import penstock.experimental.dynamic", "call NumPy or JAX"),
+    ],
+)
+def test_importing_a_module_that_only_dali_has_says_what_to_do(statement, fix):
+    with pytest.raises(ImportError, match=fix) as caught:
+        exec(statement, {})
+    assert isinstance(caught.value, PenstockError)
+
+
+def test_a_module_that_nothing_has_is_as_unknown_as_ever():
+    with pytest.raises(ModuleNotFoundError, match="No module named"):
+        importlib.import_module("penstock.plugin.pytorhc")
+
+
 def lines():
     missing = [(name, thing) for name, thing in walk() if isinstance(thing, PenstockError)]
     yield "| name in DALI | instead |"
