@@ -2,12 +2,15 @@
 
 import multiprocessing
 import os
+import subprocess
+import sys
 import threading
 from concurrent.futures import CancelledError
 
 import pytest
 
 from penstock import Pipeline, fn
+from penstock.host import crew
 from penstock.host.pool import Threads
 
 PATIENCE = 20
@@ -31,9 +34,10 @@ def test_pools_of_one_size_share_their_threads():
 
 
 def test_closing_a_pool_leaves_the_work_of_another_alone():
-    first, second, go = Threads(1), Threads(1), threading.Event()
+    first, second, begun, go = Threads(1), Threads(1), threading.Event(), threading.Event()
     try:
-        running = first.submit(go.wait, PATIENCE)
+        running = first.submit(lambda: (begun.set(), go.wait(PATIENCE)))
+        assert begun.wait(PATIENCE)
         given_up, kept = first.submit(int), second.submit(int)
         first.abandon()
         go.set()
@@ -60,6 +64,75 @@ def test_a_pipeline_within_a_function_of_the_users_does_not_wait_for_itself():
     assert [outer.run()[0].as_array().tolist() for _ in range(2)] == [[24], [34]]
     outer.close()
     inner.close()
+
+
+def spin(begun):
+    begun.set()
+    while True:
+        pass
+
+
+def test_a_function_that_never_returns_is_interrupted(monkeypatch):
+    monkeypatch.setattr(crew, "PATIENCE", 0.01)
+    pool, begun = Threads(1), threading.Event()
+    pool.submit(spin, begun)
+    assert begun.wait(PATIENCE)
+    pool.close()
+    assert not workers()
+
+
+def test_one_that_waits_outside_of_python_is_left_behind_and_said(monkeypatch, caplog):
+    monkeypatch.setattr(crew, "PATIENCE", 0.01)
+    monkeypatch.setattr(crew, "_LAST_WORDS", 0.01)
+    first, second, begun, go = Threads(1), Threads(1), threading.Event(), threading.Event()
+    second.submit(int).result(PATIENCE)
+    first.submit(lambda: (begun.set(), go.wait()))
+    assert begun.wait(PATIENCE)
+    (left,) = workers()
+    first.close()
+    assert "has not returned" in caplog.text
+    assert "line" in caplog.text
+    assert second.submit(threading.current_thread).result(PATIENCE) is not left
+    go.set()
+    left.join(PATIENCE)
+    assert not left.is_alive()
+    second.close()
+    assert not workers()
+
+
+STUCK = """
+import threading
+import numpy as np
+from penstock import DataIterator, Pipeline, fn
+from penstock.host import crew
+
+crew.PATIENCE, begun = 0.1, threading.Event()
+
+def stuck(sample):
+    if sample >= 8:
+        begun.set()
+        {how}
+    sum(range(300_000))  # costs enough for a thread of its own
+    return sample
+
+pipeline = Pipeline(2, 1, seed=0)
+with pipeline:
+    pipeline.set_outputs(fn.python_function(fn.readers.arrays(np.arange(20.0)), function=stuck))
+iterator = DataIterator(pipeline, ["x"])
+for _ in range(3):
+    next(iterator)
+assert begun.wait(30)
+"""
+
+
+@pytest.mark.parametrize("how", ["begun.__class__().wait()", "while True: pass"], ids=["waits", "runs"])
+@pytest.mark.parametrize("end", ["", "iterator.close()"], ids=["the program ends", "close"])
+def test_a_program_ends_whatever_its_functions_do(how, end):
+    done = subprocess.run(
+        [sys.executable, "-c", STUCK.format(how=how) + end], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert ("has not returned" in done.stderr) == ("wait" in how), done.stderr
 
 
 @pytest.mark.filterwarnings("ignore:.*fork")  # of JAX and of Python 3.12, which think of their own threads

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections.abc import Callable
-from concurrent import futures
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar
-from weakref import WeakValueDictionary
 
-from penstock.errors import ContextError
+from penstock.host.crew import Crew, in_crew, shared
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -64,7 +62,7 @@ class Serial:
 class Threads:
     """Runs functions on up to `workers` threads, which all pools of that size in the process share.
 
-    The threads start with the first function, and end when no open pool has any use for them. A pool that is used on
+    The threads start with the first functions, and end when no open pool has any use for them. A pool that is used on
     one of these threads, as by a function of the user's that has a pipeline of its own, gets threads of its own: those
     that it would wait for may all be waiting like itself.
 
@@ -78,7 +76,7 @@ class Threads:
         self.workers = workers
         self.reading: Pool | None = Threads(readers, name="penstock-read") if readers else None
         self._name = name
-        self._crew: _Crew | None = None
+        self._crew: Crew | None = None
         self._unfinished: set[Future[Any]] = set()
         self._lock = threading.Lock()
 
@@ -86,27 +84,23 @@ class Threads:
         """Run a function on the next free thread; functions begin in the order in which they came.
 
         Raises:
-            ContextError: the main thread has ended, and Python starts no threads any more.
+            ContextError: the program is ending, and Python starts no threads any more.
+            ResourceError: the system has no thread left.
         """
         with self._lock:
             if self._crew is None:
-                self._crew = _crew(self._name, self.workers)
-            try:
-                future = self._crew.executor.submit(function, *args, **kwargs)
-            except RuntimeError as error:
-                # executors end a moment before the main thread counts as ended
-                if threading.main_thread().is_alive() and "interpreter shutdown" not in str(error):
-                    raise
-                raise ContextError(
-                    "a thread asks for batches after the main thread has ended", fix="join the thread before"
-                ) from None
+                self._crew = shared(self._name, self.workers)
+            future = self._crew.submit(partial(function, *args, **kwargs))
             self._unfinished.add(future)
         future.add_done_callback(self._unfinished.discard)  # of the set, not of self: a future keeps no pool alive
         return future
 
     def close(self) -> None:
-        """Give up what has not begun, and wait for what has, unless it is one of the threads that calls."""
-        self._end(wait=not getattr(_here, "is_worker", False))
+        """Give up what has not begun, and wait for what has, unless it is one of the threads that calls.
+
+        What does not return within seconds is interrupted: see `Crew.finish`.
+        """
+        self._end(wait=not in_crew())
 
     def abandon(self) -> None:
         """Give up what has not begun, and wait for nothing.
@@ -123,41 +117,9 @@ class Threads:
         running = [future for future in self._unfinished.copy() if not future.cancel()]
         if not wait:
             return
-        futures.wait(running)
+        crew.finish(running)
         last, threads = weakref.ref(crew), crew.threads
         del crew
         if last() is None:
             for thread in threads:
                 thread.join()
-
-
-class _Crew:
-    """The threads of all pools of one name and size. They end when no pool holds the crew any more."""
-
-    def __init__(self, name: str, workers: int) -> None:
-        threads = self.threads = list[threading.Thread]()
-
-        def begin() -> None:
-            _here.is_worker = True
-            threads.append(threading.current_thread())
-
-        self.executor = ThreadPoolExecutor(workers, name, initializer=begin)
-
-
-_crews: WeakValueDictionary[tuple[str, int], _Crew] = WeakValueDictionary()
-_joining = threading.Lock()
-_here = threading.local()
-
-
-def _crew(name: str, workers: int) -> _Crew:
-    if getattr(_here, "is_worker", False):
-        return _Crew(name, workers)
-    with _joining:
-        crew = _crews.get((name, workers))
-        if crew is None:
-            crew = _crews[name, workers] = _Crew(name, workers)
-        return crew
-
-
-# a fork has none of the threads
-os.register_at_fork(after_in_child=_crews.clear)

@@ -1,0 +1,183 @@
+"""The threads of pools. They are daemons: a function of the user's that never returns keeps no program from ending."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import logging
+import os
+import sys
+import threading
+import time
+import traceback
+import weakref
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, wait
+from queue import Empty, SimpleQueue
+from typing import Any
+from weakref import WeakSet, WeakValueDictionary
+
+from penstock.errors import ContextError, ResourceError
+
+_log = logging.getLogger("penstock")
+
+PATIENCE = 5.0
+"""Seconds that what has begun may take once nobody wants its result."""
+_LAST_WORDS = 1.0
+"""Seconds that a function has to end after it is interrupted."""
+
+_Task = tuple[Future[Any], Callable[[], Any]]
+
+
+class Interrupted(BaseException):
+    """Raised in a function that still runs, `PATIENCE` seconds after the iterator that it works for was closed."""
+
+
+class Crew:
+    """Up to so many threads, which all pools of one name and size share. They end when no pool holds the crew any more.
+
+    Args:
+        name: what the threads are called.
+        workers: how many there are at most; they start as functions come.
+    """
+
+    def __init__(self, name: str, workers: int) -> None:
+        self._name, self._workers = name, workers
+        self._tasks = SimpleQueue[_Task | None]()
+        self.threads = list[threading.Thread]()
+        weakref.finalize(self, _dismiss, self._tasks, self.threads).atexit = False
+        _alive.add(self)
+
+    def submit(self, function: Callable[[], Any]) -> Future[Any]:
+        """Run a function on the next free thread; functions begin in the order in which they came.
+
+        Raises:
+            ContextError: the program is ending, and Python starts no threads any more.
+            ResourceError: the system has no thread left.
+        """
+        if len(self.threads) < self._workers:
+            self._start()
+        future = Future[Any]()
+        self._tasks.put((future, function))
+        return future
+
+    def finish(self, futures: Iterable[Future[Any]]) -> None:
+        """Wait for functions that have begun. What takes longer than `PATIENCE` is interrupted.
+
+        A function that does not heed that either, since it waits outside of Python, is left behind, and logged; its
+        thread ends when it returns. Another thread takes its place.
+        """
+        late = _finish(futures)
+        self.threads[:] = [thread for thread in self.threads if thread not in late]
+
+    def give_up(self) -> None:
+        """Give up what has not begun."""
+        with contextlib.suppress(Empty):
+            while (task := self._tasks.get_nowait()) is not None:
+                task[0].cancel()
+
+    def _start(self) -> None:
+        thread = threading.Thread(
+            target=_work, args=(self._tasks,), name=f"{self._name}_{len(self.threads)}", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError as error:
+            if "shutdown" in str(error):
+                raise ContextError("batches are asked for while the program ends", fix="iterate before") from None
+            if not self.threads:
+                raise ResourceError("the system starts no thread any more", given=str(error)) from None
+        else:
+            self.threads.append(thread)
+
+
+def in_crew() -> bool:
+    """Whether the current thread is one of a crew's."""
+    return getattr(_here, "is_worker", False)
+
+
+def shared(name: str, workers: int) -> Crew:
+    """The crew of a name and size, which all share; a new one for a thread of a crew, which would wait for itself."""
+    if in_crew():
+        return Crew(name, workers)
+    with _joining:
+        crew = _crews.get((name, workers))
+        if crew is None:
+            crew = _crews[name, workers] = Crew(name, workers)
+        return crew
+
+
+def _work(tasks: SimpleQueue[_Task | None]) -> None:
+    """What a thread does. It holds its crew's queue, not the crew, which ends with the last pool."""
+    _here.is_worker = True
+    me = threading.current_thread()
+    try:
+        while (task := tasks.get()) is not None:
+            future, function = task
+            _busy[me] = future
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(function())
+                except BaseException as error:  # noqa: BLE001  # it is the future's to raise
+                    future.set_exception(error)
+            del task, future, function  # while it waits, it keeps nothing alive
+            if _busy.pop(me, None) is None:
+                return  # given up: another thread has its place
+    except Interrupted:
+        pass  # it came when the function had just returned
+
+
+def _finish(futures: Iterable[Future[Any]]) -> list[threading.Thread]:
+    """Wait for what has begun; returns the threads whose functions took too long, and are interrupted."""
+    hanging = wait(futures, PATIENCE).not_done
+    late = [thread for thread, future in _busy.copy().items() if future in hanging]
+    for thread in late:
+        del _busy[thread]
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Interrupted))
+    until = time.monotonic() + _LAST_WORDS
+    for thread in late:
+        thread.join(max(0.0, until - time.monotonic()))
+        if thread.is_alive():
+            _log.warning(
+                "a function has not returned %g s after its result was given up; its thread waits for it: %s",
+                PATIENCE + _LAST_WORDS,
+                _place(thread),
+            )
+    return late
+
+
+def _dismiss(tasks: SimpleQueue[_Task | None], threads: list[threading.Thread]) -> None:
+    for _ in threads:
+        tasks.put(None)
+
+
+def _place(thread: threading.Thread) -> str:
+    """The line that a thread is at."""
+    frame = sys._current_frames().get(thread.ident or 0)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
+    return "".join(traceback.format_stack(frame, 1)).strip() if frame is not None else "it has just ended"
+
+
+@atexit.register
+def _end_all() -> None:
+    """Let no kernel write while Python takes itself apart."""
+    for crew in list(_alive):
+        crew.give_up()
+    _finish(_busy.copy().values())
+
+
+_busy = dict[threading.Thread, Future[Any]]()
+"""What the threads of all crews are at; a thread that is not here any more is not waited for."""
+_alive = WeakSet[Crew]()
+_crews: WeakValueDictionary[tuple[str, int], Crew] = WeakValueDictionary()
+_joining = threading.Lock()
+_here = threading.local()
+
+
+def _forget() -> None:
+    _crews.clear()
+    _alive.clear()
+    _busy.clear()
+
+
+os.register_at_fork(after_in_child=_forget)  # a fork has none of the threads
