@@ -59,3 +59,24 @@ def test_values(both, name, layout):
         assert (mine.dtype, mine.shape) == (theirs.dtype, theirs.shape)
         rtol = 2e-3 if mine.dtype.kind == "f" else 0
         np.testing.assert_allclose(mine.astype(float), theirs.astype(float), rtol=rtol, atol=1 if rtol == 0 else 2e-3)
+
+
+FIRST = {
+    "brightness_contrast": lambda fn, x: fn.brightness_contrast(x, contrast=0.5),
+    "erase": lambda fn, x: fn.erase(x, anchor=[1, 1], shape=[2, 2], axes=[0, 1]),
+    "flip": lambda fn, x: fn.flip(x),
+    "paste": lambda fn, x: fn.paste(x, ratio=1.5, fill_value=3),
+    "rotate": lambda fn, x: fn.rotate(x, angle=90.0),
+    "slice": lambda fn, x: fn.slice(x, [1, 0], [3, 4], axes=[0, 1]),
+}
+
+
+@pytest.mark.parametrize("first", FIRST)
+def test_images_without_a_layout_are_images_to_what_follows(agree, first):
+    images = [np.random.default_rng(row).integers(0, 256, (5, 6, 3), np.uint8) for row in range(2)]
+
+    def define(lib, x):
+        x = FIRST[first](lib.fn, x)
+        return lib.fn.crop_mirror_normalize(x, mean=[1.0, 2.0, 3.0], std=[5.0, 6.0, 7.0], crop=(3, 3), mirror=1)
+
+    agree(define, images, atol=1e-5)

@@ -517,11 +517,6 @@ MISUSE = {
         AssertionError,
         "pads",
     ),
-    "padded, but the reader does not": (
-        lambda: DataIterator(hand_made(), ["x"], size=8, last_batch_padded=True),
-        ValueError,
-        "pad_last_batch=True",
-    ),
     "no pipelines": (lambda: DataIterator([], ["x"]), AssertionError, "at least one"),
     "None": (lambda: DataIterator(None, ["x"]), AssertionError, "at least one"),
     "batch sizes differ": (
@@ -538,10 +533,10 @@ MISUSE = {
         ValueError,
         "reader_name=",
     ),
-    "drop without an end": (
-        lambda: DataIterator(hand_made(), ["x"], last_batch_policy=DROP),
+    "a mask without an end": (
+        lambda: DataIterator(hand_made(), ["x"], last_batch_policy=PAD),
         ValueError,
-        "endless",
+        "reader_name=",
     ),
     "a taken name": (
         lambda: DataIterator(hand_made(), ["valid"], reader_name="r", last_batch_policy=PAD),
@@ -685,6 +680,22 @@ def test_decorator_and_iterator_take_the_same_arguments_in_the_same_order():
 def test_endless_iterators_have_type_errors_for_len():
     with pytest.raises(ArgumentTypeError):
         len(DataIterator(hand_made(), ["x"]))
+
+
+@pytest.mark.parametrize("policy", [FILL, DROP, PARTIAL])
+def test_what_is_said_of_a_last_batch_means_nothing_without_one(policy):
+    endless = DataIterator(hand_made(), ["x"], last_batch_policy=policy, last_batch_padded=True)
+    for batch, same in zip(endless, DataIterator(hand_made(), ["x"]), strict=False):
+        assert batch["x"].tolist() == same["x"].tolist()
+        if endless.delivered == 10:
+            break
+    assert endless._size == -1
+
+
+def test_what_is_said_of_readers_changes_nothing():
+    one, other = [DataIterator(hand_made(), ["x"], size=5, last_batch_padded=padded) for padded in (True, False)]
+    assert [epoch(one) for _ in range(3)] == [epoch(other) for _ in range(3)]
+    assert (one._size, one.size) == (5, 6)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def data_iterator(
         size: how many samples an epoch has, where no reader says so; -1 with `reader_name`, or for an endless iterator.
         reader_name: the reader whose length is the epoch.
         auto_reset: whether the iterator, at the end of an epoch, begins the next by itself: False, "no", True, "yes".
-        last_batch_padded: with `size`: whether the data repeat their last sample; must agree with the readers.
+        last_batch_padded: DALI's, without effect: readers know whether they repeat their last sample.
         last_batch_policy: what becomes of the last batch, a `LastBatchPolicy`.
         prepare_first_batch: whether the first batch is made at once, so that errors in the data show here.
         sharding: how the outputs lie on the devices: a `NamedSharding` whose first axis spec splits the batch, or a
@@ -116,7 +116,7 @@ def peekable_data_iterator(
         size: how many samples an epoch has.
         reader_name: the reader whose length is the epoch.
         auto_reset: whether the next epoch begins by itself.
-        last_batch_padded: whether the data repeat their last sample.
+        last_batch_padded: DALI's, without effect.
         last_batch_policy: what becomes of the last batch; not a PARTIAL one of another shape.
         prepare_first_batch: whether the first batch is made at once.
         sharding: how the outputs lie on the devices.

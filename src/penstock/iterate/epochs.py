@@ -17,14 +17,14 @@ from penstock.types import LastBatchPolicy
 Readings = Mapping[Node, Reading]
 
 
-def check_epoch(size: int, reader: str | None, policy: LastBatchPolicy, padded: bool, graph: Graph) -> None:
+def check_epoch(size: int, reader: str | None, policy: LastBatchPolicy, *, padded: bool, graph: Graph) -> None:
     """Check the arguments that say what an epoch is, before anything is read.
 
     Args:
         size: how many samples an epoch has, as the user says; -1 where a reader says so, or nobody.
         reader: the name of the reader whose length is the epoch.
         policy: what becomes of the last batch.
-        padded: what the user says of the readers.
+        padded: whether the user says that the data repeat their last sample; the readers know it themselves.
         graph: of the first pipeline.
 
     Raises:
@@ -48,21 +48,11 @@ def check_epoch(size: int, reader: str | None, policy: LastBatchPolicy, padded: 
             )
         graph.reader(reader)
         return
-    if padded and not all(getattr(node.operator, "pad_last", False) for node in graph.readers):
-        raise UsageError(
-            "last_batch_padded says that readers pad, and they do not",
-            fix="pad_last_batch=True on the reader",
-        )
-    if size > 0 and policy is LastBatchPolicy.PAD:
+    if policy is LastBatchPolicy.PAD:  # the others mean nothing where an epoch has no end
         raise UsageError(
             "PAD marks the rows that are samples of their own, and only a reader's length tells which these are",
             given=f"size={size} without reader_name",
             fix="reader_name=..., or LastBatchPolicy.FILL, DROP or PARTIAL",
-        )
-    if size == -1 and policy is not LastBatchPolicy.FILL:
-        raise UsageError(
-            f"{policy.name} needs the end of an epoch, and this iterator is endless",
-            fix="give reader_name or size",
         )
 
 

@@ -55,7 +55,7 @@ class DataIterator:
         size: how many samples an epoch has, where no reader says so; -1 with `reader_name`, or for an endless iterator.
         reader_name: the reader whose length is the epoch.
         auto_reset: whether the iterator, at the end of an epoch, begins the next by itself: False, "no", True, "yes".
-        last_batch_padded: with `size`: whether the data repeat their last sample; must agree with the readers.
+        last_batch_padded: DALI's, without effect: readers know whether they repeat their last sample.
         last_batch_policy: what becomes of the last batch, a `LastBatchPolicy`.
         prepare_first_batch: whether the first batch is made at once, so that errors in the data show here.
         sharding: how the outputs lie on the devices: a `NamedSharding` whose first axis spec splits the batch, or a
@@ -118,7 +118,7 @@ class DataIterator:
         graphs = [named(pipeline.graph, output_map) for pipeline in group]
         self.output_map = list(output_map)
         self._auto_reset = switch(auto_reset)
-        check_epoch(size, reader_name, last_batch_policy, last_batch_padded, graphs[0])
+        check_epoch(size, reader_name, last_batch_policy, padded=last_batch_padded, graph=graphs[0])
         layout = layout_of(group, self.output_map, sharding, pmap_compatible)
         # a list with one pipeline is one of one block, where this process computes no other
         per_block = len(group) > 1 or (len(layout.shards) == 1 and not isinstance(pipelines, Pipeline))
@@ -161,6 +161,7 @@ class DataIterator:
         self._schedule = replace(schedule, streams=bool(self._planned.plan.graph.feeds))
         check_feeds(self._planned, self._schedule)
         self.size = epoch_size(self._readings(self._seed), self._schedule)
+        self._size = schedule.length or -1  # what programs take from DALI's iterators: without what fills the last batch
         self._run = self._make_run()
         self._next = self._schedule.first()
         self._held: list[jax.Array] | None = None  # the batch at `_next`, where it was made before it is taken

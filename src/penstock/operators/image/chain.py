@@ -29,7 +29,7 @@ class ImageChain(Chain):
         self._decoder: ImageDecoder | None = operators.pop(0) if operators[0].heads else None
         self._operators: list[ImageOperator] = operators
         first = links[0].made if self._decoder else links[0].given
-        self._layout = first.layout or next((each.assumed_layout for each in operators), "")
+        self._layout = first.layout or next((each.assumed_layout for each in operators if each.assumed_layout), "")
         self._ndim, self._dtype = len(first.shape), first.dtype
         self._scratch = Scratch()
         self._varies = self._decoder is not None or not first.dense or any(link.varies for link in links)
