@@ -72,6 +72,25 @@ def test_batches_are_scheduled_and_shared():
             np.testing.assert_array_equal(one.as_array(), other.as_array())
 
 
+class Doubling(Pipeline):
+    """A program's own `run` makes of a batch what it likes."""
+
+    def define_graph(self):
+        return fn.readers.arrays([1, 2, 3, 4])
+
+    def run(self):
+        (shared,) = super().share_outputs()
+        super().schedule_run()
+        return shared.as_array() * 2
+
+
+def test_run_may_be_a_programs_own():
+    pipeline = Doubling(batch_size=2)
+    pipeline.schedule_run()
+    assert [pipeline.run().tolist() for _ in range(2)] == [[2, 4], [6, 8]]
+    assert pipeline.outputs()[0].as_array().tolist() == [1, 2]
+
+
 def test_what_a_pipeline_tells_of_itself():
     pipeline = Pipeline(3, 2, seed=5, set_affinity=True)
     assert (pipeline.batch_size, pipeline.exec_pipelined, pipeline.cpu_queue_size) == (3, True, 2)

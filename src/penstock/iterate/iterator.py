@@ -161,7 +161,7 @@ class DataIterator:
         self._schedule = replace(schedule, streams=bool(self._planned.plan.graph.feeds))
         check_feeds(self._planned, self._schedule)
         self.size = epoch_size(self._readings(self._seed), self._schedule)
-        self._size = schedule.length or -1  # what programs take from DALI's iterators: without what fills the last batch
+        self._size = schedule.length or -1  # as programs take it from DALI: without what fills the last batch
         self._run = self._make_run()
         self._next = self._schedule.first()
         self._held: list[jax.Array] | None = None  # the batch at `_next`, where it was made before it is taken

@@ -50,9 +50,8 @@ class OlderPipeline:
     exec_async: bool
     placement: Any
 
-    def run(self) -> tuple[TensorList, ...]:
-        """The next batch."""
-        raise NotImplementedError
+    def _next_batch(self) -> tuple[TensorList, ...]:
+        raise NotImplementedError  # `run` may be a program's own, made of the methods below
 
     def build(self) -> None:
         """Plan the definition."""
@@ -119,7 +118,7 @@ class OlderPipeline:
         if not self._scheduled:
             raise StopIteration
         self._scheduled -= 1
-        return self.run()
+        return self._next_batch()
 
     def release_outputs(self) -> None:
         """Say that what `share_outputs` returned was used."""

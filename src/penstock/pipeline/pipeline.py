@@ -380,6 +380,10 @@ class Pipeline(OlderPipeline):
         del cuda_stream
         for name, data in feeds.items():
             self._feed(name, data)
+        return self._next_batch()
+
+    @located
+    def _next_batch(self) -> tuple[TensorList, ...]:
         if not self.debug:
             return self._start().outputs()
         self._graph, outputs = self._debugged().run(self.define_graph)
@@ -394,7 +398,7 @@ class Pipeline(OlderPipeline):
     def outputs(self, cuda_stream: Any = None) -> tuple[TensorList, ...]:
         """The next batch; the same as `run`. `cuda_stream` is a hint of DALI's."""
         del cuda_stream
-        return self.run()
+        return self._next_batch()
 
     def reset(self) -> None:
         """Begin the next epoch, where an external source has ended this one. Readers go on without end, as in DALI."""

@@ -24,9 +24,7 @@ from penstock.operators.user_code.code import UserCode
 from penstock.types import as_dtype
 
 _KIND = "external_source"
-
 _log = logging.getLogger("penstock")
-
 _OUTPUTS = 1000
 """At most so many outputs: more are a mistake."""
 
@@ -67,6 +65,7 @@ def external_source(
     no_copy: Hint[bool] = False,
     cuda_stream: Hint[Any] = None,
     use_copy_kernel: Hint[bool] = False,
+    blocking: Hint[bool] = False,
     **common: Unpack[Common],
 ) -> Any:
     """Take batches, or samples, from the program itself: from a function, an iterable, a generator, or fed by hand.
@@ -96,6 +95,7 @@ def external_source(
         no_copy: whether what the source gives stays as it is until its batch was made, so that it need not be copied.
         cuda_stream: a hint of DALI's.
         use_copy_kernel: likewise.
+        blocking: likewise.
         **common: the arguments that every operator takes.
 
     Returns:
@@ -117,7 +117,7 @@ def external_source(
         >>> [pipeline.run()[0].as_array().ravel().tolist() for _ in range(2)]
         [[0, 1, 4], [9, 16, 25]]
     """
-    del cuda_stream, use_copy_kernel
+    del blocking, cuda_stream, use_copy_kernel
     if cycle not in _CYCLES:
         raise DefinitionError(
             f"fn.{_KIND}: no such cycle", given=repr(cycle), expected='None, False, "no", True, "quiet" or "raise"'
