@@ -27,8 +27,9 @@ from penstock.transfer.layout import SingleDevice
 
 @dataclass
 class Running:
-    """What `Pipeline.run` goes on with from batch to batch."""
+    """What `Pipeline.run` goes on with from batch to batch, for as long as its graph is the pipeline's."""
 
+    graph: Graph
     planned: Planned
     run: Run
     schedule: Schedule
@@ -73,7 +74,7 @@ class Running:
         schedule = Schedule(batch_size, None, (*strides, batch_size)[0], strides)
         run = planned.run(readings, seed, pool, depth, schedule, Meter(), narrow=False)
         sources = tuple([_reading(value, readings) for value in planned.plan.graph.outputs])
-        return cls(planned, run, schedule, schedule.first(), Ledger((), Limits(), None, None), sources)
+        return cls(graph, planned, run, schedule, schedule.first(), Ledger((), Limits(), None, None), sources)
 
     def outputs(self) -> tuple[TensorList, ...]:
         """The next batch.

@@ -1,0 +1,224 @@
+"""What a pipeline computes: the definition that is traced, and what it is fed."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any, Self
+
+from penstock.errors import ContextError, PenstockError, UsageError, did_you_mean
+from penstock.graph.accepts import checked, located
+from penstock.graph.node import Graph
+from penstock.graph.trace import DataNode, Trace
+from penstock.graph.where import user_line
+from penstock.pipeline.arguments import check_outputs
+from penstock.pipeline.debugging import Debugging
+from penstock.pipeline.older import OlderPipeline
+
+
+class DefinedPipeline(OlderPipeline):
+    """The part of `Pipeline` that has its definition.
+
+    Args:
+        trace: collects what the definition says.
+        output_dtype: as `Pipeline` takes it.
+        output_ndim: likewise.
+        debug: likewise.
+    """
+
+    def __init__(
+        self, trace: Trace, output_dtype: Any, output_ndim: int | Sequence[int | None] | None, *, debug: bool
+    ) -> None:
+        self._trace = trace
+        self._output_dtype, self._output_ndim = output_dtype, output_ndim
+        self.debug = debug
+        self._debugging: Debugging | None = None
+        self._entered: list[AbstractContextManager[Any]] = []
+        self._graph: Graph | None = None
+        self._outputs: Sequence[Any] = ()
+        self._defined: Callable[[], Any] | None = None
+
+    def __enter__(self) -> Self:
+        if self.debug:
+            raise ContextError(
+                "in debug mode a definition runs for each batch", fix="@pipeline_def(debug=True)", where=user_line()
+            )
+        context = ExitStack()
+        context.enter_context(self._trace.active())
+        context.enter_context(self._being_current())
+        self._entered.append(context)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._entered.pop().__exit__(None, None, None)
+
+    @property
+    def name(self) -> str:
+        """What messages call the definition."""
+        return self._trace.name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._trace.name = name
+
+    def expect(self, rows: int, batch: int) -> None:
+        """Say how many rows one device will compute, and how many a batch has, where that is known before tracing."""
+        self._trace.rows, self._trace.batch = rows, batch
+
+    def share(self, shared: dict[Any, Any]) -> None:
+        """Say that its trace is one of several of one definition, which have this in common."""
+        self._trace.shared = shared
+
+    @checked
+    def feed_input(
+        self,
+        data_node: DataNode | str,
+        data: Any,
+        layout: str | None = None,
+        cuda_stream: Any = None,
+        use_copy_kernel: bool = False,
+    ) -> None:
+        """Give a batch to an `fn.external_source` that has no source. It waits behind those that were given before.
+
+        Args:
+            data_node: the node, or its name.
+            data: an array with a leading axis of samples, or a list of samples; copied.
+            layout: the layout of a sample.
+            cuda_stream: a hint of DALI's.
+            use_copy_kernel: likewise.
+
+        Raises:
+            UsageError: there is no such node, or it has a source.
+            SourceError: the data are of another kind than its samples.
+        """
+        del cuda_stream, use_copy_kernel
+        self._feed(data_node.stream_name if isinstance(data_node, DataNode) else data_node, data, layout)
+
+    def _feed(self, name: str | None, data: Any, layout: str | None = None) -> None:
+        if self.debug:
+            self._debugged().feed(name, data, layout)
+            return
+        if self._graph is None:
+            self.define(self.define_graph)
+        if name not in self._trace.fed:
+            raise UsageError(
+                f"the pipeline has no external_source without a source named {name!r}",
+                fix=did_you_mean(str(name), self._trace.fed),
+            )
+        self._trace.fed[name].feed(data, layout)
+
+    def iter_setup(self) -> None:
+        """Called where nothing is left of what was fed. A subclass may feed the next batch, or raise StopIteration."""
+
+    def _settle(self) -> None:
+        """Make the definition's calls again, where it is known by now what is fed.
+
+        Raises:
+            UsageError: nothing was fed, so what is fed is not known.
+        """
+        guessed = [stream for stream in self._trace.fed.values() if stream.guessed]
+        if not guessed:
+            return
+        if any(not stream.waits for stream in guessed):
+            self.iter_setup()
+        for stream in guessed:
+            try:
+                stream.settle()
+            except PenstockError as error:
+                error.where = user_line()
+                raise
+        if self._defined is not None:
+            self.define(self._defined, again=True)
+            return
+        with self._trace.active():
+            self._trace.journal.repeat()
+        self.set_outputs(*self._outputs)
+
+    @located
+    def set_outputs(self, *outputs: Any) -> None:
+        """Say what a batch consists of: nodes, or values that become constants."""
+        self._outputs = outputs
+        self._trace.journal.close()
+        graph = self._trace.graph(outputs)
+        refill = weakref.WeakMethod(self.iter_setup)
+        for stream in self._trace.fed.values():
+            stream.refill = refill
+        if not self._trace.journal.open:
+            check_outputs(graph, self._output_dtype, self._output_ndim)
+        self._graph = graph
+
+    def define_graph(self) -> Any:
+        """What a batch consists of: for classes derived from this one to define. It is called once, to trace it.
+
+        Returns:
+            A node, or a tuple or list of nodes.
+
+        Raises:
+            ContextError: nothing was defined.
+
+        Example:
+            >>> from penstock import ops
+            >>> class Numbers(Pipeline):
+            ...     def __init__(self, batch_size, num_threads):
+            ...         super().__init__(batch_size, num_threads)
+            ...         self.input = ops.readers.Arrays(random_shuffle=False)
+            ...     def define_graph(self):
+            ...         return self.input([10, 20, 30], name="reader") * 2
+            >>> Numbers(2, 1).run()[0].as_array().tolist()
+            [20, 40]
+        """
+        raise ContextError(
+            "the pipeline has no outputs",
+            fix="call set_outputs in its `with` statement, or derive a class with define_graph",
+        )
+
+    def define(self, definition: Callable[[], Any], *, again: bool = False) -> None:
+        """Run a definition once, and make what it returns the outputs; again, where another kind of data is fed.
+
+        Raises:
+            PenstockError: what it raises.
+        """
+        with self:
+            outputs = self._trace.journal.define(definition, again=again)
+            self._defined = definition if self._trace.journal.open and self._trace.journal.branches else None
+            self.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
+
+    @property
+    def graph(self) -> Graph:
+        """What the definition says.
+
+        Raises:
+            ContextError: there are no outputs yet.
+        """
+        if self._graph is None and self.debug:
+            raise ContextError("in debug mode nothing is known of a definition before it runs", fix="call run() first")
+        if self._graph is None:
+            self.define(self.define_graph)
+        self._settle()
+        assert self._graph is not None
+        return self._graph
+
+    def _definition(self) -> Graph:
+        """What the definition says; its calls are the same whatever will be fed."""
+        if self._graph is None and not self.debug:
+            self.define(self.define_graph)
+        return self.graph if self._graph is None else self._graph
+
+    @property
+    def num_outputs(self) -> int:
+        """How many outputs a batch has."""
+        return len(self.graph.outputs)
+
+    def output_dtype(self) -> list[Any]:
+        """The dtype of each output."""
+        return [value.spec.dtype for value in self.graph.outputs]
+
+    def output_ndim(self) -> list[int]:
+        """The number of axes of a sample of each output."""
+        return [len(value.spec.shape) for value in self.graph.outputs]
+
+    def _debugged(self) -> Debugging:
+        if self._debugging is None:
+            self._debugging = Debugging(self.name, self.max_batch_size, self.seed, self.placement)
+        return self._debugging
