@@ -1,6 +1,8 @@
 """Misuse in a definition is found while it is traced, and the message says given, expected, fix and the user's line."""
 
 import inspect
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -202,6 +204,20 @@ def test_a_name_is_registered_once():
         @operator("flip")
         def flip_again(data):
             return data
+
+
+def test_a_name_is_registered_once_though_operators_are_loaded_when_they_are_asked_for():
+    program = """
+from penstock import fn
+from penstock.graph.registry import operator
+try:
+    operator("flip")(lambda data: data)
+except TypeError as error:
+    print("already" in str(error))
+fn.flip
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "True\n"
 
 
 def test_layouts_follow():

@@ -56,7 +56,8 @@ def operator(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """
 
     def register(function: Callable[P, R]) -> Callable[P, R]:
-        if name in _operators:
+        home = function.__module__
+        if name in _operators or _homes.get(name, home) != home:
             raise ArgumentTypeError(f"there is an operator named {name!r} already", fix="choose another name")
 
         _operators[name] = call = named(name, function)
