@@ -182,6 +182,34 @@ def test_a_source_may_give_its_outputs_as_rows_of_an_array():
     assert results[0].tolist() == results[1].tolist()
 
 
+def test_what_a_decorator_is_given_is_the_pipelines(caplog):
+    results = []
+    for library in (dali, penstock):
+
+        @library.pipeline_def(batch_size=3, num_threads=1, device_id=None)
+        def numbers(lib, first, batch_size, seed=1):
+            return lib.fn.external_source(lambda: np.full((3, 1), first * batch_size + seed))
+
+        pipelines = numbers(library, 10, 2), numbers(library, 10, batch_size=2, seed=5)
+        results.append([(pipe.max_batch_size, np.array(pipe.run()[0].as_array()).tolist()) for pipe in pipelines])
+    assert results[0] == results[1]
+    assert "takes batch_size itself" in caplog.text
+
+
+def test_readers_without_a_name_tell_their_length(tmp_path, jpeg):
+    results = []
+    for number in range(3):
+        (tmp_path / f"{number}.jpg").write_bytes(jpeg(np.zeros((2, 2, 3), np.uint8)))
+    for library in (dali, penstock):
+        pipeline = library.Pipeline(2, 1, None)
+        with pipeline:
+            pipeline.set_outputs(library.fn.readers.file(files=[str(path) for path in tmp_path.iterdir()])[0])
+        pipeline.build()
+        ((name, size),) = pipeline.epoch_size().items()
+        results.append((name, size, pipeline.epoch_size(name), pipeline.reader_meta(name)))
+    assert results[0] == results[1]
+
+
 def test_a_pipeline_for_hosts_alone():
     pipeline = Pipeline(batch_size=2, device_id=penstock.types.CPU_ONLY_DEVICE_ID)
     with pipeline:

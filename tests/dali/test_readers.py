@@ -129,7 +129,8 @@ def test_tfrecord_files(both, tmp_path):
         del features["number"]
         read = lib.fn.readers.tfrecord(path=paths, index_path=indexes, features=features)
         assert isinstance(read, dict)
-        return tuple(read[name] for name in features)
+        names = (lib.fn.get_property(read[name], key="source_info") for name in ("image", "label"))
+        return *(read[name] for name in features), *names
 
     same(both, define, rows=6)
 
@@ -282,7 +283,9 @@ def test_webdataset(both, tar, options):
         given = dict(options)
         if "dtypes" in given:
             given["dtypes"] = [getattr(lib.types, name) for name in given["dtypes"]]
-        return lib.fn.readers.webdataset(paths=paths, **given)
+        read = lib.fn.readers.webdataset(paths=paths, **given)
+        outputs = read if isinstance(read, list) else [read]
+        return *outputs, lib.fn.get_property(outputs[0], key="source_info")
 
     same(both, define, rows=10)
 

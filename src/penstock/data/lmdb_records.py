@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections.abc import Generator, Hashable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,6 +66,7 @@ class LmdbRecords:
             raise SourceNotFoundError(f"no LMDB at {path!r}", expected="a folder that holds data.mdb")
         try:
             self._opened = open_file(self.file)
+            weakref.finalize(self, self._opened.close)  # also where the program ends
             self._root = read_root(self._opened)
             self._index = read_index(self._opened, self._root)
             self._check_unchanged()
@@ -81,10 +83,6 @@ class LmdbRecords:
 
     def __len__(self) -> int:
         return len(self._index)
-
-    def __del__(self) -> None:
-        if hasattr(self, "_opened"):
-            self._opened.close()
 
     def key(self, index: int) -> bytes:
         """The key of record `index`."""

@@ -97,6 +97,10 @@ class RecordIOSource(Source):
         """The file and the byte at which the record begins."""
         return self._records.describe(index)
 
+    def info(self, index: int) -> str:
+        """The same, as DALI says it."""
+        return self._records.info(index)
+
     def path(self, index: int) -> str:
         """The file."""
         return self._records.path(index)

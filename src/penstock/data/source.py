@@ -44,6 +44,9 @@ class Source(ABC):
     choice: Choice | None = None
     """Which samples an epoch visits; None: each of them once. A fingerprint tells it, too."""
 
+    named: int = 1
+    """How many of a sample's values, from the first on, are what `info` names."""
+
     @abstractmethod
     def __len__(self) -> int:
         """The number of samples, at least 1."""

@@ -101,6 +101,10 @@ class Spans:
         """The file and the byte at which record `number` begins."""
         return f"{self.path(number)} at byte {self.starts[number]}"
 
+    def info(self, number: int) -> str:
+        """The same, as DALI says it."""
+        return f"{self.path(number)} at index {self.starts[number]}"
+
     def read(self, numbers: Indices, samples: Indices | None = None) -> Block:
         """The bytes of records, file by file in the order of their places.
 

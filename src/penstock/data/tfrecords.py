@@ -55,6 +55,7 @@ class TFRecordSource(Source):
             if feature.default_value is not None:
                 default_of(feature)
         self.specs = tuple(_spec(feature) for _, _, feature in self._features)
+        self.named = len(self.specs)
         self._records = Spans(paths, functools.partial(_find, indexes), "" if indexes else "tfrecord")
         if not len(self):
             raise SourceError("the TFRecord files have no records", given=", ".join(paths[:4]))
@@ -117,6 +118,10 @@ class TFRecordSource(Source):
     def describe(self, index: int) -> str:
         """The file and the byte at which the record begins."""
         return self._records.describe(index)
+
+    def info(self, index: int) -> str:
+        """The same, as DALI says it."""
+        return self._records.info(index)
 
     def same_data(self, other: Source) -> bool:
         """Whether the same features of the same records are read."""

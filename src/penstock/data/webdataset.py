@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import io
 import tarfile
 from array import array
 from collections.abc import Iterator, Sequence
@@ -17,9 +19,9 @@ from penstock.data.source import Array, Column, Cost, Source
 from penstock.data.spans import Spans
 from penstock.data.spec import Spec
 from penstock.data.stores.extent import Extent
-from penstock.data.stores.opened import Opened
+from penstock.data.stores.opened import Opened, open_file
 from penstock.data.tar_index import Members, read_tar_index
-from penstock.errors import SourceError
+from penstock.errors import PenstockError, SourceError
 
 _BLOCK = 512
 Component = tuple[str, int, int]
@@ -112,6 +114,17 @@ class WebdatasetSource(Source):
         first = index * self._count
         return self._parts.describe(first + int(np.argmax(self._parts.sizes[first : first + self._count] > 0)))
 
+    def info(self, index: int) -> str:
+        """The file, where the data of the first output begin, and the name of what has them, as DALI joins them."""
+        number = index * self._count
+        path, start = self._parts.path(number), int(self._parts.starts[number])
+        name, components = _name(path, start), self._read_as[0]
+        if not self._parts.sizes[number]:  # it is empty, or is missing, and the place is that of another one
+            extension = name.rpartition("/")[2].partition(".")[2]
+            if (extension if components.case_sensitive else extension.lower()) not in components.wanted[0]:
+                return ""
+        return f"{path}:{start}:{name}"
+
     def same_data(self, other: Source) -> bool:
         """Whether the same components of the same samples are read."""
         return (
@@ -123,6 +136,23 @@ class WebdatasetSource(Source):
     def fingerprint(self) -> str:
         """The names of the files, and the places of what is read."""
         return f"webdataset:{self._parts.digest()}"
+
+
+def _name(path: str, start: int) -> str:
+    """What the header before some data in a tar file calls them; "" where it cannot be read."""
+    try:
+        file = open_file(path)
+        try:
+            for blocks in (3, 1):  # a long name is a file of its own before the header
+                head = file.pread(blocks * _BLOCK, max(start - blocks * _BLOCK, 0))
+                with contextlib.suppress(tarfile.TarError), tarfile.open(fileobj=io.BytesIO(head), mode="r:") as found:
+                    if (member := found.next()) is not None and member.offset_data == len(head):
+                        return member.name
+        finally:
+            file.close()
+    except (OSError, PenstockError):
+        pass
+    return ""
 
 
 Places = tuple[NDArray[np.int64], NDArray[np.int64]]

@@ -9,7 +9,7 @@ from penstock.graph.selection import Select
 
 
 def read_by(value: Value) -> Node | None:
-    """The only reader whose first value this one is computed from; None where there is none, or several.
+    """The only reader whose named values this one is computed from; None where there is none, or several.
 
     Raises:
         DefinitionError: the branches of a condition have different ones.
@@ -21,7 +21,7 @@ def read_by(value: Value) -> Node | None:
         each = waiting.pop()
         node = each.node
         if isinstance(node.operator, Reader):
-            if not each.index:
+            if each.index < node.operator.source.named:
                 readers[node] = None
             continue
         inputs = node.inputs

@@ -174,7 +174,7 @@ def _decorator(
         @located
         @functools.wraps(definition)
         def make(*args: Any, checkpoints: Sequence[str | bytes] | None = None, **kwargs: Any) -> DataIterator:
-            traced, ours, theirs = split_arguments(definition, {**defaults, **kwargs}, option_names())
+            traced, ours, theirs = split_arguments(definition, defaults, kwargs, option_names())
             if theirs.get("debug"):
                 raise UsageError(
                     "an iterator needs a plan, and in debug mode there is none",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from penstock.graph.conditionals import definition_with_conditionals
 from penstock.graph.conditionals import do_not_convert as do_not_convert
 from penstock.graph.where import user_line
 from penstock.pipeline.pipeline import Pipeline, option_names
+
+_log = logging.getLogger("penstock")
 
 
 @checked
@@ -56,7 +59,7 @@ def pipeline_def(
     @located
     @functools.wraps(definition)
     def make(*args: Any, **kwargs: Any) -> Pipeline:
-        traced, ours, theirs = split_arguments(definition, {**defaults, **kwargs}, option_names())
+        traced, ours, theirs = split_arguments(definition, defaults, kwargs, option_names())
         return trace(traced, args, ours, Pipeline(**theirs))
 
     make.definition = definition  # type: ignore[attr-defined]  # `data_iterator` takes such functions, too
@@ -65,13 +68,14 @@ def pipeline_def(
 
 
 def split_arguments(
-    definition: Callable[..., Any], arguments: Mapping[str, Any], options: Iterable[str]
+    definition: Callable[..., Any], defaults: Mapping[str, Any], arguments: Mapping[str, Any], options: Iterable[str]
 ) -> tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]:
     """The function to trace, its arguments by name, and the remainder, which are the pipeline's.
 
     Args:
         definition: the user's function.
-        arguments: what was given by name.
+        defaults: what its decorator was given: the pipeline's, also where the definition has an argument of that name.
+        arguments: what was given by name when it was called: the definition's, where it has an argument of that name.
         options: the names of the pipeline's arguments.
 
     Raises:
@@ -87,8 +91,13 @@ def split_arguments(
             f"{definition.__name__} takes **{list(parameters)[-1]}: its arguments cannot be told from the pipeline's",
             fix="name the arguments",
         )
-    ours = {name: value for name, value in arguments.items() if name in parameters}
-    theirs = {name: value for name, value in arguments.items() if name not in parameters}
+    own = {*options, "enable_conditionals"}
+    always = {name: value for name, value in defaults.items() if name in own or name not in parameters}
+    given = {**{name: value for name, value in defaults.items() if name not in always}, **arguments}
+    ours = {name: value for name, value in given.items() if name in parameters}
+    theirs = {**always, **{name: value for name, value in given.items() if name not in parameters}}
+    for name in sorted(own & ours.keys()):
+        _log.warning("%s takes %s itself, so it is not the pipeline's argument of that name", definition.__name__, name)
     if theirs.pop("enable_conditionals", False):
         definition = definition_with_conditionals(definition)
     for name in theirs:

@@ -225,20 +225,23 @@ class Pipeline(DefinedPipeline):
 
     @checked
     def reader_meta(self, name: str | None = None) -> dict[str, Any]:
-        """What is known of a reader, or of all readers that have a name.
+        """What is known of a reader, or of all readers.
 
         Returns:
             epoch_size, epoch_size_padded, number_of_shards, shard_id, pad_last_batch and stick_to_shard; without `name`
-            a dict of such, by name.
+            a dict of such, by name, where readers without a name are numbered.
 
         Raises:
             UnknownReaderError: no reader has that name.
         """
+        readers = {
+            node.name or f"__{node.kind.rpartition('.')[2].capitalize()}_{number}": node.operator
+            for number, node in enumerate(self.graph.readers)
+        }
+        metas = {called: reader.meta for called, reader in readers.items() if isinstance(reader, Reader)}
         if name is None:
-            return {node.name: self.reader_meta(node.name) for node in self.graph.readers if node.name}
-        reader = self.graph.reader(name).operator
-        assert isinstance(reader, Reader)
-        return reader.meta
+            return metas
+        return metas[name] if name in metas else metas[self.graph.reader(name).name]
 
     @checked
     def epoch_size(self, name: str | None = None) -> Any:

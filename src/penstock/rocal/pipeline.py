@@ -307,7 +307,7 @@ def pipeline_def(fn: Callable[..., Any] | None = None, **pipeline_arguments: Any
 
     @functools.wraps(definition)
     def make(*args: Any, **kwargs: Any) -> Pipeline:
-        _, ours, theirs = split_arguments(definition, {**pipeline_arguments, **kwargs}, options)
+        _, ours, theirs = split_arguments(definition, pipeline_arguments, kwargs, options)
         pipeline = Pipeline(**theirs)
         pipeline.core.name = definition.__name__
         with pipeline:

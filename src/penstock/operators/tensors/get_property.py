@@ -24,8 +24,9 @@ def get_property(data: DataNode, *, key: str, **common: Unpack[Common]) -> DataN
         data: any value.
         key: "layout", or "source_info": where each sample was read. That is the path of the file as the reader was
             given or found it, relative to its folder; for other readers the place in their words, such as a file and
-            the number of a row. It belongs to the first value of a reader, and to what is computed from it and from
-            no other reader; all else has none. Paths differ in length: an iterator needs `fn.pad` around them.
+            the number of a row. It belongs to the first value of a reader, or to all features of a record, and to what
+            is computed from it and from no other reader; all else has none. Paths differ in length: an iterator needs
+            `fn.pad` around them.
         **common: what every operator takes.
 
     Returns:
