@@ -11,9 +11,9 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from mutations import MUTATIONS, mutated
 
 from penstock import Pipeline, fn, types
-from penstock.data import files
 from penstock.data.file_choice import FileChoice
 from penstock.data.npy import NpySource, parse_npy
+from penstock.data.stores import cache
 from penstock.errors import PenstockError, SampleError, SourceError, SourceNotFoundError
 from penstock.testing import check_source
 
@@ -121,8 +121,8 @@ def outcome(pipeline):
 def test_no_more_is_read_than_holds_the_part(order, axis, tmp_path, monkeypatch):
     for number in range(3):
         np.save(tmp_path / f"{number}.npy", np.asarray(np.arange(200_000).reshape(500, 400), order=order))
-    taken, plain = [], files._range
-    monkeypatch.setattr(files, "_range", lambda path, *at: taken.append(at[1] - at[0]) or plain(path, *at))
+    taken, plain = [], cache.part
+    monkeypatch.setattr(cache, "part", lambda path, *at: taken.append(at[1] - at[0]) or plain(path, *at))
     pipeline = Pipeline(batch_size=3)
     with pipeline:
         pipeline.set_outputs(fn.readers.numpy(file_root=tmp_path, roi_start=[60, 50], roi_shape=[2, 2]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,10 +14,9 @@ from penstock.data.source import Array, Column, Cost, Source
 from penstock.data.spec import Spec
 from penstock.data.stores.ahead import ahead
 from penstock.data.stores.extent import Extent
+from penstock.data.stores.local import content
 from penstock.data.stores.objects import cannot_open, head, is_remote
 from penstock.errors import SampleError, SourceNotFoundError
-
-_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 class FileSource(Source):
@@ -59,17 +57,10 @@ class FileSource(Source):
         Raises:
             SampleError: one cannot be read.
         """
-        if not self._remote:
-            return [self.content(index) for index in indices.tolist()]
-        extents = [self._extent(index) for index in indices.tolist()]
-        fetched = iter(ahead.read([extent for extent in extents if extent is not None]))
-        found: list[Array] = []
-        for index, extent in zip(indices.tolist(), extents, strict=True):
-            data = self.content(index) if extent is None else next(fetched)
-            if isinstance(data, OSError):
-                raise self._unreadable(index, data) from data
-            found.append(data)
-        return found
+        if not self._remote and not ahead.holds:
+            return [self._checked(index, self._local(index)) for index in indices.tolist()]
+        found = zip(indices.tolist(), ahead.read(self.needs(indices)), strict=True)
+        return [self._checked(index, data) for index, data in found]
 
     @property
     def cost(self) -> Cost:
@@ -77,40 +68,32 @@ class FileSource(Source):
         return Cost.STORE if self._remote else Cost.FILE
 
     def needs(self, indices: Indices) -> list[Extent]:
-        """The objects that are read for some samples."""
-        if not self._remote:
-            return []
-        return [extent for index in indices.tolist() if (extent := self._extent(index)) is not None]
+        """The files that are read for some samples."""
+        return [self._extent(index) for index in indices.tolist()]
 
     def ranges(self, indices: Indices, starts: Sequence[int], stops: Sequence[int]) -> list[Array | Exception]:
         """Bytes of some files, of each from its start to its stop; or what went wrong with it.
 
         Where a file ends before, there are fewer, or something went wrong.
         """
-        wanted = list(zip(indices.tolist(), starts, stops, strict=True))
-        far = [extent for each in wanted if (extent := self._extent(*each)) is not None]
-        fetched = iter(ahead.read(far) if far else ())
-        return [
-            _range(self._path(each[0]), *each[1:]) if self._extent(*each) is None else next(fetched) for each in wanted
-        ]
+        return list(ahead.read([self._extent(*each) for each in zip(indices.tolist(), starts, stops, strict=True)]))
 
     def is_shorter(self, index: int, size: int) -> bool:
         """Whether a file has fewer bytes; of an object that is not known."""
+        path = self._path(index)
         try:
-            return self._extent(index) is None and os.stat(self._path(index)).st_size < size  # noqa: PTH116  # bytes
+            return not is_remote(path) and os.stat(path).st_size < size  # noqa: PTH116  # bytes
         except (OSError, ValueError):
             return True
 
     def range_needs(self, indices: Indices, start: int, stop: int) -> list[Extent]:
-        """What `ranges` fetches for one range of each file."""
-        return [extent for index in indices.tolist() if (extent := self._extent(index, start, stop)) is not None]
+        """What `ranges` reads for one range of each file."""
+        return [self._extent(index, start, stop) for index in indices.tolist()]
 
-    def _extent(self, index: int, start: int = 0, stop: int | None = None) -> Extent | None:
-        """The object that is read for a sample, or a part of it; None for a local file."""
-        path = self._path(index)
-        if not self._remote or not is_remote(path):
-            return None
-        return Extent(os.fsdecode(path), start, stop, "" if self._tags is None else str(self._tags[index]))
+    def _extent(self, index: int, start: int = 0, stop: int | None = None) -> Extent:
+        """The file that is read for a sample, or a part of it."""
+        path = os.fsdecode(self._path(index))
+        return Extent(path, start, stop, "" if self._tags is None else str(self._tags[index]))
 
     @property
     def labels(self) -> list[int]:
@@ -123,21 +106,20 @@ class FileSource(Source):
         Raises:
             SampleError: it cannot be read.
         """
-        if self._remote:
-            extent = self._extent(index)
-            if extent is not None:
-                return self.contents(np.array([index]))[0]
-        path = self._path(index)
-        try:
-            return _content(path)
-        except (OSError, ValueError) as error:
-            raise self._unreadable(index, error) from error
+        return self.contents(np.array([index]))[0]
 
-    def _unreadable(self, index: int, error: OSError | ValueError) -> SampleError:
+    def _local(self, index: int) -> Array | OSError:
+        try:
+            return content(self._path(index))
+        except OSError as error:
+            return error
+
+    def _checked(self, index: int, data: Array | OSError) -> Array:
+        if not isinstance(data, OSError):
+            return data
         name = self.describe(index)
-        reason = (error.strerror if isinstance(error, OSError) else None) or error
-        what = f"sample {index} ({name}) cannot be read: {reason}"
-        return SampleError(what, index=index, source=name, path=name)
+        what = f"sample {index} ({name}) cannot be read: {data.strerror or data}"
+        raise SampleError(what, index=index, source=name, path=name) from data
 
     def _path(self, index: int) -> bytes:
         if self._remote and is_remote(name := bytes(self._names[index])):
@@ -189,43 +171,3 @@ class FileSource(Source):
         folder = os.path.commonpath([os.path.dirname(name) for name in names]) if absolute else b""  # noqa: PTH120  # bytes
         digest = hashlib.sha256(b"\0".join(name[len(folder) :] for name in names) + self._labels.tobytes())
         return f"files:{len(self)}:{digest.hexdigest()[:16]}"
-
-
-def _content(path: bytes) -> Array:
-    """The bytes of a file.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: it is no regular file, became shorter while it was read, or its path is none.
-    """
-    descriptor = os.open(path, _READ)  # without waiting: nobody may ever write to a pipe
-    try:
-        info = os.fstat(descriptor)
-        if not stat.S_ISREG(info.st_mode):
-            raise ValueError("it is no file, but a folder, a pipe, a socket or a device")
-        data = os.read(descriptor, info.st_size)
-        while len(data) < info.st_size:
-            part = os.read(descriptor, info.st_size - len(data))
-            if not part:
-                raise ValueError(f"it became shorter while it was read: {len(data)} bytes of {info.st_size}")
-            data += part
-    finally:
-        os.close(descriptor)
-    return np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
-
-
-def _range(path: bytes, start: int, stop: int) -> Array | Exception:
-    """Bytes of a file, fewer where it ends before; or what went wrong."""
-    try:
-        descriptor = os.open(path, _READ)
-    except (OSError, ValueError) as error:
-        return error
-    try:
-        data = os.pread(descriptor, stop - start, start)
-        while len(data) < stop - start and (part := os.pread(descriptor, stop - start - len(data), start + len(data))):
-            data += part
-    except OSError as error:
-        return error
-    finally:
-        os.close(descriptor)
-    return np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)

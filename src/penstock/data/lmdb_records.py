@@ -94,7 +94,7 @@ class LmdbRecords:
 
     def needs(self, indices: Indices) -> list[Extent]:
         """What is fetched from an object store for some records."""
-        return self._pieces.extents(*self._places(indices))
+        return self._pieces.extents(*self._places(indices)) if self.cost is Cost.STORE else []
 
     def _places(self, indices: Indices) -> tuple[Indices, Indices, Indices]:
         """Where records lie, with the head of a long one: the number of the file, the first byte, the one after."""

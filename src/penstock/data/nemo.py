@@ -109,7 +109,7 @@ class NemoSource(Source):
 
     def needs(self, indices: Indices) -> list[Extent]:
         """The sound files that are fetched for some samples: as a whole, whatever the parts."""
-        return self._files.needs(indices)
+        return self._files.needs(indices) if self.cost is Cost.STORE else []
 
     def _signal(self, index: int, data: Array | None) -> tuple[Array, float]:
         """The part of the file that an entry names, and the file's rate.

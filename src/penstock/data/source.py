@@ -72,9 +72,9 @@ class Source(ABC):
         return Cost.FILE
 
     def needs(self, indices: Indices) -> Sequence[Extent]:
-        """What `read` fetches from object stores for these samples, so that it can be fetched ahead.
+        """What `read` takes from `penstock.data.stores.ahead` for these samples, so that it can be fetched ahead.
 
-        It is asked of sources whose `cost` is `Cost.STORE`, and waits for nothing.
+        It waits for nothing.
         """
         del indices
         return ()

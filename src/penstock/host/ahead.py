@@ -1,4 +1,4 @@
-"""Reading as a stage of its own: what the next batches need from object stores is fetched on threads that may wait."""
+"""Reading as a stage of its own: what the next batches need is fetched on threads that may wait."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 from penstock.data.order import Indices
 from penstock.data.schedule import Step
-from penstock.data.source import Cost
 from penstock.data.stores.ahead import Announcement, ahead
 from penstock.data.stores.cache import without_kept
 from penstock.data.stores.extent import Extent
@@ -25,7 +24,7 @@ class ReadAhead:
         readings: of a program, those that read from object stores or not.
         local_rows: the numbers of the rows that this process computes, for a batch of so many rows.
         after: the step that follows another.
-        pool: threads that wait for stores; None fetches nothing ahead.
+        pool: has threads that wait for data, or none, and says of what.
         depth: how many batches are begun before they are asked for.
     """
 
@@ -34,12 +33,13 @@ class ReadAhead:
         readings: Iterable[Reading],
         local_rows: Callable[[int], Indices],
         after: Callable[[Step], Step],
-        pool: Pool | None,
+        pool: Pool,
         depth: int,
     ) -> None:
-        self._readings = [reading for reading in readings if any(r.source.cost is Cost.STORE for r in reading.readers)]
+        self._fetched = pool.fetched
+        self._readings = [r for r in readings if any(reader.source.cost in pool.fetched for reader in r.readers)]
         self._local_rows, self._after = local_rows, after
-        self._pool = pool if self._readings else None
+        self._pool = pool.reading if self._readings else None
         self._steps = depth + _STEPS
         self._announced: deque[tuple[Step, Announcement]] = deque()
 
@@ -62,7 +62,7 @@ class ReadAhead:
             found = reading.samples(step, numbers)
             parts = [found] if isinstance(found, Samples) else [samples for _, samples in found]
             for part in parts:
-                if part.source.cost is Cost.STORE:
+                if part.source.cost in self._fetched:
                     needs += part.source.needs(part.indices)
         return without_kept(needs)
 

@@ -134,7 +134,7 @@ class HostLoader:
         sizes = [math.inf if sizes is None else math.prod(sizes) * dtype.itemsize for sizes, dtype in self._columns]
         self._row_bytes = sum(sizes)
         self._buffers = Buffers(keep=depth + 2)
-        self._reading = ReadAhead(program.readings, local_rows, after, pool.reading, depth)
+        self._reading = ReadAhead(program.readings, local_rows, after, pool, depth)
         self._finalizer = weakref.finalize(self, _abandon, pool, self._reading)
 
     def begin(self, step: Step) -> tuple[Future[list[BadRow]], ...]:

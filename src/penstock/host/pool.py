@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar
 
+from penstock.data.source import Cost
 from penstock.host.crew import Crew, in_crew, shared
 
 P = ParamSpec("P")
@@ -22,7 +23,12 @@ class Pool(Protocol):
 
     @property
     def reading(self) -> Pool | None:
-        """Where functions run that wait for object stores; None where nothing is fetched ahead."""
+        """Where functions run that wait for data; None where nothing is fetched ahead."""
+        ...
+
+    @property
+    def fetched(self) -> Collection[Cost]:
+        """What is fetched ahead there."""
         ...
 
     def submit(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -43,6 +49,7 @@ class Serial:
 
     workers = 1
     reading = None
+    fetched = ()
 
     def submit(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Run a function now."""
@@ -68,12 +75,16 @@ class Threads:
 
     Args:
         workers: how many threads.
-        readers: how many other threads wait for object stores; they start with the first object.
+        readers: how many other threads wait for data; they start with the first object or file.
+        fetched: what they fetch ahead.
         name: what the threads are called.
     """
 
-    def __init__(self, workers: int, readers: int = 0, name: str = "penstock") -> None:
+    def __init__(
+        self, workers: int, readers: int = 0, fetched: Collection[Cost] = (Cost.STORE,), name: str = "penstock"
+    ) -> None:
         self.workers = workers
+        self.fetched = fetched
         self.reading: Pool | None = Threads(readers, name="penstock-read") if readers else None
         self._name = name
         self._crew: Crew | None = None

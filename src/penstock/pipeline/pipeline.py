@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Unpack
 
+from penstock.data.source import Cost
 from penstock.errors import ArgumentTypeError, ContextError, UsageError
 from penstock.graph.accepts import checked, located
 from penstock.graph.computing import PythonWorkers
@@ -50,8 +51,9 @@ class Pipeline(DefinedPipeline):
         py_num_workers: how many processes call the sources of `fn.external_source(parallel=True)`; 0: this one does.
         py_start_method: how DALI starts them. Here they are always new processes, since JAX has threads, which a fork
             does not survive.
-        read_threads: how many threads wait for object stores, where readers have paths of such; -1 takes 16 for each of
-            `num_threads`, and at least 32.
+        read_threads: how many threads read ahead what the next batches need from object stores, and from folders of
+            files, too, if it is given: for network file systems and slow disks. 0 reads nothing ahead; -1 takes 16 for
+            each of `num_threads`, and at least 32, for object stores.
         py_callback_pickler: a module or object with `dumps` and `loads` that sends sources there, or a tuple of it and
             dictionaries of their keyword arguments; None: pickle, or cloudpickle where pickle cannot.
         debug: whether the definition runs for each batch; see `pipeline_def`, which it needs, or `define_graph`.
@@ -109,6 +111,7 @@ class Pipeline(DefinedPipeline):
             raise UsageError("a Pipeline takes no checkpoint", fix="restore the iterator: iterator.restore(state)")
         self.max_batch_size = batch_size
         self.num_threads = DEFAULT_THREADS if num_threads < 0 else num_threads
+        self._fetched = (Cost.STORE,) if read_threads < 0 else (Cost.STORE, Cost.FILE)
         self.read_threads = max(32, 16 * self.num_threads) if read_threads < 0 else read_threads
         self.device_id = device_id
         self.seed_is_given = seed is not None and seed >= 0
@@ -171,7 +174,7 @@ class Pipeline(DefinedPipeline):
 
     def pool(self) -> Threads | Serial:
         """Where its host work runs."""
-        return Threads(self.num_threads, self.read_threads) if self.exec_async else Serial()
+        return Threads(self.num_threads, self.read_threads, self._fetched) if self.exec_async else Serial()
 
     @located
     def run(self, cuda_stream: Any = None, /, **feeds: Any) -> tuple[TensorList, ...]:

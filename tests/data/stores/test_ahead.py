@@ -8,6 +8,7 @@ import pytest
 
 from penstock import data_iterator, fn
 from penstock.data.stores import ahead as module
+from penstock.data.stores import cache
 from penstock.data.stores.ahead import Ahead
 from penstock.data.stores.extent import Extent, Found
 from penstock.data.stores.pieces import Pieces
@@ -103,7 +104,7 @@ def test_parts_that_lie_near_each_other(seed, fetched):
     assert len(fetched) <= max(count, 6)
 
 
-def training(root, on_error="raise", named=False):
+def training(root, on_error="raise", named=False, **options):
     where = {"files": [f"{root}/{number:02}/a.jpg" for number in range(20)]} if named else {"file_root": root}
 
     @data_iterator(output_map=["bytes", "label"], reader_name="reader", on_error=on_error)
@@ -111,7 +112,7 @@ def training(root, on_error="raise", named=False):
         data, label = fn.readers.file(**where, random_shuffle=True, name="reader")
         return fn.pad(data, fill_value=0, shape=[20]), label
 
-    return definition(batch_size=6, seed=3, num_threads=2)
+    return definition(batch_size=6, seed=3, num_threads=2, **options)
 
 
 def numbers(iterator, epochs=2):
@@ -125,6 +126,32 @@ def folder(tmp_path, s3):
         (tmp_path / f"{number:02}" / "a.jpg").write_bytes(bytes([number]) * (1 + number % 5))
         s3.put(f"{number:02}/a.jpg", bytes([number]) * (1 + number % 5))
     return tmp_path
+
+
+@pytest.mark.parametrize("on_error", ["replace", "raise"])
+def test_folders_are_read_ahead_where_read_threads_are_given(on_error, tmp_path, monkeypatch):
+    for number in range(20):
+        (tmp_path / f"{number:02}").mkdir()
+        (tmp_path / f"{number:02}" / "a.jpg").write_bytes(bytes([number]) * (1 + number % 5))
+    readers, content = set(), cache.content
+    monkeypatch.setattr(cache, "content", lambda path: readers.add(threading.current_thread().name) or content(path))
+    plain, ahead = training(tmp_path, on_error), training(tmp_path, on_error, read_threads=3)
+    assert numbers(plain) == numbers(ahead)
+    assert {name.partition("_")[0] for name in readers} >= {"penstock-read"}
+    plain.close()  # what is read already is forgotten
+    ahead.close()
+    (tmp_path / "07" / "a.jpg").unlink()
+    if on_error == "raise":
+        for iterator in (plain, ahead):
+            with pytest.raises(SampleError, match="No such file") as caught:
+                numbers(iterator)
+            assert caught.value.index == 7
+    else:
+        assert numbers(plain) == numbers(ahead)
+        assert plain.stats()["bad samples"] == ahead.stats()["bad samples"]
+    plain.close()
+    ahead.close()
+    assert module.ahead.held == 0
 
 
 def reading_threads():

@@ -15,7 +15,7 @@ from typing import Any
 from penstock.data.source import Array
 from penstock.data.stores.cache import fetch_through, kept_of
 from penstock.data.stores.extent import Extent
-from penstock.data.stores.objects import several
+from penstock.data.stores.objects import is_remote, several
 
 Submit = Callable[..., Future[Any]]
 _GUESS = 1 << 17
@@ -53,6 +53,11 @@ class Ahead:
         self._released: deque[Announcement] = deque()
         self._held = 0
         self._lock = threading.Lock()
+
+    @property
+    def holds(self) -> bool:
+        """Whether anything is announced."""
+        return bool(self._entries)
 
     @property
     def held(self) -> int:
@@ -108,9 +113,12 @@ class Ahead:
         for place, data in zip(missing, kept_of([extents[place] for place in missing]), strict=True):
             results[place] = data
         missing = [place for place in missing if results[place] is None]
-        fetched = several(fetch_through, [extents[place] for place in missing])
-        for place, result in zip(missing, fetched, strict=True):
+        far = [place for place in missing if is_remote(extents[place].path)]
+        for place, result in zip(far, several(fetch_through, [extents[place] for place in far]), strict=True):
             results[place] = result
+        for place in missing:
+            if results[place] is None:
+                results[place] = _local(extents[place])
         return results
 
     def _go_on(self) -> None:
@@ -159,6 +167,13 @@ class Ahead:
                     entry.future.cancel()
                     self._held -= entry.size
         announcement.entries = []
+
+
+def _local(extent: Extent) -> Array | OSError:
+    try:
+        return fetch_through(extent)
+    except OSError as error:
+        return error
 
 
 ahead = Ahead(1 << 28)

@@ -25,6 +25,7 @@ import numpy as np
 
 from penstock.data.source import Array
 from penstock.data.stores.extent import Extent
+from penstock.data.stores.local import content, part
 from penstock.data.stores.objects import fetch, head, is_remote
 from penstock.disk import UNFINISHED, user_folder, write_whole
 from penstock.errors import UsageError
@@ -132,11 +133,13 @@ class Cache:
 
 
 def fetch_through(extent: Extent) -> Array:
-    """The bytes of an extent, from the cache where they are there and the object is the same.
+    """The bytes of an extent, from the cache where they are there and the object is the same; of local files, too.
 
     Raises:
         OSError: they cannot be fetched.
     """
+    if not is_remote(extent.path):
+        return content(extent.path) if extent.stop is None else part(extent.path, extent.start, extent.stop)
     cache = the_cache()
     if cache is None:
         return _fetched(extent)[0]
@@ -153,7 +156,7 @@ def fetch_through(extent: Extent) -> Array:
 
 def kept_of(extents: Sequence[Extent]) -> list[Array | None]:
     """The bytes of those extents whose ETags are known and that are on the local disk."""
-    cache = the_cache()
+    cache = the_cache() if extents else None
     return [None if cache is None else cache.same(extent) for extent in extents]
 
 
