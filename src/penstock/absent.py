@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from penstock.errors import MissingModuleError, UnknownNameError
+from penstock.where import user_line
 
 _CUDA = "penstock has no CUDA of its own: JAX owns the devices"
 _JAX = "the iterators of penstock.plugin.jax give batches as jax.Arrays"
@@ -113,7 +114,7 @@ def refusal(owner: str, name: str) -> AttributeError:
     full = f"{owner}.{name}".lstrip(".")
     if (fix := reason(full)) is None or name.startswith("_"):
         return AttributeError(f"{owner or 'penstock'!r} has no attribute {name!r}")
-    return UnknownNameError(f"DALI's {full} is not offered", fix=fix)
+    return UnknownNameError(f"DALI's {full} is not offered", fix=fix, where=user_line())
 
 
 class AbsentModules:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import errno
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
@@ -35,7 +35,7 @@ class PenstockError(Exception):
     ) -> None:
         self.where = where
         lines = [what]
-        lines += [f"  given:    {given}"] if given is not None else []
+        lines += [f"  given:    {_text(given)}"] if given is not None else []
         lines += [f"  expected: {expected}"] if expected is not None else []
         lines += [f"  fix:      {fix}"] if fix is not None else []
         super().__init__("\n".join(lines))
@@ -169,11 +169,15 @@ def shown(given: object) -> str:
     >>> shown([1, "a"])
     "[1, 'a']"
     """
-    try:
-        text = repr(given)
-    except Exception:  # noqa: BLE001  # a user's object may raise anything
-        text = "something"
+    text = _text(given, repr)
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _text(given: object, form: Callable[[object], str] = str) -> str:
+    try:
+        return form(given)
+    except Exception:  # noqa: BLE001  # a user's object may raise anything
+        return f"something of type {type(given).__name__}"
 
 
 def of_dali(given: object) -> str | None:
@@ -181,8 +185,8 @@ def of_dali(given: object) -> str | None:
     return "it is DALI's: import it from penstock" if type(given).__module__.startswith("nvidia.dali") else None
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A sentence with the names nearest to `name`, or with all of them where none is near.
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """A sentence with the names nearest to `name`, or with all of them where none is near, or `name` is no text.
 
     >>> did_you_mean("flipp", ["flip", "reshape"])
     "did you mean 'flip'?"
@@ -190,7 +194,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     'one of flip, reshape'
     """
     options = sorted(known)
-    return nearest(name, options) or (f"one of {', '.join(options)}" if options else "there are none")
+    near = nearest(name, options) if isinstance(name, str) else None
+    return near or (f"one of {', '.join(options)}" if options else "there are none")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -7,10 +7,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import Any, SupportsIndex, cast, overload
 
-from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.errors import ArgumentTypeError, DefinitionError, shown
+from penstock.where import located
 
 int64, string, float32 = 0, 1, 2
 """The types that features have in the format."""
@@ -29,19 +31,20 @@ class Feature:
         DefinitionError: there is no such type, or an extent that is not positive.
     """
 
+    @located
     def __init__(self, shape: Sequence[int], dtype: int, default_value: Any) -> None:
-        if dtype not in (int64, string, float32):
+        if not isinstance(cast(Any, dtype), SupportsIndex) or operator.index(dtype) not in (int64, string, float32):
             raise DefinitionError(
-                "no such type of a feature", given=repr(dtype), expected="tfrecord.int64, string or float32"
+                "no such type of a feature", given=shown(dtype), expected="tfrecord.int64, string or float32"
             )
         try:
-            self.shape = tuple([int(extent) for extent in shape])
-        except (TypeError, ValueError):
-            raise ArgumentTypeError("a feature's shape is a list of whole numbers", given=repr(shape)) from None
+            self.shape = tuple([operator.index(extent) for extent in shape])
+        except Exception:  # noqa: BLE001  # a user's object may raise anything
+            raise ArgumentTypeError("a feature's shape is a list of whole numbers", given=shown(shape)) from None
         if min(self.shape, default=1) < 1:
             raise DefinitionError(
                 "a feature's extents are at least 1",
-                given=repr(shape),
+                given=shown(shape),
                 fix="VarLenFeature(dtype, default_value), where the first one varies",
             )
         self.dtype, self.default_value = dtype, default_value
@@ -71,6 +74,7 @@ class VarLenFeature(Feature):
     def __init__(self, dtype: int, default_value: Any, /) -> None: ...
     @overload
     def __init__(self, shape: Sequence[int], dtype: int, default_value: Any, /) -> None: ...
+    @located
     def __init__(self, *given: Any) -> None:
         if len(given) not in (2, 3):
             raise ArgumentTypeError(

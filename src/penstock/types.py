@@ -15,6 +15,7 @@ import numpy as np
 
 from penstock.absent import absent
 from penstock.errors import ArgumentTypeError, UsageError, did_you_mean, of_dali, shown
+from penstock.where import located, user_line
 
 OnError = Literal["raise", "skip", "replace"]
 """What is done about a bad sample: the error is raised, its row is masked, or another sample takes its place."""
@@ -72,6 +73,8 @@ class DALIDataType(IntEnum):
 
     def __hash__(self) -> int:
         """That of the equal dtype, so that a dictionary by types is one by the dtypes of batches, too.
+
+        A type is equal to its number as well, as in DALI, but no dictionary by numbers: dtypes hash otherwise.
 
         >>> {DALIDataType.FLOAT: 4, DALIDataType.INT8: 1}[np.dtype("float32")]
         4
@@ -152,11 +155,12 @@ class Constant:
     layout: str | None = ""
     device: str | None = None
 
+    @located
     def array(self) -> np.ndarray[Any, Any]:
         """The value as an array of its dtype and shape.
 
         Raises:
-            ArgumentTypeError: the shape has another number of elements.
+            ArgumentTypeError: the value is no numbers, or the shape has another number of elements.
 
         >>> Constant([1, 2]).array().dtype, Constant(7, shape=2).float16().array()
         (dtype('int32'), array([7., 7.], dtype=float16))
@@ -175,7 +179,7 @@ class Constant:
             return np.broadcast_to(array.reshape(()), self.shape) if array.size == 1 else array.reshape(self.shape)
         except (TypeError, ValueError):
             raise ArgumentTypeError(
-                "a constant of another shape", given=f"{array.size} numbers", expected=f"shape {self.shape}"
+                "a constant of another shape", given=f"{array.size} numbers", expected=f"shape {shown(self.shape)}"
             ) from None
 
     def _as(self, dtype: DALIDataType) -> Constant:
@@ -318,6 +322,7 @@ _VALUES: Any = (bool, np.generic, np.ndarray)
 """What is no data type, though it is a number or has one."""
 
 
+@located
 def as_dtype(dtype: Any) -> np.dtype[Any]:
     """The NumPy dtype that `dtype` names: a `DALIDataType`, its number, or whatever NumPy takes as a dtype.
 
@@ -364,10 +369,15 @@ def to_dali_type(framework_type: Any) -> DALIDataType:
     >>> to_dali_type("uint8"), to_dali_type(np.float32), to_dali_type("torch.half")
     (<DALIDataType.UINT8: 0>, <DALIDataType.FLOAT: 9>, <DALIDataType.FLOAT16: 8>)
     """
-    name = framework_type.__qualname__ if isinstance(framework_type, type) else str(framework_type)
-    name = name.removeprefix("torch.")
-    dtype = as_dtype({"float": "float32", "boolean": "bool"}.get(name, name))
-    return next(kind for kind in _NUMERIC if kind.numpy == dtype)
+    try:
+        name = framework_type.__qualname__ if isinstance(framework_type, type) else str(framework_type)
+        name = name.removeprefix("torch.")
+        dtype = as_dtype({"float": "float32", "boolean": "bool"}.get(name, name))
+        return next(kind for kind in _NUMERIC if kind.numpy == dtype)
+    except Exception:  # noqa: BLE001  # a user's object may raise anything
+        raise ArgumentTypeError(
+            "no such data type", given=shown(framework_type), expected="a type of numbers", where=user_line()
+        ) from None
 
 
 UINT8, UINT16, UINT32, UINT64 = (
@@ -420,8 +430,7 @@ def as_on_error(given: Any) -> OnError:
     for known in get_args(OnError):
         if isinstance(given, str) and given == known:
             return known
-    fix = did_you_mean(given, get_args(OnError)) if isinstance(given, str) else None
-    raise UsageError("no such on_error", given=repr(given), expected='"raise", "skip" or "replace"', fix=fix)
+    raise UsageError("no such on_error", given=shown(given), fix=did_you_mean(given, get_args(OnError)))
 
 
 __getattr__ = absent(__name__)

@@ -7,6 +7,7 @@ import inspect
 import math
 import os
 import re
+import tracemalloc
 import typing
 from pathlib import Path
 
@@ -27,20 +28,32 @@ from penstock import (
     fn,
     ops,
     peekable_data_iterator,
+    tfrecord,
     train,
     types,
 )
 from penstock.auto_aug import augmentations, auto_augment, rand_augment, trivial_augment
 from penstock.auto_aug.core import Augmentation, Policy
 from penstock.data_node import DataNode
-from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, PenstockError, SampleError, UsageError
+from penstock.errors import (
+    ArgumentTypeError,
+    ContextError,
+    DefinitionError,
+    PenstockError,
+    SampleError,
+    StateError,
+    UnknownNameError,
+    UsageError,
+)
 from penstock.graph.accepts import hints_of
 from penstock.graph.registry import lookup, registered
 from penstock.launch import detect, launch
+from penstock.pipeline import do_not_convert
 from penstock.plugin.jax import clu
 from penstock.rocal.pipeline import Pipeline as RocalPipeline
-from penstock.rocal.plugin.jax import ROCALJaxIterator
-from penstock.tensors import TensorCPU
+from penstock.rocal.plugin.jax import ROCALJaxIterator, convert_to_jax_array
+from penstock.rocal.types import data_type_function
+from penstock.tensors import TensorCPU, TensorListCPU, TensorListGPU
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -138,6 +151,27 @@ MISTAKES = {
     "a device twice": (lambda: train.data_mesh(jax.devices()[:1] * 2), UsageError),
     "a ragged matrix": (lambda: first(lambda: fn.coord_transform(images(), M=[[1], [2, 3]])), ArgumentTypeError),
     "numbers that are none": (lambda: first(lambda: fn.slice(images(), [[1], [2, 3]], [2, 2])), ArgumentTypeError),
+    "an unhashable device": (lambda: first(lambda: fn.copy(types.Constant(1, device=[]))), ArgumentTypeError),
+    "too large a constant": (lambda: first(lambda: fn.copy(types.Constant(1, shape=10**12))), DefinitionError),
+    "what cannot be shown": (lambda: first(lambda: fn.rotate(images(), angle=[Unfriendly()])), ArgumentTypeError),
+    "a keyword that cannot be shown": (
+        lambda: first(lambda: fn.flip(images(), horizontal={1: Unfriendly()})),
+        ArgumentTypeError,
+    ),
+    "no type of a library": (lambda: types.to_dali_type(Unfriendly()), ArgumentTypeError),
+    "no type of NumPy": (lambda: types.to_numpy_type(types.STRING), ArgumentTypeError),
+    "a feature of no type": (lambda: tfrecord.FixedLenFeature([], Unfriendly(), 0), DefinitionError),
+    "a feature of a fraction": (lambda: tfrecord.FixedLenFeature([2.5], tfrecord.int64, 0), ArgumentTypeError),
+    "a feature without a default": (lambda: tfrecord.VarLenFeature(tfrecord.int64), ArgumentTypeError),
+    "samples that are no arrays": (lambda: TensorListCPU([Unfriendly()]), ArgumentTypeError),
+    "a layout of another length": (lambda: TensorListCPU([np.ones(2)], "HWC"), DefinitionError),
+    "ragged samples": (lambda: np.asarray(TensorListCPU([np.ones(2), np.ones(3)])), DefinitionError),
+    "no array of a device": (lambda: TensorListGPU(None), ArgumentTypeError),
+    "a number for a function": (lambda: do_not_convert(3), ArgumentTypeError),
+    "no serialized pipeline": (lambda: Pipeline.deserialize(Unfriendly()), StateError),
+    "a name that only DALI has": (lambda: types.unique, UnknownNameError),
+    "no array of another library": (lambda: convert_to_jax_array(3), ArgumentTypeError),
+    "labels before a batch": (lambda: RocalPipeline(batch_size=2).get_image_labels(), ContextError),
     "samples of two kinds": (
         lambda: pipeline(lambda: fn.external_source([1.5, 2], batch=False)).run(),
         SampleError,
@@ -159,6 +193,17 @@ def test_mistakes_are_found_before_anything_runs(name):
     with pytest.raises(error) as caught:
         make()
     assert f"{__file__}:" in str(caught.value)
+
+
+def test_refusals_touch_little_memory():
+    """Whoever reads or writes nothing large answers at once."""
+    for name, (make, error) in MISTAKES.items():
+        tracemalloc.start()
+        with pytest.raises(error):
+            make()
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert most < 1 << 26, name
 
 
 def test_the_message_says_which_element_is_wrong_and_what_would_be_right():
@@ -426,6 +471,28 @@ CALLS = {
     ),
     "launch": (launch, lambda a: launch(**{"command": ["true"], "processes": 1, **a})),
     "detect": (detect, lambda a: detect(**a)),
+    "to_numpy_type": (types.to_numpy_type, lambda a: types.to_numpy_type(**a)),
+    "to_dali_type": (types.to_dali_type, lambda a: types.to_dali_type(**a)),
+    "data_type_function": (data_type_function, lambda a: data_type_function(**a)),
+    "Constant": (
+        types.Constant,
+        lambda a: pipeline(lambda: fn.copy(types.Constant(**{"value": 3, **a}))).run(),
+    ),
+    "Feature": (
+        tfrecord.Feature.__init__,
+        lambda a: tfrecord.FixedLenFeature(**{"shape": [], "dtype": tfrecord.int64, "default_value": 0, **a}),
+    ),
+    "TensorListCPU": (TensorListCPU.__init__, lambda a: TensorListCPU(**{"samples": np.ones((2, 3)), **a})),
+    "broadcast": (
+        TensorListCPU.broadcast,
+        lambda a: TensorListCPU.broadcast(**{"tensor": np.ones(2), "num_samples": 2, **a}),
+    ),
+    "as_reshaped_tensor": (
+        TensorListCPU.as_reshaped_tensor,
+        lambda a: TensorListCPU(np.ones((2, 3))).as_reshaped_tensor(**{"shape": [6], **a}),
+    ),
+    "serialize": (Pipeline.serialize, lambda a: pipeline().serialize(**a)),
+    "deserialize": (Pipeline.deserialize, lambda a: Pipeline.deserialize(**{"serialized_pipeline": "{}", **a})),
 }
 
 

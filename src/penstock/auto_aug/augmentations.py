@@ -17,7 +17,7 @@ from penstock import fn, types
 from penstock.auto_aug.core.augmentation import Augmentation, augmentation
 from penstock.errors import DefinitionError
 from penstock.graph.trace import DataNode
-from penstock.graph.where import user_line
+from penstock.where import user_line
 
 _GREY = np.array([0.299, 0.587, 0.114], np.float32)
 _SMOOTH = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], np.float32) / 13

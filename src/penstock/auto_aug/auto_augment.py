@@ -19,11 +19,11 @@ from penstock.auto_aug.core.augmentation import (
 )
 from penstock.auto_aug.core.policy import Policy
 from penstock.auto_aug.core.selection import select
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, shown
 from penstock.graph.conditionals.control import choice
 from penstock.graph.trace import DataNode
-from penstock.graph.where import user_line
 from penstock.types import DALIInterpType
+from penstock.where import user_line
 
 _IMAGE_NET = """
 equalize .8, shear_y .8 4; color .4 9, equalize .6; color .4 1, rotate .6 8; solarize .8 3, equalize .4;
@@ -168,7 +168,7 @@ def auto_augment(
         return apply_auto_augment(get_reduced_image_net_policy(), data, seed, **more)
     if policy_name not in _POLICIES:
         names = ", ".join([*_POLICIES, "reduced_image_net"])
-        raise DefinitionError("unknown policy", given=repr(policy_name), expected=names, where=user_line())
+        raise DefinitionError("unknown policy", given=shown(policy_name), expected=names, where=user_line())
     policy = _POLICIES[policy_name](shape is not None, max_translate_abs, max_translate_rel)
     return apply_auto_augment(policy, data, seed, **more | ({} if shape is None else {"shape": shape}))
 
@@ -195,7 +195,7 @@ def apply_auto_augment(policy: Policy, data: DataNode, seed: int | None = None, 
         DefinitionError: an empty policy, an argument that no augmentation takes.
     """
     if not policy.sub_policies:
-        raise DefinitionError("the policy is empty", given=repr(policy), where=user_line())
+        raise DefinitionError("the policy is empty", given=shown(policy), where=user_line())
     check_arguments(list(policy.augmentations.values()), kwargs, "apply_auto_augment")
     length, rows = max(map(len, policy.sub_policies)), len(policy.sub_policies)
     probabilities, bins, kinds = np.zeros((rows, length), np.float32), *np.zeros((2, rows, length), np.int32)

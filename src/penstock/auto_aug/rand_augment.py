@@ -20,8 +20,8 @@ from penstock.auto_aug.core.selection import select
 from penstock.errors import DefinitionError
 from penstock.graph.kinds import Range
 from penstock.graph.trace import DataNode
-from penstock.graph.where import user_line
 from penstock.types import DALIInterpType
+from penstock.where import user_line
 
 
 @defining

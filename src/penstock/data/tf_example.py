@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from penstock.data.protobuf import BYTES, FIXED32, VARINT, encode_bytes, encode_varint, fields, packed, signed
 from penstock.data.source import Array
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, shown
 from penstock.tfrecord import Feature, VarLenFeature, float32, int64, string
 
 _KINDS = {1: string, 2: float32, 3: int64}
@@ -117,7 +117,7 @@ def default_of(feature: Feature) -> Array:
     except (TypeError, ValueError, OverflowError):
         raise DefinitionError(
             "a feature's default value has another type or shape than the feature",
-            given=repr(given),
+            given=shown(given),
             expected=f"{_NAMES[feature.dtype]}{list(feature.shape) if feature.shape else ''}",
         ) from None
 

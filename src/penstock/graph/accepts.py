@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from penstock.errors import ArgumentTypeError, DefinitionError, PenstockError, UsageError, nearest, of_dali
 from penstock.graph.kinds import OutOfRangeError, UnfitError, conform, near, said
-from penstock.graph.where import user_line
+from penstock.where import located
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -57,21 +57,6 @@ def checked(
         return function(*bound.args, **bound.kwargs)
 
     return located(call)
-
-
-def located(function: Callable[P, R]) -> Callable[P, R]:
-    """A function whose errors have the line of the user's program, where they do not know a better one."""
-
-    @functools.wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return function(*args, **kwargs)
-        except PenstockError as error:
-            error.where = error.where or user_line()
-            raise
-
-    vars(call)["__wrapped__"] = inspect.unwrap(function)  # what the user wrote, if the function wraps that
-    return call
 
 
 def bind(

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from penstock.graph.node import Call, Graph, Handle, Node, Result
 from penstock.graph.operator import Reader, View
-from penstock.graph.where import Where
+from penstock.where import Where
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from penstock.errors import PenstockError
 from penstock.graph.node import Handle
-from penstock.graph.where import Where, standing_at, user_line
+from penstock.where import Where, standing_at, user_line
 
 R = TypeVar("R")
 

@@ -13,7 +13,7 @@ from penstock.data.spec import Spec
 from penstock.errors import DefinitionError, PenstockError, UnknownReaderError, did_you_mean
 from penstock.graph.chain import Link
 from penstock.graph.operator import DeviceKernel, Feed, Operator, Reader
-from penstock.graph.where import Where
+from penstock.where import Where
 
 
 class Result(NamedTuple):

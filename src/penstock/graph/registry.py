@@ -20,7 +20,7 @@ from penstock.graph.call import Recorder
 from penstock.graph.inputs import converted, input_sets, joined
 from penstock.graph.journal import Journal
 from penstock.graph.node import Call
-from penstock.graph.where import user_line
+from penstock.where import user_line
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -91,11 +91,11 @@ class Argument:
                 f"{what} is a number", given=f"{shown(given)} of type {type(given).__name__}", expected=self
             )
         if not self._fits(values.shape):
-            raise DefinitionError(f"{what} has another shape", given=f"{given!r}", expected=self)
+            raise DefinitionError(f"{what} has another shape", given=shown(given), expected=self)
         if self._whole and (np.mod(values, 1) != 0).any():
-            raise DefinitionError(f"{what} is a whole number", given=f"{given!r}", expected=self)
+            raise DefinitionError(f"{what} is a whole number", given=shown(given), expected=self)
         if values.size and not self._in_range(values.min().item(), values.max().item()):
-            raise DefinitionError(f"{what} is out of range", given=f"{given!r}", expected=self)
+            raise DefinitionError(f"{what} is out of range", given=shown(given), expected=self)
 
     @property
     def _whole(self) -> bool:

@@ -21,6 +21,9 @@ Piece = str | Result
 _LONG = 120
 """What is longer is cut, and a hash put in place of the rest."""
 
+_LARGE = 1 << 24
+"""Bytes beyond which one number that is repeated is not written out."""
+
 
 def text_of(thing: Any) -> tuple[Piece, ...]:
     """An argument as text, with the results of other calls where they stand in it.
@@ -113,6 +116,8 @@ def _array(array: np.ndarray[Any, Any]) -> str:
     kind = f"{array.dtype.name}{list(array.shape) if array.ndim else ''}"
     if array.dtype.kind == "O" or (array.dtype.kind in "biuf" and array.size <= 16):
         return f"{kind}({', '.join(map(_plain, array.ravel().tolist()))})"
+    if not any(array.strides) and array.nbytes > _LARGE:
+        return f"{kind}({_plain(array.flat[0].item())} repeated)"
     return f"{kind}#{_digest(array.tobytes())}"
 
 

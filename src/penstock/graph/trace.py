@@ -11,7 +11,7 @@ from typing import Any, SupportsIndex, cast
 from weakref import WeakSet
 
 from penstock.data.spec import Spec
-from penstock.errors import ArgumentTypeError, ContextError, PenstockError, did_you_mean
+from penstock.errors import ArgumentTypeError, ContextError, PenstockError, did_you_mean, shown
 from penstock.graph.call import running, unwritten
 from penstock.graph.checks import check_direction, check_kernel, check_reach
 from penstock.graph.computing import Computing, PythonWorkers
@@ -23,7 +23,7 @@ from penstock.graph.operator import Common, Feed, Operator
 from penstock.graph.outside import copy_of, fed_by_hand, made_outside, serials
 from penstock.graph.registry import journal, kind, lookup
 from penstock.graph.selection import Select
-from penstock.graph.where import user_line
+from penstock.where import user_line
 
 _HINTS = {"cpu": "cpu", "gpu": "gpu", "mixed": "gpu", None: None}
 
@@ -273,7 +273,7 @@ def as_value(thing: Any) -> Value:
     if isinstance(thing, list | tuple) and any(isinstance(each, DataNode) for each in cast(Sequence[Any], thing)):
         raise ArgumentTypeError(
             "a list of nodes stands where one node is needed",
-            given=repr(cast(Any, thing)),
+            given=shown(cast(Any, thing)),
             fix="a * before it hands over each of them: pipeline.set_outputs(*nodes)",
             where=user_line(),
         )
@@ -360,9 +360,9 @@ def apply_many(
         values = tuple(lookup("copy")(DataNode(value)).value if not value.spec.dense else value for value in values)
     linked = {n: trace.check(given.value) if isinstance(given, DataNode) else given for n, given in arguments.items()}
     device = common.get("device")
-    if device not in _HINTS:
+    if not isinstance(cast(Any, device), str | None) or device not in _HINTS:
         raise ArgumentTypeError(
-            "no such device", given=repr(device), fix=did_you_mean(str(device), ("cpu", "gpu", "mixed"))
+            "no such device", given=shown(device), fix=did_you_mean(device, ("cpu", "gpu", "mixed"))
         )
     hint = _HINTS[device] or next((value.node.device for value in values if value.node.device), None)
     name = common.get("name") or ""

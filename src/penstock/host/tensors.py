@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self, cast
+from typing import Annotated, Any, Self, cast
 
 import numpy as np
 
 from penstock.absent import refuse_attributes
 from penstock.data.source import Array
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError, shown
+from penstock.errors import ArgumentTypeError, DefinitionError, shown
 from penstock.graph.accepts import checked
 from penstock.graph.advice import Trouble, advice
+from penstock.graph.kinds import Range
+from penstock.where import located
 
 
 class Extents(tuple[int, ...]):
@@ -47,9 +50,14 @@ class TensorCPU(Array):
     _layout = ""
     _origin: Callable[[], str] | None = None
 
+    @located
     def __new__(cls, array: Any, layout: str = "", origin: Callable[[], str] | None = None) -> Self:
-        """A view of the array."""
-        made = np.asarray(array).view(cls)
+        """A view of the array.
+
+        Raises:
+            ArgumentTypeError: NumPy makes no array of it.
+        """
+        made = _array(array).view(cls)
         made.set_layout(layout)
         made._origin = origin  # noqa: SLF001  # one class
         return made
@@ -236,6 +244,7 @@ class TensorList:
         """
         return np.asarray(self._dense())
 
+    @checked
     def as_reshaped_tensor(self, shape: Sequence[int]) -> TensorCPU | TensorGPU:
         """All elements of the batch as one array of another shape.
 
@@ -243,7 +252,7 @@ class TensorList:
             DefinitionError: the samples differ in shape, or have another number of elements.
         """
         dense = self._dense()
-        if int(np.prod(shape)) != dense.size:
+        if math.prod(shape) != dense.size or min(shape, default=0) < 0:
             raise DefinitionError("a tensor of another size", given=f"shape {list(shape)}", expected=dense.shape)
         return self._one(dense.reshape(tuple(shape)), "")
 
@@ -258,6 +267,7 @@ class TensorList:
     def _one(self, array: Any, layout: str) -> TensorCPU | TensorGPU:
         raise NotImplementedError
 
+    @located
     def _dense(self) -> Any:
         if not self.is_dense_tensor():
             raise DefinitionError(
@@ -289,6 +299,7 @@ class TensorListCPU(TensorList):
         origins: tells where a sample was read, given its number in the batch.
 
     Raises:
+        ArgumentTypeError: NumPy makes no array of the samples.
         DefinitionError: the layout has another number of axes; the samples differ in dtype or number of axes.
 
     >>> ragged = TensorListCPU([np.zeros((2, 3)), np.zeros((4, 5))], "HW")
@@ -296,14 +307,17 @@ class TensorListCPU(TensorList):
     ([(2, 3), (4, 5)], 'HW', False)
     """
 
+    @located
     def __init__(self, samples: Any, layout: str | None = "", origins: Callable[[int], str] | None = None) -> None:
         self._origins = origins
         kinds: set[tuple[np.dtype[Any], int]]
         if isinstance(samples, list | tuple):
-            self._samples = arrays = [np.asarray(each) for each in cast(list[Any], samples)]
+            self._samples = arrays = [_array(each) for each in cast(list[Any], samples)]
             kinds = {(array.dtype, array.ndim) for array in arrays}
         else:
-            self._samples = array = np.asarray(samples)
+            self._samples = array = _array(samples)
+            if not array.ndim:
+                raise ArgumentTypeError("a batch has a leading axis of samples", given=shown(samples))
             kinds = {(array.dtype, array.ndim - 1)}
         if len(kinds) != 1:
             raise DefinitionError(
@@ -325,9 +339,10 @@ class TensorListCPU(TensorList):
         return TensorCPU(array, layout)
 
     @staticmethod
-    def broadcast(tensor: Any, num_samples: int) -> TensorListCPU:
+    @checked
+    def broadcast(tensor: Any, num_samples: Annotated[int, Range(1, 2**31)]) -> TensorListCPU:
         """A batch that has one sample several times."""
-        array = np.asarray(tensor)
+        array = _array(tensor)
         layout = tensor.layout() if isinstance(tensor, TensorCPU) else ""
         return TensorListCPU(np.broadcast_to(array, (num_samples, *array.shape)), layout)
 
@@ -339,9 +354,16 @@ class TensorListGPU(TensorList):
         samples: a `jax.Array` with a leading axis of samples.
         layout: the names of a sample's axes, or "".
         origins: as for `TensorListCPU`.
+
+    Raises:
+        ArgumentTypeError: it is no such array.
+        DefinitionError: the layout has another number of axes.
     """
 
+    @located
     def __init__(self, samples: Any, layout: str | None = "", origins: Callable[[int], str] | None = None) -> None:
+        if not getattr(samples, "ndim", 0) or not isinstance(getattr(samples, "dtype", None), np.dtype):
+            raise ArgumentTypeError("a batch is an array with a leading axis of samples", given=shown(samples))
         self._origins = origins
         self._samples = samples
         self._dtype, self._axes = samples.dtype, samples.ndim - 1
@@ -371,6 +393,18 @@ def tensor_list(samples: Any, spec: Spec, origins: Callable[[int], str] | None =
     """
     on_host = isinstance(samples, list | np.ndarray)
     return (TensorListCPU if on_host else TensorListGPU)(samples, spec.layout, origins)
+
+
+def _array(given: Any) -> Array:
+    """What NumPy makes an array of, without a copy where it can.
+
+    Raises:
+        ArgumentTypeError: it makes none.
+    """
+    try:
+        return np.asarray(given)
+    except Exception as error:  # a ragged list, or whatever an object of somebody else's raises
+        raise ArgumentTypeError("a tensor is an array", given=shown(given)) from error
 
 
 def _named(layout: str | None, axes: int) -> str:

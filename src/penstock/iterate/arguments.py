@@ -8,7 +8,7 @@ from typing import Literal
 
 from jax.sharding import NamedSharding
 
-from penstock.errors import UsageError, did_you_mean
+from penstock.errors import UsageError, did_you_mean, shown
 from penstock.graph.node import Graph
 from penstock.pipeline.pipeline import Pipeline
 from penstock.transfer.layout import Layout, Sharded, SingleDevice, Stacked, local_device
@@ -44,9 +44,9 @@ def check_names(names: Sequence[str]) -> None:
         UsageError: it does not.
     """
     if not names:
-        raise UsageError("output_map needs a name for an output", given=repr(names), fix='output_map=["images"]')
+        raise UsageError("output_map needs a name for an output", given=shown(names), fix='output_map=["images"]')
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise UsageError("output_map is a list of names", given=repr(names), fix='output_map=["images", "labels"]')
+        raise UsageError("output_map is a list of names", given=shown(names), fix='output_map=["images", "labels"]')
     if len(set(names)) != len(names):
         raise UsageError("output_map names an output twice", given=list(names), fix="distinct names")
 

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 
 from penstock.errors import ArgumentTypeError, UsageError
-from penstock.graph.accepts import checked, located
+from penstock.graph.accepts import checked
 from penstock.iterate.arguments import AutoReset, Shardings, check_names, sharded
 from penstock.iterate.iterator import DataIterator
 from penstock.iterate.peekable import PeekableDataIterator
@@ -20,6 +20,7 @@ from penstock.pipeline.definition import split_arguments, trace
 from penstock.pipeline.pipeline import Pipeline, option_names
 from penstock.transfer.layout import Layout, Stacked
 from penstock.types import LastBatchPolicy, OnError
+from penstock.where import located
 
 Factory = Callable[..., DataIterator]
 

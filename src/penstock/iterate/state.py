@@ -18,9 +18,9 @@ import numpy as np
 from penstock.data.schedule import Schedule, Step
 from penstock.errors import StateError, shown
 from penstock.graph.fingerprint import Definition
-from penstock.graph.where import Where
 from penstock.host.reading import Reading
 from penstock.types import LastBatchPolicy
+from penstock.where import Where
 
 VERSION = 2
 
@@ -196,7 +196,7 @@ def _check_form(state: Any) -> None:
         )
     totals = cast(Any, state["totals"])
     if not isinstance(totals, list | tuple):
-        raise StateError("totals in a state are whole numbers", given=repr(totals), expected="one for each reader")
+        raise StateError("totals in a state are whole numbers", given=shown(totals), expected="one for each reader")
 
 
 def _number(state: Mapping[str, Any], name: str, largest: int, given: Any = None) -> int:

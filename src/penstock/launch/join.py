@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from penstock.errors import UsageError
 from penstock.graph.accepts import checked
+from penstock.where import located
 
 COORDINATOR = "JAX_COORDINATOR_ADDRESS"
 """Where process 0 is listening; JAX's own variable."""
@@ -73,6 +74,7 @@ def detect(environment: Mapping[str, str] | None = None) -> Job:
     return Job("nobody")
 
 
+@located
 def initialize() -> Job:
     """Join the job that this process was started for. Called first thing in a program, before JAX is used.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.data.spec import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.errors import ArgumentTypeError, DefinitionError, shown
 from penstock.graph.trace import DataNode, as_value
 
 SPATIAL = "DHW"
@@ -77,7 +77,7 @@ def axis_numbers(axes: Any, names: str | None, spec: Spec, kind: str) -> tuple[i
         if missing:
             raise DefinitionError(
                 f"fn.{kind}: the layout has no axis {', '.join(missing)}",
-                given=f"axis_names={names!r}, layout {spec.layout!r}",
+                given=f"axis_names={shown(names)}, layout {spec.layout!r}",
                 fix="axes=[...], by number",
             )
         return tuple(layout.index(name) for name in names)
@@ -98,11 +98,11 @@ def check_layout(layout: str | None, spec: Spec, ndim: int, what: str) -> str:
     if layout is None:
         return spec.layout if len(spec.shape) == ndim else ""
     if not isinstance(layout, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # users are not type-checked
-        raise ArgumentTypeError(f"{what}: a layout is a text", given=repr(layout), expected='such as "HWC"')
+        raise ArgumentTypeError(f"{what}: a layout is a text", given=shown(layout), expected='such as "HWC"')
     if layout and (len(layout) != ndim or len(set(layout)) != ndim):
         raise DefinitionError(
             f"{what}: a layout names each axis once",
-            given=repr(layout),
+            given=shown(layout),
             expected=f"{ndim} different letters, or ''",
         )
     return layout

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from penstock.errors import ArgumentTypeError, DefinitionError
 from penstock.graph.accepts import checked
 from penstock.graph.registry import check_arguments, lookup
-from penstock.graph.where import user_line
+from penstock.where import user_line
 
 POSITIONAL: Mapping[str, tuple[str, ...]] = {
     "dl_tensor_python_function": ("function", "num_outputs", "device", "synchronize_stream", "batch_processing"),

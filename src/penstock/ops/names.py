@@ -12,8 +12,8 @@ from penstock.absent import ABSENT, reason
 from penstock.errors import UnknownNameError, did_you_mean
 from penstock.fn.names import OLDER, present
 from penstock.graph.registry import available
-from penstock.graph.where import user_line
 from penstock.ops.classes import class_of
+from penstock.where import user_line
 
 _WORDS = {
     "bbox": "BBox",

@@ -7,8 +7,8 @@ from typing import Any, TypedDict
 
 from penstock.errors import ArgumentTypeError, DefinitionError, UsageError, did_you_mean
 from penstock.graph.node import Graph
-from penstock.graph.where import user_line
 from penstock.types import as_dtype
+from penstock.where import user_line
 
 
 class PipelineHints(TypedDict, total=False):

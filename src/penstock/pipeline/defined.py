@@ -8,13 +8,13 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Self
 
 from penstock.errors import ContextError, PenstockError, UsageError, did_you_mean
-from penstock.graph.accepts import checked, located
+from penstock.graph.accepts import checked
 from penstock.graph.node import Graph
 from penstock.graph.trace import DataNode, Trace
-from penstock.graph.where import user_line
 from penstock.pipeline.arguments import check_outputs
 from penstock.pipeline.debugging import Debugging
 from penstock.pipeline.older import OlderPipeline
+from penstock.where import located, user_line
 
 
 class DefinedPipeline(OlderPipeline):
@@ -104,7 +104,7 @@ class DefinedPipeline(OlderPipeline):
         if name not in self._trace.fed:
             raise UsageError(
                 f"the pipeline has no external_source without a source named {name!r}",
-                fix=did_you_mean(str(name), self._trace.fed),
+                fix=did_you_mean(name, self._trace.fed),
             )
         self._trace.fed[name].feed(data, layout)
 
@@ -148,6 +148,7 @@ class DefinedPipeline(OlderPipeline):
             check_outputs(graph, self._output_dtype, self._output_ndim)
         self._graph = graph
 
+    @located
     def define_graph(self) -> Any:
         """What a batch consists of: for classes derived from this one to define. It is called once, to trace it.
 
@@ -173,6 +174,7 @@ class DefinedPipeline(OlderPipeline):
             fix="call set_outputs in its `with` statement, or derive a class with define_graph",
         )
 
+    @checked
     def define(self, definition: Callable[[], Any], *, again: bool = False) -> None:
         """Run a definition once, and make what it returns the outputs; again, where another kind of data is fed.
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock.errors import ArgumentTypeError, nearest, shown
-from penstock.graph.accepts import bind, checked, located
+from penstock.graph.accepts import bind, checked
 from penstock.graph.conditionals import definition_with_conditionals
 from penstock.graph.conditionals import do_not_convert as do_not_convert
-from penstock.graph.where import user_line
 from penstock.pipeline.pipeline import Pipeline, option_names
+from penstock.where import located, user_line
 
 _log = logging.getLogger("penstock")
 

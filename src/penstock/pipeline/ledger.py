@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from penstock.errors import SampleError, UsageError
+from penstock.errors import SampleError, UsageError, shown
 from penstock.host.setting import BadRow
 from penstock.pipeline.found import BUCKETS, MOST, First, Found, of_state, room, to_state, together
 from penstock.pipeline.quarantine import Quarantine
@@ -46,7 +46,7 @@ class Limits:
         if not whole or (error_limit is not None and error_limit < 0):
             raise UsageError(
                 "error_limit is the number of bad samples that are borne",
-                given=repr(error_limit),
+                given=shown(error_limit),
                 expected="a whole number from 0, or None for any number",
             )
         given: list[Any] = list(cast(Sequence[Any], error_rate)) if isinstance(error_rate, tuple | list) else []
@@ -57,7 +57,7 @@ class Limits:
         if not 0 <= rate <= 1 or not 1 <= window <= MOST:
             raise UsageError(
                 "error_rate is the share of bad samples that is borne, and of how many rows",
-                given=repr(error_rate),
+                given=shown(error_rate),
                 expected="a number from 0 to 1 and a whole number from 1, such as (0.1, 1000)",
             )
         return Limits(error_limit, float(rate), window)

@@ -14,6 +14,7 @@ from penstock.errors import UsageError, shown
 from penstock.graph.node import Graph
 from penstock.host.tensors import TensorList
 from penstock.pipeline.serialized import from_json, to_json
+from penstock.where import located
 
 HINTS: Mapping[str, Any] = {
     "bytes_per_sample": 0,
@@ -127,6 +128,7 @@ class OlderPipeline:
         """Whether all batches that were asked for have been returned."""
         return not self._scheduled
 
+    @located
     def serialize(self, define_graph: None = None, filename: Any = None) -> bytes:
         """The definition as JSON: operators, arguments, paths of data sets, arrays; and the pipeline's own arguments.
 
@@ -153,10 +155,14 @@ class OlderPipeline:
             self._definition(), {"batch_size": self.max_batch_size, **{name: getattr(self, name) for name in names}}
         )
         if filename is not None:
-            Path(filename).write_bytes(text)
+            try:
+                Path(filename).write_bytes(text)
+            except (OSError, TypeError, ValueError) as error:
+                raise _no_file(filename, "written", error) from error
         return text
 
     @classmethod
+    @located
     def deserialize(
         cls, serialized_pipeline: bytes | str | None = None, filename: Any = None, **arguments: Any
     ) -> Self:
@@ -175,14 +181,19 @@ class OlderPipeline:
             raise UsageError("deserialize takes what serialize returned, or the name of a file that has it")
         try:
             text = Path(filename).read_bytes() if serialized_pipeline is None else serialized_pipeline
-        except OSError as error:
-            raise UsageError(f"the file cannot be read: {error.strerror}", given=shown(filename)) from error
+        except (OSError, TypeError, ValueError) as error:
+            raise _no_file(filename, "read", error) from error
         options, name, define = from_json(text)
         pipeline: Any = cls(**{**options, **arguments})
         pipeline.name = name
         with pipeline:
             pipeline.set_outputs(*define())
         return pipeline
+
+
+def _no_file(name: Any, done: str, error: OSError | TypeError | ValueError) -> UsageError:
+    why = error.strerror if isinstance(error, OSError) else error
+    return UsageError(f"the file cannot be {done}: {why}", given=shown(name))
 
 
 def _hint(name: str, pipeline: OlderPipeline) -> Any:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Unpack
 
 from penstock.data.source import Cost
 from penstock.errors import ArgumentTypeError, ContextError, UsageError
-from penstock.graph.accepts import checked, located
+from penstock.graph.accepts import checked
 from penstock.graph.computing import PythonWorkers
 from penstock.graph.kinds import Range
 from penstock.graph.operator import Reader
@@ -21,6 +21,7 @@ from penstock.pipeline.defined import DefinedPipeline
 from penstock.pipeline.running import Running
 from penstock.plan.place import PlacementHint
 from penstock.types import CPU_ONLY_DEVICE_ID
+from penstock.where import located
 
 DEFAULT_THREADS = 4
 

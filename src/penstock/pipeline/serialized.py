@@ -12,10 +12,10 @@ from typing import Any, cast
 import numpy as np
 
 from penstock import types
-from penstock.errors import PenstockError, StateError, UsageError, did_you_mean
+from penstock.errors import PenstockError, StateError, UsageError, did_you_mean, shown
 from penstock.graph.node import Call, Graph, Handle
 from penstock.graph.registry import lookup
-from penstock.graph.where import Where
+from penstock.where import Where
 
 VERSION = 1
 
@@ -68,7 +68,7 @@ def from_json(text: bytes | str) -> tuple[dict[str, Any], str, Callable[[], list
         if not isinstance(options, dict) or not isinstance(name, str):
             raise TypeError
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise StateError("this is no pipeline that was serialized", given=f"{text!r:.60}") from None
+        raise StateError("this is no pipeline that was serialized", given=shown(text)) from None
     if version != VERSION:
         raise StateError("a serialized pipeline of another version", given=version, expected=VERSION)
 
@@ -134,7 +134,7 @@ def _encoded(given: Any, inner: Callable[[Any], Any]) -> Any:  # noqa: C901  # o
         case _ if given is Ellipsis:
             return {"ellipsis": 0}
         case _:
-            raise TypeError(f"{given!r} of type {type(given).__name__}")
+            raise TypeError(f"{shown(given)} of type {type(given).__name__}")
 
 
 def _decoded(given: Any, inner: Callable[[Any], Any]) -> Any:

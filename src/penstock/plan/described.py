@@ -12,7 +12,7 @@ from penstock.data.spec import Spec
 from penstock.graph.chain import Canvas, ChainKernel
 from penstock.graph.node import Node, Value
 from penstock.graph.operator import Operator
-from penstock.graph.where import Where
+from penstock.where import Where
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from penstock.data.order import Indices
 from penstock.data.spec import Spec
 from penstock.graph.node import Node
 from penstock.graph.operator import Operator
-from penstock.graph.where import Where
+from penstock.where import Where
 
 
 @dataclass(frozen=True, slots=True)

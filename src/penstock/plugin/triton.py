@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from penstock.errors import ArgumentTypeError
-from penstock.graph.where import user_line
+from penstock.errors import ArgumentTypeError, shown
+from penstock.where import user_line
 
 
 def autoserialize(dali_pipeline: Callable[..., Any]) -> Callable[..., Any]:
@@ -22,7 +22,7 @@ def autoserialize(dali_pipeline: Callable[..., Any]) -> Callable[..., Any]:
     if not hasattr(dali_pipeline, "definition"):
         raise ArgumentTypeError(
             "autoserialize marks a pipeline",
-            given=repr(dali_pipeline),
+            given=shown(dali_pipeline),
             fix="decorate it with @pipeline_def first",
             where=user_line(),
         )

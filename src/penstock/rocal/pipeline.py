@@ -12,13 +12,14 @@ import jax
 
 from penstock import fn as core
 from penstock import pipeline as core_pipeline
-from penstock.errors import ContextError, UnknownNameError, UsageError
+from penstock.errors import ContextError, UnknownNameError, UsageError, shown
 from penstock.graph.accepts import checked
 from penstock.graph.trace import DataNode
 from penstock.iterate import DataIterator
 from penstock.pipeline.definition import split_arguments
 from penstock.rocal import types
 from penstock.types import INT32, LastBatchPolicy
+from penstock.where import located, user_line
 
 READER = "reader"
 """The name under which the only reader of a pipeline leads."""
@@ -151,9 +152,10 @@ class Pipeline:
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in REFUSED:
-            raise UnknownNameError(f"rocAL's Pipeline.{name} is not offered", fix=REFUSED[name])
+            raise UnknownNameError(f"rocAL's Pipeline.{name} is not offered", fix=REFUSED[name], where=user_line())
         raise AttributeError(f"a Pipeline has no attribute {name!r}")
 
+    @located
     def set_outputs(self, *outputs: Any) -> None:
         """Say what a batch consists of. The labels of the reader, if it has any, follow as the last output."""
         nodes = [node for output in outputs for node in (output if isinstance(output, list | tuple) else [output])]
@@ -167,6 +169,7 @@ class Pipeline:
             return [core.one_hot(self.reading.labels, num_classes=self.num_classes, dtype=INT32)]
         return [core.reshape(self.reading.labels, shape=[])]
 
+    @located
     def build(self) -> None:
         """Plan the definition and make it ready to run.
 
@@ -175,6 +178,7 @@ class Pipeline:
         """
         self.core.build()
 
+    @located
     def run(self) -> list[jax.Array]:
         """The next batch, an array per output, without the labels.
 
@@ -206,6 +210,7 @@ class Pipeline:
     def _labels_made(self) -> list[jax.Array]:
         return self._batch[-1:] if self.reading is not None and self.reading.labels is not None else []
 
+    @located
     def get_image_labels(self) -> jax.Array:
         """The class numbers of the batch that was made last, int32 (batch_size,); with `fn.one_hot`, (…, classes).
 
@@ -224,6 +229,7 @@ class Pipeline:
             self._iterator.next_epoch()
             self._taken = 0
 
+    @located
     def get_remaining_images(self) -> int:
         """How many samples `run` will still deliver in this epoch, those that fill the last batch included."""
         return (len(self._epochs()) - self._taken) * self.core.max_batch_size
@@ -238,6 +244,7 @@ class Pipeline:
         if self._iterator is not None:
             self._iterator.close()
 
+    @checked
     def set_seed(self, seed: int = 0) -> None:
         """Set the seed, before the first batch."""
         self.core.seed = seed
@@ -269,7 +276,7 @@ def iterator_arguments(pipelines: Pipeline | Sequence[Pipeline]) -> dict[str, An
     """
     group = [pipelines] if isinstance(pipelines, Pipeline) else list(pipelines)
     if not group or not all(isinstance(pipeline, Pipeline) for pipeline in group):
-        raise UsageError("one pipeline or a list of them is needed", given=repr(pipelines))
+        raise UsageError("one pipeline or a list of them is needed", given=shown(pipelines))
     readings = [pipeline.reading for pipeline in group]
     policies = {LastBatchPolicy.FILL if reading is None else reading.policy for reading in readings}
     if len(policies) > 1:

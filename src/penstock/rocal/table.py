@@ -16,7 +16,7 @@ from typing import Any
 from penstock import fn as core
 from penstock.errors import ArgumentTypeError, DefinitionError, UnknownNameError, did_you_mean
 from penstock.graph.registry import lookup, registered
-from penstock.graph.where import user_line
+from penstock.where import user_line
 
 Convert = Callable[[Any], Any]
 

@@ -6,7 +6,8 @@ from enum import Enum
 from typing import Any
 
 from penstock import types
-from penstock.errors import ContextError
+from penstock.errors import ContextError, shown
+from penstock.where import user_line
 
 
 class Status(Enum):
@@ -213,4 +214,8 @@ def data_type_function(dtype: Any) -> str:
     """
     if isinstance(dtype, Enum) and globals().get(dtype.name) is dtype:
         return dtype.name
-    raise ContextError(f"{dtype!r} is no type of rocAL's", expected="a name of penstock.rocal.types, such as FLOAT")
+    raise ContextError(
+        f"{shown(dtype)} is no type of rocAL's",
+        expected="a name of penstock.rocal.types, such as FLOAT",
+        where=user_line(),
+    )

@@ -19,7 +19,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from penstock.data.order import Indices
 from penstock.data.source import Array
 from penstock.data.spec import Spec
-from penstock.errors import UsageError
+from penstock.errors import UsageError, shown
 
 Compute = Callable[[tuple[Any, ...], tuple[Any, ...]], tuple[tuple[Any, ...], tuple[Any, ...]]]
 """A device program: from its state, which all devices hold whole, and arrays with a leading axis of rows, to the new
@@ -318,7 +318,7 @@ def _parts(sharding: Any) -> int:
     if not isinstance(sharding, NamedSharding) or not isinstance(sharding.mesh, Mesh):
         raise UsageError(
             "sharding must be a jax.sharding.NamedSharding over a Mesh of devices",
-            given=f"{sharding!r} of type {type(sharding).__name__}",
+            given=f"{shown(sharding)} of type {type(sharding).__name__}",
             fix='NamedSharding(Mesh(jax.devices(), ("batch",)), PartitionSpec("batch"))',
         )
     axes = _axes(sharding)

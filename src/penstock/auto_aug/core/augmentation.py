@@ -16,7 +16,7 @@ from penstock.errors import ArgumentTypeError, DefinitionError
 from penstock.graph.accepts import checked
 from penstock.graph.kinds import Range
 from penstock.graph.trace import DataNode
-from penstock.graph.where import user_line
+from penstock.where import user_line
 
 Parameters = Callable[[Any], Any]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from penstock.auto_aug.core.augmentation import Augmentation, Bins, defining
-from penstock.errors import DefinitionError
-from penstock.graph.where import user_line
+from penstock.errors import DefinitionError, shown
+from penstock.where import user_line
 
 
 class Policy:
@@ -31,7 +31,7 @@ class Policy:
             if problem:
                 raise DefinitionError(
                     f"an entry of the policy {name} {problem}",
-                    given=repr(entry),
+                    given=shown(entry),
                     expected="(augmentation, probability from 0 to 1, bin or None)",
                     where=user_line(),
                 )

@@ -8,7 +8,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any, cast
 
-from penstock.errors import ArgumentTypeError, MissingExtraError
+from penstock.errors import ArgumentTypeError, MissingExtraError, shown
 
 
 def pickled(thing: Any, name: str, pickler: Any = None) -> bytes:
@@ -62,7 +62,7 @@ def _by(pickler: Any, thing: Any, name: str) -> bytes:
     how, dumping, loading = given[:3]
     if not (hasattr(how, "dumps") and hasattr(how, "loads")):
         raise ArgumentTypeError(
-            "py_callback_pickler has the functions dumps and loads", given=repr(how), fix="py_callback_pickler=dill"
+            "py_callback_pickler has the functions dumps and loads", given=shown(how), fix="py_callback_pickler=dill"
         )
     payload = _dumped(functools.partial(how.dumps, **dumping), thing, name)
     return _dumped(pickle.dumps, _Loading(how.loads, payload, loading), name)

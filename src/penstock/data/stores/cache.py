@@ -28,7 +28,7 @@ from penstock.data.stores.extent import Extent
 from penstock.data.stores.local import content, part
 from penstock.data.stores.objects import fetch, head, is_remote
 from penstock.disk import UNFINISHED, user_folder, write_whole
-from penstock.errors import UsageError
+from penstock.errors import UsageError, shown
 
 _HEAD = struct.Struct("<4sIQHxx")  # b"PSC1", the checksum of what follows it, the bytes of the data and of the ETag
 _MAGIC = b"PSC1"
@@ -205,6 +205,6 @@ def the_cache() -> Cache | None:
 def _opened(folder: str, size: str) -> Cache | None:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?\s*", size, re.IGNORECASE)
     if found is None:
-        raise UsageError("PENSTOCK_CACHE_SIZE is a number of bytes", given=repr(size), expected="50GB, 500MB or 0")
+        raise UsageError("PENSTOCK_CACHE_SIZE is a number of bytes", given=shown(size), expected="50GB, 500MB or 0")
     count = int(float(found[1]) * _UNITS[found[2].upper()])
     return Cache(folder, count) if count else None

@@ -14,14 +14,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from penstock.errors import DefinitionError, PenstockError
+from penstock.errors import DefinitionError, PenstockError, shown
 from penstock.graph.conditionals.joining import joined, select
 from penstock.graph.node import Value
 from penstock.graph.registry import named
 from penstock.graph.selection import Branch
 from penstock.graph.trace import DataNode, apply, current_trace
-from penstock.graph.where import user_line
 from penstock.types import Constant
+from penstock.where import user_line
 
 Thunk = Callable[[], Any]
 
@@ -302,7 +302,7 @@ def _check_logical(word: str, given: Any) -> None:
     if dtype != np.bool_ or shape:
         raise DefinitionError(
             f"`{word}` combines truth values",
-            given=f"{given!r}",
+            given=shown(given),
             expected="a scalar of dtype bool on both sides",
             fix="compare it, as in x != 0",
             where=user_line(),

@@ -7,13 +7,13 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 
-from penstock.errors import DefinitionError, PenstockError
+from penstock.errors import DefinitionError, PenstockError, shown
 from penstock.graph.node import Value
 from penstock.graph.registry import named
 from penstock.graph.selection import Select
 from penstock.graph.trace import DataNode, apply
-from penstock.graph.where import user_line
 from penstock.types import Constant
+from penstock.where import user_line
 
 
 def joined(guards: Sequence[Value], values: Sequence[Any], what: str) -> Any:
@@ -55,7 +55,7 @@ def joined(guards: Sequence[Value], values: Sequence[Any], what: str) -> Any:
         return first
     raise DefinitionError(
         f"the branches of a condition do not agree on {what}",
-        given=" and ".join(f"{value!r}" for value in values),
+        given=" and ".join(map(shown, values)),
         expected="nodes and numbers, or tuples, lists and dictionaries of the same form in each branch",
         where=user_line(),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
 import functools
 import inspect
@@ -13,10 +14,10 @@ from pathlib import Path
 from types import CodeType, FunctionType, MethodType
 from typing import Any, TypeVar, cast
 
-from penstock.errors import DefinitionError
+from penstock.errors import ArgumentTypeError, DefinitionError, shown
 from penstock.graph.conditionals import control
 from penstock.graph.conditionals.rewrite import HOOKS, Function, rewrite
-from penstock.graph.where import PACKAGE, user_line
+from penstock.where import PACKAGE, user_line
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,7 +42,10 @@ def do_not_convert(function: F) -> F:
         ... def scaled(images, factor):
         ...     return images * (factor or 1.0)
     """
-    function.__dict__[_AS_WRITTEN] = True
+    if not callable(function):
+        raise ArgumentTypeError("do_not_convert marks a function", given=shown(function), where=user_line())
+    with contextlib.suppress(AttributeError, TypeError):  # one of C's has no source to convert
+        setattr(function, _AS_WRITTEN, True)
     return function
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.data.source import Array
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, shown
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
@@ -83,5 +83,5 @@ def preemphasis_filter(
         [[0.5, 1.5, 3.0]]
     """
     if border not in _BORDERS:
-        raise DefinitionError("fn.preemphasis_filter: no such border", given=repr(border), expected=_BORDERS)
+        raise DefinitionError("fn.preemphasis_filter: no such border", given=shown(border), expected=_BORDERS)
     return apply(Preemphasis(border, as_dtype(dtype)), data, common=common, preemph_coeff=preemph_coeff)

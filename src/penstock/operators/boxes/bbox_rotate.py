@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.data.source import Array
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError, did_you_mean
+from penstock.errors import DefinitionError, did_you_mean, shown
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
@@ -150,9 +150,9 @@ def bbox_rotate(
     kind = "fn.bbox_rotate"
     for name, choice, known in (("mode", mode, _MODES), ("bbox_layout", bbox_layout, _LAYOUTS)):
         if choice not in known:
-            raise DefinitionError(f"{kind}: no such {name}", given=repr(choice), fix=did_you_mean(choice, known))
+            raise DefinitionError(f"{kind}: no such {name}", given=shown(choice), fix=did_you_mean(choice, known))
     if not {"H", "W"} <= set(shape_layout):
-        raise DefinitionError(f"{kind}: shape_layout names H and W", given=repr(shape_layout), expected="'HW'")
+        raise DefinitionError(f"{kind}: shape_layout names H and W", given=shown(shape_layout), expected="'HW'")
     if not 0 <= remove_threshold <= 1:
         raise DefinitionError(f"{kind}: remove_threshold is a part of a box", given=remove_threshold, expected="0 to 1")
     sized = isinstance(size, DataNode) or (size is not None and np.size(size) > 0)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from penstock.data.spec import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.errors import ArgumentTypeError, DefinitionError, shown
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
@@ -97,7 +97,7 @@ def coord_flip(
     order = layout or "xyz"
     if len(order) < (spec.shape[1] or 1) or len(set(order)) < len(order) or set(order) - set("xyz"):
         raise DefinitionError(
-            "fn.coord_flip: the layout names each coordinate", given=repr(layout), expected="letters of 'xyz'"
+            "fn.coord_flip: the layout names each coordinate", given=shown(layout), expected="letters of 'xyz'"
         )
     arguments: dict[str, Any] = {
         "flip_x": flip_x,

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.data.source import Array
 from penstock.data.spec import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.errors import ArgumentTypeError, DefinitionError, shown
 from penstock.graph.operator import BatchContext, Common, HostBatchKernel, Operator, pick
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
@@ -237,11 +237,13 @@ def random_bbox_crop(
     spellings = [sorted("xyz"[:ndim] + ends[:ndim]) for ends in ("XYZ", "WHD")]
     if ndim not in (2, 3) or sorted(layout) not in spellings or bboxes.spec.shape[1] not in (None, 2 * ndim):
         raise DefinitionError(
-            f"{kind}: bbox_layout names the numbers of a box", given=repr(layout), expected="xyXY or xyWH, in any order"
+            f"{kind}: bbox_layout names the numbers of a box",
+            given=shown(layout),
+            expected="xyXY or xyWH, in any order",
         )
     axes = shape_layout or "WHD"[:ndim]
     if sorted(axes) != sorted("WHD"[:ndim]):
-        raise DefinitionError(f"{kind}: shape_layout names the axes", given=repr(shape_layout), expected="WHD"[:ndim])
+        raise DefinitionError(f"{kind}: shape_layout names the axes", given=shown(shape_layout), expected="WHD"[:ndim])
     shapes = {"input_shape": input_shape, "crop_shape": crop_shape}
     fixed = crop_shape is not None
     if fixed and (input_shape is None or {"scaling", "aspect_ratio"} & set(windows) or windows.get("allow_no_crop")):
@@ -267,7 +269,7 @@ def _operator(
         )
     overlap = windows.get("threshold_type", "iou")
     if overlap not in ("iou", "overlap"):
-        raise DefinitionError(f"{kind}: no such threshold_type", given=repr(overlap), expected="'iou' or 'overlap'")
+        raise DefinitionError(f"{kind}: no such threshold_type", given=shown(overlap), expected="'iou' or 'overlap'")
     attempts, total = windows.get("num_attempts", 1), windows.get("total_num_attempts", -1)
     if attempts < 1 or total == 0:
         raise DefinitionError(f"{kind}: there is at least one attempt", given=f"{attempts} of {total}")

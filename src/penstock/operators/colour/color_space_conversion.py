@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.data.source import Array
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, shown
 from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
@@ -157,7 +157,7 @@ def color_space_conversion(
         if not isinstance(kind, int) or int(kind) not in _FROM_RGB:  # pyright: ignore[reportUnnecessaryIsInstance]  # users are not type-checked
             raise DefinitionError(
                 f"fn.color_space_conversion: {name} is a kind of colours",
-                given=repr(kind),
+                given=shown(kind),
                 expected="types.RGB, types.BGR, types.GRAY or types.YCbCr",
             )
     made = ColorSpaceConversion(layout, int(image_type), int(output_type))

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, shown
 from penstock.graph.operator import Common, pick
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
@@ -191,7 +191,7 @@ def crop_mirror_normalize(
     if output_layout and sorted(output_layout) != sorted(layout):
         raise DefinitionError(
             "fn.crop_mirror_normalize: output_layout is a permutation of the input's layout",
-            given=repr(output_layout),
+            given=shown(output_layout),
             expected=f"the letters of {layout!r} in any order, or '' to keep it",
         )
     if as_dtype(dtype).name not in _DTYPES:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, shown
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
@@ -227,6 +227,6 @@ def debayer(
         raise DefinitionError("fn.debayer takes images or sequences", given=data.spec, expected="HW, HWC, FHW, FHWC")
     if wanted not in _ALGORITHMS:
         raise DefinitionError(
-            "fn.debayer has no such algorithm", given=repr(algorithm), expected=" or ".join(_ALGORITHMS)
+            "fn.debayer has no such algorithm", given=shown(algorithm), expected=" or ".join(_ALGORITHMS)
         )
     return apply(Debayer(layout, wanted), data, common=common, blue_position=blue_position)

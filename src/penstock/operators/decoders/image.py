@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.data.source import Array
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, shown
 from penstock.graph.advice import Trouble, helps
 from penstock.graph.call import Default, Hint
 from penstock.graph.operator import Common, pick
@@ -152,7 +152,7 @@ def decoder(options: DecoderOptions, kind: str) -> DecodeImage:
     if output_type not in CHANNELS:
         raise DefinitionError(
             f"fn.{kind} does not give this output_type",
-            given=repr(output_type),
+            given=shown(output_type),
             expected=", ".join(f"types.{known.name}" for known in CHANNELS),
         )
     if dtype.name not in DTYPES:
@@ -171,7 +171,7 @@ def decoder(options: DecoderOptions, kind: str) -> DecodeImage:
         return DecodeImage(decoding, dtype, reduced)
     if len(limits) != 2 or min(limits) < 1:
         raise DefinitionError(
-            f"fn.{kind}: max_size is the height and width of the largest image", given=repr(limits), fix="(1080, 1920)"
+            f"fn.{kind}: max_size is the height and width of the largest image", given=shown(limits), fix="(1080, 1920)"
         )
     if reduced:
         raise DefinitionError(

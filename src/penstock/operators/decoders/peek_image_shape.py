@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.data.source import Array
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, shown
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
@@ -77,6 +77,6 @@ def peek_image_shape(
         [2, 4, 3]
     """
     if image_type not in CHANNELS:
-        raise DefinitionError("fn.peek_image_shape: no such image_type", given=repr(image_type))
+        raise DefinitionError("fn.peek_image_shape: no such image_type", given=shown(image_type))
     decoding = Decoding(DALIImageType(image_type), bool(adjust_orientation))
     return apply(PeekImageShape(decoding, as_dtype(dtype)), data, common=common)

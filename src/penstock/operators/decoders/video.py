@@ -14,7 +14,7 @@ from penstock import extras
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.data.video import CONSTANT, PAD_MODES, VideoDecoder, VideoIndex, fill_of, padded, read_index
-from penstock.errors import DefinitionError, did_you_mean
+from penstock.errors import DefinitionError, did_you_mean, shown
 from penstock.graph.call import Hint
 from penstock.graph.memory import machine_memory
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
@@ -158,7 +158,7 @@ def video(
     extras.load("av", "video", "fn.decoders.video")
     if pad_mode not in PAD_MODES:
         raise DefinitionError(
-            "fn.decoders.video: no such pad_mode", given=repr(pad_mode), expected=", ".join(PAD_MODES),
+            "fn.decoders.video: no such pad_mode", given=shown(pad_mode), expected=", ".join(PAD_MODES),
             fix=did_you_mean(pad_mode, PAD_MODES),
         )  # fmt: skip
     part = {"start_frame": start_frame, "end_frame": end_frame, "sequence_length": sequence_length, "stride": stride}

@@ -120,7 +120,7 @@ def external_source(
     del blocking, cuda_stream, use_copy_kernel
     if cycle not in _CYCLES:
         raise DefinitionError(
-            f"fn.{_KIND}: no such cycle", given=repr(cycle), expected='None, False, "no", True, "quiet" or "raise"'
+            f"fn.{_KIND}: no such cycle", given=shown(cycle), expected='None, False, "no", True, "quiet" or "raise"'
         )
     whole = isinstance(num_outputs, int) and not isinstance(num_outputs, bool)
     if num_outputs is not None and not (whole and 1 <= num_outputs <= _OUTPUTS):
@@ -182,7 +182,7 @@ def _stream(source: Any, cycle: Any, how: _How, *, batch_info: bool) -> GivenStr
         if _CYCLES[cycle] != "no" and inspect.isgenerator(source):
             raise ArgumentTypeError(
                 f"fn.{_KIND}: a generator ends once and cannot begin again",
-                given=f"cycle={cycle!r}",
+                given=f"cycle={shown(cycle)}",
                 fix="give the function that makes the generator, without calling it",
             )
         if batch_info:
@@ -194,7 +194,7 @@ def _stream(source: Any, cycle: Any, how: _How, *, batch_info: bool) -> GivenStr
     if cycle is not None:
         raise DefinitionError(
             f"fn.{_KIND}: cycle is for iterables and generator functions",
-            given=f"cycle={cycle!r} for the function {_name_of(source)}",
+            given=f"cycle={shown(cycle)} for the function {_name_of(source)}",
             fix="let the function raise StopIteration at the end of each epoch",
         )
     return Called(source, informed=_takes_one(source), batch_info=batch_info, **how)
@@ -273,7 +273,7 @@ def _check_fed(num_outputs: int | None, cycle: Any, batch_info: bool) -> None:
         if given:
             raise DefinitionError(
                 f"fn.{_KIND}: {what} needs a source",
-                given=f"{what}={given!r}",
+                given=f"{what}={shown(given)}",
                 fix="an external_source for each output, if they are fed by hand" if what == "num_outputs" else None,
             )
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.data.source import Array, Column
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, shown
 from penstock.graph.operator import Common, Operator, WholeBatchKernel
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
@@ -103,7 +103,7 @@ def dump_image(
         ['P2', '2', '2', '255', '0', '1', '2', '3']
     """
     if input_layout != _LAYOUT:
-        raise DefinitionError("fn.dump_image: no such input_layout", given=repr(input_layout), expected=repr(_LAYOUT))
+        raise DefinitionError("fn.dump_image: no such input_layout", given=shown(input_layout), expected=repr(_LAYOUT))
     if "/" in suffix or "\0" in suffix:
-        raise DefinitionError("fn.dump_image: a suffix is a part of a file's name", given=repr(suffix))
+        raise DefinitionError("fn.dump_image: a suffix is a part of a file's name", given=shown(suffix))
     return apply(DumpImage(suffix), images, common=common)

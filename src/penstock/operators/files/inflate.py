@@ -12,7 +12,7 @@ import numpy as np
 from penstock import extras
 from penstock.data.source import Array
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, shown
 from penstock.graph.kinds import Range
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
@@ -92,7 +92,7 @@ def inflate(
         [[[0, 1], [2, 3]]]
     """
     if algorithm.upper() != "LZ4":
-        raise DefinitionError("fn.decoders.inflate: no such algorithm", given=repr(algorithm), expected='"LZ4"')
+        raise DefinitionError("fn.decoders.inflate: no such algorithm", given=shown(algorithm), expected='"LZ4"')
     extras.load("lz4.block", "lz4", "fn.decoders.inflate")
     sizes = tuple(np.atleast_1d(np.asarray(shape)).tolist())
     element = as_dtype(dtype)

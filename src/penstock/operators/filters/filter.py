@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, shown
 from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
@@ -137,7 +137,7 @@ def filter(  # noqa: A001  # DALI's name
     layout = plane_layout(data, "filter")
     for name, given, known in (("border", border, BORDERS), ("mode", mode, ("same", "valid"))):
         if given not in known:
-            raise DefinitionError(f"fn.filter: unknown {name}", given=repr(given), expected=" or ".join(known))
+            raise DefinitionError(f"fn.filter: unknown {name}", given=shown(given), expected=" or ".join(known))
     result = own_or_float(data.spec.dtype, dtype, "filter")
     weights = filter.array() if isinstance(filter, Constant) else filter
     made = Filter(layout, border, mode == "valid", result)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, shown
 from penstock.graph.operator import Common
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
@@ -109,7 +109,7 @@ def morphology(
         raise DefinitionError(f"fn.{kind} takes images, not volumes", given=f"layout {layout!r}", expected="HWC, FHWC")
     if border_mode not in _BORDERS:
         raise DefinitionError(
-            f"fn.{kind}: unknown border_mode", given=repr(border_mode), expected=" or ".join(_BORDERS)
+            f"fn.{kind}: unknown border_mode", given=shown(border_mode), expected=" or ".join(_BORDERS)
         )
     if iterations < 1:
         raise DefinitionError(f"fn.{kind}: iterations is a number of times", given=iterations, expected="at least 1")

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypedDict
 
 import numpy as np
 
-from penstock.errors import ArgumentTypeError
+from penstock.errors import ArgumentTypeError, shown
 from penstock.graph.call import Default, Hint
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode
@@ -48,7 +48,7 @@ def interpolation(filters: FilterArguments, kind: str) -> dict[str, Any]:
         if not isinstance(value, DataNode) and value not in list(DALIInterpType):
             raise ArgumentTypeError(
                 f"fn.{kind}: no such interpolation",
-                given=f"{name}={value!r}",
+                given=f"{name}={shown(value)}",
                 expected=", ".join(f"types.{known.name}" for known in DALIInterpType),
             )
     return {name: value if isinstance(value, DataNode) else int(value) for name, value in chosen.items()}

@@ -8,7 +8,7 @@ from typing import Any, Literal, Unpack
 import numpy as np
 
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError, did_you_mean
+from penstock.errors import DefinitionError, did_you_mean, shown
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
@@ -143,7 +143,7 @@ def remap(
         raise DefinitionError("fn.remap takes images with their channels last", given=layout, expected="HWC or FHWC")
     if pixel_origin not in _ORIGINS:
         raise DefinitionError(
-            "fn.remap: no such pixel_origin", given=repr(pixel_origin), fix=did_you_mean(pixel_origin, _ORIGINS)
+            "fn.remap: no such pixel_origin", given=shown(pixel_origin), fix=did_you_mean(pixel_origin, _ORIGINS)
         )
     made = Remap(layout, interpolation(interp, "remap", cubic=True), _ORIGINS[pixel_origin])
     return apply(made, data, mapx, mapy, common=common)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, shown
 from penstock.graph.operator import Common, pick
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
@@ -268,7 +268,7 @@ def rotate(
     if ("D" in layout) != (axis is not None):
         raise DefinitionError(
             f"fn.{kind}: volumes turn about an axis, and images in their plane",
-            given=f"layout {layout!r} and axis={axis!r}",
+            given=f"layout {layout!r} and axis={shown(axis)}",
             fix="axis=[0, 0, 1] turns x towards y" if axis is None else "leave out axis",
         )
     how = warping(data, layout, kind, pick(WarpArguments, arguments))

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypedDict, cast
 
 import numpy as np
 
-from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean
+from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean, shown
 from penstock.graph.call import Default
 from penstock.graph.trace import DataNode
 from penstock.operators.axes import SPATIAL
@@ -72,7 +72,7 @@ def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: st
         )
     mode = given.get("mode", "default")
     if mode not in MODES:
-        raise ArgumentTypeError(f"fn.{kind}: no such mode", given=repr(mode), fix=did_you_mean(str(mode), MODES))
+        raise ArgumentTypeError(f"fn.{kind}: no such mode", given=shown(mode), fix=did_you_mean(mode, MODES))
     arguments: dict[str, Any] = {name: given[name] for name in ways[0]}
     if ways[0][0] in ("resize_shorter", "resize_longer"):
         if mode != "default":

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.data.spec import Shape, Spec, bounded
-from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean
+from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean, shown
 from penstock.graph.operator import Common, pick
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
@@ -218,7 +218,7 @@ def tensor_resize(
     named = axis_numbers(axes, axis_names, data.spec, kind)
     for what, name, known in (("mode", mode, MODES), ("rounding", size_rounding, ROUNDINGS)):
         if name not in known:
-            raise ArgumentTypeError(f"fn.{kind}: no such {what}", given=repr(name), fix=did_you_mean(str(name), known))
+            raise ArgumentTypeError(f"fn.{kind}: no such {what}", given=shown(name), fix=did_you_mean(name, known))
     proportional = mode in ("not_larger", "not_smaller")
     if proportional and scales is not None:
         raise DefinitionError(f"fn.{kind}: scales leave mode no choice", given=f"mode={mode!r}", fix="use sizes")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, shown
 from penstock.graph.operator import Common
 from penstock.graph.trace import DataNode
 from penstock.operators.axes import MAX_PIXELS, SPATIAL
@@ -143,7 +143,7 @@ def interpolation(given: DALIInterpType | int, kind: str, *, cubic: bool = False
     if made is None or (made is Interpolation.CUBIC and not cubic):
         raise DefinitionError(
             f"fn.{kind} does not interpolate so",
-            given=f"interp_type={given!r}",
+            given=f"interp_type={shown(given)}",
             expected="types.INTERP_LINEAR, types.INTERP_NN" + (" or types.INTERP_CUBIC" if cubic else ""),
         )
     return made

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Unpack
 import numpy as np
 
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError, did_you_mean
+from penstock.errors import DefinitionError, did_you_mean, shown
 from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument, as_numbers
@@ -126,7 +126,7 @@ def warp_perspective(
         ("pixel_origin", pixel_origin, ("corner", "center")),
     ):
         if given not in known:
-            raise DefinitionError(f"fn.{kind}: no such {name}", given=repr(given), fix=did_you_mean(given, known))
+            raise DefinitionError(f"fn.{kind}: no such {name}", given=shown(given), fix=did_you_mean(given, known))
     if (matrix_input is None) == (matrix is None):
         fix = "leave out one" if matrix is not None else "matrix=[...], nine numbers"
         raise DefinitionError(

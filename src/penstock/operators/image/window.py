@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypedDict
 import numpy as np
 
 from penstock.data.spec import Spec, bounded
-from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean
+from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean, shown
 from penstock.graph.call import Default
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode
@@ -231,4 +231,4 @@ def one_of(name: Any, known: Any, what: str) -> None:
         ArgumentTypeError: it is not.
     """
     if name not in known:
-        raise ArgumentTypeError(f"{what}: no such choice", given=repr(name), fix=did_you_mean(str(name), known))
+        raise ArgumentTypeError(f"{what}: no such choice", given=shown(name), fix=did_you_mean(name, known))

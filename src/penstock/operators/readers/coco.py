@@ -11,7 +11,7 @@ from typing import TypeVar, Unpack
 from penstock.data.coco import CocoSource
 from penstock.data.coco_annotations import CocoOptions
 from penstock.data.source import shared, stamp_of
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, shown
 from penstock.graph.call import Location
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
@@ -115,7 +115,7 @@ def coco(
         [[[10.0, 20.0, 40.0, 35.0]], [1]]
     """
     if isinstance(images, str):
-        raise DefinitionError("fn.readers.coco: images is a list of names", given=repr(images), fix=f"[{images!r}]")
+        raise DefinitionError("fn.readers.coco: images is a list of names", given=shown(images), fix=f"[{images!r}]")
     if (polygon_masks or masks) and pixelwise_masks:
         raise DefinitionError("fn.readers.coco gives masks as polygons or as pixels, not both", fix="choose one")
     preprocessed_annotations = _renamed(

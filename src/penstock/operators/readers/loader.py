@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from penstock.data.source import Source
 from penstock.data.subset import drawn, subset
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, shown
 from penstock.graph.call import Default, Hint, Location
 from penstock.graph.operator import Common, Reader, pick
 from penstock.graph.trace import DataNode, apply_many
@@ -95,7 +95,7 @@ def ordered(source: Source, arguments: OrderArguments) -> list[DataNode]:
         raise DefinitionError("there are more shards than samples", given=f"{shards} shards for {samples} samples")
     mode = arguments.get("shard_mode", "contiguous" if stick and shards > 1 else "global")
     if mode not in ("global", "contiguous"):
-        raise DefinitionError("no such shard_mode", given=repr(mode), expected='"global" or "contiguous"')
+        raise DefinitionError("no such shard_mode", given=shown(mode), expected='"global" or "contiguous"')
     if stick and shards > 1 and mode == "global":
         raise DefinitionError(
             "stick_to_shard keeps a static part of the data set, and a global shard is a slice of every batch",

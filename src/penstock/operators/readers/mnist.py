@@ -12,7 +12,7 @@ from penstock.data.arrays import ArraySource
 from penstock.data.idx import find_idx, read_idx
 from penstock.data.source import shared, stamp_of
 from penstock.data.stores.objects import is_remote
-from penstock.errors import DefinitionError, SourceError, did_you_mean
+from penstock.errors import DefinitionError, SourceError, did_you_mean, shown
 from penstock.graph.call import Location
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
@@ -57,7 +57,7 @@ def mnist(
         ((2, 28, 28, 1), [[7], [9]])
     """
     if split not in _SPLITS:
-        raise DefinitionError("fn.readers.mnist: no such split", given=repr(split), fix=did_you_mean(split, _SPLITS))
+        raise DefinitionError("fn.readers.mnist: no such split", given=shown(split), fix=did_you_mean(split, _SPLITS))
     folder = fspath(path) if is_remote(path) else str(Path(fspath(path)).absolute())
     files = [find_idx(folder, f"{_SPLITS[split]}-{part}-ubyte") for part in ("images-idx3", "labels-idx1")]
     return load(shared(_open, folder, split, *files, stamp=stamp_of(*files)), loader)

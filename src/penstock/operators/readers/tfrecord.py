@@ -9,7 +9,7 @@ from typing import Any, Unpack, cast
 
 from penstock.data.source import shared, stamp_of
 from penstock.data.tfrecords import TFRecordSource
-from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.errors import ArgumentTypeError, DefinitionError, shown
 from penstock.graph.call import Hint, Location
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
@@ -102,7 +102,7 @@ def _checked(features: Any) -> Mapping[str, Feature]:
     ):
         raise ArgumentTypeError(
             "fn.readers.tfrecord: features is a dictionary of names and tfrecord.FixedLenFeature or VarLenFeature",
-            given=repr(cast(Any, features)),
+            given=shown(cast(Any, features)),
         )
     if not features:
         raise DefinitionError("fn.readers.tfrecord: features is empty")
@@ -112,7 +112,7 @@ def _checked(features: Any) -> Mapping[str, Feature]:
         if feature.dtype == string and several:
             raise DefinitionError(
                 "fn.readers.tfrecord reads one string per feature",
-                given=f"{name!r}: {feature!r}",
+                given=f"{name!r}: {shown(feature)}",
                 expected='FixedLenFeature((), tfrecord.string, "")',
             )
     return named

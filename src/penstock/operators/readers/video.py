@@ -13,7 +13,7 @@ from penstock.data.source import shared
 from penstock.data.video import PAD_MODES, fill_of
 from penstock.data.video_clips import ClipOptions, VideoSource, stamp_of_clips
 from penstock.data.video_list import Entry, Rounding, videos_in, videos_of
-from penstock.errors import DefinitionError, did_you_mean
+from penstock.errors import DefinitionError, did_you_mean, shown
 from penstock.graph.call import Default, Hint, Location
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
@@ -206,8 +206,8 @@ def _one_of(name: str, given: Any, known: Any) -> Any:
     if given not in known:
         names = [each for each in known if isinstance(each, str)]
         raise DefinitionError(
-            f"fn.readers.video: no such {name}", given=repr(given), expected=", ".join(names),
-            fix=did_you_mean(str(given), names),
+            f"fn.readers.video: no such {name}", given=shown(given), expected=", ".join(names),
+            fix=did_you_mean(given, names),
         )  # fmt: skip
     return given
 

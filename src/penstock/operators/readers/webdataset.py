@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.data.source import shared, stamp_of
 from penstock.data.webdataset import Components, WebdatasetSource
-from penstock.errors import DefinitionError, did_you_mean
+from penstock.errors import DefinitionError, did_you_mean, shown
 from penstock.graph.call import Location
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
@@ -84,7 +84,7 @@ def webdataset(
     if missing not in _MISSING:
         raise DefinitionError(
             "fn.readers.webdataset: no such missing_component_behavior",
-            given=repr(missing), expected=", ".join(_MISSING), fix=did_you_mean(missing, _MISSING),
+            given=shown(missing), expected=", ".join(_MISSING), fix=did_you_mean(missing, _MISSING),
         )  # fmt: skip
     if indexes and len(indexes) != len(files):
         raise DefinitionError(

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.data.source import Array
 from penstock.data.spec import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.errors import ArgumentTypeError, DefinitionError, shown
 from penstock.graph.operator import BatchContext, Common, HostBatchKernel, Operator
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
@@ -155,7 +155,7 @@ def random_object_bbox(
     """
     kind = "fn.segmentation.random_object_bbox"
     if format not in _FORMATS:
-        raise DefinitionError(f"{kind}: no such format", given=repr(format), expected=" or ".join(map(repr, _FORMATS)))
+        raise DefinitionError(f"{kind}: no such format", given=shown(format), expected=" or ".join(map(repr, _FORMATS)))
     if ignore_class and (classes is not None or class_weights is not None or output_class):
         raise DefinitionError(f"{kind}: ignore_class excludes classes, class_weights and output_class")
     if k_largest is not None and k_largest < 1:

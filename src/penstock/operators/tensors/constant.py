@@ -9,7 +9,7 @@ from typing import Any, Unpack, cast
 import numpy as np
 
 from penstock.data.spec import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError, of_dali
+from penstock.errors import ArgumentTypeError, DefinitionError, of_dali, shown
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply, current_trace
@@ -90,7 +90,7 @@ def constant(
     if value is None or isinstance(value, str | bytes | dict):
         raise ArgumentTypeError(
             "a value of the pipeline is needed",
-            given=f"{value!r} of type {type(cast(Any, value)).__name__}",
+            given=f"{shown(cast(Any, value))} of type {type(cast(Any, value)).__name__}",
             expected="a node, a number, an array or types.Constant",
         )
     wrapped = value if isinstance(value, Constant) else Constant(value, dtype, shape, layout or "")
@@ -98,7 +98,7 @@ def constant(
         common = {**common, "device": wrapped.device}
     array = wrapped.array()
     if array.dtype.kind not in "biufV":
-        given = f"{value!r} of dtype {array.dtype}"
+        given = f"{shown(value)} of dtype {array.dtype}"
         raise ArgumentTypeError("a constant holds numbers", given=given, fix=of_dali(value))
     checked = check_layout(wrapped.layout or "", Spec(array.dtype, array.shape), array.ndim, "constant")
     return apply(ConstantValue(array, checked), common=common)

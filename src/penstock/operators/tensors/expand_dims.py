@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, shown
 from penstock.graph.operator import BatchContext, Common, Operator, View
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
@@ -85,7 +85,7 @@ def expand_dims(
     if new_axis_names and len(new_axis_names) != len(numbers):
         raise DefinitionError(
             "fn.expand_dims: new_axis_names has a letter for each new axis",
-            given=repr(new_axis_names),
+            given=shown(new_axis_names),
             expected=f"{len(numbers)} letters",
         )
     places = [axis % ndim for axis in numbers]

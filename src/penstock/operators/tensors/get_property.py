@@ -8,7 +8,7 @@ from typing import Unpack, cast
 import numpy as np
 
 from penstock.data.origins import Origins
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, shown
 from penstock.graph.operator import Common, Reader
 from penstock.graph.origin import read_by
 from penstock.graph.registry import operator
@@ -49,7 +49,7 @@ def get_property(data: DataNode, *, key: str, **common: Unpack[Common]) -> DataN
         return constant(np.frombuffer(data.layout.encode(), np.uint8), **common)
     if key != "source_info":
         raise DefinitionError(
-            "fn.get_property: no such property", given=repr(key), expected='"layout" or "source_info"'
+            "fn.get_property: no such property", given=shown(key), expected='"layout" or "source_info"'
         )
     node = read_by(data.value)
     if node is None:

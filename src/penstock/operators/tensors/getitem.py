@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.data.source import Array
 from penstock.data.spec import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.errors import ArgumentTypeError, DefinitionError, shown
 from penstock.graph.operator import BatchContext, BatchKernel, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
@@ -154,7 +154,7 @@ def getitem(value: DataNode, *indices: Any) -> DataNode:
             arguments[name := f"index{len(arguments)}"] = index
             return name
         if index is not None and not hasattr(index, "__index__"):
-            raise ArgumentTypeError("an index is a whole number", given=repr(index))
+            raise ArgumentTypeError("an index is a whole number", given=shown(index))
         return None if index is None else int(index)
 
     items: list[Item] = []
@@ -163,7 +163,7 @@ def getitem(value: DataNode, *indices: Any) -> DataNode:
             case slice():
                 cut = cast(Any, index)
                 if isinstance(cut.step, DataNode) or cut.step == 0:
-                    raise ArgumentTypeError("the step of a slice is a constant, not 0", given=repr(cut.step))
+                    raise ArgumentTypeError("the step of a slice is a constant, not 0", given=shown(cut.step))
                 items.append(Cut(number(cut.start), number(cut.stop), cut.step))
             case NewAxis():
                 items.append(index)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, shown
 from penstock.graph.operator import BatchContext, Common, Operator, View
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
@@ -30,7 +30,7 @@ class PerFrame(Operator, View):
             return replace(data, layout="F" + "*" * (len(data.shape) - 1))
         if data.layout[0] != "F" and not self.replaces:
             raise DefinitionError(
-                "fn.per_frame: the layout's first axis is no F", given=repr(data.layout), fix="replace=True"
+                "fn.per_frame: the layout's first axis is no F", given=shown(data.layout), fix="replace=True"
             )
         return replace(data, layout="F" + data.layout[1:])
 

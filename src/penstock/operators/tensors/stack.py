@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, shown
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply, as_value
@@ -77,5 +77,5 @@ def stack(*inputs: DataNode, axis: int = 0, axis_name: str | None = None, **comm
             "fn.stack: the new axis is out of range", given=axis, expected=f"a number from {-ndim - 1} to {ndim}"
         )
     if axis_name is not None and len(axis_name) != 1:
-        raise DefinitionError("fn.stack: axis_name is one letter", given=repr(axis_name))
+        raise DefinitionError("fn.stack: axis_name is one letter", given=shown(axis_name))
     return apply(Stack(axis % (ndim + 1), axis_name or ""), *inputs, common=common)

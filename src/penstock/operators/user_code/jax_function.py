@@ -103,7 +103,7 @@ def jax_function(
     if not callable(function):
         raise ArgumentTypeError(f"fn.{_KIND} takes a function", given=shown(function))
     if device not in (None, "cpu", "gpu"):
-        raise ArgumentTypeError(f"fn.{_KIND}: no such device", given=repr(device), expected='"cpu", "gpu" or None')
+        raise ArgumentTypeError(f"fn.{_KIND}: no such device", given=shown(device), expected='"cpu", "gpu" or None')
     if sharding is not None and not (isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh)):
         raise DefinitionError(
             f"fn.{_KIND}: sharding must be a jax.sharding.NamedSharding over a Mesh of devices",

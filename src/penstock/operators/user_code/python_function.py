@@ -9,7 +9,7 @@ from typing import Annotated, Any, Unpack, cast
 import numpy as np
 
 from penstock.data.source import Array, Column
-from penstock.errors import ArgumentTypeError, SampleError
+from penstock.errors import ArgumentTypeError, SampleError, shown
 from penstock.graph.call import Hint
 from penstock.graph.kinds import Range
 from penstock.graph.operator import Common, SampleContext, SampleKernel, WholeBatchKernel
@@ -188,7 +188,7 @@ def _made(
     ndim: int | Sequence[int] | None,
 ) -> Function:
     if not callable(function):
-        raise ArgumentTypeError(f"fn.{kind} takes a function", given=repr(function))
+        raise ArgumentTypeError(f"fn.{kind} takes a function", given=shown(function))
     kinds = kinds_of(kind, num_outputs, dtype, ndim)
     what = (kind, UserCode(function), num_outputs, layouts_of(kind, num_outputs, layouts), kinds)
     return BatchFunction(*what, rows=defining_trace().batch) if by_batch else PythonFunction(*what)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.errors import ArgumentTypeError
-from penstock.graph.where import user_line
+from penstock.errors import ArgumentTypeError, shown
 from penstock.rocal.fn.readers import LOADER, Files
 from penstock.rocal.table import offer
+from penstock.where import user_line
 
 _offered, __dir__ = offer("decoders")
 
@@ -22,7 +22,7 @@ def __getattr__(name: str) -> Callable[..., Any]:
             return decode(files.read(**loader), **given)
         raise ArgumentTypeError(
             f"fn.decoders.{name} decodes what a reader lists",
-            given=repr(files),
+            given=shown(files),
             fix="jpegs, _ = fn.readers.file(...)",
             where=user_line(),
         )

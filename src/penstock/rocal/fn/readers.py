@@ -17,6 +17,7 @@ from penstock.rocal import types
 from penstock.rocal.pipeline import READER, Reading, current
 from penstock.rocal.table import OPERATORS as _OPERATORS
 from penstock.rocal.table import Argument, meaning, passed_on, row
+from penstock.where import located
 
 LOADER = {
     "last_batch_policy": Argument(),
@@ -143,7 +144,7 @@ def _note(name: str, given: Mapping[str, Any]) -> Files:
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    row(f"readers.{name}")
+    located(row)(f"readers.{name}")
     raise ArgumentTypeError(f"penstock has fn.readers.{name}; its row in penstock.rocal lacks a function")
 
 

@@ -8,10 +8,12 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding
 
+from penstock.errors import ArgumentTypeError, shown
 from penstock.graph.accepts import checked
 from penstock.iterate import DataIterator, PeekableDataIterator
 from penstock.iterate.peekable import get_spec_for_array as get_spec_for_array
 from penstock.rocal.pipeline import Pipeline, iterator_arguments
+from penstock.where import user_line
 
 
 class ROCALJaxIterator(DataIterator):
@@ -60,9 +62,14 @@ class ROCALPeekableIterator(ROCALJaxIterator, PeekableDataIterator):
 def convert_to_jax_array(array: Any) -> jax.Array:
     """A copy of an array of another library, as a `jax.Array`.
 
+    Raises:
+        ArgumentTypeError: it is none.
+
     >>> import numpy as np
     >>> convert_to_jax_array(np.zeros(2, np.float32)).shape
     (2,)
     """
+    if not hasattr(array, "__dlpack__"):
+        raise ArgumentTypeError("an array that knows DLPack is needed", given=shown(array), where=user_line())
     # from_dlpack(copy=True) still shares memory that is aligned as XLA likes it; what a program returns shares none
     return jax.block_until_ready(jax.numpy.copy(jax.numpy.from_dlpack(array)))
