@@ -58,7 +58,8 @@ def rounded(xp: Any, values: Any) -> Any:
     """Products or roots as they are, for an addition or a division that follows.
 
     Compilers contract a product and an addition, or a root and a division, into one instruction that rounds otherwise,
-    and whether they do depends on the number of rows. So the values pass through a comparison, which changes none.
+    and whether they do depends on the number of rows. So the values pass through a comparison, which changes none but
+    minus infinity: that becomes the lowest number.
 
     Args:
         xp: the array namespace.

@@ -44,6 +44,37 @@ FUNCTIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "atanh": lambda xp, a: xp.arctanh(a),
 }
 
+_BEYOND = 2.0**28
+"""From here on the square and one more are the square alone."""
+
+
+def _rsqrt(xp: Any, a: Any) -> Any:
+    return xp.ones((), a.dtype) / rounded(xp, xp.sqrt(a))
+
+
+def _atan(xp: Any, a: Any) -> Any:
+    return xp.arctan2(a, xp.where(a != a, a, xp.ones((), a.dtype)))  # a one that XLA cannot see
+
+
+def _asinh(xp: Any, a: Any) -> Any:
+    size, one = xp.abs(a), xp.ones((), a.dtype)
+    near = xp.minimum(size, _BEYOND)
+    square = rounded(xp, near * near)
+    near = xp.log1p(rounded(xp, near + rounded(xp, square / (one + xp.sqrt(square + one)))))
+    return xp.copysign(xp.where(size < _BEYOND, near, rounded(xp, xp.log(rounded(xp, size))) + np.log(2)), a)
+
+
+def _acosh(xp: Any, a: Any) -> Any:
+    one = xp.ones((), a.dtype)
+    near = xp.minimum(a, _BEYOND) - one
+    near = xp.log1p(rounded(xp, near + rounded(xp, xp.sqrt(rounded(xp, near * (near + 2 * one))))))
+    real = xp.where(a < _BEYOND, near, rounded(xp, xp.log(rounded(xp, a))) + np.log(2))
+    return xp.where(a < one, xp.asarray(np.nan, a.dtype), real)
+
+
+FOR_XLA: Mapping[str, Callable[[Any, Any], Any]] = {"rsqrt": _rsqrt, "atan": _atan, "asinh": _asinh, "acosh": _acosh}
+"""Functions that XLA computes by formulas whose last bit depends on the number of rows, written so that it does not."""
+
 
 @dataclass(frozen=True)
 class Function(Operator, BatchKernel):
@@ -66,9 +97,14 @@ class Function(Operator, BatchKernel):
         """The function's values."""
         xp = context.xp
         numbers = value.astype(_float(value.dtype))
-        # NumPy computes what lies with gaps in memory by another routine, whose last bit differs; and so does XLA where
-        # a function of few numbers stands alone
-        return FUNCTIONS[self.symbol](xp, np.ascontiguousarray(numbers) if xp is np else rounded(xp, numbers))
+        if xp is np:  # which computes what lies with gaps in memory by another routine, whose last bit differs
+            return FUNCTIONS[self.symbol](np, np.ascontiguousarray(numbers))
+        made = FOR_XLA.get(self.symbol)
+        if made is not None and numbers.dtype.itemsize == 2:
+            numbers = numbers.astype(np.float32)
+        # XLA does so where a function of few numbers stands alone
+        numbers = xp.where(xp.isneginf(numbers), numbers, rounded(xp, numbers))
+        return (made or FUNCTIONS[self.symbol])(xp, numbers).astype(_float(value.dtype))
 
 
 @dataclass(frozen=True)
