@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, SupportsIndex, cast, overload
+from typing import Any, cast, overload
+
+import numpy as np
 
 from penstock.errors import ArgumentTypeError, DefinitionError, shown
 from penstock.where import located
@@ -33,7 +35,7 @@ class Feature:
 
     @located
     def __init__(self, shape: Sequence[int], dtype: int, default_value: Any) -> None:
-        if not isinstance(cast(Any, dtype), SupportsIndex) or operator.index(dtype) not in (int64, string, float32):
+        if not isinstance(cast(Any, dtype), int | np.integer) or dtype not in (int64, string, float32):
             raise DefinitionError(
                 "no such type of a feature", given=shown(dtype), expected="tfrecord.int64, string or float32"
             )

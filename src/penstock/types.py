@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
@@ -154,6 +154,16 @@ class Constant:
     shape: int | Sequence[int] | None = None
     layout: str | None = ""
     device: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the texts.
+
+        Raises:
+            ArgumentTypeError: one of them is none.
+        """
+        for name, given in (("layout", self.layout), ("device", self.device)):
+            if not isinstance(cast(Any, given), str | None):
+                raise ArgumentTypeError(f"a constant's {name} is a text", given=shown(given), where=user_line())
 
     @located
     def array(self) -> np.ndarray[Any, Any]:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import ParamSpec, TypeVar
 
 from penstock.errors import PenstockError
@@ -59,9 +60,15 @@ def user_line() -> Where:
         return instead
     # the only way to a frame that does not build a whole traceback, hence the private name
     frame = sys._getframe(1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # see above
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+    while frame.f_back is not None and _is_ours(frame):
         frame = frame.f_back
     return Where(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    file = frame.f_code.co_filename
+    made = file == "<string>" and str(frame.f_globals.get("__name__")).startswith("penstock.")  # by a dataclass
+    return made or file.startswith(PACKAGE)
 
 
 def located(function: Callable[P, R]) -> Callable[P, R]:

@@ -57,7 +57,8 @@ class TensorCPU(Array):
         Raises:
             ArgumentTypeError: NumPy makes no array of it.
         """
-        made = _array(array).view(cls)
+        (given,) = _arrays([array])
+        made = given.view(cls)
         made.set_layout(layout)
         made._origin = origin  # noqa: SLF001  # one class
         return made
@@ -312,10 +313,11 @@ class TensorListCPU(TensorList):
         self._origins = origins
         kinds: set[tuple[np.dtype[Any], int]]
         if isinstance(samples, list | tuple):
-            self._samples = arrays = [_array(each) for each in cast(list[Any], samples)]
+            self._samples = arrays = _arrays(cast(list[Any], samples))
             kinds = {(array.dtype, array.ndim) for array in arrays}
         else:
-            self._samples = array = _array(samples)
+            (array,) = _arrays([samples])
+            self._samples = array
             if not array.ndim:
                 raise ArgumentTypeError("a batch has a leading axis of samples", given=shown(samples))
             kinds = {(array.dtype, array.ndim - 1)}
@@ -342,7 +344,7 @@ class TensorListCPU(TensorList):
     @checked
     def broadcast(tensor: Any, num_samples: Annotated[int, Range(1, 2**31)]) -> TensorListCPU:
         """A batch that has one sample several times."""
-        array = _array(tensor)
+        (array,) = _arrays([tensor])
         layout = tensor.layout() if isinstance(tensor, TensorCPU) else ""
         return TensorListCPU(np.broadcast_to(array, (num_samples, *array.shape)), layout)
 
@@ -395,14 +397,14 @@ def tensor_list(samples: Any, spec: Spec, origins: Callable[[int], str] | None =
     return (TensorListCPU if on_host else TensorListGPU)(samples, spec.layout, origins)
 
 
-def _array(given: Any) -> Array:
-    """What NumPy makes an array of, without a copy where it can.
+def _arrays(given: Sequence[Any]) -> list[Array]:
+    """What NumPy makes arrays of, without copies where it can.
 
     Raises:
-        ArgumentTypeError: it makes none.
+        ArgumentTypeError: it makes none of one.
     """
     try:
-        return np.asarray(given)
+        return [np.asarray(each) for each in given]
     except Exception as error:  # a ragged list, or whatever an object of somebody else's raises
         raise ArgumentTypeError("a tensor is an array", given=shown(given)) from error
 
