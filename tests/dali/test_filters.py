@@ -87,6 +87,24 @@ def test_nearest_neighbours_of_a_part(agree):
     )
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mode": "not_larger"}, {"mode": "not_smaller"}, {"mode": "not_smaller", "max_size": [40, 70]}, {},
+        {"mode": "not_larger", "subpixel_scale": False},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_nearest_neighbours_where_extents_are_rounded(agree, options):
+    rng = np.random.default_rng(7)
+    agree(
+        lambda d, x, size: d.fn.resize(x, size=size, interp_type=d.types.INTERP_NN, **options),
+        [places(*shape) for shape in rng.integers(5, 90, (300, 2))],
+        list(rng.integers(0 if not options else 1, 90, (300, 2)).astype(np.float32)),
+        layouts=(*HWC, ""),
+    )
+
+
 @pytest.mark.parametrize("antialias", [True, False])
 @pytest.mark.parametrize("signs", [(1, 1), (-1, 1)], ids=["", "mirrored"])
 @pytest.mark.parametrize("size", [1, 2, 8, 9, 16, 33])

@@ -23,6 +23,7 @@ USES = {
     "0 is stretched": (IMAGES, "HWC", {"scales": [0, 0.5], "axes": [0, 1], "mode": "stretch"}),
     "all are 0": (IMAGES, "HWC", {"sizes": [0, 0], "axes": [0, 1]}),
     "not larger": (IMAGES, "HWC", {"sizes": [3.7, 4], "axes": [0, 1], "mode": "not_larger", "alignment": 0.0}),
+    "not larger, and all axes count": (IMAGES, "HWC", {"sizes": [30, 40], "axes": [0, 1], "mode": "not_larger"}),
     "not smaller": (IMAGES, "HWC", {"sizes": [30, 4], "axes": [0, 1], "mode": "not_smaller", "max_size": 20}),
     "limits": (IMAGES, "HWC", {"scales": [3, 4], "axes": [0, 1], "max_size": [12, 13]}),
     "truncated limit": (LINES, "", {"sizes": 9, "max_size": 4.6, "size_rounding": "truncate"}),

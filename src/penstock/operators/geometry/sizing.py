@@ -88,7 +88,7 @@ class Sizing:
             return [None] * len(wanted)
         limits = self.max_size or (math.inf,) * len(wanted)
         sizes = [
-            self._rounded(np.float64(min(abs(w), limit))) if w else None
+            self._rounded(np.float32(min(abs(w), limit))) if w else None
             for w, limit in zip(wanted, limits, strict=True)
         ]
         return [None if size is None else int(size) for size in sizes]
@@ -124,7 +124,7 @@ class Sizing:
         for row in np.flatnonzero((there == 0).any(axis=1))[:1]:
             raise ValueError(f"an image of {' x '.join(f'{n:g}' for n in there[row])} has no pixels to resize")
         low, high = self._ranges(there, arguments)
-        wanted = self._completed(self._wanted(arguments, there), np.abs(high - low))
+        wanted: Any = self._completed(self._wanted(arguments, there), np.abs(high - low))
         impossible = ~np.isfinite(wanted).all(axis=1) | (np.maximum(np.abs(wanted), 1.0).prod(axis=1) > MAX_PIXELS)
         for row in np.flatnonzero(impossible)[:1]:
             raise ValueError(
@@ -177,24 +177,28 @@ class Sizing:
             raise ValueError(f"the part to resize is empty: from {low[row].tolist()} to {high[row].tolist()}")
         return (low * extents, high * extents) if self.relative else (low, high)
 
-    def _completed(self, wanted: NDArray[np.float64], extents: NDArray[np.float64]) -> NDArray[np.float64]:
-        """All extents of the result, not yet rounded, from those that were asked for."""
+    def _completed(self, wanted: Any, extents: Any) -> Any:
+        """All extents of the result, not yet rounded, from those that were asked for; in float32, as in DALI.
+
+        Where two extents share a scale, the one that decides it is what was asked for.
+        """
+        wanted, extents = wanted.astype(np.float32), extents.astype(np.float32)
         given = wanted != 0
         none = ~given.any(axis=1)
         scales = np.abs(wanted) / extents
-        limits = np.array(self.max_size or (np.inf,) * len(self.axes))
+        limits = np.array(self.max_size or (np.inf,) * len(self.axes))  # DALI has them in float64
         if self.mode in ("not_larger", "not_smaller"):
             fits = self.mode == "not_larger"
             scale = np.where(given, scales, np.inf if fits else -np.inf)
             scale = scale.min(axis=1) if fits else scale.max(axis=1)
-            scale = np.minimum(scale, (limits / extents).min(axis=1))
-            result = np.copysign(extents * scale[:, None], wanted)
+            scale = np.minimum(scale, (limits / extents).min(axis=1))[:, None]
+            result = np.copysign(chosen(scales == scale, np.abs(wanted), extents * scale), wanted)
         else:
-            mean: Any = np.ones(len(wanted))
+            mean: Any = np.ones(len(wanted), np.float32)
             if self.mode == "default" and not given.all():
                 count = np.maximum(given.sum(axis=1), 1)
-                mean = chosen(given, scales, 1.0).prod(axis=1)
-                mean = chosen(count > 1, mean ** (1 / count), mean)
+                mean = chosen(given, scales, np.float32(1)).prod(axis=1)
+                mean = chosen(count > 1, mean ** (np.float32(1) / count.astype(np.float32)), mean)
             result = chosen(given, wanted, extents * mean[:, None])
             result = np.copysign(np.minimum(np.abs(result), limits), result)
-        return chosen(none[:, None], extents, result)
+        return chosen(none[:, None], extents, result).astype(np.float32)

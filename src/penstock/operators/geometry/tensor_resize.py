@@ -96,7 +96,7 @@ class TensorSizing(Sizing):
         return np.maximum(1, np.floor(sizes) if down else np.ceil(sizes)).astype(np.int64)
 
     def _wanted(self, arguments: Mapping[str, Any], extents: NDArray[np.float64]) -> NDArray[np.float64]:
-        wanted = np.zeros_like(extents) if self.proportional else extents.copy()
+        wanted = extents.copy()
         named = list(self.named)
         if "sizes" in arguments:
             wanted[:, named] = arguments["sizes"]
@@ -172,7 +172,7 @@ def tensor_resize(
         axes: the axes that all of these numbers are for; negative ones count from the back. All axes by default.
         axis_names: the same by the letters of the layout.
         mode: "default", "stretch", and with `sizes` "not_larger" or "not_smaller", which scale all axes alike, those
-            that are not named included (see `resize`).
+            that are not named included, as if their own size were asked for (see `resize`).
         max_size: a limit of extents, one for all named axes or one for each.
         alignment: which point of the input keeps its place where an extent is rounded: 0 for the start, 0.5 for the
             middle, 1 for the end; one number, or one per named axis. A node gives each sample its own.
