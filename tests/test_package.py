@@ -27,6 +27,7 @@ def test_the_public_names():
         "Pipeline",
         "__version__",
         "backend",
+        "backend_impl",
         "data_iterator",
         "data_node",
         "fn",

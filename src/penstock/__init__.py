@@ -16,6 +16,7 @@ from penstock.absent import AbsentModules, refusal
 
 if TYPE_CHECKING:
     from penstock import backend as backend
+    from penstock import backend_impl as backend_impl
     from penstock import data_node as data_node
     from penstock import fn as fn
     from penstock import math as math
@@ -51,7 +52,20 @@ _HOMES = {
     "peekable_data_iterator": "penstock.iterate",
     "pipeline_def": "penstock.pipeline",
 }
-_MODULES = ("backend", "data_node", "fn", "math", "ops", "pipeline", "plugin", "tensors", "tfrecord", "train", "types")
+_MODULES = (
+    "backend",
+    "backend_impl",
+    "data_node",
+    "fn",
+    "math",
+    "ops",
+    "pipeline",
+    "plugin",
+    "tensors",
+    "tfrecord",
+    "train",
+    "types",
+)
 
 
 sys.meta_path.append(AbsentModules)

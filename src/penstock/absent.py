@@ -22,7 +22,7 @@ _VIDEO = "fn.readers.video reads clips of files, and fn.decoders.video decodes w
 _INNER = (
     "backend.DLDeviceType backend.ExternalContextCheckpoint backend.Init backend.IsDriverInitialized backend.OpSchema "
     "backend.OpSpec backend.Pipeline backend.PipelineDebug backend.SharedMem backend.Stream backend.check_cuda_runtime "
-    "backend.cuda_checked backend.deprecation_warning backend.initialized backend_impl internal pickling "
+    "backend.cuda_checked backend.deprecation_warning backend.initialized internal pickling "
     "pipeline.WorkerPool pipeline.dali_pickle pipeline.pipeline_tls pipeline.tls python_function_plugin "
     "reducers types.unique"
 )
@@ -55,15 +55,12 @@ ABSENT: Mapping[str, str] = {
     "fn.optical_flow": "it needs NVIDIA's optical flow hardware; compute it in fn.jax_function",
     "Pipeline.add_sink": "give the operator preserve=True",
     "Pipeline.checkpoint": "the iterator's state(), a few numbers, is the checkpoint",
-    "Pipeline.deserialize_and_build": "Pipeline.deserialize(text) returns the pipeline",
-    "Pipeline.enable_api_check": "run, and schedule_run with share_outputs, may be mixed",
     "Pipeline.external_source_shm_statistics": "executor_statistics() tells what the stages have done",
     "Pipeline.input_feed_count": "feed_input waits for nothing, so nothing has to be counted",
     "Pipeline.output_stream": _CUDA,
     "Pipeline.pop_current": "leave the `with` statement",
     "Pipeline.push_current": "use `with pipeline:`",
     "Pipeline.save_graph_to_dot_file": "explain() shows the plan as text",
-    "Pipeline.start_py_workers": "workers start when they are needed",
     "plugin.mxnet": _JAX,
     "plugin.paddle": _JAX,
     "plugin.pytorch": f"{_JAX}; torch.from_dlpack takes them, and what pipeline.run() returns",

@@ -25,7 +25,7 @@ def test_preemphasis_filter(agree, border):
         {},
         {"window_length": 32, "window_step": 10},
         {"window_length": 33, "window_step": 11},
-        {"window_length": 31, "window_step": 16, "nfft": 40},
+        {"window_length": 31.7, "window_step": 16.5, "nfft": 40},
         {"window_length": 32, "window_step": 16, "center_windows": False, "power": 1},
         {"window_length": 32, "window_step": 16, "reflect_padding": False, "layout": "tf"},
         {"window_length": 64, "window_step": 64, "window_fn": [1.0] * 64},

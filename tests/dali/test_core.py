@@ -87,6 +87,7 @@ def test_cast(agree, dtype):
         {"src_dims": [2, 0, 1]},
         {"src_dims": [0, -1, 1, 2]},
         {"rel_shape": [0.5, 1, 2], "src_dims": [2, 1, 0]},
+        {"rel_shape": [0.5, 1, 1, -1]},
         {"layout": "CHW"},
     ],
 )

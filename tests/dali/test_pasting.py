@@ -48,6 +48,10 @@ def test_a_canvas_for_each_sample(agree):
     agree(lambda lib, x, s: lib.fn.multi_paste(x, output_size=s), RAGGED, sizes, layouts=("HWC", ""))
 
 
+def test_a_canvas_with_its_channels(agree):
+    agree(lambda lib, x: lib.fn.multi_paste(x, in_ids=[0, 1], output_size=[60, 70, 3]), IMAGES, layouts=("HWC",))
+
+
 def test_a_sample_that_the_batch_has_not():
     pipeline = Pipeline(2)
     with pipeline:

@@ -182,6 +182,8 @@ JOINS = {
     "likes": lambda lib, x: (lib.fn.zeros_like(x), lib.fn.ones_like(x, dtype=lib.types.FLOAT)),
     "bytes": lambda lib, x: lib.fn.reinterpret(x, dtype=lib.types.BOOL),
     "plain shape": lambda lib, x: (lib.fn.reinterpret(x, layout="ABC"), lib.fn.reinterpret(x, rel_shape=[1, -1])),
+    "factors": lambda lib, x: lib.fn.reshape(x, rel_shape=lib.fn.stack(*map(lib.types.Constant, (1.0, -2.0, 1.0)))),
+    "wider by a factor": lambda lib, x: lib.fn.reinterpret(x[:, :4], dtype=lib.types.INT32, rel_shape=[1, 0.25, 1]),
     "wider": lambda lib, x: lib.fn.reinterpret(x[:4, :4], dtype=lib.types.INT32, shape=[-1]),
     "wider last": lambda lib, x: lib.fn.reinterpret(x[:4, :4, :2], dtype=lib.types.INT16),
     "narrower": lambda lib, x: lib.fn.reinterpret(lib.fn.cast(x, dtype=lib.types.FLOAT), dtype=lib.types.UINT8),

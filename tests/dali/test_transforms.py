@@ -31,6 +31,13 @@ SPACE_USES = [
 ]
 
 
+def test_a_box_without_extent(both):
+    actual, expected = both(
+        lambda lib: lib.fn.transforms.crop(from_start=[0, 1], from_end=[1, 1], to_end=[0.8, 0.5]), rows=2
+    )
+    np.testing.assert_allclose(actual, expected, rtol=1e-6)
+
+
 @pytest.mark.parametrize(("name", "arguments"), [*PLANE_USES, *SPACE_USES])
 def test_constants(agree, name, arguments):
     plane = (name, arguments) in PLANE_USES

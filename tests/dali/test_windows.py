@@ -139,7 +139,7 @@ def test_random_crop_generator(both):
 )
 def test_paste(agree, arguments):
     images = [RNG.integers(0, 256, size, np.uint8) for size in ((4, 5, 3), (9, 2, 3), (1, 1, 3), (13, 31, 3))]
-    agree(lambda lib, x: lib.fn.paste(x, fill_value=[7, 8, 9], **arguments), images, layouts=("HWC",))
+    agree(lambda lib, x: lib.fn.paste(x, fill_value=[7, 8.9, 9.1], **arguments), images, layouts=("HWC",))
 
 
 def test_paste_for_each_sample(agree):

@@ -3,6 +3,7 @@
 import inspect
 import subprocess
 import sys
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -121,7 +122,6 @@ def images():
         (lambda: images() & 1.5, DefinitionError, ["integers"]),
         (lambda: 1 if images() else 2, ArgumentTypeError, ["truth"]),
         (lambda: len(images()), ArgumentTypeError, ["length"]),
-        (lambda: list(images()), ArgumentTypeError, ["iteration"]),
         (lambda: range(images()), ArgumentTypeError, ["integer value"]),
         (lambda: {"a": images()}, ArgumentTypeError, ["dict"]),
         (lambda: None, ArgumentTypeError, ["None"]),
@@ -134,6 +134,20 @@ def test_misuse_is_refused_with_the_users_line(build, error, parts):
     for part in parts:
         assert part in message, message
     assert f"{HERE}:" in message, message
+
+
+def test_a_node_is_no_iterable():
+    node = images()
+    assert not isinstance(node, Iterable)
+    with pytest.raises(TypeError, match="not iterable"):
+        list(node)
+
+
+def test_one_number_stands_for_a_sequence_of_one():
+    one, many = (fn.slice(images(), 1, 2, axes=axes, normalized_anchor=False).spec for axes in (0, [0]))
+    assert one == many
+    with pytest.raises(ArgumentTypeError, match="a sequence"):
+        fn.slice(images(), 1, 2, axes="H")
 
 
 def test_the_line_is_that_of_the_definition_not_of_its_caller():

@@ -20,6 +20,12 @@ def rich():
     return pipeline
 
 
+def test_workers_and_checks_need_no_start():
+    pipeline = Pipeline(batch_size=1)
+    pipeline.start_py_workers()
+    pipeline.enable_api_check(False)
+
+
 def test_a_serialized_pipeline_is_the_same_one(tmp_path):
     text = rich().serialize(filename=tmp_path / "pipeline.json")
     for second in (Pipeline.deserialize(text), Pipeline.deserialize(filename=tmp_path / "pipeline.json")):

@@ -13,7 +13,10 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
 
 from penstock.errors import ArgumentTypeError, DefinitionError, PenstockError, UsageError, nearest, of_dali
 from penstock.graph.kinds import OutOfRangeError, UnfitError, conform, near, said
@@ -84,6 +87,7 @@ def conforming(
     *,
     kind: type[PenstockError] = ArgumentTypeError,
     limits: type[PenstockError] = DefinitionError,
+    one_is_many: bool = False,
 ) -> inspect.BoundArguments:
     """The arguments of a call, checked; whole numbers that were given as floats are whole.
 
@@ -93,6 +97,7 @@ def conforming(
         name: what messages call the function.
         kind: what is raised for an argument of another kind.
         limits: what is raised for one that is out of range.
+        one_is_many: whether a number, or a text, may stand for a sequence that has only it, as in DALI.
     """
     hints = hints_of(function)
 
@@ -102,6 +107,9 @@ def conforming(
             return conform(hint, given)
         except UnfitError as error:
             wrong = error
+        if one_is_many and isinstance(given, int | float | np.number | str):
+            with suppress(UnfitError):
+                return conform(hint, [given])
         refusal, what = (limits, "out of range") if isinstance(wrong, OutOfRangeError) else (kind, "of another kind")
         fix = near(hint, wrong.given) or of_dali(wrong.given)
         raise refusal(f"{name}: {argument} is {what}", given=wrong, expected=said(hint), fix=fix)

@@ -142,4 +142,5 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "
         setattr(Constant, _method, getattr(Expression, _method))
 for _method in ("__getitem__", "gpu", "cpu"):
     setattr(Constant, _method, getattr(Expression, _method))
-setattr(Constant, "__iter__", None)  # noqa: B010  # else Python would index it without end
+for _kind in (Expression, Constant):  # else Python would index it without end; and no node is an Iterable
+    setattr(_kind, "__iter__", None)  # noqa: B010

@@ -82,7 +82,7 @@ def named(name: str, function: Callable[P, R], maker: Call | None = None) -> Cal
         token = kind.set(name)
         try:
             sets = input_sets(name, _bound(name, function, args, kwargs))
-            calls = [conforming(function, converted(each, _constant), f"fn.{name}") for each in sets]
+            calls = [conforming(function, converted(each, _constant), f"fn.{name}", one_is_many=True) for each in sets]
             results = [
                 recorder.record(each.args, each.kwargs, functools.partial(function, *each.args, **each.kwargs))
                 for each in calls

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -221,9 +221,6 @@ class DataNode(Expression):
 
     def __len__(self) -> int:
         raise self._refuse("the length", "see its spec for what is known of the shape")
-
-    def __iter__(self) -> Iterator[DataNode]:
-        raise self._refuse("iteration", "index it, as in node[0]")
 
     def __index__(self) -> SupportsIndex:
         raise self._refuse("the integer value", "pass the node itself where an operator takes one")

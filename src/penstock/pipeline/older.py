@@ -128,6 +128,12 @@ class OlderPipeline:
         """Whether all batches that were asked for have been returned."""
         return not self._scheduled
 
+    def start_py_workers(self) -> None:
+        """Nothing here: DALI's processes must start before CUDA does, and ours start when they are needed."""
+
+    def enable_api_check(self, enable: bool) -> None:
+        """Nothing here: `run` may be mixed with `schedule_run` and `share_outputs`. `enable` is a hint of DALI's."""
+
     @located
     def serialize(self, define_graph: None = None, filename: Any = None) -> bytes:
         """The definition as JSON: operators, arguments, paths of data sets, arrays; and the pipeline's own arguments.
@@ -189,6 +195,31 @@ class OlderPipeline:
         with pipeline:
             pipeline.set_outputs(*define())
         return pipeline
+
+    @located
+    def deserialize_and_build(self, serialized_pipeline: bytes | str) -> None:
+        """Take the definition of the pipeline that was serialized, beside this one's own arguments, and plan it.
+
+        Args:
+            serialized_pipeline: what `serialize` returned.
+
+        Raises:
+            StateError: it is something else.
+
+        Example:
+            >>> from penstock import Pipeline, fn
+            >>> with Pipeline(batch_size=2) as pipeline:
+            ...     pipeline.set_outputs(fn.readers.arrays([1, 2, 3]) * 2)
+            >>> three = Pipeline(batch_size=3)
+            >>> three.deserialize_and_build(pipeline.serialize())
+            >>> three.run()[0].as_array().tolist()
+            [2, 4, 6]
+        """
+        _, _, define = from_json(serialized_pipeline)
+        pipeline: Any = self
+        with pipeline:
+            pipeline.set_outputs(*define())
+        self.build()
 
 
 def _no_file(name: Any, done: str, error: OSError | TypeError | ValueError) -> UsageError:

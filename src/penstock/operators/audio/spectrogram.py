@@ -82,8 +82,8 @@ def spectrogram(
     data: DataNode,
     *,
     nfft: int | None = None,
-    window_length: Annotated[int, Range(1, 1 << 24)] = 512,
-    window_step: int = 256,
+    window_length: Annotated[float, Range(1, 1 << 24)] = 512,
+    window_step: float = 256,
     window_fn: Sequence[float] | None = None,
     power: int = 2,
     center_windows: bool = True,
@@ -96,8 +96,8 @@ def spectrogram(
     Args:
         data: signals of one axis.
         nfft: the length of the Fourier transform; None takes that of a window, which is padded with zeros to it.
-        window_length: elements in a window.
-        window_step: the distance between windows.
+        window_length: elements in a window; a fraction is dropped.
+        window_step: the distance between windows; likewise.
         window_fn: the weights of a window's elements; None takes Hann's window.
         power: 1 gives magnitudes, 2 their squares.
         center_windows: whether windows are centred on multiples of the step; then the signal is padded.
@@ -123,6 +123,7 @@ def spectrogram(
         >>> spectra.shape, int(spectra[0, :, 4].argmax())
         ((1, 9, 9), 2)
     """
+    window_length, window_step = int(window_length), int(window_step)
     window = hann(window_length) if window_fn is None or not len(window_fn) else tuple(map(float, window_fn))
     length = len(window) if nfft is None else nfft
     if len(window) != window_length and window_length != 512:

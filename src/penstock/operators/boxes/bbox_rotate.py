@@ -73,7 +73,7 @@ class BoxRotate(Operator, SampleKernel):
         middle = middle @ np.array([[cos, -sin], [sin, cos]]) + made / 2
         half, turned = (high - low) / 2, np.abs(np.array([[cos, sin], [sin, cos]]))
         grown_half = half @ turned
-        half = half[:, ::-1] if abs(sin) >= abs(cos) else half
+        half = half[:, ::-1] if 45 < abs(angle) % 180 < 135 else half
         half = {"expand": grown_half, "fixed": half, "halfway": (half + grown_half) / 2}[self.mode]
         low, high = np.clip(middle - half, 0, made), np.clip(middle + half, 0, made)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -160,8 +160,8 @@ def multi_paste(
         inputs: images or sequences, any dtype, layout HWC or FHWC; all of one dtype.
         in_ids: for each region the number of the sample in the batch from which it comes; a list for all samples, or a
             node with a list per sample. What a sample gets then depends on its batch.
-        output_size: height and width of the canvas; two numbers, or a node with two per sample. That of the images by
-            default, if all have the same.
+        output_size: height and width of the canvas; two numbers, or a node with two per sample; the number of channels
+            may follow. That of the images by default, if all have the same.
         in_anchors: where regions begin in their images, in pixels; the first corner by default. A list of pairs, or a
             node with one per sample.
         in_anchors_rel: the same in parts of the image, rounded down.
@@ -201,7 +201,7 @@ def multi_paste(
         raise DefinitionError(f"{kind} takes images with their channels last", given=layout, expected="HWC or FHWC")
     pairs = {"in_anchors": (in_anchors, in_anchors_rel), "shapes": (shapes, shapes_rel)}
     pairs["out_anchors"] = (out_anchors, out_anchors_rel)
-    given: dict[str, Any] = {"in_ids": in_ids, "output_size": output_size}
+    given: dict[str, Any] = {"in_ids": in_ids, "output_size": _plane(output_size, first.spec.shape[-1])}
     for name, (pixels, parts) in pairs.items():
         if pixels is not None and parts is not None:
             raise DefinitionError(f"{kind}: {name} is given twice", given=f"{name} and {name}_rel", fix="leave out one")
@@ -216,6 +216,19 @@ def multi_paste(
     varying = {name: value for name, value in given.items() if isinstance(value, DataNode)}
     fixed = tuple((name, _frozen(value)) for name, value in given.items() if name not in varying)
     return apply(MultiPasteBatch(layout, made, fixed, tuple(varying)), *inputs, *varying.values(), common=common)
+
+
+def _plane(size: Any, channels: int | None) -> Any:
+    """Height and width of a size that may have channels, too.
+
+    Raises:
+        DefinitionError: these are others than the images'.
+    """
+    if size is None or (size.spec.shape if isinstance(size, DataNode) else np.shape(size)) != (3,):
+        return size
+    if not isinstance(size, DataNode) and channels not in (None, size[2]):
+        raise DefinitionError("fn.multi_paste: output_size has other channels", given=size, expected=channels)
+    return size[:2]
 
 
 def _frozen(value: Any) -> tuple[Any, ...]:

@@ -62,7 +62,7 @@ def paste(
     data: DataNode,
     *,
     ratio: float | DataNode,
-    fill_value: int | Sequence[int],
+    fill_value: float | Sequence[float],
     n_channels: int = 3,
     paste_x: float | DataNode = 0.5,
     paste_y: float | DataNode = 0.5,
@@ -74,7 +74,7 @@ def paste(
     Args:
         data: images of any dtype, layout with H and W (HWC where none is named).
         ratio: the size of the canvas to that of the image, at least 1; a number, or a node with one per sample.
-        fill_value: of the canvas, one number or one per channel.
+        fill_value: of the canvas, one number or one per channel; fractions are dropped, as in DALI.
         n_channels: how many channels images have; accepted, and checked where the layout tells.
         paste_x: where the image lies, from 0, at the left, to 1, at the right; a number, or a node.
         paste_y: from 0, at the top, to 1, at the bottom; likewise.
@@ -98,7 +98,7 @@ def paste(
         [[1, 1, 9, 9], [9, 9, 9, 9]]
     """
     layout = image_layout(data, "paste")
-    fill = tuple(np.atleast_1d(fill_value).tolist())
+    fill = tuple(map(int, np.atleast_1d(np.asarray(fill_value)).tolist()))
     channels = data.spec.shape[layout.index("C")] if "C" in layout else 1
     if len(fill) != 1 and len(fill) != (n_channels if channels is None else channels):
         raise DefinitionError(

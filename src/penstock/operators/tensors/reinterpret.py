@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
@@ -14,7 +13,8 @@ from penstock.errors import DefinitionError
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
-from penstock.operators.tensors.reshape import reshape
+from penstock.operators.tensors.constant import constant
+from penstock.operators.tensors.reshape import multiples, reshape
 from penstock.types import DATA_TYPE, IMAGE_TYPE, INT32, INTERP_TYPE, as_dtype
 
 _NAMES = (INTERP_TYPE, IMAGE_TYPE, DATA_TYPE)
@@ -65,7 +65,7 @@ def reinterpret(
     new_shape: DataNode | None = None,
     *,
     shape: int | Sequence[int] | DataNode | None = None,
-    rel_shape: float | Sequence[float] | None = None,
+    rel_shape: float | Sequence[float] | DataNode | None = None,
     src_dims: int | Sequence[int] | None = None,
     layout: str | None = None,
     dtype: Any = None,
@@ -78,7 +78,8 @@ def reinterpret(
         new_shape: a node with a shape of its own for each sample, in elements of the new type.
         shape: the new extents, in elements of the new type; one of them may be -1 and takes what is left. Without a
             shape, the last extent changes with the size of the elements.
-        rel_shape: the new extents as multiples of the old; a negative one takes what is left.
+        rel_shape: the new extents as multiples of the old; a negative one takes what is left. Or a node with those of
+            each sample.
         src_dims: the axis of `data` whose extent each new axis gets; -1 for a new axis of extent 1.
         layout: the names of the new axes. Without it, the old ones are kept if there are as many axes.
         dtype: the new element type; None keeps the old. types.INTERP_TYPE and other types of numbers that stand for a
@@ -111,18 +112,18 @@ def reinterpret(
         flat = apply(Reinterpret(element), reshape(data, shape=[-1]), common=common)
         kept = data.layout if layout is None and np.shape(target) == (data.ndim,) else layout
         return _reshaped(flat, target, None, None, kept)
-    if data.spec.dense and rel_shape is not None and src_dims is None:
-        factors = [float(factor) for factor in np.atleast_1d(np.asarray(rel_shape))]
-        sizes = [-1 if f < 0 else round(f * n) for f, n in zip(factors, data.spec.sizes, strict=False)]
-        elements = math.prod(data.spec.sizes) * data.dtype.itemsize // element.itemsize
-        if -1 not in sizes and math.prod(sizes) != elements:
-            raise DefinitionError(
-                "fn.reinterpret keeps the number of bytes", given=f"{sizes} of {element} for {data.spec}"
-            )
+    if rel_shape is not None and src_dims is None:
+        factors: Any = (
+            rel_shape if isinstance(rel_shape, DataNode) else np.atleast_1d(np.asarray(rel_shape, np.float32))
+        )
+        if isinstance(factors, DataNode) or not data.spec.dense:
+            sizes: Any = multiples(data, factors if isinstance(factors, DataNode) else constant(factors))
+        else:
+            sizes = [-1 if f < 0 else round(f * n) for f, n in zip(factors, data.spec.sizes, strict=False)]
         return reinterpret(data, shape=sizes, layout=layout, dtype=dtype, **common)
     raise DefinitionError(
-        "fn.reinterpret changes the size of elements and the shape by rel_shape or src_dims only for known shapes",
-        given=data.spec,
+        "fn.reinterpret changes the size of elements or the axes, not both",
+        given=f"{data.spec} as {element}, with src_dims",
         fix="fn.reinterpret(fn.reshape(x, ...), dtype=...)",
     )
 

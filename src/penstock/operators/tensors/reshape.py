@@ -13,9 +13,11 @@ from penstock.data.source import Array
 from penstock.data.spec import Shape, Spec
 from penstock.errors import DefinitionError
 from penstock.graph.operator import BatchContext, Common, Operator, SampleContext, SampleKernel, View
-from penstock.graph.registry import operator
+from penstock.graph.registry import lookup, operator
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import check_layout
+from penstock.operators.tensors.cast import cast
+from penstock.types import INT64
 
 Extents = tuple[float, ...]
 
@@ -59,10 +61,11 @@ class Reshape(Operator, View):
             raise DefinitionError("fn.reshape: src_dims names no axis of the input", given=f"{source} of {given}")
         extents: Shape = tuple(1 if axis < 0 else given[axis] for axis in source)
         if self.shape is not None and self.relative:
-            if len(self.shape) > len(extents):
+            extents += (1,) * (len(self.shape) - len(extents))  # a wildcard needs no axis
+            if any(factor >= 0 for factor in self.shape[len(source) :]):
                 raise DefinitionError(
                     "fn.reshape: rel_shape has more extents than there are axes",
-                    given=f"{self.shape} for {len(extents)} axes",
+                    given=f"{self.shape} for {len(source)} axes",
                     fix="name the axes with src_dims",
                 )
             pairs = zip(self.shape, extents, strict=False)
@@ -115,7 +118,7 @@ def reshape(
     new_shape: DataNode | None = None,
     *,
     shape: int | Sequence[int] | DataNode | None = None,
-    rel_shape: float | Sequence[float] | None = None,
+    rel_shape: float | Sequence[float] | DataNode | None = None,
     src_dims: int | Sequence[int] | None = None,
     layout: str | None = None,
     **common: Unpack[Common],
@@ -130,7 +133,8 @@ def reshape(
         new_shape: a node with a shape of its own for each sample.
         shape: the new extents; one of them may be -1 and takes what is left. [] gives a scalar. A node counts as
             `new_shape`.
-        rel_shape: the new extents as multiples of the old; a negative one takes what is left.
+        rel_shape: the new extents as multiples of the old; a negative one takes what is left. Or a node with those of
+            each sample.
         src_dims: the axis of `data` whose extent each new axis gets; -1 for a new axis of extent 1.
         layout: the names of the new axes. Without it, the old ones are kept if there are as many axes.
         **common: what every operator takes.
@@ -152,6 +156,7 @@ def reshape(
         (2, 784)
     """
     node = new_shape if new_shape is not None else shape if isinstance(shape, DataNode) else None
+    node = multiples(data, rel_shape) if isinstance(rel_shape, DataNode) else node
     if sum(given is not None for given in (new_shape, shape, rel_shape)) > 1:
         raise DefinitionError("fn.reshape: the shape is given more than once", fix="shape, rel_shape or a second input")
     if node is not None:
@@ -164,6 +169,17 @@ def reshape(
     axes = _extents(src_dims)
     change = Reshape(extents, rel_shape is not None, None if axes is None else tuple(map(int, axes)), layout)
     return apply(change, data, common=common)
+
+
+def multiples(data: DataNode, factors: DataNode) -> DataNode:
+    """The extents of each sample times some factors; a negative one makes -1.
+
+    Raises:
+        DefinitionError: the factors are no vector of known length.
+    """
+    if factors.ndim != 1 or factors.spec.shape[0] is None:
+        raise DefinitionError("fn.reshape: rel_shape is a vector of known length", given=factors.spec)
+    return lookup("arithmetic.max")(cast(data.shape()[: factors.spec.shape[0]] * factors, dtype=INT64), -1)
 
 
 def _extents(given: Any) -> Extents | None:

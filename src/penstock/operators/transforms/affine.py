@@ -156,7 +156,7 @@ def check_center(kind: str, center: Any, ndim: int | None) -> None:
 
 def diagonal(xp: Any, factors: Any) -> Any:
     """Matrices, (rows, n, n), that multiply each coordinate by one of n factors, (rows, n)."""
-    return factors[:, :, None] * xp.asarray(np.eye(factors.shape[1], dtype=np.float32))[None]
+    return xp.where(np.eye(factors.shape[1], dtype=bool), factors[:, :, None], np.float32(0))
 
 
 def spread(xp: Any, values: Any, ndim: int) -> Any:
