@@ -59,6 +59,27 @@ class Compiled(Generic[P, R]):
             raise InternalError(f"{self._name} raised an exception")
         return cast(Any, None)
 
+    def bind(self, *args: Any) -> Callable[[int, int], None]:
+        """The same call again and again, but for its last two arguments, two ints: a function of these.
+
+        Raises:
+            InternalError: it cannot be compiled; or, likewise each call, raises an exception.
+            TypeError: an argument that it cannot take.
+        """
+        if _AS_PYTHON:
+            return functools.partial(cast(Any, self.plain), *args)
+        kinds, values = machine_code.flat((*args, 0, 0))
+        native = self._native.get(kinds) or self._load(kinds)
+        # an int is made into a number of C's in each call, and that takes longer than all else
+        made = [kind(value) for kind, value in zip(cast(Any, native).argtypes, values[:-2], strict=False)]
+        return functools.partial(self._again, native, made, args)
+
+    def _again(self, native: Native, values: Sequence[Any], arrays: Sequence[Any], first: int, last: int) -> None:
+        """One of these calls. It keeps the arrays alive, of which the values are the addresses."""
+        del arrays
+        if native(*values, first, last):
+            raise InternalError(f"{self._name} raised an exception")
+
     @functools.cached_property
     def plain(self) -> Callable[P, R]:
         """The function as Python runs it, and what it calls: the twin to which the compiled one is compared."""

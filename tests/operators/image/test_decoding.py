@@ -51,13 +51,13 @@ def test_small_images_are_executed_together_wherever_they_lie(kinds):
         assert np.array_equal(flipped, image[:, ::-1])
 
 
-def test_pixels_that_do_not_cover_what_is_read_are_refused(monkeypatch):
+def test_pixels_that_are_not_what_was_announced_are_refused(monkeypatch):
     decode = DecodeImage.decode
 
     def too_low(self, *arguments):
-        pixels, top, left = decode(self, *arguments)
-        return pixels[:-1], top, left
+        return decode(self, *arguments)[:-1]
 
     monkeypatch.setattr(DecodeImage, "decode", too_low)
-    with pytest.raises(SampleError, match=r"sample 0 (.|\n)*damaged: the pixels are 11 x 12 x 3"):
+    said = r"sample 0 (.|\n)*damaged: the pixels are 11 x 12 x 3, and the header announces 12 x 12 x 3"
+    with pytest.raises(SampleError, match=said):
         pipeline(lambda images: fn.flip(images), KINDS[0]).run()

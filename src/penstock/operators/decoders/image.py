@@ -105,17 +105,23 @@ class DecodeImage(ImageDecoder):
             )
         return header
 
-    def decode(
-        self, data: Array, header: Header, region: tuple[int, int, int, int], memory: Array | None, reduce: int
-    ) -> tuple[Array, int, int]:
-        """The image, or a part of it that covers the region."""
+    def part(self, header: Header, region: tuple[int, int, int, int], reduce: int) -> tuple[int, int, int, int]:
+        """A part of the image that covers the region, and is decoded at less cost than the whole."""
         top, left, bottom, right = region
-        pixels, row, column = self.decoding.decode(data, header, memory, Region(top, bottom, left, right), reduce)
+        top, bottom, left, right = self.decoding.part(header, Region(top, bottom, left, right), reduce)
+        return top, left, bottom, right
+
+    def decode(
+        self, data: Array, header: Header, part: tuple[int, int, int, int], memory: Array | None, reduce: int
+    ) -> Array:
+        """That part."""
+        top, left, bottom, right = part
+        pixels = self.decoding.decode(data, header, memory, Region(top, bottom, left, right), reduce)
         if pixels.dtype == self.dtype:
-            return pixels, row, column
+            return pixels
         full = 1.0 if self.dtype.kind == "f" else float(np.iinfo(self.dtype).max)
         wide = np.float64 if self.dtype.itemsize == 4 and self.dtype.kind != "f" else np.float32
-        return convert(np, pixels.astype(wide) * wide(full / np.iinfo(pixels.dtype).max), self.dtype), row, column
+        return convert(np, pixels.astype(wide) * wide(full / np.iinfo(pixels.dtype).max), self.dtype)
 
 
 class DecoderOptions(TypedDict, total=False):

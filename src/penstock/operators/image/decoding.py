@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.data.source import Array, Column
 from penstock.operators.image.axis import footprint, reduced
 from penstock.operators.image.memory import Memory
 from penstock.operators.image.passes import Axis, Pass
-from penstock.operators.image.work import CACHE, ImageWork, Scratch
+from penstock.operators.image.work import ImageWork, Scratch, groups_of
 
 if TYPE_CHECKING:
     from penstock.operators.image.operator import ImageDecoder
@@ -34,7 +33,7 @@ class DecodingWork(ImageWork):
     ) -> None:
         super().__init__(data, passes, scratch)
         self._decoder, self._headers = decoder, headers
-        self._reductions = np.ones(len(headers), np.int64)
+        self._reductions = [1] * len(headers)
 
     def compute(self, out: Array | None) -> Column:
         """Decode and execute; where nothing is left to do, decode straight into the batch."""
@@ -48,7 +47,7 @@ class DecodingWork(ImageWork):
         places = [None] * len(self._headers) if batch is None else list(batch.reshape(len(batch), -1))
         for row, (data, header, memory) in enumerate(zip(self._data, self._headers, places, strict=True)):
             whole = (0, 0, header.height, header.width)
-            pixels, _, _ = self._decoder.decode(data, header, whole, memory, 1)
+            pixels = self._decoder.decode(data, header, whole, memory, 1)
             if out is None:
                 made.append(pixels)
             elif memory is None or not _fills(pixels, memory):
@@ -58,23 +57,25 @@ class DecodingWork(ImageWork):
     def _compute(self, target: Memory) -> None:
         if self._decoder.reduced and self.passes[0].resampled:
             self._reduce()
-        tops, bottoms = footprint(self._axis("H").numbers)
-        lefts, rights = footprint(self._axis("W").numbers)
-        regions = np.stack([tops, lefts, bottoms, rights], axis=1)
-        announced = [(0, 0, (each.height, each.width, each.channels)) for each in self._headers]
-        sizes = [height * width * channels for _, _, (height, width, channels) in announced]
-        visit = self._visiting(target)
-        row, rows = 0, len(sizes)
-        while row < rows:
-            end, total = row + 1, sizes[row]
-            while end < rows and total + sizes[end] <= CACHE and self.passes[0].reads == np.uint8:
-                total += sizes[end]
-                end += 1
-            arena = self._scratch.take(2, total)
-            group = slice(row, end)
-            source = self._decode_group(group, arena, sizes[group], regions[group], announced[group])
-            visit(group, source)
-            row = end
+        parts = self._parts()
+        shapes = [
+            (part[2] - part[0], part[3] - part[1], header.channels)
+            for part, header in zip(parts, self._headers, strict=True)
+        ]
+        sizes = [height * width * channels for height, width, channels in shapes]
+        dtype = self.passes[0].reads
+        groups = list(groups_of([size * dtype.itemsize for size in sizes]))
+        source = self._shared(2, dtype, np.array(shapes, np.int64), groups)
+        arena, begins = source.values, source.starts.tolist()
+        origins = np.array(parts, np.int64)[:, :2]
+        source.starts = source.starts - (origins * source.strides[:, :2]).sum(axis=1)
+        passes = self._bound(source, target, groups)
+        for group in groups:
+            for row in range(group.start, group.stop):
+                begin = begins[row]
+                self._decode(row, parts[row], shapes[row], arena[begin : begin + sizes[row]])
+            for each in passes:
+                each(group)
 
     def _axis(self, letter: str) -> Axis:
         return next(axis for axis in self.passes[0].axes if axis.letter == letter)
@@ -84,44 +85,29 @@ class DecodingWork(ImageWork):
         axes = [self._axis(letter) for letter in "HW"]
         shrink = np.min([np.abs(a.numbers.high - a.numbers.low) / a.numbers.size for a in axes], axis=0)
         possible = np.array([header.reducible for header in self._headers])
-        self._reductions = np.where(possible, 2 ** np.clip(np.floor(np.log2(shrink)), 0, 3), 1).astype(np.int64)
+        reductions = np.where(possible, 2 ** np.clip(np.floor(np.log2(shrink)), 0, 3), 1).astype(np.int64)
         for axis in axes:
-            axis.numbers = reduced(axis.numbers, self._reductions)
+            axis.numbers = reduced(axis.numbers, reductions)
+        self._reductions = reductions.tolist()
 
-    def _decode_group(
-        self, group: slice, arena: Array, sizes: Sequence[int], regions: NDArray[np.int64], announced: Sequence[Any]
-    ) -> Memory:
-        """Decode some rows into scratch memory; they are one row where that is large.
+    def _parts(self) -> list[tuple[int, int, int, int]]:
+        """Per row what is decoded, that is at least what will be read: top, left, bottom, right."""
+        (tops, bottoms), (lefts, rights) = [footprint(self._axis(letter).numbers) for letter in "HW"]
+        regions = zip(tops.tolist(), lefts.tolist(), bottoms.tolist(), rights.tolist(), strict=True)
+        return [
+            self._decoder.part(header, region, reduction)
+            for header, region, reduction in zip(self._headers, regions, self._reductions, strict=True)
+        ]
 
-        Args:
-            group: which.
-            arena: the memory.
-            sizes: per row of the group how much of it is for the whole image.
-            regions: per row what will be read: top, left, bottom, right.
-            announced: per row what the header says: 0, 0, and the shape.
-        """
-        reductions = self._reductions[group].tolist()
-        rows = zip(self._data[group], self._headers[group], regions.tolist(), sizes, reductions, strict=True)
-        found: list[Any] = []
-        end, values = 0, arena
-        for data, header, region, size, reduce in rows:
-            begin, end = end, end + size
-            memory = arena[begin:end]
-            pixels, top, left = self._decoder.decode(data, header, region, memory, reduce)
-            if not _fills(pixels, memory):
-                if len(sizes) == 1:
-                    values = np.ascontiguousarray(pixels).reshape(-1)
-                else:
-                    arena[begin : begin + pixels.size].reshape(pixels.shape)[:] = pixels
-            found.append((top, left, pixels.shape))
-        if found == announced:  # whole images, one after the other
-            return Memory.packed(values, np.array([shape for _, _, shape in found], np.int64))
-        origins = np.array([(top, left, *shape) for top, left, shape in found], np.int64)
-        _check_cover(origins, regions, [shape[2] for _, _, shape in announced])
-        begins = (
-            np.cumsum(sizes, dtype=np.int64) - sizes - (origins[:, 0] * origins[:, 3] + origins[:, 1]) * origins[:, 4]
-        )
-        return Memory.packed(values, origins[:, 2:], begins)
+    def _decode(self, row: int, part: tuple[int, int, int, int], shape: tuple[int, ...], memory: Array) -> None:
+        """Decode a part of an image into memory."""
+        own = memory if memory.dtype == np.uint8 else None
+        pixels = self._decoder.decode(self._data[row], self._headers[row], part, own, self._reductions[row])
+        if pixels.shape != shape:  # what is beyond would be another image's
+            found, expected = (" x ".join(map(str, each)) for each in (pixels.shape, shape))
+            raise ValueError(f"damaged: the pixels are {found}, and the header announces {expected}")
+        if not _fills(pixels, memory):
+            memory.reshape(shape)[:] = pixels
 
 
 def _fills(pixels: Array, memory: Array) -> bool:
@@ -130,18 +116,3 @@ def _fills(pixels: Array, memory: Array) -> bool:
     A turned image does not: it is a view with other strides. May be false where it does lie there.
     """
     return pixels.base is memory.base and pixels.size == memory.size and pixels.flags.c_contiguous
-
-
-def _check_cover(found: NDArray[np.int64], regions: NDArray[np.int64], channels: Sequence[int]) -> None:
-    """Check that the decoder gives what the headers announced: what is beyond would be read from foreign memory.
-
-    Args:
-        found: per row where the pixels begin, top and left, and their height, width and channels.
-        regions: per row what will be read: top, left, bottom, right.
-        channels: per row how many there are.
-    """
-    begins, extents = found[:, :2], found[:, 2:4]
-    covers = ((begins <= regions[:, :2]) & (regions[:, 2:] <= begins + extents)).all(axis=1)
-    for row in np.flatnonzero(~covers | (found[:, 4] != channels))[:1].tolist():
-        height, width, count = found[row, 2:].tolist()
-        raise ValueError(f"damaged: the pixels are {height} x {width} x {count}, the header says otherwise")

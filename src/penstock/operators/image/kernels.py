@@ -44,7 +44,7 @@ def scratch(rows: Array, columns: Array, most_taps: int, channels: int) -> tuple
     )
 
 
-@ahead("u1[1] f4[1] b1 i8[2] f8[2] f8[2] b1[1] i8[1] f4[4] u1[1] f4[1] b1 i8[2] f4[2] f4[1] i8[1]")
+@ahead("u1[1] f4[1] b1 i8[2] f8[2] f8[2] b1[1] i8[1] f4[4] u1[1] f4[1] b1 i8[2] f4[2] f4[1] i8[1] i8 i8")
 @Compiled
 def blend(  # noqa: C901  # a compiled function is one function: what is called for each row must be inlined
     bytes_in: Array,
@@ -63,6 +63,8 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
     weights: Array,
     memory: Array,
     firsts: Array,
+    start: int,
+    stop: int,
 ) -> None:
     """Images resampled, or picked, and changed in colour, from memory to memory.
 
@@ -85,6 +87,8 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
         weights: float32 (height + width, taps), for the largest result; overwritten.
         memory: float32, for lines; overwritten.
         firsts: int64, for indices; overwritten.
+        start: the first image that is made.
+        stop: the one after the last.
     """
     channels = terms.shape[3]
     height, width, extent = 0, 0, 0
@@ -99,9 +103,9 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
     mixes = from_bytes and to_bytes and codes.shape[0] == 3 and codes[0] == MIX
     mixes = mixes and codes[1] == SCALE and codes[2] == HALVES_AWAY
     left, needed, most = 0, 0, 0
-    for n in range(place_in.shape[0]):
+    for n in range(start, stop):
         height, width = int(rows[n, LENGTH]), int(columns[n, LENGTH])
-        start, down, right, channel = place_in[n, 0], place_in[n, 1], place_in[n, 2], place_in[n, 3]
+        begin, down, right, channel = place_in[n, 0], place_in[n, 1], place_in[n, 2], place_in[n, 3]
         line, together = memory[: channels * width], False
         low_y, high_y, low_x, high_x = 0, height, 0, width
         if resampled[n]:
@@ -131,7 +135,7 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
         direct = mixes and not (resampled[n] or rows[n, MIRRORED] or columns[n, MIRRORED])
         direct = direct and low_y == low_x == 0 and high_y == height and high_x == width
         if direct and right == 3 == place_out[n, 2] and channel == 1 == place_out[n, 3]:
-            at, to, own = start + first_row * down + 3 * first_column, place_out[n, 0], terms[n % terms.shape[0]]
+            at, to, own = begin + first_row * down + 3 * first_column, place_out[n, 0], terms[n % terms.shape[0]]
             if down == 3 * width == place_out[n, 1]:  # as one row
                 height, width = 1, height * width
             for y in range(height):
@@ -142,7 +146,7 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
             step_x = -right
         for y in range(height):
             if resampled[n]:
-                at = start + first_y[y] * down + left * right
+                at = begin + first_y[y] * down + left * right
                 if from_bytes:
                     blend_rows(bytes_in, at, down, place_in[n], counts_y[y], weights_y[y], channels, row[:needed])
                 else:
@@ -153,7 +157,7 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
                 colour(line, 1 if together else channels, codes, terms[n % terms.shape[0]], 0, width)
             else:
                 low, high = (low_x, high_x) if low_y <= y < high_y else (width, width)
-                at = start + (first_row + (height - 1 - y if rows[n, MIRRORED] else y)) * down + first_column * right
+                at = begin + (first_row + (height - 1 - y if rows[n, MIRRORED] else y)) * down + first_column * right
                 if from_bytes:
                     pick_row(bytes_in, at, step_x, channel, channels, low, high, line)
                 else:
@@ -185,7 +189,7 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
                 to += place_out[n, 3]
 
 
-@ahead("u1[1] i8[2] f8[2] f8[2] i8[1] f4[4] f4[1] u1[1] u1[1] f4[1] b1 i8[2]")
+@ahead("u1[1] i8[2] f8[2] f8[2] i8[1] f4[4] f4[1] u1[1] u1[1] f4[1] b1 i8[2] i8 i8")
 @Compiled
 def look_up(  # noqa: C901  # likewise
     bytes_in: Array,
@@ -200,6 +204,8 @@ def look_up(  # noqa: C901  # likewise
     floats_out: Array,
     to_bytes: bool,
     place_out: Array,
+    start: int,
+    stop: int,
 ) -> None:
     """Images of bytes, picked and changed in colour: a byte has 256 values, so what becomes of them is computed once.
 
@@ -216,11 +222,13 @@ def look_up(  # noqa: C901  # likewise
         floats_out: float32.
         to_bytes: whether images are written to `bytes_out`.
         place_out: int64 (images, 4).
+        start: the first image that is made.
+        stop: the one after the last.
     """
     channels, alike, known = terms.shape[3], False, False
     rounds = to_bytes and codes.shape[0] == 2 and codes[0] == SCALE and codes[1] == HALVES_AWAY
-    for n in range(place_in.shape[0]):
-        if n == 0 or terms.shape[0] > 1:
+    for n in range(start, stop):
+        if n == start or terms.shape[0] > 1:
             alike, known = same_for_all(codes, terms[n % terms.shape[0]]), False
         line = alike and to_bytes and place_in[n, 2] == channels == place_out[n, 2]
         line = line and place_in[n, 3] == place_out[n, 3] == 1 and not columns[n, MIRRORED]
@@ -241,12 +249,12 @@ def look_up(  # noqa: C901  # likewise
                     byte_table[i] = np.uint8(table[i])
         first_y, step_y = int(rows[n, BEGIN] + rows[n, START]), place_in[n, 1]
         first_x, step_x = int(columns[n, BEGIN] + columns[n, START]), place_in[n, 2]
-        start = place_in[n, 0] + first_y * step_y + first_x * step_x
+        begin = place_in[n, 0] + first_y * step_y + first_x * step_x
         if rows[n, MIRRORED]:
-            start += (height - 1) * step_y
+            begin += (height - 1) * step_y
             step_y = -step_y
         if columns[n, MIRRORED]:
-            start += (width - 1) * step_x
+            begin += (width - 1) * step_x
             step_x = -step_x
         by, channel = np.uint64(step_x), np.uint64(place_in[n, 3])
         step, plane = np.uint64(place_out[n, 2]), np.uint64(place_out[n, 3])
@@ -258,7 +266,7 @@ def look_up(  # noqa: C901  # likewise
                 width, high_x, height, high_y = width * height, width * height, 1, 1
         for y in range(height):
             low, high = (low_x, high_x) if low_y <= y < high_y else (width, width)
-            at, to = np.uint64(start + y * step_y), np.uint64(place_out[n, 0] + y * place_out[n, 1])
+            at, to = np.uint64(begin + y * step_y), np.uint64(place_out[n, 0] + y * place_out[n, 1])
             if direct:
                 scale_bytes(bytes_in, at, terms[n % terms.shape[0], :, :, 0], bytes_out, to, width)
                 continue

@@ -80,20 +80,31 @@ class ImageDecoder(Operator, ChainKernel):
         """
 
     @abstractmethod
-    def decode(
-        self, data: Any, header: Any, region: tuple[int, int, int, int], memory: Any, reduce: int
-    ) -> tuple[Any, int, int]:
-        """The pixels of an image, or of a part of it that covers a region.
+    def part(self, header: Any, region: tuple[int, int, int, int], reduce: int) -> tuple[int, int, int, int]:
+        """The part of an image that is decoded where a region of it will be read: at least that region.
+
+        Args:
+            header: what `header` gave.
+            region: top, left, bottom, right: what will be read, in pixels of the reduced image.
+            reduce: 2, 4 or 8 for a half, a quarter or an eighth of the size; 1 for all of it.
+
+        Returns:
+            Its top, left, bottom and right.
+        """
+
+    @abstractmethod
+    def decode(self, data: Any, header: Any, part: tuple[int, int, int, int], memory: Any, reduce: int) -> Any:
+        """The pixels of a part of an image.
 
         Args:
             data: the bytes.
             header: what `header` gave.
-            region: top, left, bottom, right: what will be read, in pixels of the reduced image.
-            memory: uint8, where pixels may be put; at least as large as the whole image.
-            reduce: 2, 4 or 8 for a half, a quarter or an eighth of the size; 1 for all of it.
+            part: what `part` gave.
+            memory: uint8, where pixels may be put, with room for the part; or None.
+            reduce: as for `part`.
 
         Returns:
-            Pixels of layout HWC, and the row and column of the image at which they begin.
+            Pixels of layout HWC.
 
         Raises:
             ValueError: damaged bytes.

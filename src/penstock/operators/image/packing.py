@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import InternalError
 from penstock.operators.image.axis import most_taps
-from penstock.operators.image.passes import Axis, Pass, exact
-from penstock.operators.image.rows import directions, inside, offsets
+from penstock.operators.image.passes import Axis, Pass, directions, exact, inside, offsets
 from penstock.operators.image.steps import Fill, Mix, Scale
 from penstock.operators.image.taps import taps_of_rows
 

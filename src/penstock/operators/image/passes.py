@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.operators.image.axis import Numbers
+from penstock.operators.image.axis import Numbers, chosen
 from penstock.operators.image.steps import Apply, Convert, Fill, Mix, Scale
 
 _EXACT = frozenset(map(np.dtype, ("uint8", "int8", "uint16", "int16", "float16", "float32")))
@@ -137,3 +137,24 @@ def _part(term: Any, rows: slice | NDArray[np.int64]) -> Any:
 def exact(*dtypes: np.dtype[Any]) -> bool:
     """Whether float32 holds all values of these dtypes."""
     return _EXACT.issuperset(dtypes)
+
+
+def offsets(axis: Axis) -> NDArray[np.int64]:
+    """The first index along an axis, in the order of the result."""
+    numbers = axis.numbers
+    first = numbers.begin + numbers.start
+    return chosen(numbers.mirrored, first + numbers.length - 1, first).astype(np.int64)
+
+
+def directions(axis: Axis) -> NDArray[np.int64]:
+    """1, or -1 where the axis is walked backwards."""
+    return np.where(axis.numbers.mirrored, -1, 1)
+
+
+def inside(axis: Axis) -> tuple[Any, Any]:
+    """Which of the wanted pixels of an axis lie in the image, in the order of the result: from, to; per row."""
+    numbers = axis.numbers
+    low = np.minimum(np.maximum(-numbers.start, 0), numbers.length)  # `np.clip` takes three times longer
+    high = np.minimum(np.maximum(numbers.end - numbers.begin - numbers.start, low), numbers.length)
+    turned = numbers.mirrored
+    return chosen(turned, numbers.length - high, low), chosen(turned, numbers.length - low, high)

@@ -6,6 +6,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from penstock.data.source import Array, Column
 from penstock.operators.image.memory import Memory, in_one_piece
 from penstock.operators.image.passes import Pass
-from penstock.operators.image.rows import execute, prepared
+from penstock.operators.image.rows import bound, execute, prepared
 
 CACHE = 1 << 18
 """Bytes that stay in a core's cache: several small images go through all passes together, a large one alone."""
@@ -57,13 +58,14 @@ class ImageWork:
             images = self._data if in_one_piece(self._data) else np.ascontiguousarray(self._data)
             source, rows = Memory.of_batch(images), len(images)
             step = rows if len(self.passes) == 1 else self._together(rows)
-            visit = self._visiting(target)
-            for start in range(0, rows, step):
-                some = slice(start, min(start + step, rows))
-                visit(some, source.of(some))
+            groups = [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
+            passes = self._bound(source, target, groups)
+            for some in groups:
+                for each in passes:
+                    each(some)
         else:
             visit = self._visiting(target)
-            for some in _groups([image.nbytes for image in self._data]):
+            for some in groups_of([image.nbytes for image in self._data]):
                 visit(some, self._gather(self._data[some]))
 
     def _gather(self, images: Sequence[Array]) -> Memory:
@@ -85,6 +87,38 @@ class ImageWork:
         """How many rows go through several passes together."""
         between = max(int(each.shapes.prod(axis=1).max()) * each.dtype.itemsize for each in self.passes[:-1])
         return max(1, min(rows, CACHE // max(between, 1)))
+
+    def _bound(self, source: Memory, target: Memory, groups: Sequence[slice]) -> list[Callable[[slice], None]]:
+        """All passes, as functions that do them for the rows of a group.
+
+        Args:
+            source: where the images of all rows are, or will be when their group comes.
+            target: where results go, for all rows.
+            groups: runs of rows that go through all passes together, in scratch memory that the next group uses again.
+        """
+        *first, last = self.passes
+        made: list[Callable[[slice], None]] = []
+        for number, each in enumerate(first):
+            between = self._shared(number % 2, each.dtype, each.shapes, groups)
+            made.append(bound(each, source, between))
+            source = between
+        return [*made, bound(last, source, target)]
+
+    def _shared(self, number: int, dtype: np.dtype[Any], shapes: NDArray[np.int64], groups: Sequence[slice]) -> Memory:
+        """Scratch memory in which the images of each group lie one after the other.
+
+        Args:
+            number: of the scratch memory.
+            dtype: of the images.
+            shapes: of all rows.
+            groups: runs of rows, all of them.
+        """
+        ends = shapes.prod(axis=1).cumsum()
+        before = np.array([ends[group.start - 1] if group.start else 0 for group in groups], np.int64)
+        starts = np.append(0, ends[:-1]) - np.repeat(before, [group.stop - group.start for group in groups])
+        most = int(np.diff(before, append=ends[-1:]).max(initial=0))
+        values = self._scratch.take(number, most * dtype.itemsize).view(dtype)
+        return Memory.packed(values, shapes, starts)
 
     def _visiting(self, target: Memory) -> Callable[[slice, Memory], None]:
         """A function that does all passes over some rows: given which, and the images of these rows alone.
@@ -108,7 +142,7 @@ class ImageWork:
         return visit
 
 
-def _groups(sizes: Sequence[int]) -> Iterator[slice]:
+def groups_of(sizes: Sequence[int]) -> Iterator[slice]:
     """Runs of rows, of so many bytes each, that stay in the cache together; at least one row each."""
     ends = list(accumulate(sizes))
     start, before = 0, 0

@@ -50,7 +50,7 @@ class DecodeSequence(Operator, SampleKernel):
         frames: list[Array] = []
         for number, file in enumerate(np.split(data, ends[:-1])):
             try:
-                frame, _, _ = self.decoding.decode(file, self.decoding.header(file))
+                frame = self.decoding.decode(file, self.decoding.header(file))
                 if frame.dtype != np.uint8 or (frames and frame.shape != frames[0].shape):
                     expected = list(frames[0].shape) if frames else "8 bits"
                     raise ValueError(f"{frame.dtype}{list(frame.shape)}, where {expected} is expected")

@@ -56,8 +56,8 @@ def test_exif_data_are_found_before_the_scan(place, before, order):
     header = Decoding().header(data)
     assert (header.height, header.width, header.orientation) == (20, 12, 6)
     assert Decoding(adjust_orientation=False).header(data)[:2] == (12, 20)
-    upright = Decoding().decode(np.frombuffer(BYTES, np.uint8), Decoding().header(np.frombuffer(BYTES, np.uint8)))[0]
-    assert np.array_equal(Decoding().decode(data, header)[0], np.rot90(upright, -1))
+    upright = Decoding().decode(np.frombuffer(BYTES, np.uint8), Decoding().header(np.frombuffer(BYTES, np.uint8)))
+    assert np.array_equal(Decoding().decode(data, header), np.rot90(upright, -1))
 
 
 @pytest.mark.parametrize("stated", [0, 9, 65535])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from penstock.operators.decoders.codecs.header import Region
-from penstock.operators.decoders.codecs.orientation import delivered_origin, stored_region, turned
+from penstock.operators.decoders.codecs.orientation import delivered_region, stored_region, turned
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (5, 8, 3), np.uint8)
 
@@ -31,4 +31,4 @@ def test_a_region_is_stored_where_its_pixels_are(orientation, rows, columns):
     stored = stored_region(region, height, width, orientation)
     pixels = turned(PIXELS[stored.top : stored.bottom, stored.left : stored.right], orientation)
     assert np.array_equal(pixels, image[region.top : region.bottom, region.left : region.right])
-    assert delivered_origin(stored, height, width, orientation) == (region.top, region.left)
+    assert delivered_region(stored, height, width, orientation) == region

@@ -23,7 +23,7 @@ def encode(kind, mode="RGB", **options):
 
 def decode(data, output_type=types.RGB):
     decoder = Decoding(output_type)
-    return decoder.decode(data, decoder.header(data))[0]
+    return decoder.decode(data, decoder.header(data))
 
 
 @pytest.mark.parametrize("before", [b"", b"\xc5\xd0\xd3\xc6" + (32).to_bytes(4, "little") + bytes(24)])

@@ -8,7 +8,7 @@ from typing import Literal
 from penstock.data.source import Array
 from penstock.operators.decoders.codecs import jpeg, nvimgcodec, pillow
 from penstock.operators.decoders.codecs.header import Header, Region
-from penstock.operators.decoders.codecs.orientation import delivered_origin, stored_region, swaps_axes, turned
+from penstock.operators.decoders.codecs.orientation import delivered_region, stored_region, swaps_axes, turned
 from penstock.types import RGB, DALIImageType
 
 Backend = Literal["simplejpeg", "nvimgcodec"]
@@ -55,47 +55,65 @@ class Decoding:
         header = jpeg.read_header(data, self.output_type, self.adjust_orientation)
         return header or pillow.read_header(data, self.output_type, self.adjust_orientation)
 
+    def part(self, header: Header, region: Region, reduce: int = 1) -> Region:
+        """The part that is decoded where a region is needed: at least the region, and what costs nothing to leave out.
+
+        Args:
+            header: what `header` says of the file.
+            region: rows and columns, not empty, counted in the delivered (and reduced) image.
+            reduce: as for `decode`.
+        """
+        height, width = -(-header.height // reduce), -(-header.width // reduce)
+        if not header.frame or region == (0, height, 0, width):
+            return Region(0, height, 0, width)
+        stored = stored_region(region, height, width, header.orientation)
+        tall, wide = (width, height) if swaps_axes(header.orientation) else (height, width)
+        small = nvimgcodec.part(stored, wide)
+        if self.backend != "nvimgcodec" or reduce > 1 or not _is_small(small, wide):
+            small = Region(0, jpeg.rows(stored.bottom, tall, wide, reduce), 0, wide)
+        return delivered_region(small, height, width, header.orientation)
+
     def decode(
         self,
         data: Array,
         header: Header,
         memory: Array | None = None,
-        region: Region | None = None,
+        part: Region | None = None,
         reduce: int = 1,
-    ) -> tuple[Array, int, int]:
-        """The pixels of an image, or of a part of it that holds a region.
+    ) -> Array:
+        """The pixels of an image, or of a part of it.
 
         Args:
             data: the bytes of the file, uint8 of shape (n,).
             header: what `header` says of them.
-            memory: where the pixels may be written: C-contiguous uint8, large enough for the whole image. The result
-                may lie there, or elsewhere.
-            region: the rows and columns that are needed, not empty, counted in the delivered (and reduced) image. They
-                are the same, bit by bit, as those of the whole image.
+            memory: where the pixels may be written: C-contiguous uint8, large enough for them. The result may lie
+                there, or elsewhere.
+            part: what `part` gave. Its pixels are the same, bit by bit, as those of the whole image.
             reduce: 2, 4 or 8 for a half, a quarter or an eighth of height and width, rounded up; only where the header
                 is reducible.
 
         Returns:
-            Pixels of layout HWC, with any strides, and the row and the column of the first of them.
+            Pixels of layout HWC, with any strides.
 
         Raises:
             ValueError: the data are damaged.
         """
         turn = header.orientation
-        if region is None or not header.frame or region == (0, header.height, 0, header.width):
-            return turned(self._stored(data, header, memory, None, reduce), turn), 0, 0
         height, width = -(-header.height // reduce), -(-header.width // reduce)
-        part = stored_region(region, height, width, turn)
-        pixels = None
-        if self.backend == "nvimgcodec" and reduce == 1 and _is_small(part, header):
-            pixels, part = nvimgcodec.decode(data, header, self.output_type, self.fast_idct, part)
-        if pixels is None:
-            pixels = self._stored(data, header, memory, part.bottom, reduce)
-            part = Region(0, pixels.shape[0], 0, pixels.shape[1])
-        return turned(pixels, turn), *delivered_origin(part, height, width, turn)
+        if part is None or part == (0, height, 0, width):
+            return turned(self._stored(data, header, memory, None, reduce), turn)
+        stored = stored_region(part, height, width, turn)
+        top, bottom, left, right = stored
+        if not top and right - left == (height if swaps_axes(turn) else width):
+            pixels = self._stored(data, header, memory, bottom, reduce)[:bottom]
+        else:
+            pixels = nvimgcodec.decode(data, header, self.output_type, self.fast_idct, stored, memory)
+            if pixels is None:
+                pixels = self._stored(data, header, None, None, reduce)[top:bottom, left:right]
+        return turned(pixels, turn)
 
     def _stored(self, data: Array, header: Header, memory: Array | None, bottom: int | None, reduce: int) -> Array:
-        """The pixels before they are turned, all or those above a row."""
+        """The pixels before they are turned, all or at least those above a row."""
         if not header.frame:
             if reduce > 1:
                 raise ValueError(f"only plain JPEGs are decoded at 1/{reduce} of their size")
@@ -109,8 +127,7 @@ class Decoding:
         return jpeg.decode(data, header, self.output_type, self.fast_idct, memory, None, reduce, strict=False)
 
 
-def _is_small(region: Region, header: Header) -> bool:
+def _is_small(region: Region, width: int) -> bool:
     """Whether a region is a small part of the stored pixels above its last row, which simplejpeg would decode."""
-    width = header.height if swaps_axes(header.orientation) else header.width
     area = (region.bottom - region.top) * (region.right - region.left)
-    return area <= _LARGEST_PART * region.bottom * width
+    return area < _LARGEST_PART * region.bottom * width

@@ -91,8 +91,8 @@ def decode(
         header: its header.
         output_type: the output type.
         fast_idct: whether to use libjpeg's faster, less accurate transform.
-        memory: where the pixels may be written.
-        bottom: the row, counted in the reduced image, at which to stop; there may be some more.
+        memory: where the pixels may be written, if there are no more than it has room for.
+        bottom: the row, counted in the reduced image, at which to stop: one that `rows` gave. There may be more.
         reduce: 2, 4 or 8 for a half, a quarter or an eighth of the height and width, rounded up.
         strict: whether to refuse what libjpeg only warns of.
 
@@ -103,11 +103,11 @@ def decode(
     height, width = header.height, header.width
     if swaps_axes(header.orientation):
         height, width = width, height
-    if bottom is not None:
-        rows = (bottom + _ROWS_BELOW) * reduce
-        if (height - rows) * width >= _WORTH and data[-2:].tobytes() == _END:
-            data = _with_height(data, header.frame, rows)
-            height, strict = rows, False  # what is left over would be a reason to complain
+    if bottom is not None and bottom * reduce < height and data[-2:].tobytes() == _END:
+        height, strict = bottom * reduce, False  # what is left over would be a reason to complain
+        data = _with_height(data, header.frame, height)
+    if memory is not None and -(-height // reduce) * -(-width // reduce) * header.channels > memory.size:
+        memory = None
     try:
         if reduce == 1:
             pixels = simplejpeg.decode_jpeg(data, space, fast_idct, buffer=memory, strict=strict)
@@ -121,6 +121,19 @@ def decode(
     if pixels.shape != (height, width, header.channels):
         raise ValueError(f"damaged: the header announces {(height, width)} pixels, and there are {pixels.shape[:2]}")
     return ycbcr(pixels) if output_type is YCbCr else pixels
+
+
+def rows(bottom: int, height: int, width: int, reduce: int) -> int:
+    """How many rows are decoded where those above `bottom` are needed, counted in the reduced image.
+
+    Args:
+        bottom: the row below the last one that is needed.
+        height: of the reduced image.
+        width: of the reduced image.
+        reduce: 1, 2, 4 or 8.
+    """
+    fewer = bottom + _ROWS_BELOW
+    return fewer if (height - fewer) * width * reduce * reduce >= _WORTH else height
 
 
 def _with_height(data: Array, frame: int, height: int) -> Array:

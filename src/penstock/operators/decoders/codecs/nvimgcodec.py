@@ -14,7 +14,6 @@ from penstock.data.source import Array
 from penstock.errors import MissingExtraError
 from penstock.operators.decoders.codecs.channels import ycbcr
 from penstock.operators.decoders.codecs.header import Header, Region
-from penstock.operators.decoders.codecs.orientation import swaps_axes
 from penstock.types import BGR, DALIImageType, YCbCr
 
 _PACKAGE = "nvidia.nvimgcodec"
@@ -23,7 +22,7 @@ _LEAST_COLUMNS = 16
 """Narrower regions are widened: nvImageCodec 0.9 gives one column of an image with 4:2:0 other colours."""
 
 _PER_THREAD = threading.local()
-"""Decoders. One serves one thread; several at once break it."""
+"""Decoders, and the images that they decode into. One serves one thread; several at once break it."""
 
 
 def installed() -> bool:
@@ -44,37 +43,46 @@ def check_installed() -> None:
         raise MissingExtraError(_PACKAGE, "nvimgcodec", 'a decoder with backend="nvimgcodec"')
 
 
+def part(region: Region, width: int) -> Region:
+    """What is decoded where a region of a stored image of this width is needed."""
+    top, bottom, left, right = region
+    if right - left < _LEAST_COLUMNS:
+        right = min(left + _LEAST_COLUMNS, width)
+        left = max(right - _LEAST_COLUMNS, 0)
+    return Region(top, bottom, left, right)
+
+
 def decode(
-    data: Array, header: Header, output_type: DALIImageType, fast_idct: bool, region: Region
-) -> tuple[Array | None, Region]:
-    """The stored pixels of a region that holds the one asked for, and which one; None if the data are damaged.
+    data: Array, header: Header, output_type: DALIImageType, fast_idct: bool, region: Region, memory: Array | None
+) -> Array | None:
+    """The stored pixels of a region; None if the data are damaged.
 
     Args:
         data: the bytes of a JPEG.
         header: its header.
         output_type: the output type.
         fast_idct: whether to use libjpeg's faster, less accurate transform.
-        region: where the pixels are stored.
+        region: where the pixels are stored, as `part` gave it.
+        memory: where the pixels may be written: uint8, C-contiguous, large enough.
     """
     library = _library()
     top, bottom, left, right = region
-    if right - left < _LEAST_COLUMNS:
-        width = header.height if swaps_axes(header.orientation) else header.width
-        right = min(left + _LEAST_COLUMNS, width)
-        left = max(right - _LEAST_COLUMNS, 0)
+    grey = header.channels == 1
+    # an image of its own for each call would be fresh memory, which takes longer to get than these pixels to copy
+    images: dict[bool, Any] = _PER_THREAD.__dict__.setdefault("images", {})
     try:
         stream = library.CodeStream(data).get_sub_code_stream(region=library.Region(top, left, bottom, right))
-        image = _decoder(fast_idct).decode(stream, params=_parameters(header.channels == 1))
+        image = _decoder(fast_idct).decode(stream, params=_parameters(grey), image=images.pop(grey, None))
     except (RuntimeError, ValueError):
-        return None, region
+        return None
     pixels = None if image is None else np.asarray(image)
-    if pixels is None or pixels.shape != (bottom - top, right - left, header.channels):
-        return None, region
-    if output_type is YCbCr:
-        pixels = ycbcr(pixels)
-    elif output_type is BGR:
-        pixels = pixels[..., ::-1]
-    return pixels, Region(top, bottom, left, right)
+    shape = (bottom - top, right - left, header.channels)
+    if pixels is None or pixels.shape != shape:
+        return None
+    out = np.empty(shape, np.uint8) if memory is None else memory.reshape(-1)[: pixels.size].reshape(shape)
+    out[:] = pixels[..., ::-1] if output_type is BGR else pixels
+    images[grey] = image
+    return ycbcr(out) if output_type is YCbCr else out
 
 
 @cache

@@ -64,12 +64,16 @@ def stored_region(region: Region, height: int, width: int, orientation: int) -> 
     return Region(left, right, top, bottom) if exchanged else Region(top, bottom, left, right)
 
 
-def delivered_origin(region: Region, height: int, width: int, orientation: int) -> tuple[int, int]:
-    """The first row and column of a stored region in the delivered image of `height` x `width`."""
+def delivered_region(region: Region, height: int, width: int, orientation: int) -> Region:
+    """Where a stored region lies in the delivered image of `height` x `width`."""
     if orientation == UPRIGHT:
-        return region.top, region.left
+        return region
     columns, rows, exchanged = _TURNS[orientation]
     top, bottom, left, right = region
     if exchanged:
         top, bottom, left, right = left, right, top, bottom
-    return height - bottom if rows else top, width - right if columns else left
+    if rows:
+        top, bottom = height - bottom, height - top
+    if columns:
+        left, right = width - right, width - left
+    return Region(top, bottom, left, right)
