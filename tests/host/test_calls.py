@@ -122,3 +122,12 @@ def test_encoded_images_need_the_decoder_alone(name, jpeg):
     assert all(found[call] % (MANY - FEW) == 0 for call in in_decoders)
     others = Counter({call: count for call, count in found.items() if call not in in_decoders})
     assert others.total() == expected * (MANY - FEW), others
+
+
+def test_a_photograph_needs_few_calls_where_it_is_decoded_alone(jpeg, monkeypatch):
+    monkeypatch.setattr("penstock.operators.image.work.CACHE", 1)
+    files = [np.frombuffer(jpeg(image), np.uint8) for image in IMAGES]
+    longest = max(map(len, files))
+    found = further(DECODED["training"][0], np.stack([np.pad(file, (0, longest - len(file))) for file in files]))
+    others = Counter({call: count for call, count in found.items() if not call[0].startswith("operators/decoders/")})
+    assert others.total() <= 6 * (MANY - FEW), others

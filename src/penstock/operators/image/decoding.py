@@ -70,10 +70,9 @@ class DecodingWork(ImageWork):
         origins = np.array(parts, np.int64)[:, :2]
         source.starts = source.starts - (origins * source.strides[:, :2]).sum(axis=1)
         passes = self._bound(source, target, groups)
+        memory = [arena[begin : begin + size] for begin, size in zip(begins, sizes, strict=True)]
         for group in groups:
-            for row in range(group.start, group.stop):
-                begin = begins[row]
-                self._decode(row, parts[row], shapes[row], arena[begin : begin + sizes[row]])
+            self._decode(group, parts, shapes, memory)
             for each in passes:
                 each(group)
 
@@ -99,15 +98,24 @@ class DecodingWork(ImageWork):
             for header, region, reduction in zip(self._headers, regions, self._reductions, strict=True)
         ]
 
-    def _decode(self, row: int, part: tuple[int, int, int, int], shape: tuple[int, ...], memory: Array) -> None:
-        """Decode a part of an image into memory."""
-        own = memory if memory.dtype == np.uint8 else None
-        pixels = self._decoder.decode(self._data[row], self._headers[row], part, own, self._reductions[row])
-        if pixels.shape != shape:  # what is beyond would be another image's
-            found, expected = (" x ".join(map(str, each)) for each in (pixels.shape, shape))
-            raise ValueError(f"damaged: the pixels are {found}, and the header announces {expected}")
-        if not _fills(pixels, memory):
-            memory.reshape(shape)[:] = pixels
+    def _decode(self, group: slice, parts: Sequence[Any], shapes: Sequence[Any], memory: Sequence[Array]) -> None:
+        """Decode the images of a group, each into its memory.
+
+        Args:
+            group: which rows these are.
+            parts: per row which part is decoded.
+            shapes: per row the shape of its pixels.
+            memory: per row where they go.
+        """
+        for row in range(group.start, group.stop):
+            place, shape = memory[row], shapes[row]
+            own = place if place.dtype == np.uint8 else None
+            pixels = self._decoder.decode(self._data[row], self._headers[row], parts[row], own, self._reductions[row])
+            if pixels.shape != shape:  # what is beyond would be another image's
+                found, expected = (" x ".join(map(str, each)) for each in (pixels.shape, shape))
+                raise ValueError(f"damaged: the pixels are {found}, and the header announces {expected}")
+            if not _fills(pixels, place):
+                place.reshape(shape)[:] = pixels
 
 
 def _fills(pixels: Array, memory: Array) -> bool:
