@@ -79,6 +79,12 @@ OTHERS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def regions_pay(monkeypatch):
+    """Also in pictures as small as these."""
+    monkeypatch.setattr(decoding, "_LEAST_SAVED", 0)
+
+
 def whole(data, decoder=None, reduce=1):
     decoder = decoder or Decoding()
     return decoder.decode(data, decoder.header(data), reduce=reduce)
