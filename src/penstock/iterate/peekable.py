@@ -224,7 +224,8 @@ class ComingBatch(Future[Any]):
     def after(self, chunks: tuple[Future[Any], ...]) -> None:
         """Be done when these are. What they raise, `result` raises."""
         if chunks:
-            chunks[0].add_done_callback(lambda _: self.after(chunks[1:]))
+            first, *rest = chunks
+            first.add_done_callback(lambda _: self.after(tuple(rest)))  # which holds what follows, and not itself
             return
         self._announcer = threading.get_ident()
         self.set_result(None)
