@@ -79,7 +79,11 @@ def test_batches_are_scheduled_and_shared():
 
 
 class Doubling(Pipeline):
-    """A program's own `run` makes of a batch what it likes."""
+    """A program's own `run` makes of a batch what it likes, and its `batch_size` is what it says."""
+
+    @property
+    def batch_size(self):
+        return f"{self._max_batch_size} rows"
 
     def define_graph(self):
         return fn.readers.arrays([1, 2, 3, 4])
@@ -95,6 +99,7 @@ def test_run_may_be_a_programs_own():
     pipeline.schedule_run()
     assert [pipeline.run().tolist() for _ in range(2)] == [[2, 4], [6, 8]]
     assert pipeline.outputs()[0].as_array().tolist() == [1, 2]
+    assert pipeline.batch_size == "2 rows"
 
 
 def test_what_a_pipeline_tells_of_itself():

@@ -86,6 +86,10 @@ class OlderPipeline:
         return self.max_batch_size
 
     @property
+    def _max_batch_size(self) -> int:  # what classes derived from DALI's read, where `batch_size` is one of their own
+        return self.max_batch_size
+
+    @property
     def exec_pipelined(self) -> bool:
         """Whether batches are prepared ahead."""
         return self.prefetch_queue_depth > 0
