@@ -67,6 +67,18 @@ def test_names_are_looked_at_before_anything_is_traced(names):
         data_iterator(numbers, names, sharding=sharding(2))
 
 
+def test_names_may_be_the_keys_of_a_dictionary():
+    shapes = {"x": (), "doubled": ()}
+
+    @data_iterator(output_map=shapes.keys(), reader_name="r")
+    def pair():
+        x = fn.readers.arrays(np.arange(4), name="r")
+        return x, x * 2
+
+    batch = next(pair(batch_size=2))
+    assert {name: value.tolist() for name, value in batch.items()} == {"x": [0, 1], "doubled": [0, 2]}
+
+
 def test_a_sharding_for_another_output_is_found_before_anything_is_traced():
     with pytest.raises(UsageError, match="each output"):
         data_iterator(numbers, ["x"], sharding={"y": sharding(2)})

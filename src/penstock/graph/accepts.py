@@ -3,7 +3,7 @@
 The annotations are the one declaration of what an argument may be: its kind, and its limits where they have a `Range`.
 
 * numbers are finite, and whole where the annotation says ``int``: 3.0 is, 2.5 is not;
-* ``bool`` also takes 0 and 1; ``Sequence`` also takes arrays, but no text;
+* ``bool`` also takes 0 and 1; ``Sequence`` also takes arrays and the keys and values of a dictionary, but no text;
 * ``DataNode`` is any value of the graph; ``Any`` is not checked here.
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
 from enum import Enum, EnumMeta, IntEnum
 from typing import Annotated, Any, Literal, NotRequired, Required, Union, cast
@@ -164,6 +164,8 @@ def _count(hint: Any) -> int | None:
 
 
 def _sequence(hint: Any, given: Any, limits: Range, count: int | None) -> Any:
+    if isinstance(given, KeysView | ValuesView):  # of a dictionary: in its order
+        given = list(cast(Any, given))
     is_array = bool(getattr(given, "ndim", 0)) and hasattr(given, "__array__")
     if isinstance(given, str | bytes) or not (isinstance(given, Sequence) or is_array):
         raise OfOtherKindError(given)
