@@ -142,8 +142,8 @@ class Constant:
 
     Args:
         value: a number, a (nested) list of numbers or an array; the shape is that of one sample.
-        dtype: the element type; None gives int32 and float32 to what has 64 bits, as Python's numbers have, and keeps
-            an array's own else.
+        dtype: the element type; None gives int32 and float32 to what has 64 bits, as Python's numbers and lists have,
+            and keeps an array's own else, as it keeps that of NumPy's numbers: ``np.int64(3)`` is an int64.
         shape: the shape of a sample: `value` has as many numbers, or one that is repeated. None: that of `value`.
         layout: the names of the axes, such as "HWC"; empty where they have none.
         device: a placement hint, "cpu" or "gpu".
@@ -182,7 +182,8 @@ class Constant:
         if self.dtype is not None:
             array = _saturated(array, as_dtype(self.dtype))
         elif array.dtype.kind in "if" and array.dtype.itemsize == 8:
-            array = _narrowed(array)
+            kept = array.ndim == 0 and self.shape is None and isinstance(self.value, np.ndarray | np.integer)
+            array = array if kept else _narrowed(array)
         if self.shape is None:
             return array
         try:

@@ -115,6 +115,13 @@ def test_constants(agree, arguments):
                 lambda lib, x: lib.types.Constant(3, shape=[2]),
                 lambda lib, x: x + lib.types.Constant(3).uint8(),
                 lambda lib, x: x * lib.types.Constant(3).float64(),
+                lambda lib, x: (
+                    x + np.int64(5),
+                    x + np.array(5),
+                    x + np.array(2.0),
+                    x + np.uint8(100),
+                    x + np.array([5]),
+                ),
             ]
         )
     ),

@@ -177,6 +177,38 @@ def test_fed_data_give_what_they_give_in_dali():
     assert fed(penstock) == fed(dali)
 
 
+WHAT_LETTERS_TELL = {
+    "frames": ("FHWC", lambda fn, x: fn.slice(x, start=[1], shape=[2], axis_names="F")),
+    "padded": ("FHWC", lambda fn, x: fn.pad(x, axis_names="F", shape=[7])),
+    "volumes": ("DHWC", lambda fn, x: fn.flip(x, depthwise=1)),
+    "planes": ("FCHW", lambda fn, x: fn.reductions.max(x, axis_names="FC")),
+}
+
+
+@pytest.mark.parametrize("name", WHAT_LETTERS_TELL)
+def test_letters_that_only_what_is_fed_has(name):
+    layout, define = WHAT_LETTERS_TELL[name]
+    batch = [np.random.default_rng(7).integers(0, 256, (3, 4, 5, 2), np.uint8) for _ in range(2)]
+    results = []
+    for lib, device in ((penstock, 0), (dali, None)):
+        with (pipeline := lib.Pipeline(2, 1, device)):
+            pipeline.set_outputs(define(lib.fn, lib.fn.external_source(name="x")))
+        pipeline.build()
+        pipeline.feed_input("x", batch, layout=layout)
+        results.append(pipeline.run()[0].as_array())
+    np.testing.assert_array_equal(*results)
+
+
+def test_a_function_whose_result_is_empty_for_zeros():
+    with (pipeline := penstock.Pipeline(2, 1)):
+        images, ends = penstock.fn.external_source(name="x"), penstock.fn.external_source(name="end")
+        cut = penstock.fn.python_function(images, ends, function=lambda image, end: image[: int(end[0])])
+        pipeline.set_outputs(penstock.fn.cast(cut, dtype=penstock.types.FLOAT))
+    pipeline.feed_input("x", [np.ones((5, 4, 3), np.uint8)] * 2)
+    pipeline.feed_input("end", [np.int32([2]), np.int32([3])])
+    assert pipeline.run()[0].shape() == [(2, 4, 3), (3, 4, 3)]
+
+
 STRANGERS = {
     "node": lambda theirs: penstock.fn.flip(theirs),
     "operand": lambda theirs: penstock.fn.readers.arrays([1, 2]) + theirs,

@@ -14,14 +14,18 @@ from penstock.data.source import Column
 from penstock.data.stream import StarvedError, Turn
 from penstock.errors import SourceError
 
-_GUESSES: Sequence[tuple[np.dtype[Any], int]] = [
-    (np.dtype(dtype), ndim)
+_GUESSES: Sequence[tuple[np.dtype[Any], int, str]] = [
+    (np.dtype(dtype), ndim, "")
     for dtype, ndim in (
         *(("uint8", 1), ("uint8", 3), ("float32", 1), ("float32", 3), ("int32", 1), ("int32", 0), ("float32", 0)),
         *(("uint8", 4), ("float32", 2), ("uint8", 2), ("float32", 4), ("int64", 1), ("bool", 0)),
     )
+] + [
+    (np.dtype(dtype), len(layout), layout)
+    for layout in ("FHWC", "CHW", "FCHW", "DHWC", "CDHW", "HW", "FHW")
+    for dtype in ("uint8", "float32")
 ]
-"""What is fed most often: encoded files, images, points, labels."""
+"""What is fed most often: encoded files, images, points, labels; then, where letters count, sequences and volumes."""
 
 
 class Fed(GivenStream):
@@ -63,8 +67,9 @@ class Fed(GivenStream):
         if known.known or self._queue:
             return [known]
         guesses = [
-            Kind(known.dtype or dtype, ndim if known.rank is None else known.rank, known.layout)
-            for dtype, ndim in _GUESSES
+            Kind(known.dtype or dtype, ndim if known.rank is None else known.rank, known.layout or layout)
+            for dtype, ndim, layout in _GUESSES
+            if not layout or (not known.layout and known.rank in (None, ndim))
         ]
         return list(dict.fromkeys(guesses))
 

@@ -97,7 +97,8 @@ class Function(Operator):
         found: list[tuple[np.dtype[Any], tuple[int | None, ...]]] = []
         for arrays in zip(*results, strict=True):
             sizes = zip(*(array.shape for array in arrays), strict=True)
-            found.append((arrays[0].dtype, tuple(size[0] if len(set(size)) == 1 else None for size in sizes)))
+            # nothing is what a part of zeros may have, whose bounds are zeros, too
+            found.append((arrays[0].dtype, tuple(max(size) or None if len(set(size)) == 1 else None for size in sizes)))
         return found
 
     def _failed(self, on: str, error: Exception, samples: Sequence[Array]) -> DefinitionError:
