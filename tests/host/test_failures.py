@@ -59,7 +59,7 @@ class Shared(Operator, WholeBatchKernel):
     def infer(self, numbers):
         return numbers
 
-    def whole_batch(self, numbers):
+    def whole_batch(self, context, numbers):
         assert all(int(number) % 7 for number in numbers), "it sees good samples only"
         return numbers + max(numbers)
 

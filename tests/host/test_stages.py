@@ -78,7 +78,7 @@ class Refuse(Operator, WholeBatchKernel):
     def infer(self, numbers):
         return numbers
 
-    def whole_batch(self, numbers):
+    def whole_batch(self, context, numbers):
         if 2 in numbers:
             raise ValueError("these do not go together")
         return numbers

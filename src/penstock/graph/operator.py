@@ -191,7 +191,7 @@ class WholeBatchKernel(ABC):
     """
 
     @abstractmethod
-    def whole_batch(self, *inputs: Any, **arguments: Any) -> Column | tuple[Column, ...]:
+    def whole_batch(self, context: BatchContext, *inputs: Any, **arguments: Any) -> Column | tuple[Column, ...]:
         """The output for a batch, an array or a list of arrays; a tuple of such, where there are several or none.
 
         Inputs and nodes' arguments are columns, too.

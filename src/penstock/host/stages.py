@@ -163,8 +163,9 @@ class WholeBatchStage:
         """Compute the batch."""
         inputs, arguments, _ = self._call.gather(frame)
         kernel = cast(WholeBatchKernel, self._node.operator)
+        context = BatchContext(np, frame.rows, out=frame.slots[self.outputs[0][1]] if self.outputs else None)
         try:
-            made = kernel.whole_batch(*inputs, **arguments)
+            made = kernel.whole_batch(context, *inputs, **arguments)
         except Exception as error:
             said = f"{self._node} failed on a batch: {str(error) or type(error).__name__}"
             raise SampleError(said, where=self._node.where) from error
@@ -173,7 +174,7 @@ class WholeBatchStage:
             if not value.spec.dense:
                 for row, sample in enumerate(column):
                     frame.check(value, row, sample)
-            frame.keep(value, register, list(column))
+            frame.keep(value, register, column if value.spec.dense else list(column))
 
 
 class SampleStage:

@@ -161,7 +161,7 @@ class Normalize(_Normalize, SampleKernel, BatchKernel):
 class NormalizeBatch(_Normalize, WholeBatchKernel):
     """All samples by the statistics of the batch."""
 
-    def whole_batch(self, data: Column) -> Column:
+    def whole_batch(self, context: BatchContext, data: Column) -> Column:
         """All samples."""
         samples = [sample.astype(np.float32) for sample in data]
         shapes = (np.shape(term) for term in (self.mean, self.stddev) if term is not None)

@@ -13,7 +13,7 @@ import numpy as np
 from penstock.data.source import Array, Column
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError, shown
-from penstock.graph.operator import Common, Operator, WholeBatchKernel
+from penstock.graph.operator import BatchContext, Common, Operator, WholeBatchKernel
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
 
@@ -43,7 +43,7 @@ class DumpImage(Operator, WholeBatchKernel):
             )
         return images
 
-    def whole_batch(self, images: Column) -> Column:
+    def whole_batch(self, context: BatchContext, images: Column) -> Column:
         """They are written by one thread at a time, so that all files show one batch."""
         with _writing:
             for row, image in enumerate(images):

@@ -17,7 +17,7 @@ from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import image_layout
 from penstock.operators.convert import result_dtype
-from penstock.operators.geometry.regions import one_size, paste, regions, traced
+from penstock.operators.geometry.regions import cover, one_size, paste, regions, traced
 from penstock.types import DALIDataType
 
 _REGIONS = ("in_anchors", "shapes", "out_anchors")
@@ -63,7 +63,8 @@ class MultiPaste(Operator, BatchKernel):
         if xp is not np:
             return traced(xp, images, shape, places, self.dtype)
         result = np.empty(shape, self.dtype) if context.out is None else context.out
-        result[...] = 0
+        if not cover(places, canvas):
+            result[...] = 0
         for number, image in enumerate(images):
             paste(image, np.arange(len(image))[:, None], [place[:, number : number + 1] for place in places], result)
         return result
@@ -91,7 +92,7 @@ class MultiPasteBatch(Operator, WholeBatchKernel):
         size = fixed.get("output_size", (None, None) if "output_size" in self.varying else images.shape[-3:-1])
         return Spec(self.dtype, (*images.shape[:-3], *map(_whole, size), images.shape[-1]), self.layout)
 
-    def whole_batch(self, images: Column, *varying: Column) -> Column:
+    def whole_batch(self, context: BatchContext, images: Column, *varying: Column) -> Column:
         """At once where all samples have one shape; else row by row, and region by region."""
         schema = {**MultiPaste.schema, "in_ids": Argument(np.int32, (None,), low=0, high=len(images) - 1)}
         columns = dict(zip(self.varying, varying, strict=True))
@@ -102,9 +103,13 @@ class MultiPasteBatch(Operator, WholeBatchKernel):
             canvas: Any = given.get("output_size", np.array([batch.shape[-3:-1]]))
             ids = given.pop("in_ids")
             if (canvas == canvas[0]).all():
-                made = np.zeros((len(batch), *batch.shape[1:-3], *canvas[0].tolist(), batch.shape[-1]), self.dtype)
+                shape = (len(batch), *batch.shape[1:-3], *canvas[0].tolist(), batch.shape[-1])
+                made = np.empty(shape, self.dtype) if context.out is None else context.out
                 sizes = [np.array(batch.shape[-3:-1], np.int32)] * ids.shape[1]
-                paste(batch, ids, regions(np, sizes, canvas[0], given), made)
+                places = regions(np, sizes, canvas[0], given)
+                if not cover(places, canvas[0]):
+                    made[...] = 0
+                paste(batch, ids, places, made)
                 return made
             given["in_ids"] = ids
         canvas = None if "output_size" in {*given, *columns} else one_size([i.shape[-3:-1] for i in images])

@@ -13,7 +13,7 @@ from penstock.data.source import Array, Column
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.advice import Trouble, helps
-from penstock.graph.operator import Common, Operator, WholeBatchKernel
+from penstock.graph.operator import BatchContext, Common, Operator, WholeBatchKernel
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
@@ -85,7 +85,7 @@ class PadToLargest(Operator, WholeBatchKernel):
         extents = tuple(None if axis in self.axes else extent for axis, extent in enumerate(data.shape))
         return Spec(data.dtype, extents, data.layout)
 
-    def whole_batch(self, data: Column, *, align: Any, fill_value: Any) -> Column:
+    def whole_batch(self, context: BatchContext, data: Column, *, align: Any, fill_value: Any) -> Column:
         """All samples."""
         largest = [max(sample.shape[axis] for sample in data) for axis in self._free]
         found = dict(zip(self._free, largest, strict=True))

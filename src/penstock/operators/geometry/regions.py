@@ -12,6 +12,9 @@ from penstock.data.source import Array
 from penstock.operators.convert import convert
 from penstock.operators.image.windows import copy
 
+_FEW = 16
+"""Of more regions nobody asks whether they cover a canvas."""
+
 
 def one_size(sizes: Sequence[Any]) -> Array:
     """The size that all images have.
@@ -56,6 +59,15 @@ def regions(xp: Any, sizes: Sequence[Any], canvas: Any, arguments: Mapping[str, 
     return first, shape, given("out_anchors", np.asarray(canvas), xp.floor, np.zeros_like(own))
 
 
+def cover(places: Sequence[Any], canvas: Any) -> bool:
+    """Whether a few regions, as `regions` gives them, leave nothing of a canvas: as large as it, and none overlap."""
+    _, shape, to = places
+    if shape.shape[1] > _FEW or (shape.prod(axis=2).sum(axis=1) != canvas[0] * canvas[1]).any():
+        return False
+    low, high = (np.maximum(at[:, :, None], at[:, None]) for at in (to, -to - shape))
+    return bool(((low < -high).all(axis=3).sum(axis=(1, 2)) == shape.shape[1]).all())  # each with itself
+
+
 def paste(images: Array, ids: Array, places: Sequence[Any], canvases: Array, first: int = 0) -> None:
     """Put regions on canvases, one over the other.
 
@@ -70,32 +82,33 @@ def paste(images: Array, ids: Array, places: Sequence[Any], canvases: Array, fir
         ValueError: a region leaves its image or the canvas, or is of none of the images.
     """
     form = len(canvases), ids.shape[1]
-    begin, shape, to = (np.broadcast_to(np.asarray(place, np.int64), (*form, 2)) for place in places)
+    begin, shape, to = (np.asarray(place, np.int64) for place in places)
     for number in ids[ids >= len(images)].tolist()[:1]:
         raise ValueError(f"in_ids has {number}, and the batch {len(images)} samples, counted from 0")
     for what, at, size in (("image", begin, images.shape[-3:-1]), ("canvas", to, canvases.shape[-3:-1])):
         outside = ((at < 0) | (shape < 0) | (at + shape > size)).any(axis=2)
         for row, number in np.argwhere(outside)[:1].tolist():
-            extents, corner = shape[row, number].tolist(), at[row, number].tolist()
+            extents, corner = (each[row % len(each), number].tolist() for each in (shape, at))
             raise ValueError(
                 f"region {first + number} leaves its {what}: it is {extents} from {corner} on, of {list(size)}"
             )
     source = np.ascontiguousarray(convert(np, images, canvases.dtype))
     frames, channels = math.prod(canvases.shape[1:-3]), canvases.shape[-1]
     memory = [each.reshape(-1).view(f"u{each.itemsize}") for each in (source, canvases)]
-    spans = np.zeros((math.prod(form), 5, 2), np.int64)
-    spans[:, :, 1] = 1
-    spans[:, 2, 1], spans[:, 3, 1] = frames, shape[..., 0].reshape(-1)
-    spans[:, 4, 1] = channels * shape[..., 1].reshape(-1)
-    rows = np.broadcast_to(np.arange(len(canvases))[:, None], form)
-    reads, writes = (np.zeros((len(spans), 6), np.int64) for _ in range(2))
-    for place, each, row, at in ((reads, source, np.broadcast_to(ids, form), begin), (writes, canvases, rows, to)):
+    extents, spans = np.ones((*form, 5), np.int64), np.zeros((math.prod(form), 5, 2), np.int64)
+    extents[..., 2], extents[..., 3:] = frames, shape
+    extents[..., 4] *= channels
+    extents = spans[:, :, 1] = extents.reshape(-1, 5)
+    rows = np.arange(len(canvases))[:, None]
+    reads, writes = (np.zeros((*form, 6), np.int64) for _ in range(2))
+    for place, each, row, at in ((reads, source, ids, begin), (writes, canvases, rows, to)):
         height, width = each.shape[-3:-1]
         line = width * channels
-        start = row * (frames * height * line) + at[..., 0] * line + at[..., 1] * channels
-        place[:, 0], place[:, 3], place[:, 4], place[:, 5] = start.reshape(-1), height * line, line, 1
+        place[..., 0] = row * (frames * height * line) + (at[..., 0] * line + at[..., 1] * channels)
+        place[..., 3:] = height * line, line, 1
+    reads, writes = reads.reshape(-1, 6), writes.reshape(-1, 6)
     nothing = np.zeros((1, 1), memory[0].dtype)
-    copy(memory[0], reads, spans, nothing, memory[1], writes, spans[:, :, 1].copy(), 4, np.empty(5, np.int64))
+    copy(memory[0], reads, spans, nothing, memory[1], writes, extents, 4, np.empty(5, np.int64))
 
 
 def traced(xp: Any, images: Sequence[Any], shape: tuple[int, ...], places: Sequence[Any], dtype: Any) -> Any:

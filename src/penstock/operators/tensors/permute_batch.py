@@ -11,7 +11,7 @@ import numpy as np
 from penstock.data.source import Array, Column
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.operator import Common, Operator, WholeBatchKernel
+from penstock.graph.operator import BatchContext, Common, Operator, WholeBatchKernel
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.random.keys import Keys
@@ -34,7 +34,7 @@ class PermuteBatch(Operator, WholeBatchKernel):
                 raise DefinitionError("fn.permute_batch: indices has a whole number for each sample", given=spec)
         return data
 
-    def whole_batch(self, data: Column, *indices: Column) -> Column:
+    def whole_batch(self, context: BatchContext, data: Column, *indices: Column) -> Column:
         """The samples that were asked for."""
         given = self.indices if self.indices is not None else np.asarray(indices[0]).reshape(-1).tolist()
         rows = len(data)
@@ -43,7 +43,9 @@ class PermuteBatch(Operator, WholeBatchKernel):
         outside = [index for index in given if not 0 <= index < rows]
         if outside:
             raise ValueError(f"indices are numbers of samples, from 0 to {rows - 1}, not {outside[0]}")
-        return data[np.asarray(given, np.intp)] if isinstance(data, np.ndarray) else [data[index] for index in given]
+        if not isinstance(data, np.ndarray):
+            return [data[index] for index in given]
+        return np.take(data, np.asarray(given, np.intp), axis=0, out=context.out, mode="clip")  # which needs no buffer
 
 
 @operator("permute_batch")
@@ -98,7 +100,7 @@ class BatchPermutation(Operator, WholeBatchKernel):
         """A number per sample."""
         return Spec(np.dtype(np.int32), ())
 
-    def whole_batch(self, bits: Column) -> Column:
+    def whole_batch(self, context: BatchContext, bits: Column) -> Column:
         """The numbers. One cycle through all of them in random order leaves none in its place."""
         words: Array = np.asarray(bits).astype(np.uint64)
         keys, rows = words[:, 0] << np.uint64(32) | words[:, 1], len(words)

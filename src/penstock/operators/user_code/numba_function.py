@@ -14,7 +14,7 @@ from penstock.data.source import Array, Column
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.call import Hint
-from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel, WholeBatchKernel
+from penstock.graph.operator import BatchContext, Common, Operator, SampleContext, SampleKernel, WholeBatchKernel
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply_many
 from penstock.operators.user_code.code import UserCode
@@ -90,7 +90,7 @@ class NumbaFunction(_NumbaFunction, SampleKernel):
 class NumbaBatchFunction(_NumbaFunction, WholeBatchKernel):
     """A function of all samples."""
 
-    def whole_batch(self, *inputs: Column) -> Any:
+    def whole_batch(self, context: BatchContext, *inputs: Column) -> Any:
         """The outputs of all samples."""
         columns = [[np.ascontiguousarray(sample) for sample in column] for column in inputs]
         outputs = self.empty(columns)

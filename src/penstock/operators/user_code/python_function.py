@@ -12,7 +12,7 @@ from penstock.data.source import Array, Column
 from penstock.errors import ArgumentTypeError, SampleError, shown
 from penstock.graph.call import Hint
 from penstock.graph.kinds import Range
-from penstock.graph.operator import Common, SampleContext, SampleKernel, WholeBatchKernel
+from penstock.graph.operator import BatchContext, Common, SampleContext, SampleKernel, WholeBatchKernel
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply_many, as_value, defining_trace
 from penstock.operators.user_code.code import UserCode
@@ -48,7 +48,7 @@ class BatchFunction(Function, WholeBatchKernel):
         """Its outputs for the first sample of a batch."""
         return [column[0] for column in self._call([[zero.copy() for _ in range(self.rows)] for zero in zeros])]
 
-    def whole_batch(self, *inputs: Column) -> Any:
+    def whole_batch(self, context: BatchContext, *inputs: Column) -> Any:
         """The samples of the outputs. The function gets copies: it may change them."""
         columns = self._call([[np.array(sample) for sample in column] for column in inputs])
         for sample in zip(*columns, strict=True):
