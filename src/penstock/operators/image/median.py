@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
 from penstock.operators.image.correlate import places
+from penstock.operators.image.small_medians import MOST, TOGETHER, median_of_few
 from penstock.operators.image.transform import Planes, Transform, as_planes, from_planes
 
 if TYPE_CHECKING:
@@ -35,11 +36,17 @@ class Median(Transform):
     def rows(
         self, source: Memory, given: NDArray[np.int64], terms: Sequence[Any], target: Memory, made: NDArray[np.int64]
     ) -> None:
-        """All planes in one call; of bytes by counting them, of floats by selection."""
+        """All planes in one call; of bytes by comparing or counting them, of floats by selection."""
         planes = Planes.of(self.layout, source, given, target, made)
         radii = planes.term(terms[0], np.int64)
         places = planes.read, planes.given, radii
-        if source.values.dtype == np.uint8:
+        if source.values.dtype == np.uint8 and (2 * radii + 1).prod(axis=1).max(initial=1) <= MOST:
+            sizes, margins = planes.given.max(axis=0, initial=0), 2 * radii.max(axis=0, initial=0)
+            across = int((sizes[1] + margins[1]) * sizes[2])
+            plane = np.empty(int(sizes[0] + margins[0]) * across + int(margins[1] * sizes[2]), np.uint8)
+            memory = plane, np.empty((4, max(across, TOGETHER)), np.uint8)
+            median_of_few(source.values, *places, *memory, target.values, planes.write)
+        elif source.values.dtype == np.uint8:
             counts = np.empty(256, np.int64)
             median_of_bytes(source.values, *places, counts, target.values, planes.write)
         else:
