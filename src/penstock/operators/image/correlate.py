@@ -69,13 +69,16 @@ class Correlate(Transform):
         planes = Planes.of(self.layout, source, given, target, made)
         weights, anchors, fills = map(planes.term, terms)
         across = int(((planes.made[:, 1] + self.extents[1] - 1) * planes.made[:, 2]).max(initial=0))
-        sums = np.empty(max(across, _TOGETHER), np.float32)
-        lines = np.empty(len(sums) + (self.extents[0] - 1) * across, np.float32)
-        limits = np.array([0, 255] if target.values.dtype == np.uint8 else [-np.inf, np.inf], np.float32)
+        bytes_in, bytes_out = (memory.values.dtype == np.uint8 for memory in (source, target))
+        whole = bytes_in and bytes_out and _whole(weights, fills)
+        pixel, total = (np.uint8, np.int16) if whole else (np.float32, np.float32)
+        sums = np.empty(max(across, _TOGETHER), total)
+        lines = np.empty(len(sums) + (self.extents[0] - 1) * across, pixel)
+        limits = np.array([0, 255] if bytes_out else [-np.inf, np.inf], total)
         correlate(
-            *(source.values, planes.read, planes.given, weights, self.extents[1], anchors, fills),
-            *(BORDERS.index(self.border), planes.rounding, limits, target.values, planes.write, planes.made),
-            *(lines, sums, source.values.dtype == np.uint8),
+            *(source.values, planes.read, planes.given, weights.astype(total), self.extents[1], anchors, fills),
+            *(BORDERS.index(self.border), total(0 if whole else planes.rounding), limits),
+            *(target.values, planes.write, planes.made, lines, sums, bytes_in),
         )
 
     def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
@@ -100,6 +103,12 @@ class Correlate(Transform):
                 picked = jnp.where(outside, fill.reshape(-1, 1, 1, 1, 1), picked)
             total = total + rounded(jnp, picked * weights[:, k].reshape(-1, 1, 1, 1, 1))
         return from_planes(total, self.layout, shape)
+
+
+def _whole(weights: Array, fills: Array) -> bool:
+    """Whether sums of bytes are whole numbers of 16 bits, which are computed faster than floats, and are the same."""
+    small = np.abs(weights).sum(axis=1).max(initial=0) * 255 <= np.iinfo(np.int16).max
+    return bool(small and (weights == np.rint(weights)).all() and (fills == np.clip(np.rint(fills), 0, 255)).all())
 
 
 def places(border: str, at: Any, size: Any) -> tuple[Any, Any]:
@@ -185,10 +194,19 @@ def next_weight(weights: Array, k: int, finite: bool) -> int:
     return k
 
 
-_KINDS = "i8[2] i8[2] f4[2] i8 f4[2] f4[2] i8 f4 f4[1]"
+@Compiled
+def limit(values: Array, rounding: Any, low: Any, high: Any) -> None:
+    """Add to values, and keep them within limits."""
+    for i in range(values.shape[0]):
+        values[i] += rounding
+        values[i] = min(max(values[i], low), high)
 
 
-@ahead(*(f"{a}[1] {_KINDS} {b}[1] i8[2] i8[2] f4[1] f4[1] b1" for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4"))))
+_KINDS = "{}[1] i8[2] i8[2] {}[2] i8 f4[2] f4[2] i8 {} {}[1] {}[1] i8[2] i8[2] {}[1] {}[1] b1"
+_FLOATS = [_KINDS.format(a, *["f4"] * 3, b, *["f4"] * 2) for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4"))]
+
+
+@ahead(*_FLOATS, _KINDS.format("u1", *["i2"] * 3, "u1", "u1", "i2"))
 @Compiled
 def correlate(
     pixels: Array,
@@ -199,7 +217,7 @@ def correlate(
     anchors: Array,
     fills: Array,
     border: int,
-    rounding: np.float32,
+    rounding: Any,
     limits: Array,
     out: Array,
     place_out: Array,
@@ -208,24 +226,24 @@ def correlate(
     made: Array,
     finite: bool,
 ) -> None:
-    """Planes of images, correlated with filters.
+    """Planes of images, correlated with filters: in floats, or where both are bytes in whole numbers, which `made` has.
 
     Args:
         pixels: uint8 or float32.
         place_in: int64 (planes, 4): the first element, and the distances to the next row, column and channel.
         size_in: int64 (planes, 3): height, width, channels.
-        filters: float32 (planes or 1, rows * columns): the weights.
+        filters: as `made` (planes or 1, rows * columns): the weights.
         columns: how many columns filters have.
         anchors: float32 (planes or 1, 2): which weight lies on the pixel of the result: row and column.
         fills: float32 (planes or 1, 1): the value of what lies outside, where the border is constant.
         border: a number of `BORDERS`.
-        rounding: what is added before values are written: 0.5 where they are whole numbers.
-        limits: float32 (2,): the least and the greatest value that is written.
+        rounding: what is added before values are written: 0.5 where floats become whole numbers.
+        limits: as `made` (2,): the least and the greatest value that is written.
         out: uint8 or float32.
         place_out: as `place_in`.
         size_out: as `size_in`.
-        memory: float32, for the rows that those in `made` see, with what lies beyond their edges; overwritten.
-        made: float32, for one row of that, or for several that are computed together; overwritten.
+        memory: float32 or uint8, for the rows that those in `made` see, with what lies beyond their edges; overwritten.
+        made: float32 or int16, for one row of that, or for several that are computed together; overwritten.
         finite: whether all pixels are numbers, so that a weight of 0 adds nothing.
     """
     for n in range(place_in.shape[0]):
@@ -259,7 +277,6 @@ def correlate(
                 else:
                     for i in range(total.shape[0]):
                         total[i] += values[i] * weight
-            for i in range(total.shape[0]):
-                total[i] = min(max(total[i] + rounding, limits[0]), limits[1])
+            limit(total, rounding, limits[0], limits[1])
             for y in range(count):
                 store(total[y * across : y * across + wide * channels], first + y, channels, out, place_out[n])
