@@ -9,6 +9,7 @@ from penstock.native import code_cache, machine_code
 from penstock.native.compiled import Compiled
 
 MODULES = (
+    "operators.colour.averages",
     "data.bits",
     "data.crc32c",
     "data.decimals",
@@ -30,6 +31,7 @@ MODULES = (
     "operators.image.random_window",
     "operators.image.regions",
     "operators.image.separable",
+    "operators.image.small_medians",
     "operators.image.taps",
     "operators.image.tiles",
     "operators.image.warp",
