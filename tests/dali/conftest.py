@@ -41,7 +41,8 @@ def both():
             ]
             outputs = define(Theirs, *nodes)
             theirs.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
-        expected = [[np.array(sample) for sample in output] for output in theirs.run()]
+        given = theirs.run()
+        expected = [[np.array(sample) for sample in output] for output in given]
 
         ours = Pipeline(count, 2, seed=seed, placement=placement)
         with ours:
@@ -50,8 +51,11 @@ def both():
                 nodes = penstock.fn.readers.arrays(tuple(map(np.stack, columns)), layout=list(names))
             outputs = define(Ours, *nodes)
             ours.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
-        actual = [[np.asarray(sample) for sample in output] for output in ours.run()]
+        made = ours.run()
+        actual = [[np.asarray(sample) for sample in output] for output in made]
         ours.close()
+        named = [output.layout().rstrip("*") for output in given]  # DALI also names axes that have no name
+        assert [output.layout().rstrip("*") for output in made] == named
         return actual, expected
 
     return run

@@ -65,7 +65,10 @@ class Call:
                     schema.rows(np, column[row : row + 1], 1, varying=True)
                 except ValueError as error:
                     raise frame.failure(self._node, row, ValueError(f"{name}: {error}")) from None
-            raise
+            shapes = [np.shape(each) for each in column]
+            row = next(row for row, shape in enumerate(shapes) if shape != shapes[0])
+            text = f"{name}: one has shape {shapes[row]} and another {shapes[0]}; those of a batch have one shape"
+            raise frame.failure(self._node, row, ValueError(text)) from None
 
     def _constant(self, rows: int) -> dict[str, Any]:
         """The constants, which are the same for every frame of as many rows."""

@@ -16,17 +16,22 @@ MAX_PIXELS = 1 << 27
 """No image may become larger than this: 134 million pixels."""
 
 
-def image_layout(images: object, kind: str, rank_4: str = "FHWC") -> str:
-    """The layout of an input that must be an image, a volume or a sequence of such.
+def assumed(spec: Spec, rank_4: str = "FHWC") -> str:
+    """The layout of a value, or where it has none that which it is taken to have, as in DALI.
 
-    A value of rank 3 without a layout counts as HWC, as in DALI; one of rank 4 as `rank_4`, which there depends on the
-    operator.
+    What it is for rank 4 depends on the operator there.
+    """
+    return spec.layout or {2: "HW", 3: "HWC", 4: rank_4, 5: "FDHWC"}.get(len(spec.shape), "")
+
+
+def image_layout(images: object, kind: str, rank_4: str = "FHWC") -> str:
+    """The layout of an input that must be an image, a volume or a sequence of such, as `assumed` has it.
 
     Raises:
         DefinitionError: it has no height and width.
     """
     spec = as_value(images).spec
-    layout = spec.layout or {3: "HWC", 4: rank_4}.get(len(spec.shape), "")
+    layout = assumed(spec, rank_4)
     if "H" not in layout or "W" not in layout:
         raise DefinitionError(
             f"fn.{kind} works on images",
@@ -59,16 +64,18 @@ def space_layout(images: object, kind: str) -> str:
         DefinitionError: it has no height and width.
     """
     spec = as_value(images).spec
-    return (not spec.layout and {2: "HW", 3: "DHW"}.get(len(spec.shape))) or image_layout(images, kind)
+    return "DHW" if not spec.layout and len(spec.shape) == 3 else image_layout(images, kind)
 
 
 def axis_numbers(axes: Any, names: str | None, spec: Spec, kind: str) -> tuple[int, ...]:
     """The axes that a user named, by number or by letter; all axes if by neither.
 
     Raises:
-        DefinitionError: there is no such axis, or one is named twice.
+        DefinitionError: there is no such axis, or one is named twice, or they are named in both ways.
     """
     ndim = len(spec.shape)
+    if axes is not None and names is not None:
+        raise DefinitionError(f"fn.{kind}: either axes or axis_names", given=f"axes={axes}, axis_names={names!r}")
     if isinstance(axes, DataNode):
         raise DefinitionError(f"fn.{kind}: axes are the same for all samples", given="a node", expected="numbers")
     if names is not None:

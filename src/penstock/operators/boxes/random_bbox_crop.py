@@ -26,17 +26,17 @@ _FLOAT = np.dtype(np.float32)
 class Windows(TypedDict, total=False):
     """How windows are drawn.
 
-    thresholds: the overlaps of which one is drawn for each `num_attempts`, [0]. threshold_type: "iou", or "overlap" for
-    the part of a box that is in the window. all_boxes_above_threshold: whether every box has to reach it, not one,
-    True. allow_no_crop: whether the whole image is one more of the choices, True. num_attempts: windows per choice, 1.
-    total_num_attempts: windows in all, after which the best one is taken; -1 for 100000, after which it is an error.
-    scaling: the least and the greatest extent of a window, relative to the image's, [1, 1]. aspect_ratio: the least and
-    the greatest ratio of width to height, [1, 1]; for boxes in space also three pairs, for x/y, x/z and y/z.
+    thresholds: the overlaps of which one is drawn for each `num_attempts`, or one, [0]. threshold_type: "iou", or
+    "overlap" for the part of a box that is in the window. all_boxes_above_threshold: whether every box has to reach it,
+    not one, True. allow_no_crop: whether the whole image is one more of the choices, True. num_attempts: windows per
+    choice, 1. total_num_attempts: windows in all, after which the best one is taken; -1 for 100000, after which it is
+    an error. scaling: the least and the greatest extent of a window, relative to the image's, [1, 1]. aspect_ratio: the
+    least and the greatest ratio of width to height, [1, 1]; for boxes in space also three pairs, for x/y, x/z and y/z.
     bbox_prune_threshold: the part of a box that has to be in the window for the box to stay; None keeps boxes whose
     centre is inside. quiet: accepted, without effect.
     """
 
-    thresholds: Sequence[float]
+    thresholds: float | Sequence[float]
     threshold_type: str
     all_boxes_above_threshold: bool
     allow_no_crop: bool

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -15,7 +15,7 @@ from penstock.errors import DefinitionError
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
-from penstock.operators.axes import image_layout
+from penstock.operators.axes import assumed, image_layout
 from penstock.operators.colour.lab import from_lab, to_lab
 from penstock.operators.image.tiles import equalize_tiles
 
@@ -42,7 +42,7 @@ class Clahe(Operator, BatchKernel):
         """The input's."""
         if images.dtype != np.uint8 or images.shape[-1] not in (1, 3, None):
             raise DefinitionError("fn.clahe takes grey or RGB images", given=images, expected="uint8, 1 or 3 channels")
-        return images
+        return replace(images, layout=assumed(images))
 
     def batch(self, context: BatchContext, images: Any) -> Any:
         """Of RGB the lightness, or channel by channel."""

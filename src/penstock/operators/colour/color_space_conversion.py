@@ -81,7 +81,7 @@ class ColorSpaceConversion(ImageOperator):
         shape[at] = matrix.shape[0]
         if bounds:
             bounds[at] = matrix.shape[0]
-        return replace(images, shape=tuple(shape), bounds=tuple(bounds))
+        return replace(images, shape=tuple(shape), layout=self.layout, bounds=tuple(bounds))
 
     def describe(self, images: Images, bits: Any) -> Sequence[Step]:
         """Three channels of three by a matrix, which fuses; else by a transform."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
@@ -30,7 +30,7 @@ class Equalize(ImageOperator):
         """The input's."""
         if images.dtype != np.uint8:
             raise DefinitionError("fn.equalize takes bytes", given=images.dtype, expected="uint8")
-        return images
+        return replace(images, layout=self.layout)
 
     def describe(self, images: Images, bits: Any) -> Sequence[Step]:
         """One transform."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from penstock.data.spec import Spec
 from penstock.graph.schema import Argument
+from penstock.operators.axes import assumed
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.steps import Convert, Images, Scale, Step
 
@@ -53,7 +54,7 @@ class Levels(ImageOperator):
 
     def infer(self, images: Spec, **_arguments: Any) -> Spec:
         """The input's, in the dtype that is wanted."""
-        return replace(images, dtype=self.dtype or images.dtype)
+        return replace(images, dtype=self.dtype or images.dtype, layout=assumed(images))
 
     def describe(
         self, images: Images, bits: Any, *, brightness: Any, brightness_shift: Any, contrast: Any, contrast_center: Any

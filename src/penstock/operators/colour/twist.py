@@ -56,7 +56,7 @@ class Twist(ImageOperator):
             raise DefinitionError(
                 f"fn.{self.kind} changes colours", given=f"{channels} channels", expected="3: red, green and blue"
             )
-        return replace(images, dtype=self.dtype or images.dtype)
+        return replace(images, dtype=self.dtype or images.dtype, layout=self.layout)
 
     def describe(
         self, images: Images, bits: Any, *, hue: Any, saturation: Any, value: Any, brightness: Any, contrast: Any

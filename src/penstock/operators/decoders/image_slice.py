@@ -28,7 +28,7 @@ class SliceBounds(TypedDict, total=False):
     rel_start: Bounds
     rel_end: Bounds
     rel_shape: Bounds
-    axes: Sequence[int]
+    axes: int | Sequence[int]
     axis_names: str
     normalized_anchor: bool
     normalized_shape: bool

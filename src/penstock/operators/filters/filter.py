@@ -106,13 +106,13 @@ def filter(  # noqa: A001  # DALI's name
 
     Args:
         data: images or sequences of any dtype; layout with H and W (HWC where none is named). Channels are independent.
-        filter: the weights, (rows, columns): an array, or a node with one per sample.
+        filter: the weights, (rows, columns): an array, or a node with one per sample, all of one size.
         fill_value: the value outside of the image where `border` is "constant": a number, or a node with one per
             sample.
         anchor: which weight lies on the pixel of the result: a row and a column, or one number for both; -1 is the
             middle.
-        border: what is beyond the edge: "reflect_101" (mirrored, without the outermost pixels), "reflect_1001" (with
-            them), "wrap", "clamp" or "constant".
+        border: what is beyond the edge: "reflect_101" (mirrored, without the outermost pixels), "reflect_1001" or
+            "reflect" (with them), "wrap", "clamp" or "constant".
         mode: "same" for results as large as the images, "valid" for the pixels alone for which no border is needed.
         dtype: of the result: FLOAT or the input's, which it is by default.
         **common: what every operator takes.
@@ -135,6 +135,7 @@ def filter(  # noqa: A001  # DALI's name
         [1, 3, 6, 12]
     """
     layout = plane_layout(data, "filter")
+    border = "reflect_1001" if border == "reflect" else border
     for name, given, known in (("border", border, BORDERS), ("mode", mode, ("same", "valid"))):
         if given not in known:
             raise DefinitionError(f"fn.filter: unknown {name}", given=shown(given), expected=" or ".join(known))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
@@ -18,7 +18,7 @@ from penstock.graph.operator import Common, Operator, SampleContext, SampleKerne
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
-from penstock.operators.axes import image_layout
+from penstock.operators.axes import assumed, image_layout
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class JpegCompressionDistortion(Operator, SampleKernel):
             raise DefinitionError(
                 "fn.jpeg_compression_distortion takes RGB images", given=images, expected="uint8 with 3 channels"
             )
-        return images
+        return replace(images, layout=assumed(images))
 
     def sample(self, context: SampleContext, image: Array, *, quality: Any) -> Array:
         """One image, or one frame after the other."""

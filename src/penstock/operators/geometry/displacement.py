@@ -69,13 +69,10 @@ def displaced(
     """Images whose pixels are looked up elsewhere.
 
     Raises:
-        DefinitionError: a volume; another interpolation than linear and nearest; a fill value that the images cannot
-            have.
+        DefinitionError: a volume; another interpolation than linear and nearest.
     """
-    layout = plane_layout(data, kind)
-    fill = filling(data, layout, kind, arguments.get("fill_value", 0.0))
-    if data.spec.dtype.kind in "iu":
-        fill = tuple(float(int(value)) for value in fill)
+    layout, own, fill = plane_layout(data, kind), data.spec.dtype, arguments.get("fill_value", 0.0)
+    fill = filling(data, layout, kind, np.trunc(fill) if own.kind in "iu" else fill)  # as DALI cuts fractions off
     how = Warping(
         layout, interpolation(arguments.get("interp_type", INTERP_NN), kind), Border.CONSTANT, fill, data.spec.dtype
     )

@@ -119,7 +119,7 @@ def erase(
     *,
     anchor: float | Sequence[float] | DataNode | None = None,
     shape: float | Sequence[float] | DataNode | None = None,
-    axes: Sequence[int] | None = None,
+    axes: int | Sequence[int] | None = None,
     axis_names: str | None = None,
     fill_value: float | Sequence[float] | DataNode = 0.0,
     normalized: bool | None = None,

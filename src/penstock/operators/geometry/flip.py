@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError
 from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
@@ -28,11 +27,9 @@ class Flip(ImageOperator):
     layout: str
     schema: ClassVar[Mapping[str, Argument]] = {name: Argument(np.int32) for _, name in _FLAGS}
 
-    def infer(self, images: Spec, *, depthwise: Any, **_flags: Any) -> Spec:
+    def infer(self, images: Spec, **_flags: Any) -> Spec:
         """The input's."""
-        if "D" not in self.layout and not (isinstance(depthwise, int) and depthwise == 0):
-            raise DefinitionError("fn.flip: depthwise flips along D", given=f"layout {self.layout!r}", expected="DHWC")
-        return images
+        return replace(images, layout=self.layout)
 
     def describe(self, images: Images, bits: Any, **flags: Any) -> Sequence[Step]:
         """Each axis with its flag."""
@@ -55,14 +52,14 @@ def flip(
         data: images or volumes, any dtype, layout with H and W (HWC where none is named).
         horizontal: whether to exchange left and right; 0 or 1, or a node with one such number per sample.
         vertical: whether to exchange top and bottom.
-        depthwise: whether to exchange front and back; needs a layout with D.
+        depthwise: whether to exchange front and back; images have no such axis, and stay as they are.
         **common: what every operator takes.
 
     Returns:
         Same shape, dtype and layout.
 
     Raises:
-        DefinitionError: the layout has no such axis.
+        DefinitionError: the layout has no height and width.
 
     Example:
         >>> import numpy as np, penstock

@@ -44,7 +44,7 @@ class GridMask(ImageOperator):
 
     def infer(self, images: Spec, **_arguments: Any) -> Spec:
         """The input's."""
-        return Spec(images.dtype, images.shape, self.layout, bounds=images.bounds)
+        return images
 
     def describe(
         self, images: Images, bits: Any, *, tile: Any, ratio: Any, angle: Any, shift_x: Any, shift_y: Any

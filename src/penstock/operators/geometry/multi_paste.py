@@ -145,7 +145,7 @@ def _whole(extent: Any) -> int | None:
 @operator("multi_paste")
 def multi_paste(
     *inputs: DataNode,
-    in_ids: Sequence[int] | DataNode | None = None,
+    in_ids: int | Sequence[int] | DataNode | None = None,
     output_size: Sequence[int] | DataNode | None = None,
     in_anchors: Sequence[Sequence[int]] | DataNode | None = None,
     in_anchors_rel: Sequence[Sequence[float]] | DataNode | None = None,
@@ -238,6 +238,6 @@ def _plane(size: Any, channels: int | None) -> Any:
 
 def _frozen(value: Any) -> tuple[Any, ...]:
     """Nested sequences as tuples, which can be compared."""
-    numbers = np.asarray(value)
+    numbers = np.atleast_1d(value)
     rows = [tuple(row) for row in numbers] if numbers.ndim == 2 else numbers.tolist()
     return tuple(rows)

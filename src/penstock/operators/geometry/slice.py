@@ -85,7 +85,7 @@ class Slice(ImageOperator):
         return start, stop - start
 
     def _bounds(self, xp: Any, number: int, extents: Any, bounds: Mapping[str, Any]) -> tuple[Any, Any]:
-        given = {name: bound[:, number] for name, bound in bounds.items()}
+        given = {name: bound[:, number if bound.shape[1] > 1 else 0] for name, bound in bounds.items()}
         start = given["rel_start"] * extents if "rel_start" in given else given.get("start", 0 * extents)
         stop = given.get("end", extents)
         if "rel_end" in given:
@@ -114,7 +114,7 @@ def slice(  # noqa: A001  # DALI's name
     rel_start: Bounds | None = None,
     rel_end: Bounds | None = None,
     rel_shape: Bounds | None = None,
-    axes: Sequence[int] | None = None,
+    axes: int | Sequence[int] | None = None,
     axis_names: str = "WH",
     normalized_anchor: bool = True,
     normalized_shape: bool = True,
@@ -127,7 +127,8 @@ def slice(  # noqa: A001  # DALI's name
 ) -> DataNode:
     """Cut a part out of arrays: all between a first and a last index, along some of the axes.
 
-    Bounds are numbers per axis, in the order of `axes` or `axis_names`; fractions are rounded to the nearest index.
+    Bounds are numbers per axis, in the order of `axes` or `axis_names`, or one number for all of them; fractions are
+    rounded to the nearest index.
 
     Args:
         data: any dtype and shape.
@@ -140,7 +141,7 @@ def slice(  # noqa: A001  # DALI's name
         rel_start: where the part begins, in parts of the extent.
         rel_end: where it ends, in parts of the extent.
         rel_shape: how large it is, in parts of the extent.
-        axes: the numbers of the axes; negative ones count from the last.
+        axes: the numbers of the axes, or one; negative ones count from the last.
         axis_names: their letters in the layout, where `axes` is not given.
         normalized_anchor: whether floats in `anchor` count in parts of the extent.
         normalized_shape: the same for `shape_like`.
@@ -186,9 +187,10 @@ def slice(  # noqa: A001  # DALI's name
                 raise DefinitionError(f"fn.slice: {name} is given twice")
             given[name] = part
     bounds = {name: _flat(bound) for name, bound in given.items() if bound is not None}
+    names = axis_names if axes is None or axis_names != "WH" else None
     kernel = cut(
         bounds,
-        axis_numbers(axes, None if axes is not None else axis_names, data.spec, "slice"),
+        axis_numbers(axes, names, data.spec, "slice"),
         out_of_bounds_policy,
         fill_values,
         result_dtype(data.spec.dtype, dtype, output_dtype),
@@ -216,7 +218,7 @@ def cut(
         raise DefinitionError("fn.slice needs to know where to begin or end", expected="start, end, shape, ...")
     for name, bound in given.items():
         count = (*bound.spec.shape, 1)[0] if isinstance(bound, DataNode) else np.size(bound)
-        if count not in (len(axes), None):
+        if count not in (len(axes), 1, None):
             raise DefinitionError(f"fn.slice: {name} has a number per axis", given=count, expected=len(axes))
     one_of(out_of_bounds_policy, POLICIES, "fn.slice: out_of_bounds_policy")
     return Slice(

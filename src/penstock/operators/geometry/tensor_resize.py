@@ -211,8 +211,6 @@ def tensor_resize(
             given=", ".join(values) or None,
             expected="sizes or scales",
         )
-    if axes is not None and axis_names is not None:
-        raise DefinitionError(f"fn.{kind}: the axes are named twice", given="axes and axis_names", fix="leave out one")
     if rank == 0:
         raise DefinitionError(f"fn.{kind} resizes along axes", given="single numbers", expected="at least one axis")
     named = axis_numbers(axes, axis_names, data.spec, kind)

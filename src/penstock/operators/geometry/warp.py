@@ -13,7 +13,7 @@ from penstock.errors import DefinitionError, shown
 from penstock.graph.operator import Common
 from penstock.graph.trace import DataNode
 from penstock.operators.axes import MAX_PIXELS, SPATIAL
-from penstock.operators.convert import own_or_float
+from penstock.operators.convert import convert, own_or_float, result_dtype
 from penstock.operators.image.borders import Border
 from penstock.operators.image.places import Places
 from penstock.operators.image.steps import Images, Step
@@ -26,9 +26,9 @@ from penstock.types import INTERP_CUBIC, INTERP_LINEAR, INTERP_NN, DALIDataType,
 class WarpArguments(Common, total=False):
     """What all warps take.
 
-    fill_value: the value of what lies outside of the image, in the input's range; by default the pixels at the edge are
-    repeated. interp_type: INTERP_LINEAR, the default, or INTERP_NN. dtype: of the result: FLOAT or the input's, which
-    it is by default. output_dtype: an older name of `dtype`.
+    fill_value: the value of what lies outside of the image, converted to the input's dtype; by default the pixels at
+    the edge are repeated. interp_type: INTERP_LINEAR, the default, or INTERP_NN. dtype: of the result: FLOAT or the
+    input's, which it is by default; of floats also UINT8, INT16 or INT32. output_dtype: an older name of `dtype`.
     """
 
     fill_value: float | None
@@ -111,15 +111,19 @@ def warping(data: DataNode, layout: str, kind: str, arguments: WarpArguments) ->
     """How a warp is done.
 
     Raises:
-        DefinitionError: another interpolation than linear and nearest, a dtype that does not fit, a fill value that the
-            images cannot have.
+        DefinitionError: another interpolation than linear and nearest, a dtype that does not fit.
     """
-    fill, wanted = arguments.get("fill_value"), arguments.get("dtype")
-    dtype = own_or_float(data.spec.dtype, arguments.get("output_dtype") if wanted is None else wanted, kind)
+    fill, own = arguments.get("fill_value"), data.spec.dtype
+    dtype = result_dtype(own, arguments.get("dtype"), arguments.get("output_dtype"))
+    if own != np.float32 or dtype not in _OF_FLOATS:
+        dtype = own_or_float(own, dtype, kind)
     border = Border.REPLICATE if fill is None else Border.CONSTANT
     fills = filling(data, layout, kind, 0.0 if fill is None else fill)
     return Warping(layout, interpolation(arguments.get("interp_type", INTERP_LINEAR), kind), border, fills, dtype)
 
+
+_OF_FLOATS = (np.dtype(np.uint8), np.dtype(np.int16), np.dtype(np.int32))
+"""What warps make of float32, besides floats."""
 
 _INTERPOLATIONS = {
     int(INTERP_NN): Interpolation.NEAREST,
@@ -150,17 +154,15 @@ def interpolation(given: DALIInterpType | int, kind: str, *, cubic: bool = False
 
 
 def filling(data: DataNode, layout: str, kind: str, value: float | Sequence[float]) -> tuple[float, ...]:
-    """The value of what lies outside, one or one per channel.
+    """The value of what lies outside, one or one per channel, as a pixel of the images has it.
 
     Raises:
-        DefinitionError: another number of values, or one that the images cannot have.
+        DefinitionError: another number of values.
     """
-    own, values = data.spec.dtype, np.atleast_1d(np.asarray(value, np.float64))
+    values = np.atleast_1d(np.asarray(value, np.float64))
     channels = data.spec.shape[layout.index("C")] if "C" in layout else 1
     if values.ndim != 1 or len(values) not in (1, channels or len(values)):
         raise DefinitionError(
             f"fn.{kind}: fill_value is one number, or one per channel", given=value, expected=f"1 or {channels}"
         )
-    if own.kind in "iu" and not ((np.iinfo(own).min <= values) & (values <= np.iinfo(own).max)).all():
-        raise DefinitionError(f"fn.{kind}: no image of this dtype has the fill value", given=value, expected=own)
-    return tuple(values.tolist())
+    return tuple(map(float, convert(np, values, data.spec.dtype)))

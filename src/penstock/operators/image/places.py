@@ -21,6 +21,9 @@ from penstock.operators.sums import rounded
 
 AFFINE, PROJECTIVE, WAVES, BALL, STEPS, MAPS = range(6)
 
+AT_ONCE = 256
+"""So many places of a row are computed each from the one to its left, as DALI does; the next one starts anew."""
+
 WORD = 16
 """Random words come in halves of so many bits, which float32 holds."""
 
@@ -69,16 +72,17 @@ class Affine(Places):
         import jax  # noqa: PLC0415  # for the device program alone
         import jax.numpy as jnp  # noqa: PLC0415  # likewise
 
-        m = [numbers[:, k, None] for k in range(6)]
-        y = (jnp.arange(height, dtype=np.float32) + np.float32(0.5))[None, :]
-        starts = [by_x * np.float32(0.5) + (rounded(jnp, by_y * y) + offset) for by_x, by_y, offset in (m[:3], m[3:6])]
+        m = [numbers[:, k, None, None] for k in range(6)]
+        y = (jnp.arange(height, dtype=np.float32) + np.float32(0.5))[None, :, None]
+        x = np.arange(0, width, AT_ONCE, dtype=np.float32) + np.float32(0.5)
+        starts = [rounded(jnp, by_x * x) + (rounded(jnp, by_y * y) + offset) for by_x, by_y, offset in (m[:3], m[3:6])]
         steps = (m[0], m[3])
 
         def right(at: Any, _: Any) -> Any:
             return [each + step for each, step in zip(at, steps, strict=True)], at
 
-        _, places = jax.lax.scan(right, starts, None, length=width)
-        at_x, at_y = (jnp.moveaxis(each, 0, 2) for each in places)
+        _, places = jax.lax.scan(right, starts, None, length=min(width, AT_ONCE))
+        at_x, at_y = (jnp.moveaxis(each, 0, 3).reshape(-1, height, len(x) * len(each))[..., :width] for each in places)
         return at_x, at_y
 
 
@@ -182,13 +186,13 @@ def places(
     half, width = np.float32(0.5), size_out[1]
     y = np.float32(row) + half
     if code == AFFINE:
-        x, y = (
-            numbers[0] * half + (numbers[1] * y + numbers[2]),
-            numbers[3] * half + (numbers[4] * y + numbers[5]),
-        )
-        for column in range(width):
-            at_x[column], at_y[column] = x, y
-            x, y = x + numbers[0], y + numbers[3]
+        from_x, from_y = numbers[1] * y + numbers[2], numbers[4] * y + numbers[5]
+        for start in range(0, width, AT_ONCE):
+            x = np.float32(start) + half
+            x, y = numbers[0] * x + from_x, numbers[3] * x + from_y
+            for column in range(start, min(start + AT_ONCE, width)):
+                at_x[column], at_y[column] = x, y
+                x, y = x + numbers[0], y + numbers[3]
     elif code == PROJECTIVE:
         from_x, from_y, from_w = (
             numbers[1] * y + numbers[2],

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
 from penstock.operators.image.borders import Border
+from penstock.operators.image.places import AT_ONCE
 from penstock.operators.image.transform import Planes, Transform, as_planes, from_planes
 
 if TYPE_CHECKING:
@@ -72,17 +73,18 @@ class WarpVolume(Transform):
         shown = [shape[self.layout.index(letter)] for letter in "DHW"]
         fill = jnp.asarray(terms[1]).astype(np.float32)[:, None, None, None, None, :]
         z, y = (jnp.arange(count, dtype=np.float32) + np.float32(0.5) for count in shown[:2])
-        z, y = z[None, :, None], y[None, None, :]
-        matrix = jnp.asarray(terms[0]).reshape(-1, 3, 4, 1, 1)
+        z, y = z[None, :, None, None], y[None, None, :, None]
+        x = np.arange(0, shown[2], AT_ONCE, dtype=np.float32) + np.float32(0.5)
+        matrix = jnp.asarray(terms[0]).reshape(-1, 3, 4, 1, 1, 1)
         rules = [matrix[:, k] for k in (2, 1, 0)]
         limit, back = np.float32(1 << 24), np.float32(0 if self.nearest else 0.5)
-        starts = [m[:, 0] * np.float32(0.5) + (m[:, 1] * y + m[:, 3]) + m[:, 2] * z for m in rules]
+        starts = [m[:, 0] * x + (m[:, 1] * y + m[:, 3]) + m[:, 2] * z for m in rules]
 
         def right(at: Any, _: Any) -> Any:  # as on the host, each place is computed from the one to its left
             return [each + m[:, 0] for each, m in zip(at, rules, strict=True)], at
 
-        _, found = jax.lax.scan(right, starts, None, length=shown[2])
-        at = [jnp.moveaxis(each, 0, 3) for each in found]
+        _, found = jax.lax.scan(right, starts, None, length=min(shown[2], AT_ONCE))
+        at = [jnp.moveaxis(each, 0, 4).reshape(-1, *shown[:2], len(x) * len(each))[..., : shown[2]] for each in found]
         at = [jnp.clip(each - back, -limit, limit) for each in at]
         low = [jnp.floor(each) for each in at]
         by = [(each - floor)[:, None, ..., None] for each, floor in zip(at, low, strict=True)]
@@ -174,12 +176,14 @@ def warp_volumes(
         for line in range(size_out[n, 0] * size_out[n, 1]):
             plane, row = line // size_out[n, 1], line % size_out[n, 1]
             y, z = np.float32(row) + half, np.float32(plane) + half
-            # as DALI does, each place is computed from the one to its left
-            x_here = m[0] * half + (m[1] * y + m[3]) + m[2] * z
-            y_here = m[4] * half + (m[5] * y + m[7]) + m[6] * z
-            z_here = m[8] * half + (m[9] * y + m[11]) + m[10] * z
+            x_here = y_here = z_here = half
             to = place_out[n, 0] + plane * place_out[n, 1] + row * place_out[n, 2]
-            for _ in range(size_out[n, 2]):
+            for column in range(size_out[n, 2]):
+                if column % AT_ONCE == 0:  # the others are computed from the place to their left
+                    x = np.float32(column) + half
+                    x_here = m[0] * x + (m[1] * y + m[3]) + m[2] * z
+                    y_here = m[4] * x + (m[5] * y + m[7]) + m[6] * z
+                    z_here = m[8] * x + (m[9] * y + m[11]) + m[10] * z
                 at_x = min(max(x_here - back, -limit), limit)
                 at_y = min(max(y_here - back, -limit), limit)
                 at_z = min(max(z_here - back, -limit), limit)

@@ -62,9 +62,7 @@ def reduced_axes(kind: str, axes: int | Sequence[int] | None, names: str | None,
     Raises:
         DefinitionError: an axis does not exist or is named twice, or they are named in both ways.
     """
-    if axes is not None and names is not None:
-        raise DefinitionError(f"fn.{kind}: either axes or axis_names", given=f"axes={axes}, axis_names={names!r}")
-    if axes is not None and not isinstance(axes, int) and len(axes) == 0:
+    if names is None and axes is not None and not isinstance(axes, int) and len(axes) == 0:
         return ()
     return tuple(sorted(axis_numbers(axes, names, spec, kind)))
 

@@ -17,6 +17,7 @@ from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply_many
 from penstock.operators.ragged import flattened
 from penstock.operators.segmentation.objects import draw_objects
+from penstock.operators.tensors.cast import cast
 
 _FORMATS = ("anchor_shape", "start_end", "box")
 
@@ -104,8 +105,8 @@ def random_object_bbox(
     format: str = "anchor_shape",  # noqa: A002  # DALI's name
     foreground_prob: float | DataNode = 1.0,
     background: int | DataNode | None = None,
-    classes: Sequence[int] | DataNode | None = None,
-    class_weights: Sequence[float] | DataNode | None = None,
+    classes: int | Sequence[int] | DataNode | None = None,
+    class_weights: float | Sequence[float] | DataNode | None = None,
     ignore_class: bool = False,
     k_largest: int | None = None,
     threshold: int | Sequence[int] | None = None,
@@ -119,7 +120,7 @@ def random_object_bbox(
     A class is drawn first, then one of its objects: elements of its label that touch along an axis.
 
     Args:
-        data: maps of labels, integers of any number of axes.
+        data: maps of labels, integers or bool of any number of axes.
         format: "anchor_shape" gives where the box begins, and its size; "start_end" where it begins and where it ends;
             "box" both in one output.
         foreground_prob: how probable an object is; else it is the box of everything. A number, or a node with one per
@@ -164,5 +165,6 @@ def random_object_bbox(
     made = RandomObjectBBox(format, bool(ignore_class), k_largest or 0, least, bool(output_class))
     arguments: dict[str, Any] = {"background": background, "classes": classes, "class_weights": class_weights}
     given = {name: argument for name, argument in arguments.items() if argument is not None}
+    data = cast(data, dtype=np.uint8) if data.spec.dtype == np.bool_ else data
     outputs = apply_many(made, data, common=common, seed=seed, foreground_prob=foreground_prob, **given)
     return outputs if len(outputs) > 1 else next(iter(outputs))

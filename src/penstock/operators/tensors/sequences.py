@@ -64,7 +64,9 @@ def _check_sequence(kind: str, frames: Spec) -> None:
 
 
 @operator("sequence_rearrange")
-def sequence_rearrange(data: DataNode, *, new_order: Sequence[int] | DataNode, **common: Unpack[Common]) -> DataNode:
+def sequence_rearrange(
+    data: DataNode, *, new_order: int | Sequence[int] | DataNode, **common: Unpack[Common]
+) -> DataNode:
     """Take frames of a sequence, in another order.
 
     Args:
@@ -92,7 +94,7 @@ def sequence_rearrange(data: DataNode, *, new_order: Sequence[int] | DataNode, *
     _check_sequence("sequence_rearrange", data.spec)
     if isinstance(new_order, DataNode):
         return apply(RearrangeEach(), data, new_order, common=common)
-    order = np.asarray(new_order)
+    order = np.atleast_1d(new_order)
     if order.ndim != 1 or not order.size or order.dtype.kind not in "iu" or order.min() < 0:
         raise DefinitionError("fn.sequence_rearrange: new_order has numbers of frames, from 0", given=new_order)
     return apply(Rearrange(tuple(order.tolist())), data, common=common)
