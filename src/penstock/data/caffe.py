@@ -93,7 +93,7 @@ class CaffeSource(DatabaseSource):
         super().__init__(paths, (image_available, label_available))
 
     def _specs_of(self, first: Sequence[Array]) -> tuple[Spec, ...]:
-        pixels = Spec(np.dtype(np.uint8), (None,) * first[0].ndim, "HWC" if first[0].ndim == 3 else "")
+        pixels = Spec(np.dtype(np.uint8), (None,) * first[0].ndim)  # DALI names no axes, either
         return (*([pixels] if self._image else []), *([_CLASS] if self._label else []))
 
     def _values(self, record: Record) -> list[Array]:

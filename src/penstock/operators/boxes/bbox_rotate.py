@@ -17,6 +17,7 @@ from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply_many
 from penstock.operators.boxes.boxes import check_boxes
 from penstock.operators.geometry.rotate import grown
+from penstock.operators.geometry.warp import given_size
 
 _MODES = ("expand", "halfway", "fixed")
 _LAYOUTS = ("xyXY", "xyWH")
@@ -88,7 +89,7 @@ class BoxRotate(Operator, SampleKernel):
         """Width and height of the canvas."""
         match self.canvas:
             case "given":
-                return np.rint(size[::-1]).astype(np.float64)
+                return np.trunc(size[::-1]).astype(np.float64)
             case "kept":
                 return np.array([width, height], np.float64)
             case _:
@@ -167,6 +168,6 @@ def bbox_rotate(
         (shape_layout.index("H"), shape_layout.index("W")),
     )
     inputs = (bboxes,) if labels is None else (bboxes, labels)
-    given: dict[str, Any] = {"angle": angle, "input_shape": input_shape, "size": size if sized else (1, 1)}
+    given: dict[str, Any] = {"angle": angle, "input_shape": input_shape, "size": given_size(size, 2)}
     outputs = apply_many(made, *inputs, common=common, **given)
     return outputs if labels is not None else outputs[0]

@@ -53,7 +53,7 @@ class Crop(ImageOperator):
 
     def describe(self, images: Images, bits: Any, **place: Any) -> Sequence[Step]:
         """The window, what is beyond the image's edge, the dtype."""
-        return [*self.window.steps(images, place), *self.window.fill_step(images.dtype), Convert(self.dtype)]
+        return [*self.window.steps(images, place), Convert(self.dtype), *self.window.fill_step(self.dtype)]
 
 
 @operator("crop")

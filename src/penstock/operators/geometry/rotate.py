@@ -15,7 +15,7 @@ from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import image_layout
-from penstock.operators.geometry.warp import WarpArguments, Warping, warping
+from penstock.operators.geometry.warp import WarpArguments, Warping, given_size, warping
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.places import Affine
 from penstock.operators.image.steps import Images, Step
@@ -66,7 +66,7 @@ class Rotate(ImageOperator):
         given = [images.sizes[self.warping.layout.index(letter)] for letter in "HW"]
         match self.canvas:
             case "given":
-                made = [xp.rint(size[:, k]).astype(np.int32) for k in range(2)]
+                made = [size[:, k].astype(np.int32) for k in range(2)]
             case "kept":
                 made = given
             case _:
@@ -168,7 +168,7 @@ class RotateVolume(ImageOperator):
         given = [images.sizes[at] for at in self.warping.axes]
         match self.canvas:
             case "given":
-                made = [xp.rint(extents).astype(np.int32) for extents in size.T]
+                made = [extents.astype(np.int32) for extents in size.T]
             case "kept":
                 made = given
             case _:
@@ -234,8 +234,8 @@ def rotate(
         angle: degrees, counter-clockwise; a number, or a node with one per sample.
         axis: of volumes, which need it: x, y and z of its direction, of any length but 0; a node gives each sample its
             own.
-        size: height and width of the result, before these the depth of a volume; numbers, or a node with as many per
-            sample.
+        size: height and width of the result, before these the depth of a volume; numbers, which are rounded, or a node
+            with as many per sample, whose fractions are cut off.
         keep_size: whether the result has the size of the image, whose corners are then cut off. Without this and `size`
             the result is as large as the turned image. Frames of a sequence that are turned by angles of their own have
             one size, in which each of them fits.
@@ -278,6 +278,6 @@ def rotate(
         made(how, "given" if sized else "kept" if keep_size else "grown"),
         data,
         common=pick(Common, arguments),
-        size=size if sized else (1,) * len(how.axes),
+        size=given_size(size, len(how.axes)),
         **turn,
     )

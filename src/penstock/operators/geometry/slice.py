@@ -15,10 +15,10 @@ from penstock.graph.registry import operator
 from penstock.graph.schema import Argument, as_numbers
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import axis_numbers
-from penstock.operators.convert import convert, result_dtype
+from penstock.operators.convert import result_dtype
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.steps import Convert, Cut, Fill, Images, Step
-from penstock.operators.image.window import POLICIES, Policy, one_of
+from penstock.operators.image.window import POLICIES, Policy, filled, one_of
 from penstock.operators.tensors.reshape import reshape
 from penstock.types import DALIDataType, DALIImageType
 
@@ -60,8 +60,7 @@ class Slice(ImageOperator):
         pads = self.policy == "pad"
         windows = [self.window(images.xp, n, images.sizes[axis], bounds) for n, axis in enumerate(self.axes)]
         cuts = [Cut(axis, *window, leaves=pads) for axis, window in zip(self.axes, windows, strict=True)]
-        fill = convert(np, np.asarray([self.fill], np.float32), self.dtype)
-        return [Convert(self.dtype), *cuts, *([Fill(fill)] if pads else [])]
+        return [Convert(self.dtype), *cuts, *([Fill(filled(self.fill, self.dtype))] if pads else [])]
 
     def window(self, xp: Any, number: int, extents: Any, bounds: Mapping[str, Any]) -> tuple[Any, Any]:
         """First index and length along one of the axes; they may lie outside where the policy allows it.
@@ -147,7 +146,7 @@ def slice(  # noqa: A001  # DALI's name
         normalized_shape: the same for `shape_like`.
         out_of_bounds_policy: what to do where the part leaves the array: "error", "pad" with `fill_values`, or
             "trim_to_shape".
-        fill_values: one number, or one per channel (C, else the last axis).
+        fill_values: one number, or one per channel (C, else the last axis); for integers fractions are cut off.
         dtype: of the result, the input's by default; integers saturate.
         image_type: DALI's, without effect there and here.
         output_dtype: an older name of `dtype`.

@@ -72,7 +72,7 @@ class Warping:
     def sized(self, images: Spec, size: Any) -> Spec:
         """The spec of the result of a given size: a number per axis, or the spec of a node that has them."""
         unknown = (None,) * len(self.axes)
-        return self.made(images, unknown if isinstance(size, Spec) else np.rint(size).astype(int).tolist())
+        return self.made(images, unknown if isinstance(size, Spec) else np.asarray(size).astype(int).tolist())
 
     def steps(self, images: Images, places: Places, numbers: Any, size: Sequence[Any] | None = None) -> Sequence[Step]:
         """The warp, and the conversions around it.
@@ -124,6 +124,17 @@ def warping(data: DataNode, layout: str, kind: str, arguments: WarpArguments) ->
 
 _OF_FLOATS = (np.dtype(np.uint8), np.dtype(np.int16), np.dtype(np.int32))
 """What warps make of float32, besides floats."""
+
+
+def given_size(size: Any, axes: int) -> Any:
+    """The size that a user gave, ones where none is needed.
+
+    As in DALI, numbers are rounded, while of those of a node fractions are cut off.
+    """
+    if isinstance(size, DataNode):
+        return size
+    return (1,) * axes if size is None or not np.size(size) else np.floor(np.asarray(size, np.float64) + 0.5)
+
 
 _INTERPOLATIONS = {
     int(INTERP_NN): Interpolation.NEAREST,

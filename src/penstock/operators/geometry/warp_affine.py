@@ -15,7 +15,7 @@ from penstock.graph.registry import operator
 from penstock.graph.schema import Argument, as_numbers
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import image_layout
-from penstock.operators.geometry.warp import WarpArguments, Warping, adjugate, warping
+from penstock.operators.geometry.warp import WarpArguments, Warping, adjugate, given_size, warping
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.places import Affine
 from penstock.operators.image.steps import Images, Step
@@ -47,7 +47,7 @@ class WarpAffine(ImageOperator):
     def describe(self, images: Images, bits: Any, *, matrix: Any, size: Any) -> Sequence[Step]:
         """One warp, with the matrix from the result to the image."""
         xp = images.xp
-        sizes = [xp.rint(extents).astype(np.int32) for extents in size.T] if self.sized else None
+        sizes = [extents.astype(np.int32) for extents in size.T] if self.sized else None
         return self.warping.steps(images, Affine(), matrix if self.inverse else _inverse(xp, matrix), sizes)
 
 
@@ -97,8 +97,8 @@ def warp_affine(
         mtx: the matrix as a second input.
         matrix: (M11, M12, M13, M21, M22, M23), or two rows of three numbers; for volumes twelve, or three rows of four.
             A node gives each sample its own. The identity by default.
-        size: height and width of the result, before these the depth of a volume; numbers, or a node with as many per
-            sample. The image's by default.
+        size: height and width of the result, before these the depth of a volume; numbers, which are rounded, or a node
+            with as many per sample, whose fractions are cut off. The image's by default.
         inverse_map: whether the matrix maps places of the result to places of the image; if not, it is inverted.
         **arguments: what all warps take.
 
@@ -139,4 +139,4 @@ def warp_affine(
         numbers = np.reshape(numbers, count)
     sized = isinstance(size, DataNode) or (size is not None and np.size(size) > 0)
     made = (WarpVolume if space == 3 else WarpAffine)(how, bool(inverse_map), sized)
-    return apply(made, data, common=pick(Common, arguments), matrix=numbers, size=size if sized else (1,) * space)
+    return apply(made, data, common=pick(Common, arguments), matrix=numbers, size=given_size(size, space))

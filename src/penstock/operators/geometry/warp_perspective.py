@@ -15,7 +15,7 @@ from penstock.graph.registry import operator
 from penstock.graph.schema import Argument, as_numbers
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import plane_layout
-from penstock.operators.geometry.warp import Warping, adjugate, filling, interpolation
+from penstock.operators.geometry.warp import Warping, adjugate, filling, given_size, interpolation
 from penstock.operators.image.borders import Border
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.places import Projective
@@ -62,7 +62,7 @@ class WarpPerspective(ImageOperator):
             c, f, i = (offset - half * (by_x + by_y) for by_x, by_y, offset in ((a, b, c), (d, e, f), (g, h, i)))
             a, b, c, d, e, f = (a + half * g, b + half * h, c + half * i, d + half * g, e + half * h, f + half * i)
         numbers = xp.stack(xp.broadcast_arrays(a, b, c, d, e, f, g, h, i), axis=1)
-        sizes = (xp.rint(size[:, 0]).astype(np.int32), xp.rint(size[:, 1]).astype(np.int32)) if self.sized else None
+        sizes = [xp.floor(extents + half).astype(np.int32) for extents in size.T] if self.sized else None
         return self.warping.steps(images, Projective(), numbers, sizes)
 
 
@@ -141,4 +141,4 @@ def warp_perspective(
     fill = filling(data, layout, kind, fill_value if np.size(fill_value) else 0.0)
     how = Warping(layout, interpolation(interp_type, kind, cubic=True), border, fill, data.spec.dtype)
     made = WarpPerspective(how, bool(inverse_map), pixel_origin == "center", sized)
-    return apply(made, data, common=common, matrix=numbers, size=size if sized else (1, 1))
+    return apply(made, data, common=common, matrix=numbers, size=given_size(size, 2))

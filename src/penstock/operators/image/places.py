@@ -22,7 +22,7 @@ from penstock.operators.sums import rounded
 AFFINE, PROJECTIVE, WAVES, BALL, STEPS, MAPS = range(6)
 
 AT_ONCE = 256
-"""So many places of a row are computed each from the one to its left, as DALI does; the next one starts anew."""
+"""So many places of a row are computed each from the one to its left, as DALI does; the next one from their first."""
 
 WORD = 16
 """Random words come in halves of so many bits, which float32 holds."""
@@ -74,16 +74,26 @@ class Affine(Places):
 
         m = [numbers[:, k, None, None] for k in range(6)]
         y = (jnp.arange(height, dtype=np.float32) + np.float32(0.5))[None, :, None]
-        x = np.arange(0, width, AT_ONCE, dtype=np.float32) + np.float32(0.5)
-        starts = [rounded(jnp, by_x * x) + (rounded(jnp, by_y * y) + offset) for by_x, by_y, offset in (m[:3], m[3:6])]
-        steps = (m[0], m[3])
+        rules, steps = (m[:3], m[3:6]), (m[0], m[3])
+        first = [(by_x * np.float32(0.5) + offset) + rounded(jnp, by_y * y) for by_x, by_y, offset in rules]
+        starts = [each_so_far(at, step, width) for at, step in zip(first, steps, strict=True)]
 
         def right(at: Any, _: Any) -> Any:
             return [each + step for each, step in zip(at, steps, strict=True)], at
 
         _, places = jax.lax.scan(right, starts, None, length=min(width, AT_ONCE))
-        at_x, at_y = (jnp.moveaxis(each, 0, 3).reshape(-1, height, len(x) * len(each))[..., :width] for each in places)
+        at_x, at_y = (jnp.moveaxis(each, 0, 3).reshape(-1, height, each[:, 0, 0].size)[..., :width] for each in places)
         return at_x, at_y
+
+
+def each_so_far(first: Any, step: Any, width: int) -> Any:
+    """The places of a row that start anew, along a new last axis, in the device program."""
+    import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
+
+    starts = [first]
+    for _ in range(AT_ONCE, width, AT_ONCE):
+        starts.append(starts[-1] + step * np.float32(AT_ONCE))
+    return jnp.concatenate(starts, axis=-1)
 
 
 @dataclass(frozen=True)
@@ -186,10 +196,12 @@ def places(
     half, width = np.float32(0.5), size_out[1]
     y = np.float32(row) + half
     if code == AFFINE:
-        from_x, from_y = numbers[1] * y + numbers[2], numbers[4] * y + numbers[5]
+        step = np.float32(AT_ONCE)
+        from_x = (numbers[0] * half + numbers[2]) + numbers[1] * y
+        from_y = (numbers[3] * half + numbers[5]) + numbers[4] * y
         for start in range(0, width, AT_ONCE):
-            x = np.float32(start) + half
-            x, y = numbers[0] * x + from_x, numbers[3] * x + from_y
+            x, y = from_x, from_y
+            from_x, from_y = from_x + numbers[0] * step, from_y + numbers[3] * step
             for column in range(start, min(start + AT_ONCE, width)):
                 at_x[column], at_y[column] = x, y
                 x, y = x + numbers[0], y + numbers[3]

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
 from penstock.operators.image.borders import Border
-from penstock.operators.image.places import AT_ONCE
+from penstock.operators.image.places import AT_ONCE, each_so_far
 from penstock.operators.image.transform import Planes, Transform, as_planes, from_planes
+from penstock.operators.sums import rounded
 
 if TYPE_CHECKING:
     from penstock.operators.image.memory import Memory
@@ -74,17 +75,24 @@ class WarpVolume(Transform):
         fill = jnp.asarray(terms[1]).astype(np.float32)[:, None, None, None, None, :]
         z, y = (jnp.arange(count, dtype=np.float32) + np.float32(0.5) for count in shown[:2])
         z, y = z[None, :, None, None], y[None, None, :, None]
-        x = np.arange(0, shown[2], AT_ONCE, dtype=np.float32) + np.float32(0.5)
         matrix = jnp.asarray(terms[0]).reshape(-1, 3, 4, 1, 1, 1)
         rules = [matrix[:, k] for k in (2, 1, 0)]
         limit, back = np.float32(1 << 24), np.float32(0 if self.nearest else 0.5)
-        starts = [m[:, 0] * x + (m[:, 1] * y + m[:, 3]) + m[:, 2] * z for m in rules]
+        half = np.float32(0.5)
+        starts = [
+            each_so_far(
+                (m[:, 0] * half + m[:, 3]) + rounded(jnp, m[:, 1] * y) + rounded(jnp, m[:, 2] * z), m[:, 0], shown[2]
+            )
+            for m in rules
+        ]
 
         def right(at: Any, _: Any) -> Any:  # as on the host, each place is computed from the one to its left
             return [each + m[:, 0] for each, m in zip(at, rules, strict=True)], at
 
         _, found = jax.lax.scan(right, starts, None, length=min(shown[2], AT_ONCE))
-        at = [jnp.moveaxis(each, 0, 4).reshape(-1, *shown[:2], len(x) * len(each))[..., : shown[2]] for each in found]
+        at = [
+            jnp.moveaxis(each, 0, 4).reshape(-1, *shown[:2], each[:, 0, 0, 0].size)[..., : shown[2]] for each in found
+        ]
         at = [jnp.clip(each - back, -limit, limit) for each in at]
         low = [jnp.floor(each) for each in at]
         by = [(each - floor)[:, None, ..., None] for each, floor in zip(at, low, strict=True)]
@@ -169,21 +177,22 @@ def warp_volumes(
         place_out: as `place_in`.
         size_out: as `size_in`.
     """
-    half, limit = np.float32(0.5), np.float32(1 << 24)
+    half, step, limit = np.float32(0.5), np.float32(AT_ONCE), np.float32(1 << 24)
     back = np.float32(0) if nearest else half
     for n in range(place_in.shape[0]):
         m, fill, place, size = matrices[n % matrices.shape[0]], fills[n % fills.shape[0]], place_in[n], size_in[n]
         for line in range(size_out[n, 0] * size_out[n, 1]):
             plane, row = line // size_out[n, 1], line % size_out[n, 1]
             y, z = np.float32(row) + half, np.float32(plane) + half
-            x_here = y_here = z_here = half
+            x_next = (m[0] * half + m[3]) + m[1] * y + m[2] * z
+            y_next = (m[4] * half + m[7]) + m[5] * y + m[6] * z
+            z_next = (m[8] * half + m[11]) + m[9] * y + m[10] * z
+            x_here, y_here, z_here = x_next, y_next, z_next
             to = place_out[n, 0] + plane * place_out[n, 1] + row * place_out[n, 2]
             for column in range(size_out[n, 2]):
                 if column % AT_ONCE == 0:  # the others are computed from the place to their left
-                    x = np.float32(column) + half
-                    x_here = m[0] * x + (m[1] * y + m[3]) + m[2] * z
-                    y_here = m[4] * x + (m[5] * y + m[7]) + m[6] * z
-                    z_here = m[8] * x + (m[9] * y + m[11]) + m[10] * z
+                    x_here, y_here, z_here = x_next, y_next, z_next
+                    x_next, y_next, z_next = x_next + m[0] * step, y_next + m[4] * step, z_next + m[8] * step
                 at_x = min(max(x_here - back, -limit), limit)
                 at_y = min(max(y_here - back, -limit), limit)
                 at_z = min(max(z_here - back, -limit), limit)

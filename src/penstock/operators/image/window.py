@@ -51,7 +51,7 @@ class WindowArguments(PlaceArguments, total=False):
     """And what to do where the window is larger than the image.
 
     out_of_bounds_policy: "error", "pad" with fill_values, or "trim_to_shape". fill_values: one number, or one per
-    channel.
+    channel, in the dtype of the result; for integers fractions are cut off.
     """
 
     out_of_bounds_policy: Annotated[str, Default("error")]
@@ -158,7 +158,7 @@ class Window:
         """What gives the pixels outside of the image their value, in the dtype that they have now."""
         if self.policy != "pad":
             return []
-        return [Fill(convert(np, np.asarray([self.fill], np.float32), dtype))]
+        return [Fill(filled(self.fill, dtype))]
 
     def _anchor(self, xp: Any, place: Any, room: Any) -> Any:
         """``place * room``, rounded: exactly, in integers, so that NumPy and XLA agree on the last pixel.
@@ -222,6 +222,12 @@ def _split(crop: Any, axes: Sequence[str], kind: str) -> dict[str, Any]:
             expected=f"{len(axes)} numbers, for {axes}",
         )
     return {_SIZES[axis]: size for axis, size in zip(axes, sizes, strict=True)}
+
+
+def filled(fill: Sequence[float], dtype: np.dtype[Any]) -> Any:
+    """The value of what lies outside of an image, in its dtype: fractions of integers are cut off, as in DALI."""
+    values = np.asarray([fill], np.float32)
+    return convert(np, np.trunc(values) if dtype.kind in "iu" else values, dtype)
 
 
 def one_of(name: Any, known: Any, what: str) -> None:

@@ -33,8 +33,8 @@ def caffe(
         **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
 
     Returns:
-        The image, encoded bytes as uint8 of shape (?,) or raw pixels as uint8 HWC, whose bytes stay as they are; the
-        class, int32 of shape (1,). One node where one of them is asked for.
+        The image, encoded bytes as uint8 of shape (?,) or raw pixels as uint8 (height, width, channels), whose bytes
+        stay as they are; the class, int32 of shape (1,). One node where one of them is asked for.
 
     Raises:
         SourceNotFoundError: a path does not exist.
