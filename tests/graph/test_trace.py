@@ -56,7 +56,7 @@ def images():
         (lambda: fn.reshape(images(), layout="HWW"), DefinitionError, ["'HWW'", "each axis once"]),
         (lambda: fn.reshape(images(), src_dims=[0, 5]), DefinitionError, ["src_dims"]),
         (lambda: fn.flip(fn.readers.arrays(np.zeros((2, 4)))), DefinitionError, ["images", "HWC", "fn.reshape"]),
-        (lambda: fn.flip(images(), depthwise=1), DefinitionError, ["depthwise", "'HWC'"]),
+        (lambda: fn.pad(images(), axes=0, axis_names="H"), DefinitionError, ["either axes or axis_names"]),
         (lambda: fn.crop_mirror_normalize(images(), output_layout="CHX"), DefinitionError, ["'CHX'", "permutation"]),
         (lambda: fn.crop_mirror_normalize(images(), dtype=types.INT32), DefinitionError, ["int32", "float32"]),
         (lambda: fn.crop_mirror_normalize(images(), crop=(7, 2)), DefinitionError, ["7 of 6", "resize"]),
@@ -153,13 +153,13 @@ def test_one_number_stands_for_a_sequence_of_one():
 def test_the_line_is_that_of_the_definition_not_of_its_caller():
     def wrong():
         data = images()
-        return fn.flip(data, depthwise=1)
+        return fn.crop(data, crop=(9, 9))
 
     with pytest.raises(DefinitionError) as caught:
         traced(wrong)
     lines, first = inspect.getsourcelines(wrong)
-    number = first + next(i for i, line in enumerate(lines) if "depthwise" in line)
-    assert f"{HERE}:{number} in wrong: return fn.flip(data, depthwise=1)" in str(caught.value)
+    number = first + next(i for i, line in enumerate(lines) if "fn.crop(data" in line)
+    assert f"{HERE}:{number} in wrong: return fn.crop(data, crop=(9, 9))" in str(caught.value)
 
 
 def test_errors_are_of_the_builtin_kinds_too():
