@@ -16,11 +16,13 @@ from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
 from penstock.operators.image.lines import (
     HALVES_AWAY,
+    HALVES_UP,
     MIX,
     SCALE,
     blend_columns,
     blend_rows,
     colour,
+    finish,
     inside,
     part,
     pick_row,
@@ -102,6 +104,7 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
     known_y, known_x = -1, -1
     mixes = from_bytes and to_bytes and codes.shape[0] == 3 and codes[0] == MIX
     mixes = mixes and codes[1] == SCALE and codes[2] == HALVES_AWAY
+    normalises = channels == 3 and not to_bytes and codes.shape[0] == 2 and codes[0] == HALVES_UP and codes[1] == SCALE
     left, needed, most = 0, 0, 0
     for n in range(start, stop):
         height, width = int(rows[n, LENGTH]), int(columns[n, LENGTH])
@@ -152,6 +155,10 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
                 else:
                     blend_rows(floats_in, at, down, place_in[n], counts_y[y], weights_y[y], channels, row[:needed])
                 blend_columns(row, channels, left, first_x, counts_x[:width], most, weights_x, mixed)
+                if normalises and place_out[n, 2] == 1:
+                    to = place_out[n, 0] + y * place_out[n, 1]
+                    finish(mixed, terms[n % terms.shape[0]], floats_out, to, place_out[n, 3], width)
+                    continue
                 if not together:
                     part(mixed, channels, line)
                 colour(line, 1 if together else channels, codes, terms[n % terms.shape[0]], 0, width)

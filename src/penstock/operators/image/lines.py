@@ -89,6 +89,16 @@ def blend_columns(
             blue = row[i + _U2] * a + row[i + _U3 + _U2] * b
             spare = row[i + _U3] * a + row[i + _U3 + _U3] * b
             out[o], out[o + _U1], out[o + _U2], out[o + _U3] = red, green, blue, spare
+    elif channels == 3 and most == 3:
+        for x in range(size):
+            i, o = np.uint64(3 * (first[x] - left)), np.uint64(3 * x)
+            a, b, c = weights[x, 0], weights[x, 1], weights[x, 2]
+            j, k = i + _U3, i + _U3 + _U3
+            red = row[i] * a + row[j] * b + row[k] * c
+            green = row[i + _U1] * a + row[j + _U1] * b + row[k + _U1] * c
+            blue = row[i + _U2] * a + row[j + _U2] * b + row[k + _U2] * c
+            spare = row[i + _U3] * a + row[j + _U3] * b + row[k + _U3] * c
+            out[o], out[o + _U1], out[o + _U2], out[o + _U3] = red, green, blue, spare
     elif channels == 3 and weights.shape[1] >= 4:
         for x in range(size):
             i, o = np.uint64(3 * (first[x] - left)), np.uint64(3 * x)
@@ -128,6 +138,30 @@ def part(mixed: Array, channels: int, line: Array) -> None:
     for c in range(channels):
         for x in range(size):
             line[c * size + x] = mixed[x * channels + c]
+
+
+@Compiled
+def finish(mixed: Array, terms: Array, out: Array, start: int, plane: int, size: int) -> None:
+    """Three channels side by side, rounded halves up, scaled and parted: `part` and `colour` in one visit.
+
+    Args:
+        mixed: float32 (3 * pixels,).
+        terms: as `colour` takes them, of HALVES_UP and SCALE.
+        out: float32.
+        start: where the first channel goes.
+        plane: the distance to the next one.
+        size: how many pixels there are.
+    """
+    low, high, half = terms[0, 0, 0], terms[0, 1, 0], np.float32(0.5)
+    a, b, c = terms[1, 0, 0], terms[1, 0, 1], terms[1, 0, 2]
+    by_a, by_b, by_c = terms[1, 1, 0], terms[1, 1, 1], terms[1, 1, 2]
+    plus_a, plus_b, plus_c = terms[1, 2, 0], terms[1, 2, 1], terms[1, 2, 2]
+    red, green, blue = out[start : start + size], out[start + plane :], out[start + 2 * plane :]
+    for x in range(size):
+        i = np.uint64(3 * x)
+        red[x] = (np.float32(np.int32(min(max(mixed[i] + half, low), high))) - a) * by_a + plus_a
+        green[x] = (np.float32(np.int32(min(max(mixed[i + _U1] + half, low), high))) - b) * by_b + plus_b
+        blue[x] = (np.float32(np.int32(min(max(mixed[i + _U2] + half, low), high))) - c) * by_c + plus_c
 
 
 @Compiled
