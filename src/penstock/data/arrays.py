@@ -17,6 +17,9 @@ from penstock.errors import DefinitionError, SourceError
 _BLOCK = 1 << 20
 """How many bytes of two arrays are compared at a time."""
 
+_COPIED = 1 << 23
+"""How many bytes of a mapped file are copied between two looks at its size, which take 1% of that."""
+
 
 class ArraySource(Source):
     """Rows of arrays, read as whole batches.
@@ -54,14 +57,37 @@ class ArraySource(Source):
         Raises:
             SourceError: a file that is mapped has become shorter.
         """
-        for path, file, size in self._files:
-            if (found := _size(path, file)) is not None and found < size:
-                fix = "let files that are read be as they are: write another one, and rename it"
-                raise SourceError(f"{path!r} became shorter while it was mapped", given=f"{found} bytes", fix=fix)
+        if not self._files:
+            return self._rows(indices, out)
+        slots = [
+            np.empty((len(indices), *a.shape[1:]), a.dtype) if o is None else o
+            for a, o in zip(self.arrays, out, strict=True)
+        ]
+        row = max(array.nbytes // len(array) for array in self.arrays)
+        step = max(1, _COPIED // max(row, 1))
+        for start in range(0, len(indices), step):
+            self._check_files()
+            part = slice(start, start + step)
+            self._rows(indices[part], [slot[part] for slot in slots])
+        self._check_files()  # what a page has beyond the end of its file reads as zeros
+        return tuple(slots)
+
+    def _rows(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Array, ...]:
         # mode="clip" lets NumPy write into `out` without a buffer; indices are inside by contract
         return tuple(
             np.take(array, indices, axis=0, out=slot, mode="clip") for array, slot in zip(self.arrays, out, strict=True)
         )
+
+    def _check_files(self) -> None:
+        """Check that files that are mapped are as long as they were: to touch what is not there ends the process.
+
+        Raises:
+            SourceError: one has become shorter.
+        """
+        for path, file, size in self._files:
+            if (found := _size(path, file)) is not None and found < size:
+                fix = "let files that are read be as they are: write another one, and rename it"
+                raise SourceError(f"{path!r} became shorter while it was mapped", given=f"{found} bytes", fix=fix)
 
     def describe(self, index: int) -> str:
         """The row's number."""
