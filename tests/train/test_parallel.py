@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 
 import equinox as eqx
 import flax.linen
@@ -272,6 +273,37 @@ def test_the_axes_of_a_mesh_may_be_explicit(around):
                 state = train.data_parallel(part, sharding)(train.replicate(np.float32(0), replicated(mesh)), batch)
                 assert float(state) == numbers[:3].sum()
             assert float(train.data_parallel(alone, rows, axis_name="batch")(np.float32(0), batch)) == numbers.sum()
+
+
+@pytest.mark.parametrize("around", [False, True])
+def test_so_may_they_be_for_fit_and_evaluate(around):
+    mesh = jax.make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Explicit,) * 2)
+    rows = NamedSharding(mesh, PartitionSpec("data"))
+    x, y = np.arange(100, dtype=np.float32).reshape(50, 2), np.arange(50) % 2
+
+    def value(weights, batch):  # indexing by two arrays, which Explicit axes refuse
+        return (batch["x"] + weights[None])[jax.numpy.arange(len(batch["y"])), batch["y"]]
+
+    @functools.partial(train.data_parallel, sharding=rows)
+    def step(weights, batch):
+        return weights + value(weights, batch).mean(), {"loss": value(weights, batch).mean()}
+
+    with jax.set_mesh(mesh) if around else contextlib.nullcontext():
+        data = train.batches((x, y), 16, sharding=rows)
+        assert train.evaluate(value, np.zeros(2, np.float32), data) == x[np.arange(50), y].mean()
+        callbacks = [train.Evaluate(value, train.batches((x, y), 16, sharding=rows))]
+        loop = train.fit(step, np.zeros(2, np.float32), data, steps=2, callbacks=callbacks)
+        alone = train.fit(
+            train.data_parallel(step.__wrapped__), np.zeros(2, np.float32), train.batches((x, y), 16), steps=2
+        )
+    np.testing.assert_array_equal(loop.state, alone.state)
+
+
+def test_a_batch_that_lies_otherwise_is_refused(sgd, weights, samples):
+    halves = train.batch_sharding(train.data_mesh(jax.devices()[:2]))
+    with pytest.raises(UsageError, match="lies otherwise") as caught:
+        train.data_parallel(sgd)(weights, jax.device_put(take(samples, 48), halves))
+    assert f"{__file__}:" in str(caught.value)
 
 
 def replicated(mesh):

@@ -16,7 +16,7 @@ from penstock.errors import UsageError, shown
 from penstock.graph.accepts import checked
 from penstock.iterate import DataIterator
 from penstock.iterate.iterator import VALID
-from penstock.train.placement import place, replicated_sharding
+from penstock.train.placement import auto_context, on_auto_axes, place, replicated_sharding
 from penstock.train.trees import Split
 
 Metric = Callable[[Any, Any], Any]
@@ -52,11 +52,13 @@ def evaluate(metric: Metric, state: Any, iterator: Iterable[Mapping[str, Any]]) 
     """
     if isinstance(iterator, DataIterator):
         _check(iterator)
-    parts, totals, counts = Split.of(state), [], []
+    parts, totals, counts = Split.of(jax.tree.map(on_auto_axes, state)), [], []
     program = _compiled(metric)
-    for batch in iterator:
+    for given in iterator:
+        batch = jax.tree.map(on_auto_axes, given)
         parts = _beside(parts, batch)
-        total, count = program(parts, batch)
+        with auto_context(jax.tree.leaves(batch)[0].sharding):
+            total, count = program(parts, batch)
         totals.append(total)
         counts.append(count)
     totals, counts = jax.device_get((totals, counts))

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
 from penstock.errors import UsageError
 from penstock.graph.accepts import checked
-from penstock.train.placement import batch_sharding, place, replicated_sharding
+from penstock.train.placement import auto, auto_context, batch_sharding, on_auto_axes, place, replicated_sharding
 from penstock.train.trees import NUMBERS, Split, is_array, returned
-from penstock.transfer.layout import auto_mesh, relabelled
+from penstock.where import located
 
 Step = Callable[[Any, Any], Any]
 
@@ -76,16 +75,17 @@ def data_parallel(
         >>> weights.tolist(), float(value), len(weights.devices())
         ([0.20000000298023224, 0.20000000298023224], 1.0, 8)
     """
-    rows = _auto(batch_sharding() if sharding is None else sharding)
+    rows = auto(batch_sharding() if sharding is None else sharding)
     whole = replicated_sharding(rows.mesh)
-    state_sharding = whole if state_sharding is None else jax.tree.map(_auto, state_sharding, is_leaf=_is_sharding)
+    state_sharding = whole if state_sharding is None else jax.tree.map(auto, state_sharding, is_leaf=_is_sharding)
     inner = step if axis_name is None else _per_device(step, rows, axis_name)
     programs: dict[Any, Callable[..., Any]] = {}
 
+    @located
     @functools.wraps(step)
     def parallel(state: Any, batch: Any) -> Any:
-        batch = jax.tree.map(_on_auto_axes, batch)  # a state is put there with the first
-        with jax.set_mesh(rows.mesh) if _explicit(jax.sharding.get_abstract_mesh()) else nullcontext():
+        batch = jax.tree.map(on_auto_axes, batch)  # a state is put there with the first
+        with auto_context(rows):
             return advanced(state, batch)
 
     def advanced(state: Any, batch: Any) -> Any:
@@ -104,26 +104,14 @@ def data_parallel(
                 out_shardings=(parts.replaced(wanted), whole),
                 donate_argnums=(0,) if donate else (),
             )
-        new, metrics = program(parts, batch)
+        try:
+            new, metrics = program(parts, batch)
+        except ValueError as error:
+            _check_placement(batch, rows, error)
+            raise
         return new.tree() if metrics is None else (new.tree(), metrics.tree())
 
     return parallel
-
-
-def _explicit(mesh: Any) -> bool:
-    return AxisType.Explicit in mesh.axis_types
-
-
-def _auto(sharding: Any) -> Any:
-    """The same sharding with axes that let XLA choose how to split what is computed."""
-    if not isinstance(sharding, NamedSharding) or not _explicit(sharding.mesh):
-        return sharding
-    return NamedSharding(auto_mesh(sharding.mesh), sharding.spec)
-
-
-def _on_auto_axes(leaf: Any) -> Any:
-    """The same buffers on such axes."""
-    return relabelled(leaf, _auto(leaf.sharding)) if isinstance(leaf, jax.Array) else leaf
 
 
 def _program(step: Step) -> Callable[[Split, Any], tuple[Split, Split | None]]:
@@ -186,6 +174,18 @@ def _check_rows(batch: Any, rows: NamedSharding) -> None:
                 expected=f"a first axis for {rows.spec} on {dict(rows.mesh.shape)}",
                 fix="another batch size; for the last batch of an epoch, LastBatchPolicy.DROP or PAD",
             ) from None
+
+
+def _check_placement(batch: Any, rows: NamedSharding, error: ValueError) -> None:
+    """Say of a batch that lies otherwise than the step takes it where it lies."""
+    for leaf in jax.tree.leaves(batch):
+        if isinstance(leaf, jax.Array) and not leaf.sharding.is_equivalent_to(rows, leaf.ndim):
+            raise UsageError(
+                "the batch lies otherwise on the devices than the step takes it",
+                given=leaf.sharding,
+                expected=rows,
+                fix="data_parallel(step, sharding=...), with the sharding of the iterator",
+            ) from error
 
 
 def _with_counters(step: Step, state: Any, batch: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +16,7 @@ from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionS
 from penstock.errors import UsageError, shown
 from penstock.graph.accepts import checked
 from penstock.train.trees import NUMBERS, is_array, map_arrays
+from penstock.transfer.layout import auto_mesh, relabelled
 
 BATCH = "batch"
 """The name of the axis of `data_mesh`."""
@@ -234,3 +236,25 @@ def _put(leaf: Any, sharding: NamedSharding) -> jax.Array:
 def _copier(targets: tuple[NamedSharding, ...]) -> Any:
     """A program that copies; what comes out of a program is in memory of its own."""
     return jax.jit(lambda arrays: [jnp.copy(array) for array in arrays], out_shardings=list(targets))
+
+
+def auto(sharding: Any) -> Any:
+    """The same sharding with axes that let XLA choose how to split what is computed."""
+    if not isinstance(sharding, NamedSharding) or not _explicit(sharding.mesh):
+        return sharding
+    return NamedSharding(auto_mesh(sharding.mesh), sharding.spec)
+
+
+def on_auto_axes(leaf: Any) -> Any:
+    """The same buffers on such axes."""
+    return relabelled(leaf, auto(leaf.sharding)) if isinstance(leaf, jax.Array) else leaf
+
+
+def auto_context(sharding: Any) -> AbstractContextManager[Any]:
+    """Where a program on such axes is called: in no context of Explicit axes that the user has set."""
+    mesh: Any = sharding.mesh if isinstance(sharding, NamedSharding) else None
+    return jax.set_mesh(mesh) if mesh and _explicit(jax.sharding.get_abstract_mesh()) else nullcontext()
+
+
+def _explicit(mesh: Any) -> bool:
+    return AxisType.Explicit in mesh.axis_types
