@@ -1,5 +1,6 @@
 """The generated parts of the documentation are what the code says. PENSTOCK_UPDATE_GOLDEN=1 writes them anew."""
 
+import ast
 import importlib.util
 import inspect
 import os
@@ -153,15 +154,36 @@ def test_every_departure_from_rocal_is_pinned_by_a_test():
     assert len(rows) == sum(line.startswith("| ") for line in section.splitlines()) - 1
 
 
+def source_of(path, name):
+    """The text of a test, of what it names of its own module, and of the programs that it runs."""
+    text = (DOCS.parent / path).read_text()
+    parts = {}
+    for node in ast.parse(text).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [node]
+        for each in (getattr(target, "name", getattr(target, "id", "")) for target in targets):
+            start = min([node.lineno, *(line.lineno for line in getattr(node, "decorator_list", ()))])
+            parts[each] = "\n".join(text.splitlines()[start - 1 : node.end_lineno])
+    todo, used = [name], set()
+    while todo:
+        used |= {this := todo.pop()}
+        todo += [each for each in set(re.findall(r"\w+", parts[this])) & set(parts) - used if each]
+    found = "\n".join(parts[each] for each in used)
+    programs = (DOCS.parent / path).parent.glob("programs/*.py")
+    return found + "".join(each.read_text() for each in programs if f'"{each.name}"' in found)
+
+
 def test_every_row_of_the_failures_has_its_test():
     rows = [
         line
         for line in (DOCS / "failures.md").read_text().splitlines()
         if line.startswith("| ") and not line.startswith("| what happens |")
     ]
-    named = [re.search(r"`(tests/\S+)::(\w+)` \|$", row) for row in rows]
-    assert all(named)
-    for match in named:
-        path, name = match.groups()
-        assert f"def {name}(" in (DOCS.parent / path).read_text(), match[0]
     assert len(rows) >= 20
+    wrong = []
+    for row in rows:
+        (path, name) = re.search(r"`(tests/\S+)::(\w+)` \|$", row).groups()
+        seen = row.split(" | ")[1]
+        source = source_of(path, name)
+        claims = [*re.findall(r"\b[A-Z]\w+Error\b|SIG[A-Z]+", seen), *re.findall(r"exit code (\d+)", seen)]
+        wrong += [(name, claim) for claim in claims if claim not in source]
+    assert wrong == [], "what a row says of errors, signals and exit codes, its test looks for"

@@ -1,7 +1,9 @@
 """The package as a whole: what it offers, what importing it costs, what it leaves in memory."""
 
+import gc
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,7 @@ import psutil
 import pytest
 
 import penstock
-from penstock import data_iterator, fn, types
+from penstock import Pipeline, data_iterator, fn, types
 from penstock.plugin.base_iterator import LastBatchPolicy as DALIsPolicy
 
 
@@ -113,6 +115,28 @@ def test_memory_is_flat_over_epochs(digits):
     batch_bytes = 32 * wide[0].size * 4
     # threads may take time to be ahead as far as they can be: some batches' memory, where a leak takes one per epoch
     assert resident[-1] - resident[9] < 10 * batch_bytes, [r >> 20 for r in resident]
+
+
+@pytest.mark.parametrize("exec_async", [False, True])
+def test_nothing_of_ragged_photographs_is_kept_by_run(exec_async, jpeg):
+    """What Python and NumPy hold, to the byte; what a process has beyond it is free memory of the allocator's."""
+    rng = np.random.default_rng(0)
+    files = [jpeg(rng.integers(0, 256, (*rng.integers(40, 400, 2), 3), np.uint8)) for _ in range(24)]
+    pipeline = Pipeline(batch_size=8, num_threads=2, exec_async=exec_async)
+    with pipeline:
+        images = fn.decoders.image(fn.readers.items([np.frombuffer(file, np.uint8) for file in files]))
+        pipeline.set_outputs(images, fn.resize(images, resize_shorter=100))
+    held = []
+    tracemalloc.start()
+    for _ in range(12):
+        for _ in range(3):
+            outputs = pipeline.run()
+        pipeline.close()
+        del outputs
+        gc.collect()
+        held.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    assert held[-1] - held[3] < 50_000, held  # an image has more
 
 
 def test_an_exiting_program_does_not_hang():

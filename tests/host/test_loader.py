@@ -14,7 +14,7 @@ import pytest
 from penstock import DataIterator, Pipeline, fn
 from penstock.data.source import Source
 from penstock.data.spec import Spec
-from penstock.errors import ContextError, InternalError, SampleError
+from penstock.errors import ArgumentTypeError, ContextError, InternalError, SampleError
 from penstock.graph.operator import Operator, SampleKernel
 from penstock.graph.trace import apply
 from penstock.host import pace
@@ -528,5 +528,5 @@ def test_a_fork_has_no_threads_and_another_thread_than_the_main_one_has(how, sai
 def test_pickling_says_how(how):
     pipe = pipeline(lambda sample: sample)
     for made in (pipe, DataIterator(pipe, ["x"], reader_name="numbers")):
-        with pytest.raises(TypeError, match="restore"):
+        with pytest.raises(ArgumentTypeError, match="restore"):
             how(made)

@@ -10,7 +10,7 @@ def main():
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
     from penstock import LastBatchPolicy, data_iterator, fn
-    from penstock.errors import PenstockError
+    from penstock.errors import DefinitionError, UsageError
 
     process = jax.process_index()
     sharding = NamedSharding(Mesh(jax.devices(), ("batch",)), PartitionSpec("batch"))
@@ -44,12 +44,14 @@ def main():
 
         try:
             data_iterator(shards, ["x"], **options)(**batch)
-        except PenstockError as error:
+        except (DefinitionError, UsageError) as error:
+            if isinstance(error, UsageError) == (how == "whole"):
+                raise
             print(f"{how}:", " | ".join(line.strip() for line in str(error).splitlines()))
         if how in ("length", "content"):
             try:
                 data_iterator(lambda x=x: definition(how, x), ["x"], **options)(**batch)
-            except PenstockError as error:
+            except UsageError as error:
                 print(f"whole {how}:", str(error).splitlines()[0])
 
 
