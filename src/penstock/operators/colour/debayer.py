@@ -15,7 +15,7 @@ from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
-from penstock.operators.colour.averages import by_averages
+from penstock.operators.colour.averages import TOGETHER, by_averages
 from penstock.operators.colour.gradients import by_gradients
 
 _ALGORITHMS = ("bilinear_ocv", "edgeaware_ocv", "vng_ocv", "gray_ocv", "default_npp")
@@ -133,10 +133,10 @@ class Debayer(Operator, BatchKernel):
             out[...] = 0
             return out
         blue = np.ascontiguousarray(np.broadcast_to(blue_position, (len(blue_position), 2)))
-        lines, green = np.empty((3, width - 2), images.dtype), np.empty((2, width - 2), np.bool_)
-        planes = np.ascontiguousarray(images).reshape(-1, height, width)
-        edges = self.algorithm == "edgeaware_ocv"
-        by_averages(planes, blue, edges, lines, green, out.reshape(len(planes), -1))
+        count = width * max(2, TOGETHER // width // 2 * 2)
+        memory = np.empty((3, count), images.dtype), np.empty(count, np.uint8)
+        planes = np.ascontiguousarray(images).reshape(-1, height * width)
+        by_averages(planes, width, blue, self.algorithm == "edgeaware_ocv", *memory, out.reshape(len(planes), -1))
         return out
 
     def _made(self, xp: Any, images: Any, blue_position: Any) -> Any:
