@@ -93,13 +93,13 @@ def equalize(
         for c in range(channels):
             some = counts[512 * c : 512 * c + 512]
             spread(some[:256], some[256:], table[256 * c : 256 * c + 256])
-        step = np.uint64(place_out[n, 2])
+        by, step = np.uint64(place[2]), np.uint64(place_out[n, 2])
         for y in range(height):
             for c in range(channels):
                 at, to = np.uint64(place[0] + y * place[1] + c * place[3]), place_out[n, 0] + y * place_out[n, 1]
                 first, last = np.uint64(to + c * place_out[n, 3]), _ENTRIES * np.uint64(c)
                 for x in range(np.uint64(width)):
-                    out[first + x * step] = table[last + np.uint64(pixels[at + x * np.uint64(place[2])])]
+                    out[first + x * step] = table[last + np.uint64(pixels[at + x * by])]
 
 
 @Compiled
@@ -129,13 +129,12 @@ def count(pixels: Array, start: int, step: int, channel: int, width: int, counts
 @Compiled
 def spread(counts: Array, others: Array, table: Array) -> None:
     """What becomes of each byte of a channel, from how often it occurs by two counts; the first is overwritten."""
-    first, total = -1, 0
-    for value in range(256):
-        here = counts[value] + others[value]
-        if first < 0:
-            first = value if here else -1
-            here = here if first < 0 else 0
-        total += here
+    first, total = 0, 0
+    while counts[first] + others[first] == 0 and first < 255:
+        first += 1
+    counts[: first + 1] = 0  # the first that occurs becomes 0, so it does not count
+    for value in range(first + 1, 256):
+        total += counts[value] + others[value]
         counts[value] = total
     scale = np.float32(255) / np.float32(max(total, 1))
     for value in range(256):
