@@ -5,9 +5,9 @@
 FOLDER is cifar-10-batches-bin, with data_batch_1.bin to test_batch.bin. Both networks start from the same weights and
 see the same images in the same order; the test accuracy of each is printed.
 
-After one epoch of the first 20,000 images (data_batch_1 and 2 alone, --epochs 1 --batch-size 64 --devices 1; three CPU
-minutes in all) plain training had 0.360 of the test images right, and RandAugment 0.345: so short a training shows that
-both learn, and not what augmentation is for, which is to go on learning when plain training no longer does.
+After two epochs of all 50,000 images (--epochs 2 --batch-size 64 --devices 1) plain training had 0.536 of the test
+images right, and RandAugment 0.530: so short a training shows that both learn, and not what augmentation is for, which
+is to go on learning when plain training no longer does.
 """
 
 from __future__ import annotations
