@@ -97,6 +97,11 @@ def test_a_matrix_for_each_sample(agree):
     )
 
 
+def test_a_factor_for_each_sample(agree):
+    factors = np.float32([1, 2, 0.5, -3])
+    agree(lambda lib, p, f: lib.fn.coord_transform(p, M=f, T=lib.fn.stack(f, f)), POINTS, factors, rtol=1e-6)
+
+
 def test_pixels_are_points(agree):
     images = [RNG.integers(0, 256, (4, 5, 3), np.uint8) for _ in range(3)]
     agree(lambda lib, x: lib.fn.coord_transform(x, M=[0.3, 0.6, 0.1]), images, layouts=("HWC",), rtol=1e-6)

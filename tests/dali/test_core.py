@@ -30,6 +30,8 @@ HWC = ("HWC",)
         {"crop": (7, 9), "out_of_bounds_policy": "pad", "fill_values": [5.0, 6.0, 7.0], "mean": [1.0, 2.0, 3.0]},
         {"crop": (7, 3), "out_of_bounds_policy": "trim_to_shape", "crop_pos_y": 0.2},
         {"pad_output": True, "output_layout": "HWC", "crop": (2, 2)},
+        {"pad_output": True, "fill_values": 9.0},
+        {"pad_output": True, "crop": (7, 9), "out_of_bounds_policy": "pad", "fill_values": [5.0, 6.0, 7.0, 8.0]},
         {"crop": (0, 0)},
     ],
 )

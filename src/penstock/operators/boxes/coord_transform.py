@@ -39,6 +39,7 @@ class CoordTransform(Operator, BatchKernel):
     blocks: bool
     schema: ClassVar[Mapping[str, Argument]] = {
         "matrix": Argument(np.float32, (None, None)),
+        "multiple": Argument(np.float32),
         "shift": Argument(np.float32, (None,)),
     }
 
@@ -48,18 +49,21 @@ class CoordTransform(Operator, BatchKernel):
         """The points of each frame by its own map."""
         return Frames(self, kind, tuple(layouts), frozenset(framed), frozenset(varying))
 
-    def infer(self, points: Spec, *, matrix: Any = None, shift: Any = None) -> Spec:
+    def infer(self, points: Spec, **_arguments: Any) -> Spec:
         """The input's shape, with another last extent."""
         layout = points.layout if self.components == points.shape[-1] else ""
         return Spec(self.dtype, (*points.shape[:-1], self.components), layout)
 
-    def batch(self, context: BatchContext, points: Any, *, matrix: Any = None, shift: Any = None) -> Any:
+    def batch(
+        self, context: BatchContext, points: Any, *, matrix: Any = None, multiple: Any = None, shift: Any = None
+    ) -> Any:
         """In float32: the products of each component are added up one after the other."""
         xp, size = context.xp, points.shape[-1]
         spread = (-1, *(1,) * (points.ndim - 2))
         values = [points[..., at].astype(np.float32) for at in range(size)]
         if matrix is None:
-            columns = [value * np.float32(self.factor) for value in values]
+            factor = np.float32(self.factor) if multiple is None else multiple.reshape(spread)
+            columns = [value * factor for value in values]
         else:
             matrix = _by_rows(matrix, size + self.blocks)
             terms = [[entry.reshape(spread) for entry in _columns(matrix[:, row])] for row in range(matrix.shape[1])]
@@ -111,7 +115,7 @@ def coord_transform(
         data: points, a component each along the last axis; float32 or integers of up to 32 bits. Pixels are points,
             too, whose components are their channels.
         M: the matrix, m rows of n numbers, or all of them in one list; one number is that multiple of the identity,
-            which is the default. A node gives each sample its own, (m, n).
+            which is the default. A node gives each sample its own, (m, n), or its own number.
         T: m numbers, or one for all components; a node gives each sample its own.
         MT: both in one matrix, m rows of n + 1 numbers, as `fn.transforms` makes them.
         dtype: FLOAT, or the input's, to which results are rounded.
@@ -160,7 +164,9 @@ def coord_transform(
     components = size = spec.shape[-1]
     arguments: dict[str, Any] = {}
     factor = 1.0
-    if isinstance(matrix, DataNode) or (matrix is not None and np.size(matrix) != 1):
+    if isinstance(M, DataNode) and not each_frame(M.spec).shape:
+        arguments["multiple"] = M
+    elif isinstance(matrix, DataNode) or (matrix is not None and np.size(matrix) != 1):
         arguments["matrix"] = matrix if isinstance(matrix, DataNode) else np.atleast_2d(np.asarray(matrix, np.float32))
         components = _rows("MT" if blocks else "M", arguments["matrix"], None if size is None else size + blocks)
     elif matrix is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Unpack
 
@@ -16,6 +16,7 @@ from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import image_layout
+from penstock.operators.convert import convert
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.steps import Arrange, Convert, Cut, Fill, Images, Mirror, Scale, Step
 from penstock.operators.image.window import WINDOW_SCHEMA, Window, WindowArguments, window
@@ -82,6 +83,13 @@ class CropMirrorNormalize(ImageOperator):
                     given=f"{count} numbers",
                     expected=f"1 or {channels}",
                 )
+        padded = int(_padded(channels)) if self.pad_channels and channels is not None else channels
+        if channels is not None and len(self.window.fill) not in (1, channels, padded):
+            raise DefinitionError(
+                "fn.crop_mirror_normalize: fill_values is one number, or one per channel",
+                given=f"{len(self.window.fill)} numbers",
+                expected=f"1 or {padded}",
+            )
         if self.pad_channels and channels is not None:
             shape[self._channel_axis] = int(_padded(channels))
         return Spec(self.dtype, tuple(shape[axis] for axis in self._permutation), self.output_layout)
@@ -98,12 +106,18 @@ class CropMirrorNormalize(ImageOperator):
         """The window, mirrored, normalised, filled in beyond the image's edge, with its axes in order."""
         steps: list[Step] = [*self.window.steps(images, arguments), Mirror(self.window.layout.index("W"), mirror != 0)]
         steps += self._normalization(images, arguments)
-        steps += [Convert(self.dtype), *self.window.fill_step(self.dtype)]
+        fill = self.window.fill if self.window.policy == "pad" else (0.0,)
+        channels = images.sizes[self._channel_axis]
+        count = int(channels[0])
+        if len(fill) not in (1, count, int(_padded(count)) if self.pad_channels else count):
+            raise ValueError(f"fill_values has {len(fill)} numbers, and the image {count} channels")
+        beside = replace(self.window, fill=fill[:count])
+        steps += [Convert(self.dtype), *beside.fill_step(self.dtype)]
         if self.pad_channels:
-            channels = images.sizes[self._channel_axis]
+            fill += (0.0,) * (int(_padded(len(fill))) - len(fill))  # added channels that have no value
             steps += [
                 Cut(self._channel_axis, 0 * channels, _padded(channels), leaves=True),
-                Fill(np.zeros((1, 1), self.dtype)),
+                Fill(convert(np, np.asarray([fill], np.float32), self.dtype)),
             ]
         return [*steps, Arrange(self._permutation)]
 
@@ -159,7 +173,8 @@ def crop_mirror_normalize(
         std: divides; likewise.
         scale: multiplies.
         shift: is added at the end.
-        pad_output: whether to add channels of zeros up to the next power of two.
+        pad_output: whether to add channels up to the next power of two: of zeros; with the policy "pad" of
+            `fill_values`, if there is one number, or one for each of them, too.
         image_type: DALI's, without effect there and here.
         **arguments: the window, as `penstock.operators.image.window.WindowArguments` describes it, and what every
             operator takes. Without a size, the window is the whole image.
