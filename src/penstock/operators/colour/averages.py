@@ -33,10 +33,12 @@ def by_averages(images: Array, width: int, blue: Array, edges: bool, lines: Arra
     height, each, rows = images.shape[1] // width, images.shape[0] // blue.shape[0], lines.shape[1] // width
     red, green, other = lines[0], lines[1], lines[2]
     for n in range(images.shape[0]):
-        if n % each == 0:
-            for i in range(rows * width):
-                is_blue, column = (1 + i // width + blue[n // each, 0]) % 2, (i % width + blue[n // each, 1]) % 2
-                kinds[i] = (_GREEN if is_blue != column else 0) + _BLUE * is_blue
+        own = blue[n // each]
+        if n == 0 or own[0] != blue[(n - 1) // each, 0] or own[1] != blue[(n - 1) // each, 1]:
+            for y in range(min(rows, height - 2)):
+                is_blue = (1 + y + own[0]) % 2
+                for x in range(width):
+                    kinds[y * width + x] = (_GREEN if is_blue != (x + own[1]) % 2 else 0) + _BLUE * is_blue
         image, made = images[n], out[n]
         for first in range(1, height - 1, rows):
             count, start = min(rows, height - 1 - first), first * width + 1
