@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.data.source import Array, Column
 from penstock.operators.image.axis import footprint, reduced
@@ -58,21 +59,19 @@ class DecodingWork(ImageWork):
         if self._decoder.reduced and self.passes[0].resampled:
             self._reduce()
         parts = self._parts()
-        shapes = [
-            (part[2] - part[0], part[3] - part[1], header.channels)
-            for part, header in zip(parts, self._headers, strict=True)
-        ]
-        sizes = [height * width * channels for height, width, channels in shapes]
+        extents = parts[:, 2:] - parts[:, :2]
+        shapes = np.column_stack([extents, [header.channels for header in self._headers]])
+        sizes = shapes.prod(axis=1).tolist()
         dtype = self.passes[0].reads
         groups = list(groups_of([size * dtype.itemsize for size in sizes]))
-        source = self._shared(2, dtype, np.array(shapes, np.int64), groups)
+        source = self._shared(2, dtype, shapes, groups)
         arena, begins = source.values, source.starts.tolist()
-        origins = np.array(parts, np.int64)[:, :2]
-        source.starts = source.starts - (origins * source.strides[:, :2]).sum(axis=1)
+        source.starts = source.starts - (parts[:, :2] * source.strides[:, :2]).sum(axis=1)
         passes = self._bound(source, target, groups)
         memory = [arena[begin : begin + size] for begin, size in zip(begins, sizes, strict=True)]
+        regions, pixels = _tuples(parts), _tuples(shapes)
         for group in groups:
-            self._decode(group, parts, shapes, memory)
+            self._decode(group, regions, pixels, memory)
             for each in passes:
                 each(group)
 
@@ -89,14 +88,16 @@ class DecodingWork(ImageWork):
             axis.numbers = reduced(axis.numbers, reductions)
         self._reductions = reductions.tolist()
 
-    def _parts(self) -> list[tuple[int, int, int, int]]:
+    def _parts(self) -> NDArray[np.int64]:
         """Per row what is decoded, that is at least what will be read: top, left, bottom, right."""
-        (tops, bottoms), (lefts, rights) = [footprint(self._axis(letter).numbers) for letter in "HW"]
-        regions = zip(tops.tolist(), lefts.tolist(), bottoms.tolist(), rights.tolist(), strict=True)
-        return [
-            self._decoder.part(header, region, reduction)
-            for header, region, reduction in zip(self._headers, regions, self._reductions, strict=True)
-        ]
+        axes = [self._axis(letter).numbers for letter in "HW"]
+        (tops, bottoms), (lefts, rights) = map(footprint, axes)
+        parts = np.stack([tops, lefts, bottoms, rights], axis=1)
+        smaller = (tops > 0) | (lefts > 0) | (bottoms < axes[0].end) | (rights < axes[1].end)
+        for row in np.flatnonzero(smaller).tolist():
+            top, left, bottom, right = parts[row].tolist()
+            parts[row] = self._decoder.part(self._headers[row], (top, left, bottom, right), self._reductions[row])
+        return parts
 
     def _decode(self, group: slice, parts: Sequence[Any], shapes: Sequence[Any], memory: Sequence[Array]) -> None:
         """Decode the images of a group, each into its memory.
@@ -107,15 +108,21 @@ class DecodingWork(ImageWork):
             shapes: per row the shape of its pixels.
             memory: per row where they go.
         """
-        for row in range(group.start, group.stop):
-            place, shape = memory[row], shapes[row]
+        given = zip(self._data[group], self._headers[group], self._reductions[group], strict=True)
+        made = zip(parts[group], shapes[group], memory[group], strict=True)
+        for (data, header, reduction), (part, shape, place) in zip(given, made, strict=True):
             own = place if place.dtype == np.uint8 else None
-            pixels = self._decoder.decode(self._data[row], self._headers[row], parts[row], own, self._reductions[row])
+            pixels = self._decoder.decode(data, header, part, own, reduction)
             if pixels.shape != shape:  # what is beyond would be another image's
                 found, expected = (" x ".join(map(str, each)) for each in (pixels.shape, shape))
                 raise ValueError(f"damaged: the pixels are {found}, and the header announces {expected}")
             if not _fills(pixels, place):
                 place.reshape(shape)[:] = pixels
+
+
+def _tuples(numbers: NDArray[np.int64]) -> list[tuple[int, ...]]:
+    rows: list[list[int]] = numbers.tolist()
+    return [tuple(row) for row in rows]
 
 
 def _fills(pixels: Array, memory: Array) -> bool:

@@ -91,7 +91,7 @@ def decode(
         header: its header.
         output_type: the output type.
         fast_idct: whether to use libjpeg's faster, less accurate transform.
-        memory: where the pixels may be written, if there are no more than it has room for.
+        memory: where the pixels, or those above `bottom`, may be written.
         bottom: the row, counted in the reduced image, at which to stop: one that `rows` gave. There may be more.
         reduce: 2, 4 or 8 for a half, a quarter or an eighth of the height and width, rounded up.
         strict: whether to refuse what libjpeg only warns of.
@@ -103,11 +103,12 @@ def decode(
     height, width = header.height, header.width
     if swaps_axes(header.orientation):
         height, width = width, height
-    if bottom is not None and bottom * reduce < height and data[-2:].tobytes() == _END:
-        height, strict = bottom * reduce, False  # what is left over would be a reason to complain
-        data = _with_height(data, header.frame, height)
-    if memory is not None and -(-height // reduce) * -(-width // reduce) * header.channels > memory.size:
-        memory = None
+    if bottom is not None and bottom * reduce < height:
+        if data[-2:].tobytes() == _END:
+            height, strict = bottom * reduce, False  # what is left over would be a reason to complain
+            data = _with_height(data, header.frame, height)
+        else:
+            memory = None  # has room for the rows alone
     try:
         if reduce == 1:
             pixels = simplejpeg.decode_jpeg(data, space, fast_idct, buffer=memory, strict=strict)
