@@ -301,9 +301,12 @@ class Listed(GivenStream):
 
     def give(self, turn: Turn, row: int | None) -> Any:
         """The item of a turn."""
-        iteration, length = turn.before + turn.iteration, len(self._items)
-        number = iteration if row is None else iteration * turn.most + row
-        ended = number >= length and (self._cycle == "no" or not (turn.before or self._cycle == "quiet"))
-        if not length or ended or (self._cycle == "no" and turn.epoch and not turn.before):
+        each, length = 1 if row is None else turn.most, len(self._items)
+        before = turn.before * each
+        if self._cycle == "raise" and before > length * turn.epoch:
+            before = 0  # it ended the epochs before
+        number = before + turn.iteration * each + (row or 0)
+        ended = number >= length and (self._cycle == "no" or not (before or self._cycle == "quiet"))
+        if not length or ended or (self._cycle == "no" and turn.epoch and not before):
             raise StopIteration
         return self._items[number % length]

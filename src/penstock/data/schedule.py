@@ -36,7 +36,7 @@ class Schedule:
         strides: the same for each reader.
         policy: what becomes of the batch that the epoch does not fill.
         padded: for each reader, whether a batch with fewer rows passes as many positions as a whole one.
-        streams: whether the data may end an epoch of which no length is known.
+        streams: whether the data may end an epoch, before its length if there is one.
     """
 
     rows: int
@@ -73,12 +73,15 @@ class Schedule:
     def next_epoch(self, step: Step) -> Step:
         """The first step of the epoch that follows.
 
-        All readers pass what is left of this one, so that an epoch is the same wherever the one before it was left.
+        All readers pass what is left of this one, so that an epoch is the same wherever the one before it was left; and
+        the batch that is dropped, so that those which are as long as the epoch begin with it.
         """
         if self.batches and not self.ended(step):
             skipped = self.batches - 1 - step.row // self.stride
             totals = tuple([total + skipped * stride for total, stride in zip(step.totals, self.strides, strict=True)])
             step = self.passed(self.at(step.epoch, step.row + skipped * self.stride, totals))
+        if self.drops:
+            step = self.passed(step)
         return self.at(step.epoch + 1, 0, step.totals)
 
     def begun(self, step: Step) -> Step:
@@ -95,6 +98,11 @@ class Schedule:
         if self.length is None:
             return None
         return self.length // self.stride if self.policy is LastBatchPolicy.DROP else -(-self.length // self.stride)
+
+    @property
+    def drops(self) -> bool:
+        """Whether an epoch leaves out a batch at its end, which it does not fill."""
+        return self.policy is LastBatchPolicy.DROP and bool((self.length or 0) % self.stride)
 
     @property
     def remainder(self) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,11 @@ import numpy as np
 from penstock.data.order import Indices
 from penstock.data.schedule import Schedule, Step
 from penstock.data.source import Column
-from penstock.data.stream import Columns, EndOfStreamError, Stream, Turn
+from penstock.data.stream import Columns, EndOfStreamError, StarvedError, Stream, Turn
 from penstock.errors import PenstockError, SourceError
 from penstock.graph.node import Node
+
+_log = logging.getLogger("penstock")
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,9 @@ class Feeding:
         self._working = [(stream, node) for stream, node in self._each if stream.ahead]
         self._shards, self._blocks = np.asarray(shards), blocks
         self._schedule = schedule
+        self._taken: Step | None = None  # which step was taken last
+        self._delivered: Step | None = None
+        self._short = False  # whether it was said that a source ends before its epoch
 
     def take(self, step: Step, *, at_once: bool) -> Fed:
         """The streams' part of a batch.
@@ -82,6 +89,7 @@ class Feeding:
         """
         if self._working:
             self._announce(step)
+        self._pass_over(step)
         columns: dict[Node, Columns] = {}
         counts: dict[int, Node] = {}
         lent = at_once and len(self._each) == 1  # sources may share memory
@@ -107,20 +115,25 @@ class Feeding:
             listed = ", ".join(f"{count} from {node}" for count, node in counts.items())
             what = "the sources of a batch give different numbers of samples"
             raise SourceError(what, given=listed, where=counts[rows].where)
+        self._taken = step
         return Fed(rows, columns, self._place(rows))
 
     def delivered(self, step: Step) -> None:
         """The batch was taken: nobody will ask for it again."""
-        for stream, node in self._each:
-            stream.delivered(self._turn(step, node))
+        self._delivered = step
+        for each in (self._left_out(step), step):
+            for stream, node in self._each:
+                stream.delivered(self._turn(each, node))
 
     def forgive(self, step: Step) -> None:
         """What failed in a batch was raised, and may be tried again."""
-        for stream, node in self._each:
-            stream.forgive(self._turn(step, node))
+        for each in (self._left_out(step), step):
+            for stream, node in self._each:
+                stream.forgive(self._turn(each, node))
 
     def rewind(self) -> None:
         """Another step than the one that follows is asked for next."""
+        self._taken = self._delivered
         for stream, _ in self._each:
             stream.rewind()
 
@@ -128,6 +141,23 @@ class Feeding:
         """Give up what was begun elsewhere."""
         for stream, _ in self._each:
             stream.close()
+
+    def _left_out(self, step: Step) -> Step:
+        """The end of the epoch before, where `LastBatchPolicy.DROP` leaves out a batch; else the step itself."""
+        if not self._schedule.drops or step.row or not step.epoch:
+            return step
+        return self._schedule.end(replace(step, epoch=step.epoch - 1))
+
+    def _pass_over(self, step: Step) -> None:
+        """Ask sources that only go on for the batch that was left out before this step, if they stand there."""
+        left_out, taken = self._left_out(step), self._taken
+        stands = None if taken is None else (taken.epoch, taken.row + self._schedule.stride)
+        if left_out is step or stands != (left_out.epoch, left_out.row):
+            return
+        for stream, node in self._each:
+            if stream.obstacle is not None:
+                with suppress(EndOfStreamError, StarvedError):
+                    stream.batch(self._turn(left_out, node))
 
     def _announce(self, step: Step) -> None:
         """Tell the streams that can work ahead which batches will be asked for."""
@@ -144,11 +174,17 @@ class Feeding:
             batches = self._schedule.batches
             if batches is None:
                 raise
+            if self._schedule.streams:
+                if not self._short:
+                    text = "the source of %s ended epoch %d after %d batches, where size says %d"
+                    _log.warning(text, node, turn.epoch, turn.iteration, batches)
+                self._short = True
+                raise
             raise SourceError(
                 f"the source of {node} ends in the middle of an epoch",
                 given=f"{turn.iteration} batches in epoch {step.epoch}",
-                expected=f"{batches}, as the iterator's size or reader says",
-                fix='cycle="quiet" for an iterable; or leave size and reader_name out, so that it ends the epoch',
+                expected=f"{batches}, as the iterator's reader or size says",
+                fix='cycle="quiet" for an iterable; or leave reader_name out, so that it ends the epoch',
                 where=node.where,
             ) from None
         except PenstockError as error:
@@ -158,7 +194,7 @@ class Feeding:
     def _turn(self, step: Step, node: Node) -> Turn:
         parts = self._blocks if node.serial in self._local else 1
         schedule = self._schedule
-        before = step.epoch * (schedule.batches or 0)
+        before = step.epoch * ((schedule.batches or 0) + schedule.drops)
         return Turn(step.epoch, step.row // schedule.stride, schedule.rows // parts, step.rows // parts, before)
 
     def _place(self, rows: int) -> Callable[[Node, Indices], Indices]:

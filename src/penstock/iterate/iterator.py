@@ -158,7 +158,8 @@ class DataIterator:
         self._pipeline = group[0]
         self._meter = Meter()
         schedule = schedule_of(self._readings(self._seed), self.batch_size, size, last_batch_policy, layout)
-        self._schedule = replace(schedule, streams=bool(self._planned.plan.graph.feeds))
+        alone = reader_name is None and layout.processes <= 1  # with others, all must end after the same batch
+        self._schedule = replace(schedule, streams=alone and bool(self._planned.plan.graph.feeds))
         check_feeds(self._planned, self._schedule)
         self.size = epoch_size(self._readings(self._seed), self._schedule)
         self._size = schedule.length or -1  # as programs take it from DALI: without what fills the last batch

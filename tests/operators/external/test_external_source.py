@@ -2,6 +2,7 @@
 
 import gc
 import io
+import itertools
 import weakref
 
 import jax
@@ -158,13 +159,58 @@ def test_what_only_streams_refuses_another_place():
     assert "only its next batch" in run.explain()
 
 
-def test_a_size_that_the_source_does_not_reach():
-    def short():
-        return fn.external_source(iter([np.zeros((8, 2), np.uint8)] * 3))
+@pytest.mark.parametrize("cycle", ["raise", None])
+@pytest.mark.parametrize("listed", [True, False], ids=["list", "iterator"])
+def test_a_source_may_end_an_epoch_before_its_size(cycle, listed, caplog):
+    batches = [np.full((8, 2), number, np.uint8) for number in range(3)]
 
-    run = iterator(short, size=32)
+    def generated():
+        yield from batches
+
+    def short():
+        return fn.external_source(batches if listed else generated, cycle=cycle)
+
+    run = iterator(short, size=32, auto_reset=True)
+    epochs = [[batch[0] for batch in firsts(run)] for _ in range(3)]
+    assert epochs == [[0, 1, 2]] + [[0, 1, 2] if cycle else []] * 2
+    said = [record.message for record in caplog.records if "where size says 4" in record.message]
+    assert len(said) == 1
+    assert "after 3 batches" in said[0]
+
+
+def test_a_source_may_not_end_before_the_reader_that_leads():
+    def short():
+        return fn.external_source(iter([np.zeros((8, 1))] * 3)) + fn.readers.arrays(np.arange(32), name="r")
+
     with pytest.raises(errors.SourceError, match=r"3 batches(.|\n)*expected: 4"):
-        list(run)
+        list(iterator(short, reader_name="r"))
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_batch_that_is_dropped_is_taken_from_the_source(closed):
+    count = itertools.count()
+
+    def called():
+        if (number := next(count) % 5) == 4:
+            raise StopIteration
+        return np.full((8, 2), number)
+
+    batches = [np.full((8, 2), number) for number in range(4)]
+
+    def generated():
+        yield from batches
+
+    def sources():
+        readers = fn.readers.arrays(np.arange(30), pad_last_batch=True), fn.external_source(batches, cycle="quiet")
+        return *readers, fn.external_source(called), fn.external_source(generated, cycle="quiet")
+
+    names = ["x", "a", "b", "c"]
+    run = data_iterator(sources, names, size=30, last_batch_policy=LastBatchPolicy.DROP)(batch_size=8)
+    for _ in range(3):
+        epoch = [[int(np.ravel(batch[name])[0]) for name in names] for batch in run]
+        assert epoch == [[8 * k, k, k, k] for k in range(3)]
+        if closed:
+            run.close()
 
 
 def test_a_size_cuts_a_source_that_goes_on():
