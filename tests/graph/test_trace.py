@@ -122,6 +122,7 @@ def images():
         (lambda: images() & 1.5, DefinitionError, ["integers"]),
         (lambda: 1 if images() else 2, ArgumentTypeError, ["truth"]),
         (lambda: len(images()), ArgumentTypeError, ["length"]),
+        (lambda: fn.resize(images(), size=[fn.random.uniform(), 5]), ArgumentTypeError, ["at [0]", "fn.stack"]),
         (lambda: range(images()), ArgumentTypeError, ["integer value"]),
         (lambda: {"a": images()}, ArgumentTypeError, ["dict"]),
         (lambda: None, ArgumentTypeError, ["None"]),

@@ -20,6 +20,7 @@ import numpy as np
 
 from penstock.errors import ArgumentTypeError, DefinitionError, PenstockError, UsageError, nearest, of_dali
 from penstock.graph.kinds import OutOfRangeError, UnfitError, conform, near, said
+from penstock.graph.node import Handle
 from penstock.where import located
 
 P = ParamSpec("P")
@@ -112,6 +113,8 @@ def conforming(
                 return conform(hint, [given])
         refusal, what = (limits, "out of range") if isinstance(wrong, OutOfRangeError) else (kind, "of another kind")
         fix = near(hint, wrong.given) or of_dali(wrong.given)
+        if wrong.at and isinstance(wrong.given, Handle):
+            fix = "fn.stack(...), which makes one node of nodes and numbers"
         raise refusal(f"{name}: {argument} is {what}", given=wrong, expected=said(hint), fix=fix)
 
     result = inspect.BoundArguments(bound.signature, bound.arguments.copy())
