@@ -151,6 +151,7 @@ MISTAKES = {
     "a device twice": (lambda: train.data_mesh(jax.devices()[:1] * 2), UsageError),
     "a ragged matrix": (lambda: first(lambda: fn.coord_transform(images(), M=[[1], [2, 3]])), ArgumentTypeError),
     "numbers that are none": (lambda: first(lambda: fn.slice(images(), [[1], [2, 3]], [2, 2])), ArgumentTypeError),
+    "too large a mask": (lambda: pipeline(lambda: fn.dilate(images(), mask_size=10**9)).run(), DefinitionError),
     "an unhashable device": (lambda: first(lambda: fn.copy(types.Constant(1, device=[]))), ArgumentTypeError),
     "too large a constant": (lambda: first(lambda: fn.copy(types.Constant(1, shape=10**12))), DefinitionError),
     "what cannot be shown": (lambda: first(lambda: fn.rotate(images(), angle=[Unfriendly()])), ArgumentTypeError),

@@ -46,7 +46,7 @@ class Morphology(ImageOperator):
     border: str
     iterations: int
     schema: ClassVar[Mapping[str, Argument]] = {
-        "mask_size": Argument(np.int32, (None,), low=-1, typical=3),
+        "mask_size": Argument(np.int32, (None,), low=-1, high=1 << 20, typical=3),
         "anchor": Argument(np.int32, (None,), typical=-1),
     }
 
