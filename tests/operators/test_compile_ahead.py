@@ -12,23 +12,30 @@ from penstock import Pipeline, fn, types
 from penstock.native import code_cache, machine_code
 from penstock.native.compiled import Compiled
 from penstock.operators import compile_ahead
-from penstock.operators.image import random_window, rows
+from penstock.operators.image import random_window, rows, values
 
 
-def recording(function, seen):
-    def call(*arguments):
-        seen.append((function, machine_code.flat(arguments)[0]))
-        return function(*arguments)
+class Recording:
+    """A compiled function that notes with what kinds of arguments it is used."""
 
-    return call
+    def __init__(self, function, seen):
+        self.function, self.seen = function, seen
+
+    def __call__(self, *arguments):
+        self.seen.append((self.function, machine_code.flat(arguments)[0]))
+        return self.function(*arguments)
+
+    def bind(self, *arguments):
+        self.seen.append((self.function, machine_code.flat((*arguments, 0, 0))[0]))
+        return self.function.bind(*arguments)
 
 
 def test_the_usual_calls_are_compiled_ahead(monkeypatch):
     seen = []
-    usual = {"blend": rows, "copy": rows, "look_up": rows, "draw": random_window}
+    usual = {"blend": values, "copy": rows, "look_up": values, "draw": random_window}
     functions = {getattr(module, name) for name, module in usual.items()}
     for name, module in usual.items():
-        monkeypatch.setattr(module, name, recording(getattr(module, name), seen))
+        monkeypatch.setattr(module, name, Recording(getattr(module, name), seen))
     pipeline = Pipeline(2, seed=1)
     with pipeline:
         images = fn.readers.arrays(np.zeros((4, 6, 7, 3), np.uint8))
