@@ -69,7 +69,7 @@ def test_pixels(datum, tmp_path):
     )
     found = source(path)
     check_source(found)
-    assert found.specs[0].layout == "HWC"
+    assert found.specs[0].layout == ""  # as in DALI
     assert [image.tolist() for image in found.read(np.arange(2), [None, None])[0]] == [
         [[[0, 1, 2]], [[3, 4, 5]]],
         [[[97, 98, 99]]],

@@ -159,7 +159,7 @@ class DefinedPipeline(OlderPipeline):
             ContextError: nothing was defined.
 
         Example:
-            >>> from penstock import ops
+            >>> from penstock import Pipeline, ops
             >>> class Numbers(Pipeline):
             ...     def __init__(self, batch_size, num_threads):
             ...         super().__init__(batch_size, num_threads)

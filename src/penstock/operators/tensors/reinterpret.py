@@ -110,7 +110,8 @@ def reinterpret(
         return taken if plain and layout is None else _reshaped(taken, target, rel_shape, src_dims, layout)
     if target is not None and src_dims is None:
         flat = apply(Reinterpret(element), reshape(data, shape=[-1]), common=common)
-        kept = data.layout if layout is None and np.shape(target) == (data.ndim,) else layout
+        extents = target.spec.shape if isinstance(target, DataNode) else np.shape(target)
+        kept = data.layout if layout is None and extents == (data.ndim,) else layout
         return _reshaped(flat, target, None, None, kept)
     if rel_shape is not None and src_dims is None:
         factors: Any = (
