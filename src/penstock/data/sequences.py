@@ -67,7 +67,7 @@ class SequenceSource(Source):
 
     def _content(self, index: int) -> list[Array]:
         try:
-            return [self._files.content(file) for file in (self._starts[index] + self._offsets).tolist()]
+            return self._files.contents(self._starts[index] + self._offsets)
         except SampleError as error:
             source, path = self.describe(index), error.path
             what = f"sample {index} ({source}) cannot be read: {error.args[0]}"

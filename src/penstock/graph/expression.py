@@ -143,4 +143,4 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "
 for _method in ("__getitem__", "gpu", "cpu"):
     setattr(Constant, _method, getattr(Expression, _method))
 for _kind in (Expression, Constant):  # else Python would index it without end; and no node is an Iterable
-    setattr(_kind, "__iter__", None)  # noqa: B010
+    setattr(_kind, "__iter__", None)  # noqa: B010  # type checkers refuse the assignment

@@ -68,8 +68,8 @@ class Crew:
         A function that does not heed that either, since it waits outside of Python, is left behind, and logged; its
         thread ends when it returns. Another thread takes its place.
         """
-        late = _finish(futures)
-        self.threads[:] = [thread for thread in self.threads if thread not in late]
+        for thread in _finish(futures):
+            self.threads.remove(thread)
 
     def give_up(self) -> None:
         """Give up what has not begun."""
@@ -122,8 +122,9 @@ def _work(tasks: SimpleQueue[_Task | None]) -> None:
                 except BaseException as error:  # noqa: BLE001  # it is the future's to raise
                     future.set_exception(error)
             del task, future, function  # while it waits, it keeps nothing alive
-            if _busy.pop(me, None) is None:
-                return  # given up: another thread has its place
+            with _turn:
+                if _busy.pop(me, None) is None:
+                    return  # given up: another thread has its place
     except Interrupted:
         pass  # it came when the function had just returned
 
@@ -131,10 +132,11 @@ def _work(tasks: SimpleQueue[_Task | None]) -> None:
 def _finish(futures: Iterable[Future[Any]]) -> list[threading.Thread]:
     """Wait for what has begun; returns the threads whose functions took too long, and are interrupted."""
     hanging = wait(futures, PATIENCE).not_done
-    late = [thread for thread, future in _busy.copy().items() if future in hanging]
-    for thread in late:
-        del _busy[thread]
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Interrupted))
+    with _turn:  # none of them goes on to another function meanwhile
+        late = [thread for thread, future in _busy.copy().items() if future in hanging]
+        for thread in late:
+            del _busy[thread]
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Interrupted))
     until = time.monotonic() + _LAST_WORDS
     for thread in late:
         thread.join(max(0.0, until - time.monotonic()))
@@ -154,6 +156,7 @@ def _dismiss(tasks: SimpleQueue[_Task | None], threads: list[threading.Thread]) 
 
 def _place(thread: threading.Thread) -> str:
     """The line that a thread is at."""
+    # documented, if not for all; kept in no variable, for it has this very frame, which would then keep itself alive
     frame = sys._current_frames().get(thread.ident or 0)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
     return "".join(traceback.format_stack(frame, 1)).strip() if frame is not None else "it has just ended"
 
@@ -168,6 +171,8 @@ def _end_all() -> None:
 
 _busy = dict[threading.Thread, Future[Any]]()
 """What the threads of all crews are at; a thread that is not here any more is not waited for."""
+_turn = threading.Lock()
+"""Held where a thread is done with a function, and where it is given up."""
 _alive = WeakSet[Crew]()
 _crews: WeakValueDictionary[tuple[str, int], Crew] = WeakValueDictionary()
 _joining = threading.Lock()
@@ -178,6 +183,8 @@ def _forget() -> None:
     _crews.clear()
     _alive.clear()
     _busy.clear()
+    _turn.release()
 
 
-os.register_at_fork(after_in_child=_forget)  # a fork has none of the threads
+# a fork has none of the threads, and a lock that one of them held would stay held
+os.register_at_fork(before=_turn.acquire, after_in_parent=_turn.release, after_in_child=_forget)
