@@ -148,7 +148,7 @@ class Run:
         if not len(skipped):
             return skipped
         rows = len(batch.buffers[0]) // len(self._layout.shards) * self._layout.blocks
-        return np.searchsorted(self._layout.local_rows(rows), skipped % rows)
+        return np.searchsorted(self._layout.local_rows(rows), skipped)
 
     def _made(self, batch: HostBatch) -> dict[int, jax.Array]:
         """The outputs that the device program makes, by number."""

@@ -14,6 +14,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from penstock import LastBatchPolicy, data_iterator, fn, peekable_data_iterator, pipeline_def, train
 from penstock.data import files
 from penstock.errors import ArgumentTypeError, DefinitionError, ResourceError, SampleError, StateError, UsageError
+from penstock.host import pace
 
 LENGTH = 50
 SEVENTHS = frozenset(range(0, LENGTH, 7))
@@ -157,6 +158,18 @@ def test_counts_are_those_of_the_batches_that_were_taken():
     assert set(looking.stats()["bad samples"].values()) == {0}
     assert not next(looking)["valid"].any()
     assert looking.stats()["bad samples"]["readers.arrays 'numbers'"] == 10
+
+
+@pytest.mark.parametrize("bad", [SEVENTHS, {LENGTH - 1}], ids=["some", "one"])
+def test_what_is_known_does_not_depend_on_how_many_batches_are_computed_at_once(monkeypatch, bad):
+    def states(light):
+        monkeypatch.setattr(pace, "_LIGHT_BATCH", light)
+        one = iterator("skip", bad, batch_size=4, last_batch_policy=LastBatchPolicy.PAD)
+        return [(taken(one, 1)[0]["valid"].tolist(), one.state()["bad"]) for _ in range(26)]
+
+    alone = states(-1.0)
+    assert states(60.0) == alone
+    assert alone[12][1]["total"] == len(bad)
 
 
 @pytest.mark.parametrize(

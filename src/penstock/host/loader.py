@@ -321,8 +321,11 @@ def _parted(
 
 
 def _of_batch(failed: Sequence[BadRow], place: int | None, rows: int) -> Sequence[BadRow]:
-    """The failed rows of one of several batches that were computed as one."""
-    return failed if place is None else [bad for bad in failed if bad.number // rows == place]
+    """The failed rows of one of several batches that were computed as one, by their numbers in that batch."""
+    if place is None:
+        return failed
+    first = place * rows
+    return [replace(bad, number=bad.number - first) for bad in failed if first <= bad.number < first + rows]
 
 
 def _compute_chunk(
