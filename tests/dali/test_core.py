@@ -174,6 +174,12 @@ def test_indexing(agree):
     )
     agree(lambda lib, x, i: (x[i], x[i:], x[:, i]), values, np.array([2, 1], np.int32))
 
+    def constants(lib, x):
+        c = lib.types.Constant
+        return x[c(1)], x[c(1) : c(3)], x[:: c(2)], x[c(-3, dtype=lib.types.INT64) :, c(0)]
+
+    agree(constants, values)
+
 
 def jpegs():
     rng = np.random.default_rng(5)

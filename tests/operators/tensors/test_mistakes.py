@@ -56,6 +56,8 @@ MISTAKES = [
     (lambda x: fn.decoders.numpy(x[0, 0]), "first sample of getitem is not known"),
     (lambda _: fn.decoders.numpy(fn.constant(np.zeros(9, np.uint8))), "is no .npy file"),
     (lambda _: fn.decoders.numpy(fn.io.file.read(np.zeros(1, np.uint8)), dtype=types.FLOAT), "No such file"),
+    (lambda x: x[types.Constant(1.5)], "an index is a whole number"),
+    (lambda x: x[np.array(1.5) :], "an index is a whole number"),
     (lambda x: fn.dump_image(x, input_layout="CHW"), "no such input_layout"),
     (lambda x: fn.dump_image(x, suffix="a/b"), "part of a file's name"),
     (lambda x: fn.dump_image(fn.cast(x, dtype=types.FLOAT)), "grey images or images of three colours"),

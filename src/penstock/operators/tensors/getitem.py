@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import index as as_index
 from typing import Any, cast
 
 import numpy as np
@@ -14,7 +15,7 @@ from penstock.errors import ArgumentTypeError, DefinitionError, shown
 from penstock.graph.operator import BatchContext, BatchKernel, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
-from penstock.types import NewAxis
+from penstock.types import Constant, NewAxis
 
 
 @dataclass(frozen=True)
@@ -126,9 +127,9 @@ def getitem(value: DataNode, *indices: Any) -> DataNode:
 
     Args:
         value: any shape, any dtype.
-        *indices: per axis a whole number, a slice, or a node with one number per sample; `penstock.newaxis` adds an
-            axis; None keeps an axis whole, as in DALI; ... keeps all axes that are left. Negative numbers count from
-            the end.
+        *indices: per axis a whole number (or `types.Constant`), a slice, or a node with one number per sample;
+            `penstock.newaxis` adds an axis; None keeps an axis whole, as in DALI; ... keeps all axes that are left.
+            Negative numbers count from the end.
 
     Returns:
         The part. The letters of the layout go with their axes.
@@ -153,18 +154,22 @@ def getitem(value: DataNode, *indices: Any) -> DataNode:
         if isinstance(index, DataNode):
             arguments[name := f"index{len(arguments)}"] = index
             return name
-        if index is not None and not hasattr(index, "__index__"):
-            raise ArgumentTypeError("an index is a whole number", given=shown(index))
-        return None if index is None else int(index)
+        if index is None:
+            return None
+        try:
+            return as_index(index.array() if isinstance(index, Constant) else index)
+        except TypeError:
+            raise ArgumentTypeError("an index is a whole number", given=shown(index)) from None
 
     items: list[Item] = []
     for index in _expanded(indices, value.ndim):
         match index:
             case slice():
                 cut = cast(Any, index)
-                if isinstance(cut.step, DataNode) or cut.step == 0:
+                step = None if isinstance(cut.step, DataNode) else number(cut.step)
+                if step == 0 or isinstance(cut.step, DataNode):
                     raise ArgumentTypeError("the step of a slice is a constant, not 0", given=shown(cut.step))
-                items.append(Cut(number(cut.start), number(cut.stop), cut.step))
+                items.append(Cut(number(cut.start), number(cut.stop), step))
             case NewAxis():
                 items.append(index)
             case None:
