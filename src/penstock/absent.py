@@ -28,7 +28,7 @@ _INNER = (
 )
 
 ABSENT: Mapping[str, str] = {
-    **dict.fromkeys(_INNER.split(), "an inner part of DALI that programs do not use"),
+    **dict.fromkeys(_INNER.split(), _OWN),
     "backend.CUDAStreamSynchronize": _CUDA,
     "backend.CheckDLPackCapsule": "numpy.from_dlpack and jax.dlpack take what has __dlpack__",
     "backend.GetCxx11AbiFlag": _NATIVE,

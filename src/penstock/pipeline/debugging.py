@@ -26,7 +26,7 @@ from penstock.graph.operator import Feed, Reader
 from penstock.graph.trace import DataNode, Trace, apply
 from penstock.host.pool import Serial
 from penstock.host.reading import Reading
-from penstock.host.tensors import TensorListCPU, TensorListGPU, tensor_list
+from penstock.host.tensor_lists import TensorListCPU, TensorListGPU, tensor_list
 from penstock.meter import Meter
 from penstock.pipeline.planned import Planned
 from penstock.plan.place import PlacementHint, Target

@@ -12,7 +12,7 @@ from typing import Any, Self
 from penstock.absent import refuse_attributes
 from penstock.errors import UsageError, shown
 from penstock.graph.node import Graph
-from penstock.host.tensors import TensorList
+from penstock.host.tensor_lists import TensorList
 from penstock.pipeline.serialized import from_json, to_json
 from penstock.where import located
 

@@ -15,7 +15,7 @@ from penstock.graph.kinds import Range
 from penstock.graph.operator import Reader
 from penstock.graph.trace import Trace
 from penstock.host.pool import Serial, Threads
-from penstock.host.tensors import TensorList
+from penstock.host.tensor_lists import TensorList
 from penstock.pipeline.arguments import PipelineHints, check_hints, check_outputs
 from penstock.pipeline.defined import DefinedPipeline
 from penstock.pipeline.running import Running

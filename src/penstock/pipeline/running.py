@@ -16,7 +16,7 @@ from penstock.graph.node import Graph, Node, Value
 from penstock.graph.origin import read_by
 from penstock.host.pool import Serial, Threads
 from penstock.host.reading import Reading, Samples
-from penstock.host.tensors import TensorList, tensor_list
+from penstock.host.tensor_lists import TensorList, tensor_list
 from penstock.meter import Meter
 from penstock.pipeline.ledger import Ledger, Limits
 from penstock.pipeline.planned import Planned, policies
