@@ -35,7 +35,7 @@ class PenstockError(Exception):
     ) -> None:
         self.where = where
         lines = [what]
-        lines += [f"  given:    {_text(given)}"] if given is not None else []
+        lines += [f"  given:    {_cut(_text(given), 1000)}"] if given is not None else []
         lines += [f"  expected: {expected}"] if expected is not None else []
         lines += [f"  fix:      {fix}"] if fix is not None else []
         super().__init__("\n".join(lines))
@@ -169,8 +169,11 @@ def shown(given: object) -> str:
     >>> shown([1, "a"])
     "[1, 'a']"
     """
-    text = _text(given, repr)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    return _cut(_text(given, repr), 80)
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 def _text(given: object, form: Callable[[object], str] = str) -> str:

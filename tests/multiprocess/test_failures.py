@@ -73,6 +73,7 @@ def test_an_exception_ends_both_and_is_the_last_that_both_say(bare):
     [
         ("exception in 0", 1, "ValueError: bad luck"),
         ("before", 1, "ValueError: bad luck"),
+        ("before in 0", 1, "ValueError: bad luck"),
         ("exit", 7, "SystemExit: 7"),
         ("sample", 1, "  at:       "),
         ("early", 1, "  fix:      let all processes make the same iterators"),
@@ -82,7 +83,7 @@ def test_an_exception_ends_both_and_is_the_last_that_both_say(bare):
 def test_however_one_ends_both_end_with_its_code(bare, how, code, last):
     codes, errors = bare(how)
     assert codes == [code, code], "\n\n".join(errors)
-    waiting = errors[1 if how == "exception in 0" else 0]
+    waiting = errors[1 if how.endswith("in 0") else 0]
     assert last in waiting.splitlines()[-1], waiting
     if how == "sample":
         assert all("SampleError: python_function failed on sample 21" in error for error in errors)

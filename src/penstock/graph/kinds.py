@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import types
 import typing
 from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
 from enum import Enum, EnumMeta, IntEnum
+from itertools import chain
 from typing import Annotated, Any, Literal, NotRequired, Required, Union, cast
 
 import numpy as np
@@ -17,6 +19,9 @@ from penstock.types import DALIDataType, DALIImageType, DALIInterpType
 
 _WHOLE = 2**63
 """Whole numbers are below: what int64 holds."""
+
+_AT_ONCE = 4096
+"""Elements of a sequence that are looked at together: where one of them is wrong, it is looked for one by one."""
 
 
 @dataclass(frozen=True)
@@ -174,11 +179,42 @@ def _sequence(hint: Any, given: Any, limits: Range, count: int | None) -> Any:
     if hint is Any:
         return cast(Any, given)
     before: list[Any] = np.asarray(cast(Any, given)).tolist() if is_array else list(cast(Sequence[Any], given))
-    after = [_element(hint, each, limits, number) for number, each in enumerate(before)]
     whole = is_array and (not before or cast(Any, given).dtype.kind != "f")  # as a list, which is easier to work with
+    kinds = set(map(type, before))
+    if len(kinds) == 1 and issubclass(kind := kinds.pop(), np.number) and kind is not np.float64:
+        before, whole = np.asarray(before).tolist(), True
+    after: list[Any] = []
+    for start in range(0, len(before), _AT_ONCE):
+        part = before[start : start + _AT_ONCE]
+        fit = _all_fit(hint, part, limits)
+        after += part if fit else [_element(hint, each, limits, number) for number, each in enumerate(part, start)]
     if not whole and all(a is b for a, b in zip(after, before, strict=True)):
         return cast(Any, given)
     return tuple(after) if isinstance(given, tuple) else after
+
+
+def _all_fit(hint: Any, given: list[Any], limits: Range) -> bool:
+    """Whether plain numbers, texts and lists of them are all what an annotation says, and passed on as they are.
+
+    Where that cannot be told of all at once, it is False.
+    """
+    hint, limits = _unwrapped(hint, limits)
+    origin, inside, kinds = typing.get_origin(hint), typing.get_args(hint), set(map(type, given))
+    if origin in (Union, types.UnionType):
+        return _all_fit(inside[0], given, limits)  # which comes first where an element is several of them
+    if origin in (Sequence, tuple, list):
+        count = _count(hint)
+        lists = kinds <= {list, tuple} and (count is None or {len(each) for each in given} <= {count})
+        return lists and (inside[0] is Any or _all_fit(inside[0], list(chain.from_iterable(given)), limits))
+    if hint is str:
+        return kinds <= {str} and not any("\0" in text for text in given)
+    if hint is bool:
+        return kinds <= {bool} and limits == Range()
+    if hint not in (int, float) or not kinds <= ({int} if hint is int else {int, float, np.float64}):
+        return False
+    least, most = min(given, default=0), max(given, default=0)
+    in_64_bits = int not in kinds or -_WHOLE <= min(map(int, (least, most))) <= max(map(int, (least, most))) < _WHOLE
+    return in_64_bits and limits.low <= least <= most <= limits.high and math.isfinite(sum(given))
 
 
 def _mapping(hints: Sequence[Any], given: Any, limits: Range) -> Any:

@@ -21,6 +21,9 @@ Piece = str | Result
 _LONG = 120
 """What is longer is cut, and a hash put in place of the rest."""
 
+_PLAIN = {int, float, bool, str}
+"""What is its `repr`."""
+
 _LARGE = 1 << 24
 """Bytes beyond which one number that is repeated is not written out."""
 
@@ -54,6 +57,8 @@ def _pieces(thing: Any) -> Iterator[Piece]:
             yield from ("{", *_joined(", ", ((f"{name}: ", *_pieces(value)) for name, value in entries)), "}")
         case set() | frozenset():
             yield "{" + ", ".join(sorted("".join(map(str, _pieces(each))) for each in given)) + "}"
+        case tuple() | list() if set(map(type, given)) <= _PLAIN:
+            yield f"({', '.join(map(repr, given))})"
         case tuple() | list():
             yield from ("(", *_joined(", ", map(_pieces, given)), ")")
         case functools.partial():

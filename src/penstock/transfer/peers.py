@@ -43,7 +43,7 @@ _GRACE = 3.0
 """Seconds that a process has to end by itself when another one has failed, or it has."""
 
 _FAREWELL = 5.0
-"""Seconds that process 0 keeps the store open for the others when the job fails."""
+"""Seconds that process 0 keeps the store open at most for the others when the job fails."""
 
 _STRANGERS = 60.0
 """Seconds that a process which is over waits for processes that have not begun to watch, and perhaps never do."""
@@ -232,12 +232,9 @@ class Peers:
 
     def _serve_the_last(self) -> None:
         """Keep the store until all others have heard of the failure."""
-        until = time.monotonic() + _FAREWELL
+        until, others = time.monotonic() + _FAREWELL, set(range(1, self._processes))
         with suppress(Exception):
-            while time.monotonic() < until:
-                numbers = self._look()
-                if numbers[_WATCHES] <= numbers[_HEARD] | {0}:
-                    return
+            while not others <= self._look()[_HEARD] and time.monotonic() < until:  # some may not have joined yet
                 time.sleep(0.1)
 
     def _set(self, key: str, value: str) -> None:
@@ -284,6 +281,21 @@ def _make() -> Peers | None:
     state = global_state
     alone = state.client is None or state.num_processes <= 1
     return None if alone else Peers(state.client, state.process_id, state.num_processes)
+
+
+def _join_from_now_on() -> None:
+    """Join as soon as `jax.distributed` is initialized, whoever does that: any process may fail from then on."""
+    plain = global_state.initialize
+
+    def initialize(*args: Any, **kwargs: Any) -> None:
+        plain(*args, **kwargs)
+        join()
+
+    global_state.initialize = initialize
+    join()
+
+
+_join_from_now_on()
 
 
 @atexit.register

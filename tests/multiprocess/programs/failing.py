@@ -63,7 +63,7 @@ def main(how):
     if me == 1 and how == "no iterator":
         print("PLAN over")
         return
-    if me == 1 and how == "before":
+    if how == ("before" if me else "before in 0"):
         raise ValueError("bad luck")
     iterator = numbers(batch_size=8, seed=1)
     for number in itertools.count() if how == "endless" else range(30):
