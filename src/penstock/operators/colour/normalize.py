@@ -126,7 +126,7 @@ class Normalize(_Normalize, SampleKernel, BatchKernel):
         axes = len(self.axes or ())
         values = np.ascontiguousarray(data if data.dtype == np.uint8 else data.astype(np.float32))
         count, kept = math.prod(data.shape[1 : 1 + axes]), math.prod(data.shape[1 + axes :])
-        values = values.reshape(len(data), count, kept)
+        values = values.reshape(len(data), count * kept)
         mean, sums = np.zeros((len(data), kept), np.float32), np.empty((len(data), kept), np.float32)
         total(values, mean, False, sums)
         mean = sums / np.float32(count)
