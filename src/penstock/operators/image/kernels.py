@@ -15,6 +15,7 @@ import numpy as np
 from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
 from penstock.operators.image.lines import (
+    FILL,
     HALVES_AWAY,
     HALVES_UP,
     MIX,
@@ -29,7 +30,7 @@ from penstock.operators.image.lines import (
     same_for_all,
     same_numbers,
 )
-from penstock.operators.image.look_up import look_up_one, look_up_three, mix_bytes, scale_bytes
+from penstock.operators.image.look_up import look_up_one, look_up_three, mix_bytes, scale_bytes, scale_planes
 from penstock.operators.image.taps import BEGIN, END, LENGTH, MIRRORED, START, taps
 
 _ENTRIES = np.uint64(257)
@@ -234,6 +235,9 @@ def look_up(  # noqa: C901  # likewise
     """
     channels, alike, known = terms.shape[3], False, False
     rounds = to_bytes and codes.shape[0] == 2 and codes[0] == SCALE and codes[1] == HALVES_AWAY
+    scales = channels == 3 and not to_bytes and codes.shape[0] > 0 and codes[0] == SCALE
+    for k in range(1, codes.shape[0]):
+        scales = scales and codes[k] == FILL
     for n in range(start, stop):
         if n == start or terms.shape[0] > 1:
             alike, known = same_for_all(codes, terms[n % terms.shape[0]]), False
@@ -244,7 +248,8 @@ def look_up(  # noqa: C901  # likewise
         height, width = int(rows[n, LENGTH]), int(columns[n, LENGTH])
         whole = low_y == low_x == 0 and high_y == height and high_x == width
         direct = line and rounds and whole
-        if not (direct or known):
+        planar = whole and scales and abs(place_in[n, 2]) == 3 and place_in[n, 3] == place_out[n, 2] == 1
+        if not (direct or planar or known):
             known, own = True, table[:257] if alike else table
             for i in range(own.shape[0]):
                 own[i] = np.float32(i % 257)
@@ -263,6 +268,10 @@ def look_up(  # noqa: C901  # likewise
         if columns[n, MIRRORED]:
             begin += (width - 1) * step_x
             step_x = -step_x
+        if planar:
+            place, own_terms = place_out[n], terms[n % terms.shape[0], 0]
+            scale_planes(bytes_in, begin, step_y, step_x < 0, own_terms, floats_out, place, height, width, byte_table)
+            continue
         by, channel = np.uint64(step_x), np.uint64(place_in[n, 3])
         step, plane = np.uint64(place_out[n, 2]), np.uint64(place_out[n, 3])
         entries = channels

@@ -114,3 +114,74 @@ def mix_bytes(pixels: Array, read: int, terms: Array, out: Array, write: int, co
         out[to] = rounded((red * r0 + green * g0 + blue * b0 - m0) * f0 + s0, low, high)
         out[to + _ONE] = rounded((red * r1 + green * g1 + blue * b1 - m1) * f1 + s1, low, high)
         out[to + _TWO] = rounded((red * r2 + green * g2 + blue * b2 - m2) * f2 + s2, low, high)
+
+
+@Compiled
+def scale_three(pixels: Array, at: int, terms: Array, first: int, out: Array, to: int, plane: int, count: int) -> None:
+    """What `colour` makes of three bytes side by side by SCALE, into planes of floats, many at a time likewise.
+
+    Args:
+        pixels: uint8, the memory to read.
+        at: where the first pixel is.
+        terms: float32 (3, 3), those of SCALE.
+        first: the channel of the first byte: 0, or 2 where they are in the opposite order.
+        out: float32, the memory to write.
+        to: where the first pixel goes.
+        plane: the distance between the planes.
+        count: how many pixels there are.
+    """
+    last = 2 - first
+    m0, m1, m2, f0, f1, f2 = terms[0, first], terms[0, 1], terms[0, last], terms[1, first], terms[1, 1], terms[1, last]
+    s0, s1, s2 = terms[2, first], terms[2, 1], terms[2, last]
+    a, b, c = np.uint64(to + first * plane), np.uint64(to + plane), np.uint64(to + last * plane)
+    for i in range(np.uint64(count)):
+        k = np.uint64(at) + _THREE * i
+        out[a + i] = (np.float32(pixels[k]) - m0) * f0 + s0
+        out[b + i] = (np.float32(pixels[k + _ONE]) - m1) * f1 + s1
+        out[c + i] = (np.float32(pixels[k + _TWO]) - m2) * f2 + s2
+
+
+@Compiled
+def scale_planes(
+    pixels: Array,
+    begin: int,
+    step_y: int,
+    mirrored: bool,
+    terms: Array,
+    out: Array,
+    place: Array,
+    height: int,
+    width: int,
+    memory: Array,
+) -> None:
+    """`scale_three` for an image.
+
+    Args:
+        pixels: uint8, the memory to read.
+        begin: where the first pixel is.
+        step_y: the distance between rows.
+        mirrored: whether the other pixels of a row come before the first.
+        terms: float32 (3, 3), those of SCALE.
+        out: float32, the memory to write.
+        place: of the result.
+        height: how many rows there are.
+        width: how many columns there are.
+        memory: uint8, for some pixels; overwritten.
+    """
+    if not mirrored:
+        if step_y == 3 * width and place[1] == width:  # as one row
+            height, width = 1, height * width
+        for y in range(height):
+            scale_three(pixels, begin + y * step_y, terms, 0, out, place[0] + y * place[1], place[3], width)
+        return
+    most = memory.shape[0] // 3
+    together = max(most // max(width, 1), 1) if place[1] == width else 1
+    for y in range(0, height, together):
+        rows, to = min(together, height - y), place[0] + y * place[1]
+        for start in range(0, width, most):
+            count = min(most, width - start)
+            for row in range(rows):  # byte by byte: the pixels in order, the channels of each in the opposite one
+                line, last = memory[row * count * 3 : (row + 1) * count * 3], begin + (y + row) * step_y - start * 3 + 2
+                for i in range(np.uint64(line.shape[0])):
+                    line[i] = pixels[np.uint64(last) - i]
+            scale_three(memory, 0, terms, 2, out, to + start, place[3], rows * count)
