@@ -18,6 +18,7 @@ from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import assumed, image_layout
 from penstock.operators.colour.lab import from_lab, to_lab
 from penstock.operators.image.tiles import equalize_tiles
+from penstock.operators.sums import rounded
 
 _MOST_BINS = 1 << 16
 
@@ -105,10 +106,10 @@ class Clahe(Operator, BatchKernel):
         def mixed(row: Array) -> Any:
             begin = values + first + (row * self.tiles[1] * self.bins)[None, :, None]
             low, high = (tables[begin + (column * self.bins)[None, None]] for column in columns)
-            return low * (np.float32(1) - beside) + high * beside
+            return rounded(jnp, low * (np.float32(1) - beside)) + rounded(jnp, high * beside)
 
         beside, below = across[None, None], down[None, :, None]
-        found = mixed(rows[0]) * (np.float32(1) - below) + mixed(rows[1]) * below
+        found = rounded(jnp, mixed(rows[0]) * (np.float32(1) - below)) + rounded(jnp, mixed(rows[1]) * below)
         return jnp.clip(jnp.rint(found), 0, 255).astype(np.uint8)
 
     def _limit(self, extents: tuple[int, int]) -> int:

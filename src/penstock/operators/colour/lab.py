@@ -35,7 +35,8 @@ def _whole(values: Array) -> Array:
 
 
 _LIGHT = _whole(255 * (1 << _LIGHT_BITS) * _linear(np.arange(256) / 255))
-_ROOTS = _whole((1 << _ROOT_BITS) * _root(np.arange(3072) / (255 << _LIGHT_BITS)))
+_ROOTS = _whole(np.float32(1 << _ROOT_BITS) * _root(np.arange(3072, dtype=np.float32) / np.float32(255 << _LIGHT_BITS)))
+"""In float32, as there: two of them are next to half a number."""
 _TO_XYZ = _whole((1 << _FACTOR_BITS) * _XYZ / _WHITE[:, None])
 
 _LIGHTNESS = np.arange(256) * 100 / 255
@@ -46,7 +47,7 @@ _LEAST = -8145
 _CUBE_AT = np.arange(_LEAST, _LEAST + _BASE * 9 // 4)
 _CUBES = np.where(
     _CUBE_AT <= _BASE * 6 // 29,
-    _CUBE_AT * 108 // 841 - _BASE * 16 // 116 * 108 // 841,
+    np.trunc(_CUBE_AT * 108 / 841) - _BASE * 16 // 116 * 108 // 841,  # towards zero: they are negative, too
     _CUBE_AT * _CUBE_AT // _BASE * _CUBE_AT // _BASE,
 ).astype(np.int32)
 _FROM_XYZ = _whole((1 << _FACTOR_BITS) * np.linalg.inv(_XYZ) * _WHITE)
