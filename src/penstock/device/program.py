@@ -117,7 +117,7 @@ class DeviceProgram:
         kernel, random = node.operator, self._bits(node, values)
         assert isinstance(kernel, BatchKernel)
         with jax.numpy_dtype_promotion("strict"):  # kernels state every conversion, so that NumPy and XLA agree
-            result = kernel.batch(BatchContext(jnp, rows, random), *inputs, **arguments)
+            result = kernel.batch(BatchContext(jnp, rows, random, specs=node.specs), *inputs, **arguments)
         return result if isinstance(result, tuple) else (result,)
 
 

@@ -58,12 +58,14 @@ class BatchContext:
         rows: the number of samples in the batch.
         bits: uint32 `(rows, n)`, where the operator declares `random_bits` n; else None.
         out: under NumPy, where the first output may be written, as for a sample kernel; None under JAX.
+        specs: under JAX, those of the results.
     """
 
     xp: Any
     rows: int
     bits: Any = None
     out: Array | None = None
+    specs: tuple[Spec, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

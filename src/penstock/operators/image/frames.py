@@ -54,6 +54,8 @@ class ImageFrames(Frames):
         }
         made = inner.infer(one, **known)
         assert isinstance(made, Spec)  # an image operator has one output
+        for whole in context.specs:  # known where an argument says the size of frames that are all alike
+            made = replace(made, shape=(1, *whole.shape[1:]))
         chain = inner.chain([Link(inner, one, made, varies=True)])
         if xp is not np:
             result = chain.trace(flat, [given], [None])
