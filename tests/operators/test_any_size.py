@@ -1,8 +1,11 @@
 """Image operators keep their contract at any size, at the limits of their arguments, and on any number of devices."""
 
+import inspect
+
 import jax
 import numpy as np
 import pytest
+from cases import CASES
 from extreme_uses import BYTES, USES, types
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,38 +14,146 @@ from jax.sharding import PartitionSpec as P
 
 import penstock
 from penstock import data_iterator, fn
+from penstock.graph.registry import lookup, registered
 from penstock.testing import OperatorCase, check_operator
 
 EDGES = np.float32([[-1, 0, 1], [-2, 0.5, 2], [-1, 0, 1]])
 TILTED = [0.9, -0.3, 1.5, 0.25, 1.1, -0.75, 0.001, -0.002, 1]
-WITHOUT_LIMITS = {
-    "clahe": lambda x: fn.clahe(x, tiles_x=8, tiles_y=1, clip_limit=40.0),
-    "dilate": lambda x: fn.dilate(x, mask_size=[1, 9], anchor=[0, -1]),
-    "erode": lambda x: fn.erode(x, mask_size=5, border_mode="reflect", iterations=2),
-    "fast_resize_crop_mirror": lambda x: fn.fast_resize_crop_mirror(x, size=[9, 300], crop=(9, 3), mirror=1),
-    "filter": lambda x: fn.filter(x, EDGES, border="wrap", anchor=[2, 0]),
-    "jitter": lambda x: fn.jitter(x, nDegree=9),
-    "lookup_table": lambda x: fn.lookup_table(x, keys=[0, 255], values=[7, 300], dtype=penstock.types.UINT8),
-    "median_blur": lambda x: fn.median_blur(x, window_size=[5, 1]),
-    "noise.salt_and_pepper": lambda x: fn.noise.salt_and_pepper(x, prob=1.0),
-    "random_resized_crop": lambda x: fn.random_resized_crop(x, size=[3, 50], random_area=[0.01, 1.0]),
-    "sphere": lambda x: fn.sphere(x, fill_value=9.0),
-    "tensor_resize": lambda x: fn.tensor_resize(x, sizes=[1, 77], axes=[0, 1]),
-    "warp_perspective": lambda x: fn.experimental.warp_perspective(x, matrix=TILTED, border_mode="reflect_101"),
+BACKWARDS = [-1, 0, 30, 0, -1, 20, 0, 0.01, 1]
+LINEAR, CUBIC, LANCZOS = (penstock.types.INTERP_LINEAR, penstock.types.INTERP_CUBIC, penstock.types.INTERP_LANCZOS3)
+MAPS = (np.random.default_rng(1).uniform(-9, 50, (2, 4, 9, 50)) // 0.125 / 8).astype(np.float32)
+TABLE = {"keys": [0, 7, 255], "values": [-7, 1e9, 300], "default_value": 3.7}
+
+
+def grey(x):
+    """One channel of images, as a Bayer filter leaves it: of even extents."""
+    return fn.reinterpret(fn.pad(x[:, :, :1], axis_names="HW", align=2), layout="HWC")
+
+
+def map_of(number):
+    return fn.constant(MAPS[number], dtype=penstock.types.FLOAT)
+
+
+OTHERS = {
+    "clahe": [
+        lambda x: fn.clahe(x, tiles_x=8, tiles_y=1, clip_limit=40.0),
+        lambda x: fn.clahe(x, tiles_x=1, tiles_y=8, clip_limit=0.0, luma_only=False),
+        lambda x: fn.clahe(x, tiles_x=50, tiles_y=50, clip_limit=1e-3, bins=1),
+        lambda x: fn.clahe(x, tiles_x=2, tiles_y=3, clip_limit=1e6, bins=1 << 16),
+    ],
+    "debayer": [
+        lambda x: fn.debayer(grey(x), blue_position=[0, 1]),
+        lambda x: fn.debayer(grey(x), blue_position=[1, 1], algorithm="default_npp"),
+    ],
+    "dilate": [
+        lambda x: fn.dilate(x, mask_size=[1, 9], anchor=[0, -1]),
+        lambda x: fn.dilate(x, mask_size=[201, 1], border_mode="wrap", iterations=3),
+        lambda x: fn.dilate(x, mask_size=2, anchor=[1, 0], iterations=100),
+    ],
+    "erode": [
+        lambda x: fn.erode(x, mask_size=5, border_mode="reflect", iterations=2),
+        lambda x: fn.erode(x, mask_size=[3, 60], border_mode="reflect_101"),
+        lambda x: fn.erode(x, mask_size=[2, 1], border_mode="replicate", anchor=[0, 0], iterations=9),
+    ],
+    "fast_resize_crop_mirror": [
+        lambda x: fn.fast_resize_crop_mirror(x, size=[9, 300], crop=(9, 3), mirror=1),
+        lambda x: fn.fast_resize_crop_mirror(x, resize_x=1, resize_y=1, crop=(1, 1), mirror=3),
+        lambda x: fn.fast_resize_crop_mirror(
+            x, size=[3001, 7], crop=(3001, 7), crop_pos_x=1, crop_pos_y=1, mirror=2, antialias=True
+        ),
+    ],
+    "filter": [
+        lambda x: fn.filter(x, EDGES, border="wrap", anchor=[2, 0]),
+        lambda x: fn.filter(x, np.float32([[1e4]]), border="reflect_1001"),
+        lambda x: fn.filter(x, np.full((41, 2), 0.01, np.float32), border="clamp", dtype=penstock.types.FLOAT),
+        lambda x: fn.filter(x, EDGES, np.uint8(255), border="constant"),
+    ],
+    "jitter": [
+        lambda x: fn.jitter(x, nDegree=9),
+        lambda x: fn.jitter(x, nDegree=1),
+        lambda x: fn.jitter(x, nDegree=10000, fill_value=300.0, mask=1),
+    ],
+    "lookup_table": [
+        lambda x: fn.lookup_table(x, keys=[0, 255], values=[7, 300], dtype=penstock.types.UINT8),
+        lambda x: fn.lookup_table(x, **TABLE, dtype=penstock.types.INT32),
+        lambda x: fn.lookup_table(x, **TABLE),
+    ],
+    "median_blur": [
+        lambda x: fn.median_blur(x, window_size=[5, 1]),
+        lambda x: fn.median_blur(x, window_size=3),
+        lambda x: fn.median_blur(x, window_size=[1, 17]),
+    ],
+    "multi_paste": [
+        lambda x: fn.multi_paste(x, fn.flip(x), in_anchors_rel=[[0, 0], [0.5, 1]]),
+        lambda x: fn.multi_paste(x, in_anchors_rel=[[0.9, 0.0]], shapes_rel=[[0.1, 1.0]]),
+        lambda x: fn.multi_paste(x, x, shapes=[[1, 1], [0, 0]], out_anchors=[[0, 0], [7, 3]], output_size=[7, 3]),
+    ],
+    "noise.gaussian": [
+        lambda x: fn.noise.gaussian(x, stddev=1.0, mean=-0.5),
+        lambda x: fn.noise.gaussian(x, stddev=1e4, mean=1e6),
+        lambda x: fn.noise.gaussian(x, stddev=0.0),
+    ],
+    "noise.salt_and_pepper": [
+        lambda x: fn.noise.salt_and_pepper(x, prob=1.0),
+        lambda x: fn.noise.salt_and_pepper(x, prob=0.0, per_channel=True),
+        lambda x: fn.noise.salt_and_pepper(x, prob=0.3, salt_vs_pepper=0.1, salt_val=300, pepper_val=-1),
+        lambda x: fn.noise.salt_and_pepper(x, prob=0.7, salt_vs_pepper=1.0, per_channel=True),
+    ],
+    "noise.shot": [
+        lambda x: fn.noise.shot(x, factor=20.0),
+        lambda x: fn.noise.shot(x, factor=0.0),
+        lambda x: fn.noise.shot(x, factor=1e-3),
+        lambda x: fn.noise.shot(x, factor=1e6),
+    ],
+    "random_resized_crop": [
+        lambda x: fn.random_resized_crop(x, size=[3, 50], random_area=[0.01, 1.0]),
+        lambda x: fn.random_resized_crop(x, size=[1, 1], random_area=[1.0, 1.0], num_attempts=1),
+        lambda x: fn.random_resized_crop(x, size=[60, 2], random_aspect_ratio=[0.01, 100.0], interp_type=LANCZOS),
+    ],
+    "remap": [
+        lambda x: fn.remap(x, map_of(0), map_of(1)),
+        lambda x: fn.remap(x, map_of(0) * 100.0, map_of(1), interp=penstock.types.INTERP_NN),
+        lambda x: fn.remap(x, map_of(0), map_of(1) - 0.25, interp=CUBIC),
+    ],
+    "sphere": [
+        lambda x: fn.sphere(x, fill_value=9.0),
+        lambda x: fn.sphere(x, fill_value=-300.0, interp_type=LINEAR),
+    ],
+    "tensor_resize": [
+        lambda x: fn.tensor_resize(x, sizes=[1, 77], axes=[0, 1]),
+        lambda x: fn.tensor_resize(x, sizes=[-30, 0], axis_names="HW", interp_type=CUBIC, antialias=False),
+        lambda x: fn.tensor_resize(x, scales=0.001, axes=[0, 1], interp_type=LANCZOS, size_rounding="ceil"),
+        lambda x: fn.tensor_resize(x, sizes=60, max_size=70, axes=[-3], roi_start=2.0, roi_end=-1.0, alignment=0),
+    ],
+    "warp_perspective": [
+        lambda x: fn.warp_perspective(x, matrix=TILTED, border_mode="reflect_101"),
+        lambda x: fn.warp_perspective(x, matrix=BACKWARDS, size=[1, 1], fill_value=300.0, inverse_map=False),
+        lambda x: fn.warp_perspective(x, matrix=BACKWARDS, border_mode="wrap", pixel_origin="center"),
+        lambda x: fn.warp_perspective(x, matrix=TILTED, size=[50, 9], border_mode="reflect", interp_type=CUBIC),
+    ],
 }
+"""Uses of the operators whose limits are not compared with DALI's, or that it has on GPUs alone."""
+
+FAR = 2e4
+"""Full scale of floats: a place among thousands of pixels is known to a 10000th, and colours change steeply there."""
 EXTENTS = st.tuples(st.integers(1, 3000), st.integers(1, 40), st.booleans())
 
 
 def builds(name):
     """The ways in which an operator is used, as functions of images."""
-    if name in WITHOUT_LIMITS:
-        return [WITHOUT_LIMITS[name]]
-    use = USES[name]
+    use = USES.get(name)
+    if use is None:
+        return OTHERS[name]
 
     def build(arguments):
         return lambda x: getattr(fn, name)(x, **types(penstock, use.always | arguments))
 
     return [build(arguments) for arguments in use.several]
+
+
+def between(build):
+    """Between two others that images are turned by, so that there is something to fuse it with."""
+    return lambda x: fn.flip(build(fn.flip(x)), vertical=1)
 
 
 def images(count, extents):
@@ -53,32 +164,69 @@ def images(count, extents):
     return np.stack([np.stack([y + x + 7 * n, y + 0 * x, 240 - x - y], axis=-1) for n in range(count)]).astype(BYTES)
 
 
-NAMES = [*(name for name, use in USES.items() if BYTES in use.dtypes), *WITHOUT_LIMITS]
+NAMES = [*(name for name, use in USES.items() if BYTES in use.dtypes), *OTHERS]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in NAMES if name in USES and name != "normalize"])
+@pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=4)
 @given(extents=EXTENTS, number=st.integers(0, 100))
 def test_any_size(name, extents, number):
-    uses = builds(name)
-    check_operator(
-        OperatorCase(uses[number % len(uses)], [images(4, extents)], ("HWC",), 2e3, rounds=True),
-    )
+    build = builds(name)[number % len(builds(name))]
+    build = between(build) if number // 10 % 2 else build
+    mixes = name == "normalize"  # over a batch
+    check_operator(OperatorCase(build, [images(4, extents)], ("HWC",), FAR, rounds=True, mixes=mixes))
+
+
+def on_devices(count, build, columns, layouts):
+    """What a use of an operator gives for a batch of 8 that so many devices share."""
+    mesh = jax.make_mesh((count,), ("batch",), devices=jax.devices()[:count])
+
+    def outputs():
+        made = build(*fn.readers.arrays(tuple(columns), layout=list(layouts)))
+        return tuple(made) if isinstance(made, tuple | list) else (made,)
+
+    with penstock.Pipeline(1, 1) as pipeline:
+        names = [f"x{number}" for number in range(len(outputs()))]
+    pipeline.close()
+
+    @data_iterator(output_map=names, sharding=NamedSharding(mesh, P("batch")))
+    def pipeline():
+        return outputs()
+
+    batch = next(iter(pipeline(batch_size=8, seed=3, placement="device")))
+    return [np.asarray(batch[name]) for name in names]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_batches_do_not_depend_on_devices(name):
-    samples = images(8, (40, 9, False))
+    given = builds(name)[0], [images(8, (40, 9, False))], ["HWC"]
+    for one, eight in zip(on_devices(1, *given), on_devices(8, *given), strict=True):
+        np.testing.assert_array_equal(one, eight)
 
-    def made(devices):
-        mesh = jax.make_mesh((devices,), ("batch",), devices=jax.devices()[:devices])
 
-        @data_iterator(output_map=["x"], sharding=NamedSharding(mesh, P("batch")))
-        def pipeline():
-            return builds(name)[0](fn.readers.arrays(samples, layout="HWC"))
+def dense(case):
+    return case.inputs and all(isinstance(column, np.ndarray) for column in case.inputs)
 
-        return np.asarray(next(iter(pipeline(batch_size=8, seed=3, placement="device")))["x"])
 
-    np.testing.assert_array_equal(made(1), made(8))
+LEAVES_OUT = {"bbox_rotate"}
+"""Of its samples differently many boxes are left."""
+BESIDE_IMAGES = [name for name in CASES if name not in {*NAMES, *LEAVES_OUT} and any(map(dense, CASES[name]))]
+"""Operators on boxes, points, masks and more."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BESIDE_IMAGES)
+def test_what_goes_with_images_does_not_depend_on_devices(name):
+    case = next(filter(dense, CASES[name]))
+    columns = [np.concatenate([column[:4]] * 2) for column in case.inputs]
+    given = case.build, columns, [*case.layouts, *[""] * len(columns)][: len(columns)]
+    for one, eight in zip(on_devices(1, *given), on_devices(8, *given), strict=True):
+        np.testing.assert_array_equal(one, eight)
+
+
+def test_every_operator_on_images_is_used_above():
+    families = ("colour", "filters", "geometry", "noise")
+    homes = {name: inspect.unwrap(lookup(name)).__module__.split(".")[2] for name in registered()}
+    assert {name for name, home in homes.items() if home in families} <= set(NAMES)
