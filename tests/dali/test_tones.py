@@ -3,7 +3,6 @@
 import cv2
 import numpy as np
 import pytest
-from PIL import Image
 from scipy import stats
 
 import penstock.fn
