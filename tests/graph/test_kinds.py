@@ -1,11 +1,12 @@
 """Arguments against annotations: what is looked at together is taken and refused as one by one."""
 
+import math
 from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import UsageError
@@ -41,6 +42,7 @@ def outcome(hint, given):
 
 @settings(max_examples=400, deadline=None)
 @given(hint=st.sampled_from(HINTS), given=LISTS | st.lists(LISTS, max_size=3) | LISTS.map(tuple))
+@example(Sequence[float], [0, math.inf])
 def test_together_as_one_by_one(hint, given):
     together = outcome(hint, given)
     with pytest.MonkeyPatch.context() as patch:

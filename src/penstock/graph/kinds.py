@@ -213,7 +213,7 @@ def _all_fit(hint: Any, given: list[Any], limits: Range) -> bool:
     if hint not in (int, float) or not kinds <= ({int} if hint is int else {int, float, np.float64}):
         return False
     least, most = min(given, default=0), max(given, default=0)
-    in_64_bits = int not in kinds or -_WHOLE <= min(map(int, (least, most))) <= max(map(int, (least, most))) < _WHOLE
+    in_64_bits = int not in kinds or (least >= -_WHOLE and most < _WHOLE)
     return in_64_bits and limits.low <= least <= most <= limits.high and math.isfinite(sum(given))
 
 
