@@ -62,6 +62,16 @@ def store(row: Array, y: int, channels: int, out: Array, place: Array) -> None:
 
 
 @Compiled
+def store_rows(rows: Array, y: int, across: int, channels: int, out: Array, place: Array) -> None:
+    """`store` for rows of so many elements, which follow each other, from the y-th on."""
+    if place[1] == across:  # as one row
+        store(rows, y, channels, out, place)
+        return
+    for k in range(rows.shape[0] // max(across, 1)):
+        store(rows[k * across : (k + 1) * across], y + k, channels, out, place)
+
+
+@Compiled
 def weigh(values: Array, weight: float, first: bool, total: Array) -> None:
     """Values times a weight, added to a total, or the first of it."""
     if first:

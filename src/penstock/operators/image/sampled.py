@@ -26,7 +26,15 @@ def weights(by: Any) -> tuple[Any, Any, Any, Any]:
 
 @Compiled
 def locate(
-    at_x: Array, at_y: Array, around: int, size: Array, place: Array, left: Array, top: Array, element: Array
+    at_x: Array,
+    at_y: Array,
+    around: int,
+    surrounded: bool,
+    size: Array,
+    place: Array,
+    left: Array,
+    top: Array,
+    element: Array,
 ) -> None:
     """Which pixels make those at some places.
 
@@ -34,6 +42,7 @@ def locate(
         at_x: float32 (n,): x of each place; receives by how much it lies after the centre of the pixel before.
         at_y: y, likewise.
         around: how many pixels of each axis make one: 1, 2 or 4.
+        surrounded: whether the plane is one that `surround` made, so that none lies outside.
         size: height and width of the image.
         place: of the plane.
         left: int32 (n,), receives the column of the pixel before, or of the one at the place if this is all.
@@ -43,19 +52,33 @@ def locate(
     """
     limit = np.float32(1 << 24)  # what lies far outside must not overflow
     back = np.float32(0 if around == 1 else 0.5)
-    before, after = np.int32(max(around // 2 - 1, 0)), around // 2
+    before, after, margin = np.int32(max(around // 2 - 1, 0)), around // 2, np.int32(around if surrounded else 0)
     height, width = np.int32(size[0] - after), np.int32(size[1] - after if size[0] * place[1] < 1 << 31 else 0)
     down, right = np.int32(place[1]), np.int32(place[2])
+    beyond, low, end_x, end_y = -limit, -limit, limit, limit
+    if surrounded:  # what is made of pixels outside alone is made of the outermost ones
+        beyond, low = np.float32(-after), np.float32(-after - 1)
+        end_x, end_y = np.float32(size[1] + before), np.float32(size[0] + before)
     for i in range(at_x.shape[0]):
-        x, y = at_x[i], at_y[i]
-        x = min(max(x - back, -limit), limit) if x == x else limit
-        y = min(max(y - back, -limit), limit) if y == y else limit
+        x, y = at_x[i] - back, at_y[i] - back
+        x, y = min(x, end_x) if x == x else end_x, min(y, end_y) if y == y else end_y
+        x, y = low if x < beyond else x, low if y < beyond else y
         column, row = np.floor(x), np.floor(y)
         at_x[i], at_y[i] = x - column, y - row
         j, k = np.int32(column), np.int32(row)
         left[i], top[i] = j, k
-        inside = (j >= before) & (k >= before) & (j < width) & (k < height)
-        element[i] = np.int32((k - before) * down + (j - before) * right) if inside else np.int32(-1)
+        inside = surrounded | ((j >= before) & (k >= before) & (j < width) & (k < height))
+        j, k = j - before + margin, k - before + margin
+        element[i] = np.int32(k * down + j * right) if inside else np.int32(-1)
+
+
+@Compiled
+def all_weights(by_x: Array, by_y: Array, shares: Array) -> None:
+    """The `weights` of some places, across and down: float32 (8, n)."""
+    for first, by in ((0, by_x), (4, by_y)):
+        a, b, c, d = shares[first], shares[first + 1], shares[first + 2], shares[first + 3]
+        for i in range(by.shape[0]):
+            a[i], b[i], c[i], d[i] = weights(by[i])
 
 
 @Compiled
@@ -145,22 +168,21 @@ def linear(
 def cubic(
     pixels: Array,
     first: Array,
-    by_x: Array,
-    by_y: Array,
+    all_shares: Array,
     place: Array,
     channels: int,
     rounding: np.float32,
     line: Array,
 ) -> None:
-    """`linear` with sixteen pixels, weighed by `weights`; the first element is of the one above left."""
+    """`linear` with sixteen pixels, weighed as `all_weights` says; the first element is of the one above left."""
     start, down, right, channel = place[0], np.uint64(place[1]), np.uint64(place[2]), np.uint64(place[3])
     last = pixels.shape[0] - 3 * (place[1] + place[2]) - 4 if channels == 3 and channel == _ONE else -1
     for x in range(first.shape[0]):
         if first[x] < 0:
             continue
         at, o = np.uint64(start + first[x]), np.uint64(x * channels)
-        wa, wb, wc, wd = weights(by_x[x])
-        shares = weights(by_y[x])
+        wa, wb, wc, wd = all_shares[0, x], all_shares[1, x], all_shares[2, x], all_shares[3, x]
+        shares = all_shares[4, x], all_shares[5, x], all_shares[6, x], all_shares[7, x]
         if start + first[x] <= last:
             red = green = blue = spare = rounding
             for share in shares:

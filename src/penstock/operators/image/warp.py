@@ -17,8 +17,9 @@ from penstock.native.compiled import Compiled, ahead
 from penstock.operators.image.borders import Border, inside
 from penstock.operators.image.lines import same_numbers
 from penstock.operators.image.places import Affine, Places, Projective, places
-from penstock.operators.image.planes import store
-from penstock.operators.image.sampled import cubic, linear, locate, nearest, outside, weights
+from penstock.operators.image.planes import store_rows
+from penstock.operators.image.sampled import all_weights, cubic, linear, locate, nearest, outside, weights
+from penstock.operators.image.surrounded import linear_three, surround
 from penstock.operators.image.transform import Planes, Transform, as_planes, from_planes
 from penstock.operators.sums import rounded
 
@@ -39,6 +40,8 @@ class Interpolation(IntEnum):
 
 _TOGETHER = 1024
 """The places of so many pixels are found together. Where images are not larger, all of a batch may share them."""
+_SURROUNDED = 1 << 13
+"""Images of bytes up to so many elements are copied as floats with what lies outside, so that each pixel is inside."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +79,16 @@ class Warp(Transform):
         numbers, fill = planes.term(terms[0]), planes.term(terms[1])
         height, width, _ = planes.made.max(axis=0, initial=0).tolist()
         count, channels = min(max(_TOGETHER, width), height * width), int(planes.made[:, 2].max(initial=0))
+        around, surrounded = 1 << int(self.interpolation), 0
+        if self.border is Border.CONSTANT and source.values.dtype == target.values.dtype == np.uint8:
+            surrounded = int((planes.given[:, :2] + 2 * around).prod(axis=1).max(initial=0)) * channels + 4
         warp(
             *(source.values, planes.read, planes.given, self.places.code, numbers, self.places.table(height, width)),
-            *(fill, 1 << int(self.interpolation), int(self.border), planes.rounding),
-            *(np.empty((2, count), np.float32), np.empty((3, count), np.int32)),
-            *(np.empty(width * channels + 16, np.float32), target.values, planes.write, planes.made),
+            *(fill, around, int(self.border), planes.rounding),
+            *(np.empty((10 if around == 4 else 2, count), np.float32), np.empty((3, count), np.int32)),
+            *(np.empty(count * channels + 16, np.float32), np.empty(4, np.int64)),
+            *(np.empty(surrounded if surrounded <= _SURROUNDED else 0, np.float32),),
+            *(target.values, planes.write, planes.made),
         )
 
     def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
@@ -129,7 +137,20 @@ class Warp(Transform):
         return from_planes(values, self.layout, shape)
 
 
-_KINDS = "i8[2] i8[2] i8 f4[2] f4[1] f4[2] i8 i8 f4 f4[2] i4[2] f4[1]"
+_KINDS = "i8[2] i8[2] i8 f4[2] f4[1] f4[2] i8 i8 f4 f4[2] i4[2] f4[1] i8[1] f4[1]"
+
+
+@Compiled
+def sample(
+    pixels: Array, found: Array, element: Array, around: int, place: Array, channels: int, rounding: Any, line: Array
+) -> None:
+    """Those pixels of a run that are made of pixels inside alone, as `nearest`, `linear` or `cubic` makes them."""
+    if around == 1:
+        nearest(pixels, element, place, channels, rounding, line)
+    elif around == 2:
+        linear(pixels, element, found[0], found[1], place, channels, rounding, line)
+    else:
+        cubic(pixels, element, found[2:], place, channels, rounding, line)
 
 
 @ahead(*(f"{a}[1] {_KINDS} {b}[1] i8[2] i8[2]" for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4"))))
@@ -148,6 +169,8 @@ def warp(
     found: Array,
     first: Array,
     line: Array,
+    around_place: Array,
+    around_image: Array,
     out: Array,
     place_out: Array,
     size_out: Array,
@@ -165,9 +188,12 @@ def warp(
         around: how many pixels of each axis make one: 1, 2 or 4.
         border: what lies outside.
         rounding: what is added before values are written: 0.5 where they are whole numbers.
-        found: float32 (2, n), for the places of as many pixels, at least those of one row; overwritten.
+        found: float32 (2, n), for the places of as many pixels, at least those of one row; (10, n) where sixteen
+            pixels make one; overwritten.
         first: int32 (3, n), likewise.
-        line: float32 (width * channels + 16,), for a row; overwritten.
+        line: float32 (n * channels + 16,), for these pixels; overwritten.
+        around_place: int64 (4,), overwritten.
+        around_image: float32, for an image with what lies outside, or empty; overwritten.
         out: uint8 or float32.
         place_out: as `place_in`.
         size_out: as `size_in`.
@@ -179,27 +205,35 @@ def warp(
         known = n > 0 and numbers.shape[0] == 1 and rows >= height  # the places are those of the plane before
         known = known and same_numbers(size, size_in[n - 1]) and same_numbers(size_out[n], size_out[n - 1])
         known = known and same_numbers(place[1:], place_in[n - 1, 1:])
-        for y in range(height):
-            begin = y % rows * width
-            if begin == 0 and not known:
-                count = min(rows, height - y)
+        surrounded = around_image.shape[0] > 0 and rows >= height
+        if surrounded:
+            surround(pixels, place, size, around, fill, known and fills.shape[0] == 1, around_image)
+            around_place[0], around_place[1] = 0, (size[1] + 2 * around) * channels
+            around_place[2], around_place[3] = channels, 1
+            place = around_place
+        for y in range(0, height, max(rows, 1)):
+            count = min(rows, height - y)
+            end = count * width
+            if not known:
                 for k in range(count):
                     at, to = k * width, (k + 1) * width
                     places(code, own, table, y + k, size, size_out[n], found[0, at:to], found[1, at:to])
-                end = count * width
-                locate(found[0, :end], found[1, :end], around, size, place, first[0], first[1], first[2])
-            end, made = begin + width, line[: width * channels + 1]
-            element, by_x, by_y = first[2, begin:end], found[0, begin:end], found[1, begin:end]
-            if around == 1:
-                nearest(pixels, element, place, channels, rounding, made)
-            elif around == 2:
-                linear(pixels, element, by_x, by_y, place, channels, rounding, made)
+                by_x, by_y = found[0, :end], found[1, :end]
+                locate(by_x, by_y, around, surrounded, size, place, first[0], first[1], first[2])
+                if around == 4:
+                    all_weights(by_x, by_y, found[2:])
+            element, made = first[2, :end], line[: end * channels + 1]
+            if surrounded and around == 2 and channels == 3:
+                linear_three(around_image, element, found[0], found[1], place[1], rounding, made)
+            elif surrounded:
+                sample(around_image, found, element, around, place, channels, rounding, made)
             else:
-                cubic(pixels, element, by_x, by_y, place, channels, rounding, made)
-            left, top, taps = first[0, begin:end], first[1, begin:end], line[line.shape[0] - 16 :]
-            outside(pixels, left, top, element, by_x, by_y, place, size, around, border, fill, rounding, taps, made)
-            made = made[: width * channels]
+                sample(pixels, found, element, around, place, channels, rounding, made)
+                left, top, by_x, by_y = first[0, :end], first[1, :end], found[0, :end], found[1, :end]
+                taps = line[line.shape[0] - 16 :]
+                outside(pixels, left, top, element, by_x, by_y, place, size, around, border, fill, rounding, taps, made)
+            made = made[: end * channels]
             if around == 4 and rounding != 0:  # bytes
                 for i in range(made.shape[0]):
                     made[i] = min(max(made[i], np.float32(0)), np.float32(255))
-            store(made, y, channels, out, place_out[n])
+            store_rows(made, y, width * channels, channels, out, place_out[n])
