@@ -202,6 +202,29 @@ def test_sizes_per_sample(agree):
     agree(lambda d, x: d.fn.resize(x, size=[9, 8], save_attrs=True)[1], SMOOTH, layouts=HWC)
 
 
+WINDOWS = [
+    ((56, 69), (47, 56), (47, 46), 3),
+    ((84, 48), (44, 81), (26, 21), 1),
+    ((6, 52), (49, 119), (10, 113), 0),
+    ((21, 17), (41, 33), (9, 30), 2),
+    ((77, 86), (83, 104), (20, 70), 3),
+]
+
+
+@pytest.mark.parametrize(("size", "wanted", "crop", "mirror"), WINDOWS)
+@pytest.mark.parametrize("name", ["INTERP_NN", "INTERP_GAUSSIAN"])
+def test_places_between_pixels_of_windows_that_are_resized(agree, name, size, wanted, crop, mirror):
+    def define(d, x):
+        filters = [{"interp_type": getattr(d.types, name), "antialias": antialias} for antialias in (True, False)]
+        windows = [{"size": wanted, "crop": crop, "mirror": mirror, **each} for each in filters]
+        region = {"size": crop, "roi_start": [0.3, 0.9], "roi_end": [0.8, 0.1], "roi_relative": True}
+        return tuple(d.fn.resize_crop_mirror(x, **each) for each in windows) + tuple(
+            d.fn.resize(x, **region, **each) for each in filters
+        )
+
+    agree(define, [np.random.default_rng(3).integers(0, 256, (*size, 3), np.uint8)], layouts=("HWC",), off=1)
+
+
 @pytest.mark.parametrize("mirror", [0, 1, 2, 3])
 def test_resize_crop_mirror(agree, mirror):
     def define(d, x):

@@ -42,6 +42,9 @@ USES = {
         {"scales": [0.5, 2], "axes": [0, 1], "roi_start": 0.2, "roi_end": [0.8, 0.9], "roi_relative": True},
     ),
     "cubic": (IMAGES, "HWC", {"sizes": [9, 3], "axes": [0, 1], "interp_type": 2}),
+    "the bell along one axis": (IMAGES, "HWC", {"sizes": 17, "axes": 1, "interp_type": 5}),
+    "the bell along the last axis": (IMAGES, "HWC", {"sizes": 7, "axes": 2, "interp_type": 5}),
+    "nearest along one axis": (IMAGES, "", {"sizes": 110, "axes": 1, "interp_type": 0}),
     "nearest": (IMAGES, "HWC", {"sizes": [9, 3], "axes": [1, 2], "interp_type": 0}),
 }
 

@@ -137,8 +137,7 @@ def resize(
     Pixel centres lie at halves; filters are normalised over their whole support, and the pixel at the edge stands for
     those beyond it; results are rounded to the nearest integer. As in DALI, whose uint8 results are met within 1, and
     whose float results within 2e-3: it looks its filters up in tables. INTERP_NN takes DALI's pixels, and
-    INTERP_GAUSSIAN its weights; with `roi_start` and `roi_end` a point that lies exactly between two pixels may fall to
-    the other one. An empty part is an error, in DALI an image.
+    INTERP_GAUSSIAN its weights. An empty part is an error, in DALI an image.
 
     Args:
         data: uint8, int16, uint16 or float32; layout with H and W, perhaps D (HWC where none is named).

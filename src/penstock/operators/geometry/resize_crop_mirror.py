@@ -2,23 +2,78 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Unpack, cast
 
+from penstock.data.spec import Spec
 from penstock.graph.operator import Common, pick
 from penstock.graph.registry import operator
+from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import image_layout
 from penstock.operators.geometry.crop import Crop
 from penstock.operators.geometry.filters import FilterArguments
 from penstock.operators.geometry.flip import Flip
-from penstock.operators.geometry.resize import Resize, resampled_dtype
+from penstock.operators.geometry.resize import Resampling, Resize, resampled_dtype
 from penstock.operators.geometry.size_arguments import SizeArguments, sizing
+from penstock.operators.image.axis import chosen
+from penstock.operators.image.steps import Cut, Images, Mirror, Part, Resample, Step
 from penstock.operators.image.window import PlaceArguments, window
 from penstock.types import DALIDataType
 
 
 class ResizeCropMirrorArguments(SizeArguments, FilterArguments, PlaceArguments, Common, total=False):
     """Size, filters, window, and what every operator takes."""
+
+
+@dataclass(frozen=True)
+class ResizeCropMirror(Resampling):
+    """Resampling of that part of an image which the window shows, backwards where it is mirrored.
+
+    The numbers are those of the three operators, but for rounding: of a place on the edge between two pixels, and of
+    where the bell ends. There DALI has those of the part.
+    """
+
+    resize: Resize
+    crop: Crop
+    flip: Flip
+    schema: ClassVar[Mapping[str, Argument]] = {**Resize.schema, **Crop.schema, **Flip.schema}
+
+    def infer(self, images: Spec, **arguments: Any) -> Spec:
+        """The window's shape."""
+        resized = self.resize.infer(images, **_of(Resize, arguments))
+        return self.flip.infer(self.crop.infer(resized, **_of(Crop, arguments)))
+
+    def describe(self, images: Images, bits: Any, **arguments: Any) -> Sequence[Step]:
+        """The part of each axis from which the window is made."""
+        resample, *rest = self.resize.describe(images, bits, **_of(Resize, arguments))
+        parts = dict(cast(Resample, resample).parts)
+        sizes = [parts[at].size if at in parts else size for at, size in enumerate(images.sizes)]
+        resized = replace(images, sizes=sizes, dtype=self.dtype)
+        steps = [*self.crop.describe(resized, bits, **_of(Crop, arguments))]
+        for step in [*steps, *self.flip.describe(resized, bits, **_of(Flip, arguments))]:
+            if isinstance(step, Cut):
+                parts[step.axis] = _shown(parts[step.axis], step.first, step.length)
+            elif isinstance(step, Mirror):
+                parts[step.axis] = _turned(parts[step.axis], step.flags)
+        return [replace(cast(Resample, resample), parts=parts), *rest]
+
+
+def _of(kind: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if name in kind.schema}
+
+
+def _shown(part: Part, first: Any, length: Any) -> Part:
+    """`length` of the pixels that an axis is resampled to, from number `first` on."""
+    scale = (part.high - part.low) / part.size
+    high = chosen(first + length == part.size, part.high, part.low + (first + length) * scale)
+    return Part(part.low + first * scale, high, length, part.filters)
+
+
+def _turned(part: Part, flags: Any) -> Part:
+    """Backwards, where a flag is set."""
+    return Part(chosen(flags, part.high, part.low), chosen(flags, part.low, part.high), part.size, part.filters)
 
 
 @operator("resize_crop_mirror")
@@ -64,9 +119,9 @@ def resize_crop_mirror(
     layout = image_layout(data, kind)
     sizes, varying = sizing(pick(SizeArguments, arguments), pick(FilterArguments, arguments), layout, kind)
     cut, place = window(pick(PlaceArguments, arguments), layout, kind)
-    images = apply(Resize(layout, resampled_dtype(data, dtype, kind), sizes), data, **varying)
-    windows = apply(Crop(cut, images.spec.dtype), images, **place)
+    result = resampled_dtype(data, dtype, kind)
     flags: dict[str, Any] = {"horizontal": mirror & 1, "vertical": mirror & 2, "depthwise": 0}
     if "D" in layout:
         flags["depthwise"] = mirror & 4
-    return apply(Flip(layout), windows, common=pick(Common, arguments), **flags)
+    made = ResizeCropMirror(layout, result, Resize(layout, result, sizes), Crop(cut, result), Flip(layout))
+    return apply(made, data, common=pick(Common, arguments), **varying, **place, **flags)

@@ -175,7 +175,9 @@ class Sizing:
         low, high = arguments["roi_start"], arguments["roi_end"]
         for row in np.flatnonzero((low == high).any(axis=1))[:1]:
             raise ValueError(f"the part to resize is empty: from {low[row].tolist()} to {high[row].tolist()}")
-        return (low * extents, high * extents) if self.relative else (low, high)
+        if not self.relative:
+            return low, high
+        return low.astype(np.float32) * extents, high.astype(np.float32) * extents  # as DALI takes them
 
     def _completed(self, wanted: Any, extents: Any) -> Any:
         """All extents of the result, not yet rounded, from those that were asked for; in float32, as in DALI.

@@ -229,7 +229,10 @@ def tensor_resize(
         raise DefinitionError(f"fn.{kind}: max_size is the same for all samples", given="a node")
     for name, value in (*values.items(), ("max_size", 0.0 if max_size is None else max_size)):
         _check_count(value, len(named), name)
-    layout = _spatial(data.spec, range(rank) if proportional else range(min(named), max(named) + 1))
+    first, last = (0, rank - 1) if proportional else (min(named), max(named))
+    if first == last and rank > 1:  # as in DALI, an axis is not resized alone: to INTERP_GAUSSIAN it matters
+        first, last = (first, last + 1) if last + 1 < rank else (first - 1, last)
+    layout = _spatial(data.spec, range(first, last + 1))
     limits = np.full(rank, np.inf)
     if max_size is not None:
         limits[list(named)] = np.where(np.asarray(max_size) == 0, np.inf, max_size)

@@ -116,10 +116,13 @@ def resample(
         filters: which interpolation.
         antialias: whether filters are stretched where the axis shrinks.
         by_steps: whether INTERP_NN means `NEAREST_BY_STEPS`.
-        origin: the first pixel of the window that exists for INTERP_NN, as `origins` says.
+        origin: the first pixel of the window that exists, where `origins` says so.
     """
+    nearest = filters == INTERP_NN
+    counted = nearest | (filters == INTERP_GAUSSIAN)
+    low, high = (chosen(counted, np.float32(end), end) for end in (low, high))  # before `origin` is taken off
     if by_steps:
-        filters = filters + (NEAREST_BY_STEPS - INTERP_NN) * (filters == INTERP_NN)
+        filters = filters + (NEAREST_BY_STEPS - INTERP_NN) * nearest
     first: Rows = numbers.begin + numbers.start
     nothing: Rows = np.zeros(len(size), np.int32)
     shrinks = (size < abs(high - low)) & antialias
@@ -127,25 +130,34 @@ def resample(
     return Numbers(first + origin, end, low + first, high + first, size, nothing, size, nothing != 0, filters, shrinks)
 
 
-def origins(xp: Any, rows: Sequence[Rows], columns: Sequence[Rows]) -> tuple[Rows, Rows]:
-    """From which pixels DALI counts with INTERP_NN, along the height and along the width: its float32 shows.
+def origins(xp: Any, rows: Sequence[Rows], columns: Sequence[Rows], antialias: bool) -> tuple[Rows, Rows]:
+    """From which pixels DALI counts along the height and along the width.
 
-    The axis that is resampled last begins at the first pixel of the part, the other one at the image's edge. The order
-    is that which DALI reckons to cost less.
+    With INTERP_NN and INTERP_GAUSSIAN its float32 shows there. The axis that is resampled last begins at the first
+    pixel that is read, the other one at the image's edge. The order is that which DALI reckons to cost less.
 
     Args:
         xp: the array namespace.
         rows: the extent of the height, where the part begins and ends, to how many pixels it is resampled, the filter.
         columns: the same of the width.
+        antialias: whether filters are stretched where an axis shrinks.
     """
     (height, top, bottom, tall, by_rows), (width, left, right, wide, by_columns) = rows, columns
-    first_row, first_column = xp.minimum(top, bottom) // 1, xp.minimum(left, right) // 1
-    read_rows = xp.minimum(height, xp.maximum(top, bottom) // 1 + 1) - first_row
-    read_columns = xp.minimum(width, xp.maximum(left, right) // 1 + 1) - first_column
-    height_first = 10.0 * read_columns * tall + tall * wide < 11.0 * read_rows * wide
-    nearest = (by_rows == INTERP_NN) & (by_columns == INTERP_NN)
-    first_row = xp.where(nearest & ~height_first, xp.clip(first_row, 0, height - 1), 0)
-    first_column = xp.where(nearest & height_first, xp.clip(first_column, 0, width - 1), 0)
+    bell = (by_rows == INTERP_GAUSSIAN) & (by_columns == INTERP_GAUSSIAN)
+    either = bell | ((by_rows == INTERP_NN) & (by_columns == INTERP_NN))
+
+    def read(extent: Rows, low: Rows, high: Rows, size: Rows) -> tuple[Rows, Rows, Rows]:
+        """The first pixel that is read, how many are, and how many make one."""
+        reach = xp.where(bell, xp.maximum(abs(high - low) / size, 1.0) if antialias else 1.0, 0.0)
+        first = xp.clip((xp.minimum(low, high) - reach) // 1, 0, extent - 1)
+        return first, xp.minimum(extent, (xp.maximum(low, high) + reach) // 1 + 1) - first, xp.where(bell, 2 * reach, 1)
+
+    first_row, read_rows, down = read(height, top, bottom, tall)
+    first_column, read_columns, across = read(width, left, right, wide)
+    height_first = (down + 3) * read_columns * tall + 1.4 * across * tall * wide
+    height_first = height_first < (1.4 * across + 3) * read_rows * wide + down * tall * wide
+    first_row = xp.where(either & ~height_first, first_row, 0)
+    first_column = xp.where(either & height_first, first_column, 0)
     return first_row.astype(np.int32), first_column.astype(np.int32)
 
 

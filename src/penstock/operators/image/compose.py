@@ -22,7 +22,7 @@ from penstock.operators.image import axis as axes_
 from penstock.operators.image.axis import Rows
 from penstock.operators.image.passes import Axis, Pass, exact
 from penstock.operators.image.steps import Apply, Arrange, Convert, Cut, Fill, Mirror, Mix, Part, Resample, Scale, Step
-from penstock.types import INTERP_NN
+from penstock.types import INTERP_GAUSSIAN, INTERP_NN
 
 
 class Visit:
@@ -113,7 +113,7 @@ class Visit:
             self._resample_along(self._flush(), parts, step)
 
     def _resample_along(self, now: Pass, parts: dict[int, Part], step: Resample) -> None:
-        origins = self._origins(now, parts)
+        origins = self._origins(now, parts, step.antialias)
         for at, part in parts.items():
             axis = now.axes[at]
             axis.numbers = axes_.resample(
@@ -129,16 +129,17 @@ class Visit:
             axis.reach, axis.antialias = step.reach, step.antialias
         now.resampled, now.dtype = True, np.dtype(np.float32)
 
-    def _origins(self, now: Pass, parts: dict[int, Part]) -> dict[str, Rows]:
-        """Where INTERP_NN begins to count, along the height and the width, if both are resampled."""
+    def _origins(self, now: Pass, parts: dict[int, Part], antialias: bool) -> dict[str, Rows]:
+        """Where pixels begin to be counted along the height and the width, if both are resampled and it matters."""
         along = {now.axes[at].letter: (now.axes[at].numbers.length, part) for at, part in parts.items()}
         if along.keys() != {"H", "W"}:
             return {}
         terms = [[length, part.low, part.high, part.size, part.filters] for length, part in (along["H"], along["W"])]
         known = all(isinstance(term, np.ndarray) for axis in terms for term in axis)
-        if known and not all((axis[-1] == INTERP_NN).any() for axis in terms):
+        if known and not all(np.isin(axis[-1], (INTERP_NN, INTERP_GAUSSIAN)).any() for axis in terms):
             return {}
-        return dict(zip("HW", axes_.origins(np if known else self._xp, *terms), strict=True))
+        rows, columns = terms
+        return dict(zip("HW", axes_.origins(np if known else self._xp, rows, columns, antialias), strict=True))
 
     def _compute(self, step: Scale | Mix) -> None:
         if not exact(self._last.dtype):
