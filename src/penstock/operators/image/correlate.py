@@ -15,7 +15,7 @@ from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
 from penstock.operators.image.borders import Border
 from penstock.operators.image.places import Affine
-from penstock.operators.image.planes import load_row, mirrored, store
+from penstock.operators.image.planes import load_row, mirrored, store_limited, weigh_five
 from penstock.operators.image.transform import Planes, Transform, as_planes, from_planes
 from penstock.operators.image.warp import Interpolation, Warp
 from penstock.operators.sums import rounded
@@ -74,11 +74,12 @@ class Correlate(Transform):
         pixel, total = (np.uint8, np.int16) if whole else (np.float32, np.float32)
         sums = np.empty(max(across, _TOGETHER), total)
         lines = np.empty(len(sums) + (self.extents[0] - 1) * across, pixel)
+        visit = np.empty(5, np.int64), np.empty(5, total)
         limits = np.array([0, 255] if bytes_out else [-np.inf, np.inf], total)
         correlate(
             *(source.values, planes.read, planes.given, weights.astype(total), self.extents[1], anchors, fills),
             *(BORDERS.index(self.border), total(0 if whole else planes.rounding), limits),
-            *(target.values, planes.write, planes.made, lines, sums, bytes_in),
+            *(target.values, planes.write, planes.made, lines, sums, *visit, bytes_in),
         )
 
     def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
@@ -179,11 +180,13 @@ def load_wide(
             continue
         middle = line[left * channels : left * channels + inner]
         load_row(pixels, at[0] + row * at[1], at, channels, middle)
-        for number in range(wide - width):
-            x = number if number < left else width + number
-            column = place(x - left, width, border)
+    for number in range(wide - width):
+        x = number if number < left else width + number
+        column = place(x - left, width, border)
+        for y in range(lines.shape[0] // across):
+            at, source = y * across + x * channels, y * across + (left + column) * channels
             for c in range(channels):
-                line[x * channels + c] = fill if column < 0 else middle[column * channels + c]
+                lines[at + c] = fill if column < 0 else lines[source + c]
 
 
 @Compiled
@@ -194,19 +197,11 @@ def next_weight(weights: Array, k: int, finite: bool) -> int:
     return k
 
 
-@Compiled
-def limit(values: Array, rounding: Any, low: Any, high: Any) -> None:
-    """Add to values, and keep them within limits."""
-    for i in range(values.shape[0]):
-        values[i] += rounding
-        values[i] = min(max(values[i], low), high)
+_KINDS = "{}[1] i8[2] i8[2] {}[2] i8 f4[2] f4[2] i8 {} {}[1] {}[1] i8[2] i8[2] {}[1] {}[1] i8[1] {}[1] b1"
+_FLOATS = [_KINDS.format(a, *["f4"] * 3, b, *["f4"] * 3) for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4"))]
 
 
-_KINDS = "{}[1] i8[2] i8[2] {}[2] i8 f4[2] f4[2] i8 {} {}[1] {}[1] i8[2] i8[2] {}[1] {}[1] b1"
-_FLOATS = [_KINDS.format(a, *["f4"] * 3, b, *["f4"] * 2) for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4"))]
-
-
-@ahead(*_FLOATS, _KINDS.format("u1", *["i2"] * 3, "u1", "u1", "i2"))
+@ahead(*_FLOATS, _KINDS.format("u1", *["i2"] * 3, "u1", "u1", "i2", "i2"))
 @Compiled
 def correlate(
     pixels: Array,
@@ -224,6 +219,8 @@ def correlate(
     size_out: Array,
     memory: Array,
     made: Array,
+    starts: Array,
+    own: Array,
     finite: bool,
 ) -> None:
     """Planes of images, correlated with filters: in floats, or where both are bytes in whole numbers, which `made` has.
@@ -244,6 +241,8 @@ def correlate(
         size_out: as `size_in`.
         memory: float32 or uint8, for the rows that those in `made` see, with what lies beyond their edges; overwritten.
         made: float32 or int16, for one row of that, or for several that are computed together; overwritten.
+        starts: int64 (5,), for the places of values that are weighed in one visit; overwritten.
+        own: as `made` (5,), for their weights; overwritten.
         finite: whether all pixels are numbers, so that a weight of 0 adds nothing.
     """
     for n in range(place_in.shape[0]):
@@ -262,21 +261,17 @@ def correlate(
             row, column = first - int(anchor[0]), int(anchor[1])
             load_wide(pixels, place_in[n], size_in[n], row, column, border, fill, more, lines)
             total = made[: count * across - (columns - 1) * channels]  # with what lies between rows
-            total[:] = 0
-            k = next_weight(weights, 0, finite)
-            while k < weights.shape[0]:
-                start, weight = k // columns * across + k % columns * channels, weights[k]
-                values = lines[start : start + total.shape[0]]
-                k = next_weight(weights, k + 1, finite)
-                if k < weights.shape[0]:  # two in one visit
-                    start, other = k // columns * across + k % columns * channels, weights[k]
-                    more_values = lines[start : start + total.shape[0]]
-                    for i in range(total.shape[0]):
-                        total[i] = total[i] + values[i] * weight + more_values[i] * other
-                    k = next_weight(weights, k + 1, finite)
-                else:
-                    for i in range(total.shape[0]):
-                        total[i] += values[i] * weight
-            limit(total, rounding, limits[0], limits[1])
+            k, begins = next_weight(weights, 0, finite), True
+            while begins or k < weights.shape[0]:
+                at = 0
+                for some in range(starts.shape[0]):  # where there are too few, with a weight of nothing
+                    own[some] = 0
+                    if k < weights.shape[0] and (finite or some == 0):
+                        at, own[some] = k // columns * across + k % columns * channels, weights[k]
+                        k = next_weight(weights, k + 1, finite)
+                    starts[some] = at
+                weigh_five(total, begins, lines, starts, own, finite)
+                begins = False
             for y in range(count):
-                store(total[y * across : y * across + wide * channels], first + y, channels, out, place_out[n])
+                row = total[y * across : y * across + wide * channels]
+                store_limited(row, rounding, limits, first + y, channels, out, place_out[n])

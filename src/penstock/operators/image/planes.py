@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from penstock.data.source import Array
@@ -11,10 +13,10 @@ from penstock.native.compiled import Compiled
 @Compiled
 def mirrored(at: int, size: int) -> int:
     """The pixel at a place that may lie outside, where an image goes on mirrored, without its outermost pixels."""
-    if size == 1:
-        return 0
     period = 2 * size - 2
-    at %= period
+    if not -size < at <= period:  # a division takes longer than all else
+        at = at % period if size > 1 else 0
+    at = abs(at)
     return min(at, period - at)
 
 
@@ -80,6 +82,44 @@ def weigh(values: Array, weight: float, first: bool, total: Array) -> None:
     else:
         for i in range(total.shape[0]):
             total[i] += values[i] * weight
+
+
+@Compiled
+def weigh_five(total: Array, begins: bool, lines: Array, starts: Array, weights: Array, finite: bool) -> None:
+    """Values from some places on, times weights, added to a total, or to nothing if it begins: five in one visit.
+
+    Where pixels may be no numbers, the first alone.
+    """
+    size = total.shape[0]
+    a, b, c, d, e = starts[0], starts[1], starts[2], starts[3], starts[4]
+    wa, wb, wc, wd, we = weights[0], weights[1], weights[2], weights[3], weights[4]
+    va, vb, vc, vd = lines[a : a + size], lines[b : b + size], lines[c : c + size], lines[d : d + size]
+    ve = lines[e : e + size]
+    if begins:
+        total[:] = 0
+    if finite:
+        for i in range(size):
+            total[i] = total[i] + va[i] * wa + vb[i] * wb + vc[i] * wc + vd[i] * wd + ve[i] * we
+    else:
+        for i in range(size):
+            total[i] = total[i] + va[i] * wa
+
+
+@Compiled
+def store_limited(row: Array, rounding: Any, limits: Array, y: int, channels: int, out: Array, place: Array) -> None:
+    """`store`, with something added, within limits."""
+    low, high = limits[0], limits[1]
+    if place[2] == channels and place[3] == 1:
+        to = place[0] + y * place[1]
+        values = out[to : to + row.shape[0]]
+        for i in range(row.shape[0]):
+            row[i] += rounding  # in its own dtype
+            values[i] = min(max(row[i], low), high)
+    else:
+        for i in range(row.shape[0]):
+            row[i] += rounding
+            row[i] = min(max(row[i], low), high)
+        store(row, y, channels, out, place)
 
 
 @Compiled
