@@ -20,7 +20,7 @@ from penstock.operators.image.steps import Arrange, Convert, Cut, Fill, Mirror, 
 from penstock.operators.image.taps import LENGTH, taps
 from penstock.operators.readers.loader import load
 from penstock.testing import ListSource
-from penstock.types import DALIInterpType
+from penstock.types import INTERP_CUBIC, INTERP_LANCZOS3, INTERP_LINEAR, INTERP_TRIANGULAR, DALIInterpType
 
 IMAGES = np.random.default_rng(1).integers(0, 256, (3, 11, 13, 3), np.uint8)
 DTYPES = [np.dtype(name) for name in ("uint8", "int8", "int16", "float32", "float16", "int32", "bool")]
@@ -186,16 +186,25 @@ def test_taps_sum_to_one_and_lie_in_the_image(data):
 
 
 @pytest.mark.parametrize("kind", list(DALIInterpType))
-def test_taps_lie_in_the_footprint(kind):
-    extent, size = 30000, 29737  # so large that centres in float32 drift
-    part = Part(np.array([0.0]), np.array([float(extent)]), np.array([size]), np.array([int(kind)]))
-    (work,) = passes(np.zeros((1, extent, 1, 1), np.uint8), "HWC", [Resample({0: part}, antialias=True)])
-    wanted = work.axes[0].numbers._replace(start=np.array([size - 100]), length=np.array([90]))
-    first, counts = np.empty(90, np.int64), np.empty(90, np.int64)
-    taps(wanted.matrix()[0], first, counts, np.empty((90, most_taps(wanted)), np.float32))
-    low, high = footprint(wanted)
-    assert low <= first.min()
-    assert (first + counts).max() <= high
+@pytest.mark.parametrize(
+    ("extent", "size", "begins"), [(30000, 29737, 0.0), (500, 224, 31.5), (60, 224, 7.25), (375, 31, -0.5)]
+)
+@pytest.mark.parametrize("antialias", [False, True])
+def test_taps_lie_in_the_footprint(kind, extent, size, begins, antialias):
+    ends = extent - begins  # the largest extent is one at which centres in float32 drift
+    for low, high in ((begins, ends), (ends, begins)):
+        part = Part(np.array([low]), np.array([high]), np.array([size]), np.array([int(kind)]))
+        (work,) = passes(np.zeros((1, extent, 1, 1), np.uint8), "HWC", [Resample({0: part}, antialias=antialias)])
+        for start, length in ((0, 1), (0, size), (size - 20, 15), (size - 1, 1)):
+            wanted = work.axes[0].numbers._replace(start=np.array([start]), length=np.array([length]))
+            first, counts = np.empty(length, np.int64), np.empty(length, np.int64)
+            taps(wanted.matrix()[0], first, counts, np.empty((length, most_taps(wanted)), np.float32))
+            (begin,), (end,) = footprint(wanted)
+            assert begin <= first.min()
+            assert (first + counts).max() <= end
+            if kind in (INTERP_LINEAR, INTERP_CUBIC, INTERP_TRIANGULAR, INTERP_LANCZOS3):  # no more is decoded
+                assert first.min() - begin <= 1
+                assert end - (first + counts).max() <= 1
 
 
 def test_what_is_the_same_for_every_batch_is_described_once(monkeypatch):

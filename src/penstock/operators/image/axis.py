@@ -182,9 +182,12 @@ def most_taps(numbers: Numbers) -> int:
 def taps_of_rows(numbers: Numbers) -> NDArray[np.int64]:
     """How many pixels at most make one, per row."""
     stretch = np.where(numbers.antialias, np.maximum(np.abs(numbers.high - numbers.low) / numbers.size, 1.0), 1.0)
-    kinds = numbers.filters
-    reach = np.where(kinds == INTERP_CUBIC, 2.0, np.where(kinds == INTERP_LANCZOS3, 3.0, 1.0))
-    return (2 * reach * stretch).astype(np.int64) + 2
+    return (2 * _supports(numbers.filters) * stretch).astype(np.int64) + 2
+
+
+def _supports(filters: Rows) -> NDArray[np.float64]:
+    """How far filters reach to each side, before they are stretched."""
+    return np.where(filters == INTERP_CUBIC, 2.0, np.where(filters == INTERP_LANCZOS3, 3.0, 1.0))
 
 
 def reach(*filters: Rows) -> float:
@@ -200,10 +203,12 @@ def footprint(numbers: Numbers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     one = numbers.low + numbers.start * scale
     other = one + numbers.length * scale
     stretch = np.where(numbers.antialias, np.maximum(np.abs(scale), 1.0), 1.0)
-    margin = np.where(is_resampled(numbers), 3 * stretch + 1, 0)
+    margin = _supports(numbers.filters) * stretch - np.abs(scale) / 2  # the outermost centres lie half a pixel inside
+    in_float32 = (numbers.filters <= INTERP_NN) | (numbers.filters == INTERP_GAUSSIAN)  # their places are rounded
+    margin = np.where(is_resampled(numbers), margin + np.where(in_float32, 1.5, 0.51), 0)
     furthest = np.maximum(np.abs(numbers.low), np.abs(numbers.high)).astype(np.float32)
     drift = numbers.size * np.spacing(furthest)  # of centres that are each computed from the one before, in float32
     margin = margin + np.where(numbers.filters == NEAREST_BY_STEPS, drift, 0)
-    first = np.clip(np.floor(np.minimum(one, other) - margin), begin, end - 1)
-    last = np.clip(np.ceil(np.maximum(one, other) + margin), begin + 1, end)
+    first = np.clip(np.ceil(np.minimum(one, other) - margin), begin, end - 1)
+    last = np.clip(np.ceil(np.maximum(one, other) + margin), first + 1, end)
     return first.astype(np.int64), last.astype(np.int64)

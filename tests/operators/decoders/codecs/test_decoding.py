@@ -174,6 +174,14 @@ def test_a_region_saves_work(backend):
     assert part == (Region(0, 32, 0, 131) if backend == "simplejpeg" else region)
 
 
+@pytest.mark.parametrize(
+    ("name", "below"), {"444": 0, "422": 0, "411": 0, "grey": 0, "progressive": 0, "420": 2, "440": 2}.items()
+)
+def test_rows_below_are_decoded_only_where_colours_have_fewer(name, below):
+    decoder = Decoding()
+    assert decoder.part(decoder.header(JPEGS[name]), Region(8, 30, 40, 100)).bottom == 30 + below
+
+
 @pytest.mark.parametrize("name", JPEGS)
 def test_reduced_sizes_are_those_of_libjpeg(name):
     data, stored_as, decoder = JPEGS[name], Decoding(adjust_orientation=False), Decoding()

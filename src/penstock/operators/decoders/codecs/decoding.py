@@ -72,7 +72,7 @@ class Decoding:
         tall, wide = (width, height) if swaps_axes(header.orientation) else (height, width)
         small = nvimgcodec.part(stored, wide)
         if self.backend != "nvimgcodec" or reduce > 1 or not _is_small(small, wide):
-            small = Region(0, jpeg.rows(stored.bottom, tall, wide, reduce), 0, wide)
+            small = Region(0, jpeg.rows(stored.bottom, tall, wide, reduce, header.below), 0, wide)
         return delivered_region(small, height, width, header.orientation)
 
     def decode(

@@ -28,6 +28,7 @@ class Header(NamedTuple):
         dtype: uint8, or uint16 where the file has 16 bits of grey.
         orientation: how the stored pixels are to be turned, as EXIF counts it.
         frame: where the frame header of a JPEG begins; 0 if Pillow decodes the image.
+        below: how many more stored rows are decoded than are needed: the smooth upsampling of colours looks at them.
     """
 
     height: int
@@ -36,6 +37,7 @@ class Header(NamedTuple):
     dtype: np.dtype[Any]
     orientation: int
     frame: int
+    below: int = 0
 
     @property
     def reducible(self) -> bool:

@@ -14,6 +14,7 @@ from penstock.data.source import Array
 from penstock.operators.decoders.codecs.channels import ycbcr
 from penstock.operators.decoders.codecs.header import Header, check_size
 from penstock.operators.decoders.codecs.orientation import PREFIX, UPRIGHT, read_orientation, swaps_axes
+from penstock.operators.image.work import Scratch
 from penstock.types import ANY_DATA, BGR, GRAY, DALIImageType, YCbCr
 
 _START, _END = b"\xff\xd8\xff", b"\xff\xd9"
@@ -24,16 +25,19 @@ _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _segment = struct.Struct(">BBH").unpack_from
 """A segment begins with 0xFF, its marker, and its length without these two bytes."""
 
-_size = struct.Struct(">HHB").unpack_from
-"""Height, width and number of components, from the sixth byte of a frame header on."""
+_size = struct.Struct(">HHB xB xxB xxB").unpack_from
+"""Height, width and number of components, from the sixth byte of a frame header on; of three components the sampling
+factors, of which the low four bits count rows. Behind a single component lies what follows the frame header."""
 
 _UINT8 = np.dtype(np.uint8)
 
 _ROWS_BELOW = 2
-"""The smooth upsampling of colours looks at the rows below."""
+"""How far the smooth upsampling of colours looks down, where they are stored with fewer rows."""
 
 _WORTH = 1 << 12
 """How many pixels must be saved to be worth a copy of the file."""
+
+_copies = Scratch()
 
 
 def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> Header | None:
@@ -62,16 +66,17 @@ def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> Header
                 segment = bytes(view[place + 4 : place + 2 + length])
                 orientation = read_orientation(segment) if segment.startswith(PREFIX) else 0
             place += 2 + length
-        height, width, components = _size(view, frame + 5)
+        height, width, components, luma, blue, red = _size(view, frame + 5)
     except struct.error:  # the data end before the pixels begin
         return None
     if not frame or not height or not width or components not in (1, 3):
         return None
     check_size(height, width)
+    alike = components == 1 or luma & 0xF == blue & 0xF == red & 0xF
     channels = 1 if output_type is GRAY or (output_type is ANY_DATA and components == 1) else 3
     if swaps_axes(orientation):
         height, width = width, height
-    return Header(height, width, channels, _UINT8, orientation or UPRIGHT, frame)
+    return Header(height, width, channels, _UINT8, orientation or UPRIGHT, frame, 0 if alike else _ROWS_BELOW)
 
 
 def decode(
@@ -124,7 +129,7 @@ def decode(
     return ycbcr(pixels) if output_type is YCbCr else pixels
 
 
-def rows(bottom: int, height: int, width: int, reduce: int) -> int:
+def rows(bottom: int, height: int, width: int, reduce: int, below: int) -> int:
     """How many rows are decoded where those above `bottom` are needed, counted in the reduced image.
 
     Args:
@@ -132,13 +137,15 @@ def rows(bottom: int, height: int, width: int, reduce: int) -> int:
         height: of the reduced image.
         width: of the reduced image.
         reduce: 1, 2, 4 or 8.
+        below: as the header has it.
     """
-    fewer = bottom + _ROWS_BELOW
+    fewer = bottom + below
     return fewer if (height - fewer) * width * reduce * reduce >= _WORTH else height
 
 
 def _with_height(data: Array, frame: int, height: int) -> Array:
-    """A copy of a JPEG whose frame header states another height."""
-    copy = data.copy()
+    """A copy of a JPEG whose frame header states another height, valid until the next one."""
+    copy = _copies.take(0, data.size)[: data.size]
+    copy[:] = data
     copy[frame + 5], copy[frame + 6] = height >> 8, height & 0xFF
     return copy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import threading
 from functools import cache
@@ -22,7 +23,7 @@ _LEAST_COLUMNS = 16
 """Narrower regions are widened: nvImageCodec 0.9 gives one column of an image with 4:2:0 other colours."""
 
 _PER_THREAD = threading.local()
-"""Decoders, and the images that they decode into. One serves one thread; several at once break it."""
+"""Decoders. One serves one thread; several at once break it."""
 
 
 def installed() -> bool:
@@ -67,22 +68,19 @@ def decode(
     """
     library = _library()
     top, bottom, left, right = region
-    grey = header.channels == 1
-    # an image of its own for each call would be fresh memory, which takes longer to get than these pixels to copy
-    images: dict[bool, Any] = _PER_THREAD.__dict__.setdefault("images", {})
+    shape = (bottom - top, right - left, header.channels)
+    out = np.empty(shape, np.uint8) if memory is None else memory.reshape(-1)[: math.prod(shape)].reshape(shape)
     try:
         stream = library.CodeStream(data).get_sub_code_stream(region=library.Region(top, left, bottom, right))
-        image = _decoder(fast_idct).decode(stream, params=_parameters(grey), image=images.pop(grey, None))
+        into = library.as_image(out)  # an image of nvImageCodec's own would have to be copied
+        image = _decoder(fast_idct).decode(stream, params=_parameters(header.channels == 1), image=into)
     except (RuntimeError, ValueError):
         return None
-    pixels = None if image is None else np.asarray(image)
-    shape = (bottom - top, right - left, header.channels)
-    if pixels is None or pixels.shape != shape:
+    if image is None or image.shape != shape:
         return None
-    out = np.empty(shape, np.uint8) if memory is None else memory.reshape(-1)[: pixels.size].reshape(shape)
-    out[:] = pixels[..., ::-1] if output_type is BGR else pixels
-    images[grey] = image
-    return ycbcr(out) if output_type is YCbCr else out
+    if output_type is YCbCr:
+        return ycbcr(out)
+    return out[..., ::-1] if output_type is BGR else out
 
 
 @cache
