@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,14 +70,15 @@ class FileSource(Source):
 
     def needs(self, indices: Indices) -> list[Extent]:
         """The files that are read for some samples."""
-        return [self._extent(index) for index in indices.tolist()]
+        return [Extent(path, 0, None, tag) for path, tag in self._tagged(indices)]
 
     def ranges(self, indices: Indices, starts: Sequence[int], stops: Sequence[int]) -> list[Array | Exception]:
         """Bytes of some files, of each from its start to its stop; or what went wrong with it.
 
         Where a file ends before, there are fewer, or something went wrong.
         """
-        return list(ahead.read([self._extent(*each) for each in zip(indices.tolist(), starts, stops, strict=True)]))
+        files = zip(self._tagged(indices), starts, stops, strict=True)
+        return list(ahead.read([Extent(path, start, stop, tag) for (path, tag), start, stop in files]))
 
     def is_shorter(self, index: int, size: int) -> bool:
         """Whether a file has fewer bytes; of an object that is not known."""
@@ -88,12 +90,13 @@ class FileSource(Source):
 
     def range_needs(self, indices: Indices, start: int, stop: int) -> list[Extent]:
         """What `ranges` reads for one range of each file."""
-        return [self._extent(index, start, stop) for index in indices.tolist()]
+        return [Extent(path, start, stop, tag) for path, tag in self._tagged(indices)]
 
-    def _extent(self, index: int, start: int = 0, stop: int | None = None) -> Extent:
-        """The file that is read for a sample, or a part of it."""
-        path = os.fsdecode(self._path(index))
-        return Extent(path, start, stop, "" if self._tags is None else str(self._tags[index]))
+    def _tagged(self, indices: Indices) -> Iterable[tuple[str, str]]:
+        """The paths of some files, and their tags."""
+        names: list[bytes] = self._names[indices].tolist()
+        tags: Iterable[str] = repeat("") if self._tags is None else self._tags[indices].tolist()
+        return zip([os.fsdecode(self._joined(name)) for name in names], tags)  # noqa: B905  # one may be endless
 
     @property
     def labels(self) -> list[int]:
@@ -122,9 +125,12 @@ class FileSource(Source):
         raise SampleError(what, index=index, source=name, path=name) from data
 
     def _path(self, index: int) -> bytes:
-        if self._remote and is_remote(name := bytes(self._names[index])):
+        return self._joined(bytes(self._names[index]))
+
+    def _joined(self, name: bytes) -> bytes:
+        if self._remote and is_remote(name):
             return name
-        return os.path.join(self._root, self._names[index])  # noqa: PTH118  # bytes: names need not be valid text
+        return os.path.join(self._root, name)  # noqa: PTH118  # bytes: names need not be valid text
 
     def describe(self, index: int) -> str:
         """The file's path."""

@@ -43,6 +43,11 @@ class ByHand:
         self.begun.append((future, function, arguments))
         return future
 
+    @property
+    def starts(self):
+        """What the functions that have begun are to fetch."""
+        return [[entry.extent.start for entry in arguments[0]] for _, _, arguments in self.begun]
+
     def run(self, count):
         for _ in range(count):
             future, function, arguments = self.begun.pop(0)
@@ -58,14 +63,14 @@ def extents(*starts):
 
 
 def test_as_much_as_there_is_room_for_in_order(fetched):
-    ahead, threads = Ahead(25), ByHand()
+    ahead, threads = Ahead(35), ByHand()
     first = ahead.announce(extents(0, 10), threads.submit)
     second = ahead.announce(extents(10, 20, 30), threads.submit)
-    assert [arguments[0].extent.start for _, _, arguments in threads.begun] == [0, 10]
-    threads.run(2)
+    assert threads.starts == [[0, 10]]
+    threads.run(1)
     assert ahead.held == 20
     ahead.release(first)  # what stands at 10 is held for the second
-    assert [arguments[0].extent.start for _, _, arguments in threads.begun] == [20]
+    assert threads.starts == [[20, 30]]
     threads.run(1)
     read = ahead.read(extents(10, 20, 30, 40))
     assert [each.tobytes() for each in read] == [CONTENT[at : at + 10].tobytes() for at in (10, 20, 30, 40)]
@@ -77,8 +82,18 @@ def test_as_much_as_there_is_room_for_in_order(fetched):
 def test_what_is_released_before_it_began_is_not_fetched(fetched):
     ahead, threads = Ahead(1000), ByHand()
     ahead.release(ahead.announce(extents(0, 10), threads.submit))
-    threads.run(2)
+    threads.run(1)
     assert (fetched, ahead.held) == ([], 0)
+
+
+def test_a_few_short_ones_at_once(fetched):
+    ahead, threads = Ahead(1 << 30), ByHand()
+    long = [Extent("s3://b/a", start, start + (1 << 20)) for start in (100, 200)]
+    ahead.announce(extents(0, 10, 13, 20, 30) + long, threads.submit)
+    assert threads.starts == [[0, 10, 13, 20], [30], [100], [200]]
+    threads.run(4)
+    assert [isinstance(each, OSError) for each in ahead.read(extents(0, 13, 30))] == [False, True, False]
+    assert len(fetched) == 7
 
 
 def test_errors_are_those_of_fetching_at_once(fetched):

@@ -6,6 +6,7 @@ way, and fetches at once what is not: whatever is announced, the bytes and the e
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -20,16 +21,30 @@ from penstock.data.stores.objects import is_remote, several
 Submit = Callable[..., Future[Any]]
 _GUESS = 1 << 17
 """Bytes of an object of which no size is known."""
+_AT_ONCE = 4
+"""How many extents a thread is given at once, to fetch one after the other, where they are short: each time costs."""
+_SHORT = 1 << 20
 
 
 class _Entry:
-    __slots__ = ("extent", "future", "holders", "size")
+    __slots__ = ("extent", "fetching", "holders", "place", "size")
 
     def __init__(self, extent: Extent) -> None:
         self.extent = extent
         self.size = _GUESS if extent.stop is None else extent.stop - extent.start
-        self.future: Future[Array] | None = None
+        self.fetching: Future[list[Array | OSError | None]] | None = None
+        self.place = 0  # in what that gives
         self.holders: list[Submit] = []  # per announcement what runs functions for it
+
+
+class _Group:
+    """What one thread fetches."""
+
+    __slots__ = ("entries", "size")
+
+    def __init__(self) -> None:
+        self.entries: list[_Entry] = []
+        self.size = 0
 
 
 class Announcement:
@@ -49,7 +64,7 @@ class Ahead:
     def __init__(self, budget: int) -> None:
         self._budget = budget
         self._entries: dict[Extent, _Entry] = {}
-        self._waiting: deque[_Entry] = deque()
+        self._waiting: deque[_Group] = deque()
         self._released: deque[Announcement] = deque()
         self._held = 0
         self._lock = threading.Lock()
@@ -72,12 +87,17 @@ class Ahead:
             submit: runs a function on a thread that may wait for a store.
         """
         entries: list[_Entry] = []
+        group = _Group()
         with self._lock:
             for extent in extents:
                 entry = self._entries.get(extent)
                 if entry is None:
                     entry = self._entries[extent] = _Entry(extent)
-                    self._waiting.append(entry)
+                    if not group.entries or len(group.entries) == _AT_ONCE or group.size + entry.size > _SHORT:
+                        group = _Group()
+                        self._waiting.append(group)
+                    group.entries.append(entry)
+                    group.size += entry.size
                 entry.holders.append(submit)
                 entries.append(entry)
         self._go_on()
@@ -99,16 +119,11 @@ class Ahead:
         with self._lock:
             found = [self._entries.get(extent) for extent in extents]
         self._go_on()
-        futures = [None if entry is None else entry.future for entry in found]
         results: list[Any] = [None] * len(extents)
-        for place, future in enumerate(futures):
-            if future is not None:
-                try:
-                    results[place] = future.result()
-                except CancelledError:
-                    continue
-                except OSError as error:
-                    results[place] = error
+        for place, entry in enumerate(found):
+            if entry is not None and entry.fetching is not None:
+                with contextlib.suppress(CancelledError):
+                    results[place] = entry.fetching.result()[entry.place]
         missing = [place for place, result in enumerate(results) if result is None]
         for place, data in zip(missing, kept_of([extents[place] for place in missing]), strict=True):
             results[place] = data
@@ -118,7 +133,7 @@ class Ahead:
             results[place] = result
         for place in missing:
             if results[place] is None:
-                results[place] = _local(extents[place])
+                results[place] = _or_error(extents[place])
         return results
 
     def _go_on(self) -> None:
@@ -143,33 +158,38 @@ class Ahead:
             return False
         return not self._held or self._held + size <= self._budget
 
-    def _begin(self, entry: _Entry) -> None:
-        if not entry.holders:
+    def _begin(self, group: _Group) -> None:
+        entries = [entry for entry in group.entries if entry.holders]
+        if not entries:
             return
-        self._held += entry.size
-        entry.future = entry.holders[-1](self._fetched, entry)
+        fetching = entries[0].holders[-1](self._fetched, entries)
+        for place, entry in enumerate(entries):
+            entry.fetching, entry.place = fetching, place
+            self._held += entry.size
 
-    def _fetched(self, entry: _Entry) -> Array:
-        data = fetch_through(entry.extent)
-        with self._lock:
-            if entry.holders:
-                self._held += len(data) - entry.size
-                entry.size = len(data)
+    def _fetched(self, entries: Sequence[_Entry]) -> list[Array | OSError | None]:
+        results: list[Array | OSError | None] = []
+        for entry in entries:
+            data = _or_error(entry.extent) if entry.holders else None
+            results.append(data)
+            with self._lock:
+                if entry.holders and not isinstance(data, OSError | None):
+                    self._held += len(data) - entry.size
+                    entry.size = len(data)
         self._go_on()
-        return data
+        return results
 
     def _forget(self, announcement: Announcement) -> None:
         for entry in announcement.entries:
             entry.holders.remove(announcement.submit)
             if not entry.holders:
                 del self._entries[entry.extent]
-                if entry.future is not None:
-                    entry.future.cancel()
+                if entry.fetching is not None:
                     self._held -= entry.size
         announcement.entries = []
 
 
-def _local(extent: Extent) -> Array | OSError:
+def _or_error(extent: Extent) -> Array | OSError:
     try:
         return fetch_through(extent)
     except OSError as error:
