@@ -1,6 +1,7 @@
 """A server that speaks as much of S3 as reading needs, each answer after a delay, for little CPU time.
 
-It holds the files of a folder in the bucket "bucket", each several times: "0/a.jpg", "1/a.jpg". It prints its port.
+It holds the files of a folder in the bucket "bucket", each several times: "0/a.jpg", "1/a.jpg". It prints its port. A
+complete server, such as moto, takes more CPU time for a request than decoding its photograph does.
 
     python benchmarks/object_server.py FOLDER COPIES MILLISECONDS
 """
@@ -10,32 +11,63 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+import socket
 import sys
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 from xml.sax.saxutils import escape
+
+
+class Later:
+    """Runs functions after a delay, the same for all: a queue, where the loop would sort them by time."""
+
+    def __init__(self, delay: float) -> None:
+        self._delay, self._loop = delay, asyncio.get_running_loop()
+        self._queue: deque[tuple[float, Callable[[bytes], None], bytes]] = deque()
+
+    def call(self, function: Callable[[bytes], None], argument: bytes) -> None:
+        """Call a function, later."""
+        self._queue.append((self._loop.time() + self._delay, function, argument))
+        if len(self._queue) == 1:
+            self._loop.call_at(self._queue[0][0], self._run)
+
+    def _run(self) -> None:
+        now = self._loop.time() + 0.0005
+        while self._queue and self._queue[0][0] <= now:
+            _, function, argument = self._queue.popleft()
+            function(argument)
+        if self._queue:
+            self._loop.call_at(self._queue[0][0], self._run)
 
 
 class Connection(asyncio.Protocol):
     """A client."""
 
-    def __init__(self, files: dict[str, tuple[bytes, str]], copies: int, delay: float) -> None:
-        self._files, self._copies, self._delay = files, copies, delay
+    def __init__(self, files: dict[str, tuple[bytes, str]], answers: dict[bytes, bytes], copies: int, later: Later):
+        self._files, self._answers, self._copies, self._later = files, answers, copies, later
         self._received = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
         self._transport = transport
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)  # a whole answer
 
     def data_received(self, data: bytes) -> None:
         """Answer each request, later."""
         self._received += data
         while b"\r\n\r\n" in self._received:
             head, _, self._received = self._received.partition(b"\r\n\r\n")
-            asyncio.get_running_loop().call_later(self._delay, self._answer, head.decode())
+            self._later.call(self._answer, head)
 
-    def _answer(self, head: str) -> None:
-        method, target, _ = head.split("\r\n", 1)[0].split()
+    def _answer(self, request: bytes) -> None:
+        line = request[: request.index(b"\r\n")]
+        known = self._answers.get(line[line.index(b"/", len(b"GET /bucket/")) :]) if line.count(b"/") > 3 else None
+        if known is not None and b"\r\nrange:" not in request.lower():
+            return self._transport.write(known)
+        head = request.decode()
+        method, target, _ = line.decode().split()
         url = urlsplit(target)
         query = parse_qs(url.query)
         if "list-type" in query:
@@ -44,7 +76,7 @@ class Connection(asyncio.Protocol):
         if name not in self._files or not copy.isdigit() or int(copy) >= self._copies:
             return self._send("404 Not Found", b"", "")
         data, tag = self._files[name]
-        status, more = "200 OK", f'etag: "{tag}"\r\nlast-modified: Sun, 01 Nov 2026 00:00:00 GMT'
+        status, more = "200 OK", _about(tag)
         if found := re.search(r"\r\nrange: bytes=(\d+)-(\d+)", head, re.IGNORECASE):
             first, last = int(found[1]), min(int(found[2]), len(data) - 1)
             more += f"\r\ncontent-range: bytes {first}-{last}/{len(data)}"
@@ -65,15 +97,26 @@ class Connection(asyncio.Protocol):
         return f"<ListBucketResult><IsTruncated>false</IsTruncated>{''.join(parts)}</ListBucketResult>".encode()
 
     def _send(self, status: str, data: bytes, more: str, *, body: bool = True) -> None:
-        head = f"HTTP/1.1 {status}\r\ncontent-length: {len(data)}\r\n{more}\r\n\r\n".replace("\r\n\r\n\r\n", "\r\n\r\n")
-        self._transport.writelines([head.encode(), data if body else b""])
+        self._transport.write(_whole(status, data, more) if body else _whole(status, data, more)[: -len(data) or None])
+
+
+def _about(tag: str) -> str:
+    return f'etag: "{tag}"\r\nlast-modified: Sun, 01 Nov 2026 00:00:00 GMT'
+
+
+def _whole(status: str, data: bytes, more: str) -> bytes:
+    head = f"HTTP/1.1 {status}\r\ncontent-length: {len(data)}\r\n{more}\r\n\r\n".replace("\r\n\r\n\r\n", "\r\n\r\n")
+    return head.encode() + data
 
 
 async def main(contents: dict[str, bytes], copies: int, delay: float) -> None:
     """Serve until it is killed."""
     files = {name: (data, hashlib.md5(data, usedforsecurity=False).hexdigest()) for name, data in contents.items()}
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Connection(files, copies, delay), "127.0.0.1", 0)
+    answers = {
+        f"/{quote(name)} HTTP/1.1".encode(): _whole("200 OK", data, _about(tag)) for name, (data, tag) in files.items()
+    }
+    loop, later = asyncio.get_running_loop(), Later(delay)
+    server = await loop.create_server(lambda: Connection(files, answers, copies, later), "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
