@@ -75,6 +75,8 @@ def test_an_exception_ends_both_and_is_the_last_that_both_say(bare):
         ("before", 1, "ValueError: bad luck"),
         ("before in 0", 1, "ValueError: bad luck"),
         ("exit", 7, "SystemExit: 7"),
+        ("quit", 7, "SystemExit: 7"),
+        ("no step", 1, "let all processes take the same steps"),
         ("sample", 1, "  at:       "),
         ("early", 1, "  fix:      let all processes make the same iterators"),
         ("no iterator", 1, "  fix:      let all processes make the same iterators"),

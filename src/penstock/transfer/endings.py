@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import dis
 import os
 import signal
 import sys
 import threading
+import time
 import traceback
+from _sitebuiltins import Quitter
 from collections.abc import Callable
 from types import FrameType
 from typing import Any, NoReturn
@@ -16,35 +19,43 @@ _LONGEST = 20_000
 """Characters of a traceback that are passed on: its end."""
 
 _asked: tuple[SystemExit, FrameType] | None = None
-"""What `sys.exit` was called with last, and the outermost frame of the main thread."""
+"""What `sys.exit` or `exit` was called with last, and the outermost frame of the main thread."""
 
 
 def observe(failed: Callable[[BaseException], None]) -> None:
-    """Call a function with the exception that ends the program, before it is printed; note the calls of `sys.exit`."""
-    plain_hook, plain_exit = sys.excepthook, sys.exit
+    """Call a function with the exception that ends the program, before it is printed; note who asks for an end."""
+    plain_hook, plain_exit, plain_quit = sys.excepthook, sys.exit, Quitter.__call__
 
     def hook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
         failed(error)
         plain_hook(kind, error, trace)
 
     def noted_exit(status: Any = None, /) -> NoReturn:
-        global _asked  # noqa: PLW0603  # the hooks of a process are global, too
-        if threading.current_thread() is threading.main_thread():
-            frame = sys._getframe(1)  # noqa: SLF001  # as traceback itself does
-            error = SystemExit(status)
-            error.add_note("Traceback (most recent call last):\n" + "".join(traceback.format_stack(frame)).rstrip())
-            while frame.f_back is not None:
-                frame = frame.f_back
-            _asked = error, frame
+        _note(status, sys._getframe(1))  # noqa: SLF001  # as traceback itself does
         plain_exit(status)
 
-    sys.excepthook, sys.exit = hook, noted_exit
+    def noted_quit(self: Quitter, code: Any = None) -> NoReturn:
+        _note(code, sys._getframe(1))  # noqa: SLF001
+        plain_quit(self, code)
+
+    sys.excepthook, sys.exit, Quitter.__call__ = hook, noted_exit, noted_quit
+
+
+def _note(status: Any, frame: FrameType) -> None:
+    """Take note that the program is asked to end, by a call in a frame."""
+    global _asked  # noqa: PLW0603  # the hooks of a process are global, too
+    if threading.current_thread() is threading.main_thread():
+        error = SystemExit(status)
+        error.add_note("Traceback (most recent call last):\n" + "".join(traceback.format_stack(frame)).rstrip())
+        while frame.f_back is not None:
+            frame = frame.f_back
+        _asked = error, frame
 
 
 def reason() -> BaseException | None:
     """The exception that ends this process, asked for by an exit hook; None where the program is over.
 
-    An exit code that is raised as `SystemExit` without `sys.exit` remains unknown.
+    An exit code that is raised as `SystemExit` without these remains unknown.
     """
     if not (sys.flags.interactive or hasattr(sys, "ps1")):
         raised = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
@@ -81,3 +92,22 @@ def leave(status: int) -> NoReturn:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
     os._exit(status)
+
+
+class Pulse:
+    """Tells for how long the main thread has run no Python: it waits for something, perhaps for ever."""
+
+    def __init__(self) -> None:
+        self._answer = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self._beat)
+        self._asked, self._since = False, time.monotonic()
+
+    def seconds(self) -> float:
+        """For how long, as far as it was asked before; another thread asks again and again."""
+        if not self._asked:
+            self._asked, self._since = True, time.monotonic()
+            ctypes.pythonapi.Py_AddPendingCall(self._answer, None)
+        return time.monotonic() - self._since
+
+    def _beat(self, _: object) -> int:
+        self._asked = False
+        return 0

@@ -48,6 +48,10 @@ _FAREWELL = 5.0
 _STRANGERS = 60.0
 """Seconds that a process which is over waits for processes that have not begun to watch, and perhaps never do."""
 
+_SHUTDOWN = 300
+"""Seconds that a process may wait in one call when another is over, unless `jax.distributed.initialize` was told how
+long shutting down may take: without us, JAX would end both then."""
+
 _FOLDER = "penstock/peers/"
 _BOARDS = "penstock/boards"
 _FAILURE, _WATCHES, _LEFT, _HEARD = "failure", "watches", "left", "heard"
@@ -150,10 +154,13 @@ class Peers:
 
     def _watch(self) -> None:
         deadline = float("inf")
+        pulse = endings.Pulse()
         while not self._over.wait(_PERIOD if self._failure is None else 0.1):
             with suppress(Exception):  # the service may be slow, or gone: JAX deals with that
                 self._look()
             self._find_missing()
+            if self._left and pulse.seconds() > _patience:
+                self._report(self._missed())
             if self._failure is not None:
                 deadline = min(deadline, time.monotonic() + _GRACE)
                 if time.monotonic() >= deadline:
@@ -187,6 +194,14 @@ class Peers:
                     fix = "let all processes make the same iterators and take the same number of batches of each"
                     self._report(Failure(what, f"  fix:      {fix}"))
                     return
+
+    def _missed(self) -> Failure:
+        """The failure of this process where it waits for one that is over."""
+        listed = ", ".join(map(str, sorted(self._left)))
+        what = f"process {self._process} of {self._processes} has waited in one call for {_patience:.0f} s, while the "
+        what += f"program is over in process {listed}"
+        fix = "let all processes take the same steps: one that ends before the step of its last batch is missed in it"
+        return Failure(what, f"  fix:      {fix}")
 
     def _report(self, failure: Failure) -> None:
         if self._failure is None:
@@ -263,6 +278,7 @@ class Part:
 
 
 _peers: Peers | None = None
+_patience = _SHUTDOWN
 _joining = threading.Lock()
 
 
@@ -287,8 +303,10 @@ def _join_from_now_on() -> None:
     """Join as soon as `jax.distributed` is initialized, whoever does that: any process may fail from then on."""
     plain = global_state.initialize
 
-    def initialize(*args: Any, **kwargs: Any) -> None:
-        plain(*args, **kwargs)
+    def initialize(*args: Any, shutdown_timeout_seconds: int = _SHUTDOWN, **kwargs: Any) -> None:
+        global _patience  # noqa: PLW0603  # as `_peers`
+        plain(*args, shutdown_timeout_seconds=shutdown_timeout_seconds, **kwargs)
+        _patience = shutdown_timeout_seconds
         join()
 
     global_state.initialize = initialize

@@ -1,6 +1,7 @@
 """Two processes train; one of them ends in one of many ways."""
 
 import contextlib
+import importlib
 import itertools
 import os
 import signal
@@ -9,7 +10,7 @@ import sys
 import penstock.launch
 
 
-def join():
+def join(how):
     """Joins the job; with an address, as a program without the helper would."""
     address = os.environ.get("BARE")
     if address is None:
@@ -17,8 +18,11 @@ def join():
         return
     import jax
 
-    patience = int(os.environ.get("HEARTBEAT", "100"))
-    jax.distributed.initialize(address, 2, int(os.environ["NUMBER"]), heartbeat_timeout_seconds=patience)
+    limits = {"heartbeat_timeout_seconds": int(os.environ.get("HEARTBEAT", "100"))}
+    if how == "no step":
+        importlib.import_module("penstock.iterate")  # as programs do that import all first
+        limits["shutdown_timeout_seconds"] = 5
+    jax.distributed.initialize(address, 2, int(os.environ["NUMBER"]), **limits)
 
 
 def goes_on(how):
@@ -27,6 +31,8 @@ def goes_on(how):
         raise ValueError("bad luck")
     if how == "exit":
         sys.exit(7)
+    if how == "quit":
+        exit(7)
     if how == "caught":
         with contextlib.suppress(SystemExit):
             sys.exit(7)
@@ -36,7 +42,7 @@ def goes_on(how):
 
 
 def main(how):
-    join()
+    join(how)
     import jax
     import numpy as np
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -68,6 +74,8 @@ def main(how):
     iterator = numbers(batch_size=8, seed=1)
     for number in itertools.count() if how == "endless" else range(30):
         batch = next(iterator, None) or next(iterator)
+        if number == 6 and me == 1 and how == "no step":
+            raise SystemExit(7)  # of which no hook learns
         total = step(batch["x"])
         if number == 6 and me == (0 if how == "exception in 0" else 1) and not goes_on(how):
             break
