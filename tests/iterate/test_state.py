@@ -354,3 +354,11 @@ def test_a_padded_reader_beside_the_one_that_leads_goes_on_under_another_batch_s
     assert beside(begun, 14) == beside(four, 16)[:14]  # the whole next epoch
     with pytest.raises(StateError, match=r"(?s)pad_last_batch.*after 8 of 14 samples.*one that divides"):
         make(6).restore(state)
+
+
+def test_true_for_a_seed_is_1():
+    one = augmented(seed=True)
+    state = one.state()
+    assert state["seed"] is not True
+    one.restore(state)
+    assert next(one)["x"].tolist() == next(augmented(seed=1))["x"].tolist()

@@ -116,7 +116,7 @@ class Pipeline(DefinedPipeline):
         self.read_threads = max(32, 16 * self.num_threads) if read_threads < 0 else read_threads
         self.device_id = device_id
         self.seed_is_given = seed is not None and seed >= 0
-        self.seed = secrets.randbits(63) if seed is None or seed < 0 else seed
+        self.seed = secrets.randbits(63) if seed is None or seed < 0 else int(seed)
         depth = (
             prefetch_queue_depth if isinstance(prefetch_queue_depth, int) else prefetch_queue_depth.get("cpu_size", 2)
         )
