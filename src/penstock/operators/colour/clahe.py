@@ -51,29 +51,32 @@ class Clahe(Operator, BatchKernel):
         if channels not in (1, 3):
             raise ValueError(f"an image has {channels} channels, not 1 or 3")
         pixels = images.reshape(-1, *images.shape[-3:])
-        equalized = self._on_host if xp is np else self._on_device
-        if channels == 1 or not self.luma_only:
-            made = xp.stack([equalized(pixels[..., at]) for at in range(channels)], axis=-1)
-        else:
+        light = channels == 3 and self.luma_only
+        if xp is np:
+            return self._on_host(pixels, light).reshape(images.shape)
+        if light:
             lab = to_lab(xp, pixels)
-            made = from_lab(xp, xp.concatenate([equalized(lab[..., 0])[..., None], lab[..., 1:]], axis=-1))
+            made = from_lab(xp, xp.concatenate([self._on_device(lab[..., 0])[..., None], lab[..., 1:]], axis=-1))
+        else:
+            made = xp.stack([self._on_device(pixels[..., at]) for at in range(channels)], axis=-1)
         return made.reshape(images.shape)
 
-    def _on_host(self, planes: Array) -> Array:
-        """Planes of bytes by a compiled loop."""
-        size = planes.shape[1], planes.shape[2]
-        extents = self._extents(size)
+    def _on_host(self, pixels: Array, light: bool) -> Array:
+        """Images by a compiled loop: their lightness, or channel by channel."""
+        count, *size, channels = pixels.shape
+        given = to_lab(np, pixels) if light else np.ascontiguousarray(pixels)
+        made = given if light else np.empty(pixels.shape, np.uint8)
+        extents = self._extents((size[0], size[1]))
         (rows, down), (columns, across) = map(_between, size, self.tiles, extents)
-        made, tables = (
-            np.empty(planes.shape, np.uint8),
-            np.empty((self.tiles[0] * self.tiles[1], self.bins), np.float32),
-        )
-        equalize_tiles(
-            *(np.ascontiguousarray(planes), np.array([*self.tiles, *extents]), self._limit(extents)),
-            *(rows, down, columns, across),
-            *(np.arange(256) * self.bins // 256, np.empty(self.bins, np.int64), tables, made),
-        )
-        return made
+        tables = np.empty((self.tiles[0] * self.tiles[1], self.bins), np.float32)
+        lines = count, size[0], size[1] * channels
+        for channel in range(1 if light else channels):
+            equalize_tiles(
+                *(given.reshape(lines), channel, channels, np.array([*self.tiles, *extents]), self._limit(extents)),
+                *(rows, down, columns, across, np.arange(256) * self.bins // 256),
+                *(np.empty(self.bins, np.int32), tables, made.reshape(lines)),
+            )
+        return from_lab(np, made) if light else made
 
     def _on_device(self, planes: Any) -> Any:
         """Planes of bytes, counted by adding ones at their places."""

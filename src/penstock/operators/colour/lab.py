@@ -14,6 +14,9 @@ _XYZ = np.array([[0.412453, 0.357580, 0.180423], [0.212671, 0.715160, 0.072169],
 _WHITE = np.array([0.950456, 1.0, 1.088754])
 """X, Y and Z of white (D65)."""
 
+_TOGETHER = 1024
+"""So many pixels are computed together."""
+
 _LIGHT_BITS, _FACTOR_BITS, _ROOT_BITS, _BASE = 3, 12, 15, 1 << 14
 """Bits after the point: of linear light, of factors, of cube roots on the way to Lab; and what is 1 on the way back."""
 
@@ -75,7 +78,8 @@ def to_lab(xp: Any, pixels: Any) -> Any:
     """
     if xp is np:
         result = np.empty(pixels.shape, np.uint8)
-        lab_of(np.ascontiguousarray(pixels).reshape(-1, 3), _LIGHT, _ROOTS, _TO_XYZ, result.reshape(-1, 3))
+        memory = np.empty((3, _TOGETHER), np.int32)
+        lab_of(np.ascontiguousarray(pixels).reshape(-1), _LIGHT, _ROOTS, _TO_XYZ, memory, result.reshape(-1))
         return result
     light = xp.asarray(_LIGHT)[pixels.astype(np.int32)]
     x, y, z = (
@@ -102,7 +106,8 @@ def from_lab(xp: Any, lab: Any) -> Any:
     if xp is np:
         result = np.empty(lab.shape, np.uint8)
         tables = _Y_OF, _Y_ROOT_OF, _CUBES, _FROM_XYZ, _CURVE
-        rgb_of(np.ascontiguousarray(lab).reshape(-1, 3), *tables, result.reshape(-1, 3))
+        memory = np.empty((3, _TOGETHER), np.int32)
+        rgb_of(np.ascontiguousarray(lab).reshape(-1), *tables, memory, result.reshape(-1))
         return result
     lightness, red, blue = (lab[..., at].astype(np.int32) for at in range(3))
     root, cubes = xp.asarray(_Y_ROOT_OF)[lightness], xp.asarray(_CUBES)
@@ -113,51 +118,92 @@ def from_lab(xp: Any, lab: Any) -> Any:
     return xp.asarray(_CURVE)[xp.clip(light, 0, len(_CURVE) - 1)]
 
 
-@ahead("u1[2] i4[1] i4[1] i4[2] u1[2]")
 @Compiled
-def lab_of(pixels: Array, light: Array, roots: Array, factors: Array, out: Array) -> None:
-    """`to_lab` on the host.
+def mixed(a: Any, b: Any, c: Any, by_a: Any, by_b: Any, by_c: Any, rounding: Any) -> Any:
+    """A sum of products, in 32 bits, of which a register holds many."""
+    return np.int32(np.int32(np.int32(a * by_a) + np.int32(b * by_b)) + np.int32(np.int32(c * by_c) + rounding))
+
+
+@Compiled
+def byte(value: Any) -> Any:
+    """The nearest byte."""
+    return np.uint8(min(max(value, np.int32(0)), np.int32(255)))
+
+
+@ahead("u1[1] i4[1] i4[1] i4[2] i4[2] u1[1]")
+@Compiled
+def lab_of(pixels: Array, light: Array, roots: Array, factors: Array, memory: Array, out: Array) -> None:
+    """`to_lab` on the host: entries of tables are looked up one by one, and computed with many at a time.
 
     Args:
-        pixels: uint8 (pixels, 3).
+        pixels: uint8, three for each pixel.
         light: int32 (256,), linear light.
         roots: int32, cube roots.
         factors: int32 (3, 3), to X, Y and Z.
-        out: uint8 (pixels, 3).
+        memory: int32 (3, n), for so many pixels; overwritten.
+        out: uint8, as `pixels`.
     """
-    half = 1 << (_ROOT_BITS - 1)
+    half, one, two, three = np.int32(1 << (_ROOT_BITS - 1)), np.uint64(1), np.uint64(2), np.uint64(3)
+    dark, middle, round_factors = np.int32(half - _DARK), np.int32(128), np.int32(1 << (_FACTOR_BITS - 1))
     (a, b, c), (d, e, f), (g, h, i) = factors[0], factors[1], factors[2]
-    for n in range(pixels.shape[0]):
-        red, green, blue = light[pixels[n, 0]], light[pixels[n, 1]], light[pixels[n, 2]]
-        # indices are unsigned: for a signed one, numba asks whether it counts from the end
-        x = roots[np.uint64((red * a + green * b + blue * c + 2048) >> 12)]
-        y = roots[np.uint64((red * d + green * e + blue * f + 2048) >> 12)]
-        z = roots[np.uint64((red * g + green * h + blue * i + 2048) >> 12)]
-        out[n, 0] = min(max((296 * y - _DARK + half) >> _ROOT_BITS, 0), 255)
-        out[n, 1] = min(max(((500 * (x - y) + half) >> _ROOT_BITS) + 128, 0), 255)
-        out[n, 2] = min(max(((200 * (y - z) + half) >> _ROOT_BITS) + 128, 0), 255)
+    xs, ys, zs = memory[0], memory[1], memory[2]
+    for start in range(0, pixels.shape[0] // 3, memory.shape[1]):
+        count = np.uint64(min(memory.shape[1], pixels.shape[0] // 3 - start))
+        first = np.uint64(3 * start)
+        for n in range(count):
+            at = first + three * n
+            xs[n], ys[n], zs[n] = light[pixels[at]], light[pixels[at + one]], light[pixels[at + two]]
+        for n in range(count):
+            red, green, blue = xs[n], ys[n], zs[n]
+            xs[n] = np.int32(mixed(red, green, blue, a, b, c, round_factors) >> _FACTOR_BITS)
+            ys[n] = np.int32(mixed(red, green, blue, d, e, f, round_factors) >> _FACTOR_BITS)
+            zs[n] = np.int32(mixed(red, green, blue, g, h, i, round_factors) >> _FACTOR_BITS)
+        for n in range(count):  # indices are unsigned: for a signed one, numba asks whether it counts from the end
+            xs[n], ys[n], zs[n] = roots[np.uint32(xs[n])], roots[np.uint32(ys[n])], roots[np.uint32(zs[n])]
+        for n in range(count):
+            x, y, z, to = xs[n], ys[n], zs[n], first + three * n
+            red_green, yellow_blue = np.int32(x - y) * np.int32(500), np.int32(y - z) * np.int32(200)
+            out[to] = byte(np.int32(np.int32(np.int32(296) * y) + dark) >> _ROOT_BITS)
+            out[to + one] = byte(np.int32(np.int32(np.int32(red_green) + half) >> _ROOT_BITS) + middle)
+            out[to + two] = byte(np.int32(np.int32(np.int32(yellow_blue) + half) >> _ROOT_BITS) + middle)
 
 
-@ahead("u1[2] i4[1] i4[1] i4[1] i4[2] u1[1] u1[2]")
+@ahead("u1[1] i4[1] i4[1] i4[1] i4[2] u1[1] i4[2] u1[1]")
 @Compiled
-def rgb_of(lab: Array, y_of: Array, roots: Array, cubes: Array, factors: Array, curve: Array, out: Array) -> None:
-    """`from_lab` on the host.
+def rgb_of(
+    lab: Array, y_of: Array, roots: Array, cubes: Array, factors: Array, curve: Array, memory: Array, out: Array
+) -> None:
+    """`from_lab` on the host, likewise.
 
     Args:
-        lab: uint8 (pixels, 3).
+        lab: uint8, three for each pixel.
         y_of: int32 (256,), Y of lightness.
         roots: int32 (256,), its cube root.
         cubes: int32, third powers.
         factors: int32 (3, 3), from X, Y and Z.
         curve: uint8, bytes of linear light.
-        out: uint8 (pixels, 3).
+        memory: int32 (3, n), for so many pixels; overwritten.
+        out: uint8, as `lab`.
     """
-    last = curve.shape[0] - 1
+    last, none, half = np.int32(curve.shape[0] - 1), np.int32(0), np.int32(8192)
+    one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
     (a, b, c), (d, e, f), (g, h, i) = factors[0], factors[1], factors[2]
-    for n in range(lab.shape[0]):
-        y, root = np.int64(y_of[lab[n, 0]]), np.int64(roots[lab[n, 0]])
-        x = np.int64(cubes[np.uint64(root + ((5 * np.int64(lab[n, 1]) * 53687 + 128) >> 13) - _RED_LEAST)])
-        z = np.int64(cubes[np.uint64(root - ((np.int64(lab[n, 2]) * 41943 + 16) >> 9) - _BLUE_LEAST)])
-        out[n, 0] = curve[np.uint64(min(max((x * a + y * b + z * c + 8192) >> 14, 0), last))]
-        out[n, 1] = curve[np.uint64(min(max((x * d + y * e + z * f + 8192) >> 14, 0), last))]
-        out[n, 2] = curve[np.uint64(min(max((x * g + y * h + z * i + 8192) >> 14, 0), last))]
+    xs, ys, zs = memory[0], memory[1], memory[2]
+    for start in range(0, lab.shape[0] // 3, memory.shape[1]):
+        count = np.uint64(min(memory.shape[1], lab.shape[0] // 3 - start))
+        first = np.uint64(3 * start)
+        for n in range(count):
+            at = first + three * n
+            light, root = lab[at], np.int64(roots[lab[at]])
+            ys[n] = y_of[light]
+            xs[n] = cubes[np.uint64(root + ((5 * np.int64(lab[at + one]) * 53687 + 128) >> 13) - _RED_LEAST)]
+            zs[n] = cubes[np.uint64(root - ((np.int64(lab[at + two]) * 41943 + 16) >> 9) - _BLUE_LEAST)]
+        for n in range(count):
+            x, y, z = xs[n], ys[n], zs[n]
+            xs[n] = min(max(np.int32(mixed(x, y, z, a, b, c, half) >> 14), none), last)
+            ys[n] = min(max(np.int32(mixed(x, y, z, d, e, f, half) >> 14), none), last)
+            zs[n] = min(max(np.int32(mixed(x, y, z, g, h, i, half) >> 14), none), last)
+        for n in range(count):
+            to = first + three * n
+            out[to], out[to + one] = curve[np.uint32(xs[n])], curve[np.uint32(ys[n])]
+            out[to + two] = curve[np.uint32(zs[n])]

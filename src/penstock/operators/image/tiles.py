@@ -18,18 +18,22 @@ def nearest(value: Any) -> Any:
 
 
 @Compiled
-def fill_tables(plane: Array, tiles: Array, limit: int, bins: Array, counts: Array, tables: Array) -> None:
+def fill_tables(
+    plane: Array, channel: int, channels: int, tiles: Array, limit: int, bins: Array, counts: Array, tables: Array
+) -> None:
     """What becomes of each bin of bytes in each tile.
 
     Args:
-        plane: uint8 (height, width).
+        plane: uint8 (height, width * channels).
+        channel: which one is meant.
+        channels: how many there are.
         tiles: int64 (4,): how many tiles there are along columns and rows, and how many pixels they have.
         limit: how many pixels of a bin count; 0 for all.
         bins: int64 (256,): the bin of each byte.
-        counts: int64 (number of bins,); overwritten.
+        counts: int32 (number of bins,); overwritten.
         tables: float32 (tiles, number of bins); overwritten.
     """
-    height, width = plane.shape
+    height, width = plane.shape[0], plane.shape[1] // channels
     number = counts.shape[0]
     scale = np.float32(255) / np.float32(tiles[2] * tiles[3])
     for tile in range(tables.shape[0]):
@@ -37,28 +41,38 @@ def fill_tables(plane: Array, tiles: Array, limit: int, bins: Array, counts: Arr
         counts[:] = 0
         for y in range(first_row, first_row + tiles[2]):
             row = plane[y if y < height else mirrored(y, height)]
-            for x in range(first_column, first_column + tiles[3]):
-                counts[bins[row[x if x < width else mirrored(x, width)]]] += 1
+            inside = min(max(width - first_column, 0), tiles[3])
+            for x in range(np.uint64(first_column), np.uint64(first_column + inside)):
+                counts[np.uint64(bins[row[x * np.uint64(channels) + np.uint64(channel)]])] += 1
+            for x in range(first_column + inside, first_column + tiles[3]):
+                counts[bins[row[mirrored(x, width) * channels + channel]]] += 1
         if limit > 0:
-            above = 0
+            above, most = 0, np.int32(limit)
             for value in range(number):
-                above += max(counts[value] - limit, 0)
-                counts[value] = min(counts[value], limit)
+                above += max(counts[value] - most, 0)
+                counts[value] = min(counts[value], most)
             rest = above % number
             step = max(number // max(rest, 1), 1)
-            counts += above // number
+            more = np.int32(above // number)
+            for value in range(number):
+                counts[value] += more
             for k in range(rest):
                 counts[k * step] += 1
-        total = 0
+        total = np.int32(0)
         for value in range(number):
             total += counts[value]
-            tables[tile, value] = nearest(np.float32(total) * scale)
+            counts[value] = total
+        table = tables[tile]
+        for value in range(number):
+            table[value] = nearest(np.float32(counts[value]) * scale)
 
 
-@ahead("u1[3] i8[1] i8 i4[2] f4[1] i4[2] f4[1] i8[1] i8[1] f4[2] u1[3]")
+@ahead("u1[3] i8 i8 i8[1] i8 i4[2] f4[1] i4[2] f4[1] i8[1] i4[1] f4[2] u1[3]")
 @Compiled
 def equalize_tiles(
     planes: Array,
+    channel: int,
+    channels: int,
     tiles: Array,
     limit: int,
     rows: Array,
@@ -70,10 +84,12 @@ def equalize_tiles(
     tables: Array,
     out: Array,
 ) -> None:
-    """Planes of bytes, each pixel by the tables of the four tiles around it.
+    """One channel of planes of bytes, each pixel by the tables of the four tiles around it.
 
     Args:
-        planes: uint8 (planes, height, width).
+        planes: uint8 (planes, height, width * channels).
+        channel: which one.
+        channels: how many there are.
         tiles: int64 (4,): how many tiles there are along columns and rows, and how many pixels they have.
         limit: how many pixels of a bin count; 0 for all.
         rows: int32 (2, height): the tiles above and below each row of pixels.
@@ -81,18 +97,21 @@ def equalize_tiles(
         columns: int32 (2, width): the tiles left and right of each column.
         across: float32 (width,): the weight of the latter.
         bins: int64 (256,): the bin of each byte.
-        counts: int64 (number of bins,); overwritten.
+        counts: int32 (number of bins,); overwritten.
         tables: float32 (tiles, number of bins); overwritten.
-        out: uint8 (planes, height, width).
+        out: uint8, of the shape of `planes`, which it may be itself.
     """
     one = np.float32(1)
     for n in range(planes.shape[0]):
-        fill_tables(planes[n], tiles, limit, bins, counts, tables)
+        fill_tables(planes[n], channel, channels, tiles, limit, bins, counts, tables)
         for y in range(planes.shape[1]):
-            top, bottom, below = rows[0, y] * tiles[1], rows[1, y] * tiles[1], down[y]
-            for x in range(planes.shape[2]):
-                value = bins[planes[n, y, x]]
-                left, right, beside = columns[0, x], columns[1, x], across[x]
-                upper = tables[top + left, value] * (one - beside) + tables[top + right, value] * beside
-                lower = tables[bottom + left, value] * (one - beside) + tables[bottom + right, value] * beside
-                out[n, y, x] = nearest(upper * (one - below) + lower * below)
+            below, row, made = down[y], planes[n, y], out[n, y]
+            first, second = rows[0, y] * tiles[1], rows[1, y] * tiles[1]
+            top, bottom = tables[first : first + tiles[1]], tables[second : second + tiles[1]]
+            for x in range(np.uint64(across.shape[0])):
+                at = x * np.uint64(channels) + np.uint64(channel)
+                value = np.uint64(bins[row[at]])
+                left, right, beside = np.uint64(columns[0, x]), np.uint64(columns[1, x]), across[x]
+                upper = top[left, value] * (one - beside) + top[right, value] * beside
+                lower = bottom[left, value] * (one - beside) + bottom[right, value] * beside
+                made[at] = nearest(upper * (one - below) + lower * below)
