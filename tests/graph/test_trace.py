@@ -194,13 +194,35 @@ def test_what_is_made_outside_belongs_to_whatever_uses_it():
         made.set_outputs(named)
 
 
-def test_what_is_fed_outside_must_be_known():
+def test_what_is_made_outside_of_what_is_fed_needs_its_kind():
     made = Pipeline(batch_size=1)
     made.set_outputs(fn.external_source(name="x", dtype=types.INT32, ndim=1) * 2)
     made.feed_input("x", np.int32([[3]]))
     assert made.run()[0].as_array().tolist() == [[6]]
+    doubled = fn.external_source(name="x") * 2
+    with Pipeline(batch_size=1) as made:
+        made.set_outputs(doubled)
+    made.feed_input("x", np.int32([[3]]))
     with pytest.raises(DefinitionError, match=r"dtype=\.\.\., ndim="):
-        Pipeline(batch_size=1).set_outputs(fn.external_source(name="x"))
+        made.run()
+
+
+def test_what_is_fed_outside_is_seen_when_it_is_fed():
+    flag, image = fn.external_source(name="flag"), fn.external_source(layout="HWC")
+
+    @pipeline_def(batch_size=2, enable_conditionals=True)
+    def definition():
+        if flag:  # noqa: SIM108  # branches are meant
+            made = fn.flip(image) + 1
+        else:
+            made = image * 1
+        return made, flag
+
+    for _ in range(2):
+        pipeline = definition()
+        pipeline.feed_input("flag", np.array([True, False]))
+        pipeline.feed_input(image, np.arange(8, dtype=np.int16).reshape(2, 2, 2, 1))
+        assert pipeline.run()[0].as_array().ravel().tolist() == [2, 1, 4, 3, 4, 5, 6, 7]
 
 
 def test_functions_need_a_definition():

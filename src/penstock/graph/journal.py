@@ -7,13 +7,14 @@ is. The nodes that the user holds then stand for the new values.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import combinations, product
 from typing import Any, Protocol, TypeVar, cast
 
 from penstock.errors import PenstockError
-from penstock.graph.node import Handle
+from penstock.graph.node import Handle, Node
+from penstock.graph.operator import Feed
 from penstock.where import Where, standing_at, user_line
 
 R = TypeVar("R")
@@ -41,12 +42,17 @@ class Journal:
     Args:
         begin: lets the trace begin anew.
         in_branch: tells whether the trace is in a branch of a conditional.
+        own: gives the trace's node in place of one that was made outside.
     """
 
-    def __init__(self, begin: Callable[[], None], in_branch: Callable[[], bool]) -> None:
-        self._begin, self._in_branch = begin, in_branch
+    def __init__(self, begin: Callable[[], None], in_branch: Callable[[], bool], own: Callable[[Node], Node]) -> None:
+        self._begin, self._in_branch, self._own = begin, in_branch, own
         self.branches = False
         """Whether calls were made in branches: they cannot be made again one by one, but with the whole definition."""
+        self._whole = False
+        """Whether a definition is run with other guesses as a whole, and not a single call."""
+        self._blamed: list[Guessed] = []
+        """What the call needs that was refused last."""
         self._calls: list[tuple[Callable[[], Any], Where, Sequence[Handle]]] = []
         self._inputs: dict[Guessed, int] = {}
 
@@ -56,7 +62,7 @@ class Journal:
         return any(each.guesses > 1 for each in self._inputs)
 
     def define(self, definition: Callable[[], R], *, again: bool = False) -> R:
-        """Run a definition; with other guesses, if it refuses those that were made and has branches.
+        """Run a definition; where it has branches and is refused, with other guesses.
 
         Args:
             definition: it.
@@ -66,36 +72,66 @@ class Journal:
             self._restart()
         try:
             return definition()
-        except PenstockError:
+        except PenstockError as error:
             if not (self.open and self.branches):
                 raise
-            for changes in _changes(before := dict(self._inputs)):
-                self._set(before | changes)
-                self._restart()
-                with suppress(PenstockError):
-                    return definition()
-            raise
+            refused, before = error, dict(self._inputs)
+        self._whole = True
+        try:
+            while self.open:
+                made, error = self._further(definition, refused)
+                if error is None:
+                    return cast(R, made)
+                if error is refused:
+                    break
+                refused = error
+        finally:
+            self._whole = False
+        self._set(before)
+        raise refused
+
+    def _further(self, definition: Callable[[], R], refused: PenstockError) -> tuple[R | None, PenstockError | None]:
+        """What a definition returns, or why it is refused later, with other guesses for what the last call needs.
+
+        Args:
+            definition: it.
+            refused: why it was, which is given where no guesses lead further.
+        """
+        now, reached = dict(self._inputs), len(self._calls)
+        for changes in _changes(now, self._blamed or list(now)):
+            self._set(now | changes)
+            self._restart()
+            try:
+                return definition(), None
+            except PenstockError as error:
+                if len(self._calls) > reached:
+                    return None, error
+        return None, refused
 
     def _restart(self) -> None:
         self._begin()
         self._calls.clear()
+        self._blamed = []
         self.branches = False
 
     def expect(self, fed: Guessed) -> None:
         """An input of which nothing may be known."""
         self._inputs.setdefault(fed, 0)
 
-    def call(self, run: Callable[[], R]) -> R:
+    def call(self, run: functools.partial[R]) -> R:
         """Make a call of the user's, and note it."""
         where = user_line()
         self.branches |= self._in_branch()
         try:
             result = run()
         except PenstockError as error:
-            if not self.open or self.branches:
+            needed = self._upstream((run.args, run.keywords))
+            self._blamed = [fed for fed in self._inputs if fed in needed]
+            if not self.open or self.branches or self._whole:
                 raise
             error.where = error.where or where
             result = self._guess_again(run, error)
+        self._blamed = []
         self._calls.append((run, where, list(_handles(result))))  # the list itself is the user's
         return result
 
@@ -119,7 +155,7 @@ class Journal:
     def _guess_again(self, run: Callable[[], R], refused: PenstockError) -> R:
         """The result of a call that was refused, with the first other guesses that it takes."""
         before = dict(self._inputs)
-        for changes in _changes(before):
+        for changes in _changes(before, self._blamed):
             self._set(before | changes)
             try:
                 self.repeat()
@@ -130,19 +166,30 @@ class Journal:
         self.repeat()
         raise refused
 
+    def _upstream(self, given: Any) -> set[Any]:
+        """The streams from which the nodes that are given compute."""
+        nodes = {self._own(handle.value.node) for handle in _handles(given)}
+        seen, streams = set[Node](), set[Any]()
+        while nodes:
+            seen.add(node := nodes.pop())
+            if isinstance(node.operator, Feed):
+                streams.add(node.operator.stream)
+            nodes |= {value.node for value in node.operands} - seen
+        return streams
+
     def _set(self, guesses: Mapping[Guessed, int]) -> None:
         for fed, number in guesses.items():
             self._inputs[fed] = number
             fed.guess(number)
 
 
-def _changes(now: Mapping[Guessed, int]) -> Iterator[dict[Guessed, int]]:
-    """Other guesses: for one input, the one that was made last first, then for two at once."""
-    inputs = [fed for fed in list(now)[::-1] if fed.guesses > 1]
+def _changes(now: Mapping[Guessed, int], some: Sequence[Guessed]) -> Iterator[dict[Guessed, int]]:
+    """Other guesses for some inputs: for one of them, the one that was made last first, then for two at once."""
+    inputs = [fed for fed in list(now)[::-1] if fed in some and fed.guesses > 1]
     for count in range(1, _TOGETHER + 1):
-        for some in combinations(inputs, count):
-            for numbers in product(*(range(fed.guesses) for fed in some)):
-                yield dict(zip(some, numbers, strict=True))
+        for chosen in combinations(inputs, count):
+            for numbers in product(*(range(fed.guesses) for fed in chosen)):
+                yield dict(zip(chosen, numbers, strict=True))
 
 
 def _handles(result: Any) -> Iterable[Handle]:

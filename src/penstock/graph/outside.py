@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from penstock.data.fed import Fed
 from penstock.errors import DefinitionError
@@ -13,7 +13,10 @@ from penstock.graph.node import Node, Value
 from penstock.graph.operator import Feed
 
 made_outside: WeakSet[Node] = WeakSet()
-serials = itertools.count(-(1 << 60))
+made_again: WeakKeyDictionary[Node, Callable[[], Value]] = WeakKeyDictionary()
+"""What makes a node again in the definition that uses it: for those of which nothing is said before they are fed."""
+OUTSIDE = 1 << 60
+serials = itertools.count(-OUTSIDE)
 """Their numbers: they come before all nodes of a definition."""
 
 
@@ -31,18 +34,24 @@ def copy_of(node: Node, own: Callable[[Value], Value], stream: int) -> Node:
 
 
 def fed_by_hand(node: Node) -> Fed | None:
-    """The stream of a node that is fed by hand.
+    """The stream of a node that is fed by hand."""
+    stream = node.operator.stream if isinstance(node.operator, Feed) else None
+    return stream if isinstance(stream, Fed) else None
+
+
+def check_known(made: Node, own: Node) -> None:
+    """Check that a node was made outside of what a definition knows of it.
+
+    Args:
+        made: the node.
+        own: what stands for it in the definition.
 
     Raises:
-        DefinitionError: nothing is said of what it will be fed.
+        DefinitionError: it was made of a guess of what will be fed by hand.
     """
-    stream = node.operator.stream if isinstance(node.operator, Feed) else None
-    if not isinstance(stream, Fed):
-        return None
-    if stream.guessed:
+    if any(one.spec != other.spec for one, other in zip(made.operands, own.operands, strict=True)):
         raise DefinitionError(
-            f"{node} was made outside of a definition, where it must be known what is fed",
+            f"{made} was made outside of a definition, where it must be known what is fed",
             fix="dtype=..., ndim=...; or call it in the definition",
-            where=node.where,
+            where=made.where,
         )
-    return stream

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,10 +21,10 @@ from penstock.graph.journal import Journal
 from penstock.graph.memory import check_memory
 from penstock.graph.node import Graph, Node, Value, infer
 from penstock.graph.operator import Common, Feed, Operator
-from penstock.graph.outside import copy_of, fed_by_hand, made_outside, serials
+from penstock.graph.outside import check_known, copy_of, fed_by_hand, made_again, made_outside, serials
 from penstock.graph.registry import journal, kind, lookup
 from penstock.graph.selection import Select
-from penstock.where import user_line
+from penstock.where import standing_at, user_line
 
 _HINTS = {"cpu": "cpu", "gpu": "gpu", "mixed": "gpu", None: None}
 
@@ -66,7 +67,9 @@ class Trace:
 
     def __post_init__(self) -> None:
         trace = weakref.proxy(self)  # in a cycle, data sets would wait for the garbage collector
-        self.journal = Journal(lambda: Trace._begin(trace), lambda: trace.guard is not None)
+        self.journal = Journal(
+            lambda: Trace._begin(trace), lambda: trace.guard is not None, lambda node: trace.adopted.get(node, node)
+        )
 
     def _begin(self) -> None:
         """Begin anew, for the same calls."""
@@ -97,13 +100,16 @@ class Trace:
 
         Raises:
             ArgumentTypeError: it has the name of another node.
-            DefinitionError: it is fed by hand, and nothing is said of what it will be fed.
+            DefinitionError: it was made of something that is fed by hand, and nothing is said of that.
         """
-        if node not in self.adopted:
+        if node not in self.adopted and node in made_again:
+            self.journal.call(functools.partial(self._made_again, node))
+        elif node not in self.adopted:
             if node.operator.random_bits and node.stream not in self.adopted_streams:
                 self.adopted_streams[node.stream] = self.streams
                 self.streams += 1
             own = self.adopted[node] = copy_of(node, self.check, self.adopted_streams.get(node.stream, 0))
+            check_known(node, own)
             self.claim(node.name)
             if (fed := fed_by_hand(own)) is not None:
                 self.fed[str(fed)] = fed
@@ -111,6 +117,16 @@ class Trace:
             if self.computing is not None:
                 self.computing.compute(own)
         return self.adopted[node]
+
+    def _made_again(self, node: Node) -> None:
+        token = kind.set(node.kind)  # it belongs to the call that needs it, and is noted as this one
+        guard, self.guard = self.guard, None  # and to no branch
+        try:
+            with standing_at(node.where), self.active():
+                self.adopted[node] = made_again[node]().node
+        finally:
+            self.guard = guard
+            kind.reset(token)
 
     def number(self) -> int:
         """The number of the next node."""
@@ -175,7 +191,9 @@ class DataNode(Expression):
     @property
     def spec(self) -> Spec:
         """dtype, shape and layout of a sample, as far as the definition tells."""
-        return self.value.spec
+        trace = _current.get()
+        outside = trace is not None and trace.made is not made_outside and self.value.node in made_outside
+        return self.value.spec if trace is None or not outside else trace.check(self.value).spec
 
     @property
     def name(self) -> str:

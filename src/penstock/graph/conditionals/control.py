@@ -6,6 +6,7 @@ guard. The names to which branches assign are captured before, between and after
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ import numpy as np
 from penstock.errors import DefinitionError, PenstockError, shown
 from penstock.graph.conditionals.joining import joined, select
 from penstock.graph.node import Value
-from penstock.graph.registry import named
+from penstock.graph.registry import journal, named
 from penstock.graph.selection import Branch
 from penstock.graph.trace import DataNode, apply, current_trace
 from penstock.types import Constant
@@ -117,7 +118,7 @@ class Fork:
         self._guards: list[Value] = []
         self._ends: list[Value | None] = []
         if self.forks:
-            _check_scalar(condition)
+            _settle(functools.partial(_check_scalar, condition))
             self._trace = current_trace()
             self._outer = self._trace.guard
             self._states = [self._captured()]
@@ -239,7 +240,7 @@ def negation(value: Any) -> Any:
     """`not`."""
     if not isinstance(value, DataNode):
         return not value
-    _check_scalar(value)
+    _settle(functools.partial(_check_scalar, value))
     return branch(value, None, wanted=False)
 
 
@@ -247,7 +248,7 @@ def choice(condition: Any, one: Thunk, other: Thunk) -> Any:
     """`one if condition else other`."""
     if not isinstance(condition, DataNode):
         return one() if condition else other()
-    _check_scalar(condition)
+    _settle(functools.partial(_check_scalar, condition))
     outer = current_trace().guard
     guards = [branch(condition, outer, wanted=wanted).value for wanted in (True, False)]
     values: list[Any] = []
@@ -273,13 +274,23 @@ def _logical(word: str, thunks: Sequence[Thunk], *, wanted: bool) -> Any:
                 return value
             value = thunk()
             continue
-        _check_logical(word, value)
+        _settle(functools.partial(_check_logical, word, value))
         guard = branch(value, current_trace().guard, wanted=wanted).value
         with under(guard):
             other = thunk()
-        _check_logical(word, other)
+        _settle(functools.partial(_check_logical, word, other))
         value = select([guard], [other, not wanted])
     return value
+
+
+def _settle(check: functools.partial[None]) -> None:
+    """Make a check of a condition; again with other guesses of what is fed by hand, where it refuses those."""
+    noted = journal.get()
+    if noted is None:
+        check()
+        return
+    noted.call(check)
+    noted.branches = True  # though no operator may be called in them
 
 
 def _check_scalar(condition: DataNode) -> None:

@@ -18,6 +18,7 @@ from penstock.errors import ArgumentTypeError, DefinitionError, shown
 from penstock.graph.call import Hint, Location
 from penstock.graph.kinds import Range
 from penstock.graph.operator import Common, Feed
+from penstock.graph.outside import OUTSIDE, made_again, made_outside
 from penstock.graph.registry import operator
 from penstock.graph.trace import apply_many, current_trace
 from penstock.operators.user_code.code import UserCode
@@ -137,7 +138,7 @@ def external_source(
     trace = current_trace()
     name = common.get("name") or ""
     kinds = _kinds(num_outputs, layout, dtype, ndim)
-    called = name or (f"input {trace.nodes}" if source is None else _name_of(source))
+    called = name or (f"input {trace.nodes % OUTSIDE}" if source is None else _name_of(source))
     # in debug mode a definition runs for each batch, and the source of the first one goes on
     code = None if trace.computing is not None else UserCode(cast(Any, source))
     key = (_KIND, code, num_outputs, cycle, kinds, by_batch, batch_info, trace.nodes)
@@ -165,6 +166,9 @@ def external_source(
         )
         _log.log(logging.WARNING if trace.checkpoints else logging.INFO, said)
     nodes = apply_many(Feed(shared), common=common)
+    if isinstance(shared, Fed) and shared.guessed and trace.made is made_outside:
+        what = {"layout": layout, "dtype": dtype, "ndim": ndim, "repeat_last": repeat_last, **common, "name": called}
+        made_again[nodes[0].value.node] = lambda: external_source(None, num_outputs=None, **cast(Any, what)).value
     return nodes[0] if num_outputs is None else nodes
 
 
