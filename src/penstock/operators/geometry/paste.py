@@ -106,7 +106,6 @@ def paste(
         )
     if data.spec.dtype.kind in "iu":
         limits = np.iinfo(data.spec.dtype)
-        if not all(limits.min <= value <= limits.max for value in fill):
-            raise DefinitionError(f"fn.paste: {data.spec.dtype} cannot hold fill_value", given=fill_value)
+        fill = tuple(min(max(value, int(limits.min)), int(limits.max)) for value in fill)
     given: dict[str, Any] = {"ratio": ratio, "paste_x": paste_x, "paste_y": paste_y, "min_canvas_size": min_canvas_size}
     return apply(Paste(layout, fill), data, common=common, **given)

@@ -81,15 +81,15 @@ def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: st
         arguments = {"resize_side": given[ways[0][0]]}
     if one_by_one and "resize_z" in one_by_one and "D" not in axes:
         raise DefinitionError(f"fn.{kind}: resize_z resizes along D", given=f"layout {layout!r}", expected="DHWC")
-    _check_count(arguments.get("size", 0.0), axes, f"fn.{kind}: size", single=True)
+    _check_count(arguments.get("size", 0.0), axes, f"fn.{kind}: size")
     parts = [name for name in ("roi_start", "roi_end") if name in given]
     if len(parts) == 1:
         raise DefinitionError(f"fn.{kind}: roi_start and roi_end are given together", given=parts[0])
     for name in parts:
-        _check_count(given[name], axes, f"fn.{kind}: {name}", single=False)
+        _check_count(given[name], axes, f"fn.{kind}: {name}")
         arguments[name] = given[name]
     limits = np.atleast_1d(np.asarray(given.get("max_size", ()), np.float64)).tolist()
-    _check_count(limits or 0.0, axes, f"fn.{kind}: max_size", single=True)
+    _check_count(limits or 0.0, axes, f"fn.{kind}: max_size")
     limits = limits * len(axes) if len(limits) == 1 else limits
     return Sizing(
         layout,
@@ -105,11 +105,11 @@ def _given(size: Any) -> bool:
     return isinstance(size, DataNode) or bool(np.any(size)) or np.ndim(size) > 0
 
 
-def _check_count(value: Any, axes: Sequence[str], what: str, *, single: bool) -> None:
+def _check_count(value: Any, axes: Sequence[str], what: str) -> None:
     count = (*value.spec.shape, 1)[0] if isinstance(value, DataNode) else np.size(value)
-    if count not in (len(axes), None) and not (single and count == 1):
+    if count not in (len(axes), 1, None):
         raise DefinitionError(
-            f"{what} has a number for each axis",
+            f"{what} has a number for each axis, or one for all",
             given=f"{count} numbers",
             expected=f"{len(axes)}, for {', '.join(axes)}",
         )

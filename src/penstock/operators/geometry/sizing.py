@@ -172,7 +172,7 @@ class Sizing:
         """From where to where each axis is resized, (rows, axes)."""
         if "roi_start" not in arguments:
             return np.zeros_like(extents), extents
-        low, high = arguments["roi_start"], arguments["roi_end"]
+        low, high = (np.broadcast_to(arguments[name], extents.shape) for name in ("roi_start", "roi_end"))
         for row in np.flatnonzero((low == high).any(axis=1))[:1]:
             raise ValueError(f"the part to resize is empty: from {low[row].tolist()} to {high[row].tolist()}")
         if not self.relative:

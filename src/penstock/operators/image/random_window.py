@@ -26,8 +26,9 @@ from penstock.operators.image.axis import Rows
 class RandomWindowArguments(TypedDict, total=False):
     """How windows are drawn.
 
-    random_area: the least and the largest part of the image's area, [0.08, 1]. random_aspect_ratio: the least and the
-    largest width : height, [3/4, 4/3]. num_attempts: how often to draw before the rule for the other cases, 10.
+    random_area: the least and the largest part of the image's area, [0.08, 1]; one number is both.
+    random_aspect_ratio: the least and the largest width : height, [3/4, 4/3]; likewise.
+    num_attempts: how often to draw before the rule for the other cases, 10.
     """
 
     random_area: Annotated[Sequence[float], Default((0.08, 1.0))]
@@ -114,11 +115,16 @@ def random_window(arguments: RandomWindowArguments, kind: str) -> RandomWindow:
     Raises:
         DefinitionError: limits that are none, or no attempt.
     """
-    area = tuple(map(float, arguments.get("random_area", (0.08, 1.0))))
-    ratio = tuple(map(float, arguments.get("random_aspect_ratio", (0.75, 4 / 3))))
+    area = _limits(arguments.get("random_area", (0.08, 1.0)))
+    ratio = _limits(arguments.get("random_aspect_ratio", (0.75, 4 / 3)))
     attempts = int(arguments.get("num_attempts", 10))
     if len(area) != 2 or not 0 <= area[0] <= area[1] or not area[1]:
         raise DefinitionError(f"fn.{kind}: random_area is two parts of the area", given=area, expected="0 <= a <= b")
     if len(ratio) != 2 or not 0 < ratio[0] <= ratio[1]:
         raise DefinitionError(f"fn.{kind}: random_aspect_ratio is two ratios", given=ratio, expected="0 < a <= b")
     return RandomWindow((area[0], area[1]), (ratio[0], ratio[1]), attempts)
+
+
+def _limits(given: Sequence[float]) -> Sequence[float]:
+    """The least and the largest; one number is both."""
+    return [float(limit) for limit in given] * (2 if len(given) == 1 else 1)

@@ -142,13 +142,13 @@ def check_transform(kind: str, given: Spec, ndim: int | None = None) -> None:
 
 
 def check_center(kind: str, center: Any, ndim: int | None) -> None:
-    """Check that a centre has as many numbers as there are dimensions, as far as that is known.
+    """Check that a centre has a number for each dimension, or one for all, as far as that is known.
 
     Raises:
         DefinitionError: it has not.
     """
     count = extent(center)
-    if None not in (count, ndim) and count != ndim:
+    if None not in (count, ndim) and count not in (1, ndim):
         raise DefinitionError(
             f"fn.{kind}: the centre has another number of dimensions", given=center, expected=f"{ndim} numbers"
         )

@@ -63,7 +63,8 @@ def rotation(
         angle: degrees, from x towards y: clockwise where y points down. A number, or a node with one per sample.
         axis: the axis about which points of three dimensions turn, of any length but 0; a node gives each sample its
             own. Without one, points have two dimensions.
-        center: the point that stays where it is, n numbers; a node gives each sample its own. The origin by default.
+        center: the point that stays where it is, n numbers or one for all; a node gives each sample its own. The origin
+            by default.
         reverse_order: whether `transform` is applied after the map, not before it.
         **common: what every operator takes.
 
