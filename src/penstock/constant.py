@@ -22,8 +22,8 @@ class Constant:
 
     Args:
         value: a number, a (nested) list of numbers or an array; the shape is that of one sample.
-        dtype: the element type; None gives int32 and float32 to what has 64 bits, as Python's numbers and lists have,
-            and keeps an array's own else, as it keeps that of NumPy's numbers: ``np.int64(3)`` is an int64.
+        dtype: the element type; None gives 32 bits to what has 64, as Python's numbers and lists have, and keeps an
+            array's own else; also that of NumPy's numbers, where no device is given: ``np.int64(3)`` is an int64.
         shape: the shape of a sample: `value` has as many numbers, or one that is repeated. None: that of `value`.
         layout: the names of the axes, such as "HWC"; empty where they have none.
         device: a placement hint, "cpu" or "gpu".
@@ -61,9 +61,8 @@ class Constant:
             raise ArgumentTypeError("a constant holds numbers", given=shown(self.value)) from error
         if self.dtype is not None:
             array = _saturated(array, as_dtype(self.dtype))
-        elif array.dtype.kind in "if" and array.dtype.itemsize == 8:
-            kept = array.ndim == 0 and self.shape is None and isinstance(self.value, np.ndarray | np.integer)
-            array = array if kept else _narrowed(array)
+        elif self.shape is not None or self.device is not None or array.ndim or not isinstance(self.value, _OWN):
+            array = narrowed(array)
         if self.shape is None:
             return array
         try:
@@ -134,16 +133,24 @@ class Constant:
         return float(self.array())
 
 
-def _narrowed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Numbers of 64 bits as int32 or float32.
+_OWN = (np.ndarray, np.integer)
+"""Numbers of these keep their own type."""
+
+
+def narrowed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Numbers of 64 bits with 32; others as they are.
 
     Raises:
         ArgumentTypeError: an integer does not fit.
     """
+    if array.dtype.kind not in "iuf" or array.dtype.itemsize != 8:
+        return array
     narrow = np.dtype(f"{array.dtype.kind}4")
-    if narrow.kind == "i" and array.size and not np.array_equal(array, array.astype(narrow)):
+    if narrow.kind in "iu" and array.size and not np.array_equal(array, array.astype(narrow)):
         raise ArgumentTypeError(
-            "a whole number beyond int32", given=f"{array.min()} to {array.max()}", fix="dtype=types.INT64"
+            f"a whole number beyond {narrow}",
+            given=f"{array.min()} to {array.max()}",
+            fix=f"dtype=types.{array.dtype.name.upper()}",
         )
     return array.astype(narrow)
 

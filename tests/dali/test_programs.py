@@ -25,6 +25,11 @@ def row_after_row(info):
     return np.full((1, 5), info.idx_in_epoch, np.int32)
 
 
+def label_of(image):
+    """One number with an axis, and as many axes for zeros."""
+    return image.reshape(-1)[:1].astype(np.int32)
+
+
 def changed_list(lib, x):
     """What an operator with several outputs returns is a list of the program's own."""
     outputs = lib.fn.python_function(x, function=lambda text: (text, text[:1]), num_outputs=2)
@@ -76,6 +81,43 @@ CASES = {
         ),
         IMAGES,
     ),
+    "a number of 64 bits": (
+        lambda lib, x: (
+            np.array(3),
+            np.array([4], np.uint64),
+            lib.fn.stack(np.int64(5), np.array(6)),
+            lib.fn.copy(lib.types.Constant(np.int64(7))),
+            lib.fn.copy(lib.types.Constant(np.array(8), device="cpu")),
+            lib.fn.constant(idata=1) + np.array(9),
+        ),
+        IMAGES,
+    ),
+    "shifted truth values": (lambda lib, x: (((x > 9) << (x > 3)), ((x > 9) >> (x > 3))), IMAGES),
+    "parts by constants and by steps of each sample": (
+        lambda lib, x: (
+            x[lib.types.Constant(1)],
+            x[lib.types.Constant(np.int32(0), device="cpu"), 1:],
+            x[:: lib.fn.cast(x[0, 0, 0] % 2 + 1, dtype=lib.types.INT32), :: x[0, 1, 0] % 2 - 2],
+        ),
+        IMAGES,
+    ),
+    "vectors of classes that a function made": (
+        lambda lib, x: (
+            lib.fn.one_hot(lib.fn.python_function(x, function=label_of), num_classes=300),
+            lib.fn.one_hot(lib.fn.python_function(x, function=label_of), num_classes=300, axis=-1),
+            lib.fn.one_hot(lib.fn.python_function(x, function=lambda image: image[0, :, 0]), num_classes=300),
+        ),
+        IMAGES,
+    ),
+    "shapes that a function made": (
+        lambda lib, x: (
+            lib.fn.reshape(x, shape=lib.fn.python_function(x, function=lambda image: np.int32(image.shape)[[1, 0, 2]])),
+            lib.fn.zeros(shape=lib.fn.python_function(x, function=lambda image: np.int32(image.shape)[:2])),
+            lib.fn.random.uniform(shape=lib.fn.python_function(x, function=lambda image: np.int32(image.shape)[1:]))
+            * 0,
+        ),
+        IMAGES,
+    ),
     "a filter for each image": (
         lambda lib, x: lib.fn.resize(
             x,
@@ -83,6 +125,17 @@ CASES = {
             interp_type=lib.fn.reinterpret(
                 lib.fn.cast(lib.fn.reductions.max(x) / 300 - 0.5, dtype=lib.types.INT32), dtype=lib.types.INTERP_TYPE
             ),
+        ),
+        IMAGES,
+    ),
+    "one number for all axes, or for both limits": (
+        lambda lib, x: (
+            lib.fn.resize(x, size=[3, 3], roi_start=1, roi_end=4),
+            lib.fn.resize(x, size=[3, 3], roi_start=[4], roi_end=1),
+            lib.fn.transforms.rotation(angle=30.0, center=5.0),
+            lib.fn.transforms.rotation(angle=30.0, center=5.0, axis=[0.0, 0.0, 1.0]),
+            lib.fn.transforms.shear(shear=[1.0, 2.0], center=3.0),
+            lib.fn.shapes(lib.fn.random_resized_crop(x, size=4, random_area=0.5, random_aspect_ratio=1.0)),
         ),
         IMAGES,
     ),
@@ -261,6 +314,55 @@ def test_what_is_fed_may_be_unknown_where_there_are_branches(shape):
         pipe.feed_input("images", [np.full(shape, number, np.uint8) for number in (90, 210)])
         results.append([np.array(sample) for sample in pipe.run()[0]])
     assert all(map(np.array_equal, *results))
+
+
+@pytest.mark.parametrize("library", [dali, penstock], ids=["dali", "penstock"])
+def test_what_is_fed_may_be_unknown_where_it_decides(library):
+    @library.pipeline_def(batch_size=2, num_threads=1, device_id=None, enable_conditionals=True)
+    def definition():
+        flags = [library.fn.external_source(name=f"flag{number}") for number in range(4)]
+        x, y = (library.fn.external_source(name=name) for name in "xy")
+        if flags[0]:
+            if flags[1] > 2:  # noqa: SIM114  # branches are meant
+                z = x
+            elif flags[2] and flags[3]:
+                z = x
+            else:
+                z = y
+        else:
+            z = y
+        return z
+
+    pipeline = definition()
+    pipeline.build()
+    for number, kind in enumerate((np.float32, np.int64, np.bool_, np.bool_)):
+        pipeline.feed_input(f"flag{number}", [kind(1), kind(number)])
+    for name, value in (("x", 1), ("y", 2)):
+        pipeline.feed_input(name, [np.float32([[value]])] * 2)
+    assert np.ravel(pipeline.run()[0].as_array()).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("outputs", [0, 1])
+def test_functions_run_though_nothing_is_made_of_them(outputs):
+    runs: dict[str, list[int]] = {"dali": [], "penstock": []}
+    for library in (dali, penstock):
+        seen = runs[library.__name__.rpartition(".")[2]]
+
+        @library.pipeline_def(
+            batch_size=3, num_threads=1, device_id=None, enable_conditionals=True, prefetch_queue_depth=1
+        )
+        def definition(seen=seen):
+            number = library.fn.external_source([[np.array([n]) for n in (4, 5, 6)]], cycle=True)
+            watch = lambda value: (seen.append(int(value[0])), value if outputs else None)[1]  # noqa: E731
+            if number[0] > 4:
+                library.fn.python_function(number, function=watch, num_outputs=outputs)
+            return number
+
+        pipeline = definition()
+        pipeline.build()
+        seen.clear()
+        pipeline.run()
+    assert {name: sorted(set(seen)) for name, seen in runs.items()} == {"dali": [5, 6], "penstock": [5, 6]}
 
 
 def test_a_pipeline_is_written_before_anything_is_fed():

@@ -7,7 +7,7 @@ import numpy as np
 from penstock.data.source import Array
 from penstock.errors import DefinitionError, PenstockError
 from penstock.graph.node import Value
-from penstock.graph.trace import current_trace
+from penstock.graph.trace import DataNode, current_trace
 from penstock.host.probe import sample_zero
 
 
@@ -31,3 +31,21 @@ def first_sample(value: Value, fix: str) -> Array:
 
 def _said(error: BaseException) -> str:
     return str(error.args[0]) if isinstance(error, PenstockError) else str(error) or type(error).__name__
+
+
+def length_of(vector: DataNode, what: str) -> int:
+    """How many numbers each sample of a vector has: if nothing says so, as many as the first one.
+
+    Args:
+        vector: it.
+        what: what messages call it, such as "fn.reshape: a shape".
+
+    Raises:
+        DefinitionError: it is no vector, or its first sample is not known while the definition is traced.
+    """
+    if vector.ndim != 1:
+        raise DefinitionError(f"{what} is a vector", given=vector.spec)
+    known = vector.spec.shape[0]
+    return (
+        len(first_sample(vector.value, "a vector of known length, such as fn.stack makes")) if known is None else known
+    )

@@ -16,6 +16,7 @@ from penstock.errors import DefinitionError
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import kind as operator_kind
 from penstock.graph.trace import DataNode, apply
+from penstock.operators.first_sample import length_of
 
 Extents = int | Sequence[int] | DataNode
 """How a user gives the shape of a sample; a node holds one for each sample."""
@@ -125,9 +126,9 @@ def draw(
     if like is not None:
         return apply(DrawnEach(drawn, like.ndim, False), *inputs, like, common=common, seed=seed, **arguments)
     if isinstance(shape, DataNode):
-        if shape.ndim > 1 or (shape.ndim and shape.spec.shape[0] is None) or shape.dtype.kind not in "iu":
-            raise DefinitionError(f"{kind}: a shape is a vector of whole numbers, of known length", given=shape.spec)
-        rank = shape.spec.sizes[0] if shape.ndim else 1
+        if shape.ndim > 1 or shape.dtype.kind not in "iu":
+            raise DefinitionError(f"{kind}: a shape is a vector of whole numbers", given=shape.spec)
+        rank = length_of(shape, f"{kind}: a shape") if shape.ndim else 1
         return apply(DrawnEach(drawn, rank, True), *inputs, shape, common=common, seed=seed, **arguments)
     sizes = () if shape is None else tuple(np.atleast_1d(np.asarray(shape, np.int64)).tolist())
     if not all(isinstance(size, int) and size > 0 for size in sizes):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from penstock.errors import DefinitionError
 from penstock.graph.operator import BatchContext, BatchKernel, Operator
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
+from penstock.types import Constant
 
 DType = np.dtype[Any]
 
@@ -59,6 +60,13 @@ def _power(xp: Any, a: Any, b: Any) -> Any:
     return xp.where(b < 0, inverse, xp.power(a, xp.maximum(b, zero)))
 
 
+def _shift(symbol: str, a: Any, b: Any) -> Any:
+    """Shifted bits; truth values are shifted as bytes, and are true where a bit is left."""
+    if a.dtype.kind == "b":
+        return _shift(symbol, a.astype(np.uint8), b.astype(np.uint8)) != 0
+    return a << b if symbol == "lshift" else a >> b
+
+
 _BINARY: Mapping[str, Callable[[Any, Any, Any], Any]] = {
     "add": lambda _xp, a, b: a + b,
     "sub": lambda _xp, a, b: a - b,
@@ -70,8 +78,8 @@ _BINARY: Mapping[str, Callable[[Any, Any, Any], Any]] = {
     "and": lambda _xp, a, b: a & b,
     "or": lambda _xp, a, b: a | b,
     "xor": lambda _xp, a, b: a ^ b,
-    "lshift": lambda _xp, a, b: a << b,
-    "rshift": lambda _xp, a, b: a >> b,
+    "lshift": lambda _xp, a, b: _shift("lshift", a, b),
+    "rshift": lambda _xp, a, b: _shift("rshift", a, b),
     "min": lambda xp, a, b: xp.where(a < b, a, b),  # of a NaN and a number, the second
     "max": lambda xp, a, b: xp.where(a > b, a, b),
     "atan2": lambda xp, a, b: xp.arctan2(a, b),
@@ -208,10 +216,16 @@ def raise_rank(value: Any, rank: int) -> Any:
     return value.reshape(value.shape[:1] + (1,) * (rank - value.ndim) + value.shape[1:])
 
 
+def _operand(given: Any) -> Any:
+    """NumPy's integers count with their own type, as those of a `Constant` do; elsewhere 64 bits become 32."""
+    own = isinstance(given, np.integer | np.ndarray) and not np.ndim(cast(Any, given))
+    return Constant(given) if own else cast(Any, given)
+
+
 def _define(kind: Binary | Unary) -> None:
     @operator(f"arithmetic.{kind.symbol}")
     def apply_to(*operands: Any) -> DataNode:  # pyright: ignore[reportUnusedFunction]  # it is registered
-        return apply(kind, *operands)
+        return apply(kind, *map(_operand, operands))
 
 
 for _symbol in _BINARY:

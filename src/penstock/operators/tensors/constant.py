@@ -8,6 +8,7 @@ from typing import Any, Unpack, cast
 
 import numpy as np
 
+from penstock.constant import narrowed
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, of_dali, shown
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
@@ -52,8 +53,8 @@ def constant(
         value: a number, a nested list of numbers, an array, or a `types.Constant`.
         fdata: numbers, float32 unless `dtype` says otherwise.
         idata: whole numbers, int32 unless `dtype` says otherwise.
-        dtype: the element type; None gives int32 and float32 to numbers of 64 bits, as Python's are, and keeps an
-            array's own else. Integers are rounded and saturate.
+        dtype: the element type; None gives 32 bits to numbers of 64, as Python's are, and keeps an array's own
+            else. Integers are rounded and saturate.
         shape: the shape of a sample; one number fills it.
         layout: the names of its axes, or "".
         **common: what every operator takes.
@@ -96,7 +97,7 @@ def constant(
     wrapped = value if isinstance(value, Constant) else Constant(value, dtype, shape, layout or "")
     if wrapped.device is not None:
         common = {**common, "device": wrapped.device}
-    array = wrapped.array()
+    array = narrowed(wrapped.array()) if wrapped is not value and wrapped.dtype is None else wrapped.array()
     if array.dtype.kind not in "biufV":
         given = f"{shown(value)} of dtype {array.dtype}"
         raise ArgumentTypeError("a constant holds numbers", given=given, fix=of_dali(value))

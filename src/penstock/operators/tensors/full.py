@@ -16,6 +16,7 @@ from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import check_layout
 from penstock.operators.convert import convert
+from penstock.operators.first_sample import length_of
 from penstock.operators.tensors.arithmetic import raise_rank
 from penstock.operators.tensors.constant import ConstantValue, constant
 from penstock.operators.tensors.reshape import reshape
@@ -91,9 +92,10 @@ def _check_fits(fill: Spec, shape: Shape) -> None:
 
 def _full(kind: str, fill: DataNode, shape: Extents | None, layout: str | None, common: Common) -> DataNode:
     if isinstance(shape, DataNode):
-        if shape.ndim > 1 or (shape.ndim and shape.spec.shape[0] is None) or shape.dtype.kind not in "iu":
-            raise DefinitionError(f"fn.{kind}: a shape is a vector of whole numbers, of known length", given=shape.spec)
-        return apply(FullTo(shape.spec.sizes[0] if shape.ndim else 1, layout), fill, shape, common=common)
+        if shape.ndim > 1 or shape.dtype.kind not in "iu":
+            raise DefinitionError(f"fn.{kind}: a shape is a vector of whole numbers", given=shape.spec)
+        rank = length_of(shape, f"fn.{kind}: a shape") if shape.ndim else 1
+        return apply(FullTo(rank, layout), fill, shape, common=common)
     if shape is None:
         return apply(FullLike(fill.dtype), reshape(fill, layout=layout), fill, common=common)
     sizes = tuple(np.atleast_1d(np.asarray(shape)).tolist())

@@ -15,6 +15,7 @@ from penstock.errors import ArgumentTypeError, DefinitionError, shown
 from penstock.graph.operator import BatchContext, BatchKernel, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
+from penstock.operators.tensors.constant import constant
 from penstock.types import Constant, NewAxis
 
 
@@ -27,11 +28,16 @@ class At:
 
 @dataclass(frozen=True)
 class Cut:
-    """A slice along an axis; its limits are constants or names of arguments."""
+    """A slice along an axis; its limits and its step are constants or names of arguments."""
 
     start: int | str | None = None
     stop: int | str | None = None
-    step: int | None = None
+    step: int | str | None = None
+
+    @property
+    def varies(self) -> bool:
+        """Whether it differs from sample to sample."""
+        return any(isinstance(each, str) for each in (self.start, self.stop, self.step))
 
 
 Item = At | Cut | NewAxis
@@ -103,9 +109,9 @@ def _take(xp: Any, value: Any, index: Any, axis: int) -> Any:
 
 
 def _cut_extent(cut: Cut, extent: int | None) -> int | None:
-    if extent is None or isinstance(cut.start, str) or isinstance(cut.stop, str):
+    if extent is None or cut.varies:
         return extent if cut == Cut() else None
-    return len(range(*slice(cut.start, cut.stop, cut.step).indices(extent)))
+    return len(range(*cast(slice, _python_index(cut, {})).indices(extent)))
 
 
 def _python_index(item: Item, arguments: Mapping[str, Any]) -> Any:
@@ -118,7 +124,7 @@ def _python_index(item: Item, arguments: Mapping[str, Any]) -> Any:
         case At():
             return number(item.index)
         case Cut():
-            return slice(number(item.start), number(item.stop), item.step)
+            return slice(number(item.start), number(item.stop), number(item.step))
 
 
 @operator("getitem")
@@ -151,6 +157,8 @@ def getitem(value: DataNode, *indices: Any) -> DataNode:
     arguments: dict[str, Any] = {}
 
     def number(index: Any) -> Any:
+        if isinstance(index, Constant) and index.device is not None:
+            index = constant(index)  # a node, as in DALI: no sample of a branch that is not taken is out of bounds
         if isinstance(index, DataNode):
             arguments[name := f"index{len(arguments)}"] = index
             return name
@@ -166,9 +174,9 @@ def getitem(value: DataNode, *indices: Any) -> DataNode:
         match index:
             case slice():
                 cut = cast(Any, index)
-                step = None if isinstance(cut.step, DataNode) else number(cut.step)
-                if step == 0 or isinstance(cut.step, DataNode):
-                    raise ArgumentTypeError("the step of a slice is a constant, not 0", given=shown(cut.step))
+                step = number(cut.step)
+                if step == 0:
+                    raise ArgumentTypeError("the step of a slice is not 0", given=shown(cut))
                 items.append(Cut(number(cut.start), number(cut.stop), step))
             case NewAxis():
                 items.append(index)

@@ -10,11 +10,12 @@ import numpy as np
 
 from penstock.data.source import Array
 from penstock.data.spec import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.errors import ArgumentTypeError, DefinitionError, SampleError
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import check_layout
+from penstock.operators.first_sample import first_sample
 from penstock.types import FLOAT, as_dtype
 
 
@@ -52,6 +53,12 @@ class OneHot(Operator, BatchKernel):
         """The vectors."""
         xp = context.xp
         if self.axis is None:
+            if labels.size != context.rows:
+                raise SampleError(
+                    "the first sample holds one number, and another one does not",
+                    given=f"shape {list(labels.shape[1:])}",
+                    fix="axis=-1, if the labels are no single numbers",
+                )
             labels = labels.reshape(context.rows)
             if xp is np and labels.dtype.kind in "iu":
                 return self._scattered(labels, context.out)
@@ -127,6 +134,16 @@ def one_hot(
         limits = np.iinfo(target)
         if not all(limits.min <= value <= limits.max for value in (on_value, off_value)):
             raise DefinitionError(f"fn.one_hot: {target} cannot hold these values", given=(on_value, off_value))
-    single = axis is None and spec.dense and math.prod(spec.sizes) == 1
+    single = axis is None and _holds_one(data)
     place = None if single else -1 if axis is None else axis
     return apply(OneHot(int(num_classes), place, on_value, off_value, target, axis_name or ""), data, common=common)
+
+
+def _holds_one(labels: DataNode) -> bool:
+    """Whether each sample holds one number; where shapes are not known, whether the first one does."""
+    if labels.spec.dense:
+        return math.prod(labels.spec.sizes) == 1
+    try:
+        return first_sample(labels.value, "axis=").size == 1
+    except DefinitionError:
+        return False

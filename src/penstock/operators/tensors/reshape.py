@@ -16,6 +16,7 @@ from penstock.graph.operator import BatchContext, Common, Operator, SampleContex
 from penstock.graph.registry import lookup, operator
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import check_layout
+from penstock.operators.first_sample import length_of
 from penstock.operators.tensors.cast import cast
 from penstock.types import INT64
 
@@ -160,9 +161,7 @@ def reshape(
     if sum(given is not None for given in (new_shape, shape, rel_shape)) > 1:
         raise DefinitionError("fn.reshape: the shape is given more than once", fix="shape, rel_shape or a second input")
     if node is not None:
-        if node.ndim != 1 or node.spec.shape[0] is None:
-            raise DefinitionError("fn.reshape: a shape is a vector of known length", given=node.spec)
-        return apply(ReshapeTo(node.spec.shape[0], layout), data, node, common=common)
+        return apply(ReshapeTo(length_of(node, "fn.reshape: a shape"), layout), data, node, common=common)
     extents = _extents(rel_shape if shape is None else shape)
     if extents is not None and (0 in extents or sum(extent < 0 for extent in extents) > 1):
         raise DefinitionError("fn.reshape: extents are positive, at most one is -1", given=extents)
@@ -175,11 +174,10 @@ def multiples(data: DataNode, factors: DataNode) -> DataNode:
     """The extents of each sample times some factors; a negative one makes -1.
 
     Raises:
-        DefinitionError: the factors are no vector of known length.
+        DefinitionError: the factors are no vector.
     """
-    if factors.ndim != 1 or factors.spec.shape[0] is None:
-        raise DefinitionError("fn.reshape: rel_shape is a vector of known length", given=factors.spec)
-    return lookup("arithmetic.max")(cast(data.shape()[: factors.spec.shape[0]] * factors, dtype=INT64), -1)
+    count = length_of(factors, "fn.reshape: rel_shape")
+    return lookup("arithmetic.max")(cast(data.shape()[:count] * factors, dtype=INT64), -1)
 
 
 def _extents(given: Any) -> Extents | None:

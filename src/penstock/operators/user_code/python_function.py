@@ -195,5 +195,6 @@ def _made(
 
 
 def _applied(made: Function, inputs: Sequence[DataNode], common: Common) -> Any:
-    nodes = apply_many(made.settled(list(map(as_value, inputs))), *inputs, common=common)
+    kept: Common = {"preserve": True, **common}  # as in DALI: what they do besides is what they are often for
+    nodes = apply_many(made.settled(list(map(as_value, inputs))), *inputs, common=kept)
     return nodes[0] if made.num_outputs == 1 else nodes
