@@ -1,7 +1,8 @@
 """What a client of an object store costs: CPU time of this process for each photograph that it fetches.
 
 The clients take turns. Each fetches whole objects on 32 threads from a server that answers after 20 ms
-(`object_server.py`); its own CPU time is not counted. s3fs is measured where it is installed.
+(`object_server.py`); its own CPU time is not counted. s3fs is measured where it is installed. "penstock" is what
+readers ask, "obstore" the library that it asks where its own connections do not do.
 
     python benchmarks/object_clients.py FOLDER [--images 2000] [--rounds 5] [--latency 20]
 """
@@ -23,6 +24,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote
 
+import obstore
+import obstore.store
+
 from penstock.data.stores.extent import Extent
 from penstock.data.stores.objects import fetch
 
@@ -38,8 +42,10 @@ def clients(port: int, stack: contextlib.ExitStack) -> dict[str, Callable[[str],
         connections.made.request("GET", f"/bucket/{quote(key)}")
         return connections.made.getresponse().read()
 
+    store = obstore.store.S3Store("bucket", client_options={"allow_http": True})
     found: dict[str, Callable[[str], object]] = {
-        "obstore": lambda key: fetch(Extent(f"s3://bucket/{key}")),
+        "penstock": lambda key: fetch(Extent(f"s3://bucket/{key}")),
+        "obstore": lambda key: obstore.get(store, key).bytes(),
         "http.client": by_hand,
     }
     try:
