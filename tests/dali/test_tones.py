@@ -81,7 +81,7 @@ def assert_same_distribution(mine, theirs):
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "float32"])
 def test_gaussian_noise(both, dtype):
     values = np.full((150, 70, 3), 40, dtype)
-    for numbers in ({}, {"mean": 3.5, "stddev": 25.0}):
+    for numbers in ({}, {"mean": 3.5, "stddev": 25.0}, {"stddev": -9.0}):
         mine, theirs = noisy(both, lambda lib, x, n=numbers: lib.fn.noise.gaussian(x, **n), values, "HWC")
         assert_same_distribution(mine, theirs)
 

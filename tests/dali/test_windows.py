@@ -118,6 +118,24 @@ def test_roi_random_crop(both, arguments):
     assert (abs(ours.mean(0) - theirs.mean(0)) <= 4 * np.sqrt(2 * theirs.var(0) / 3000)).all()
 
 
+@pytest.mark.parametrize("attempts", [0, -3])
+@pytest.mark.parametrize("area", [[0.08, 1.0], [0.1, 0.2]])
+def test_windows_that_are_drawn_with_no_attempt(both, attempts, area):
+    shapes = [np.int64(shape) for shape in ([60, 100, 3], [80, 20, 3], [7, 7, 1])]
+
+    def define(lib, s):
+        return lib.fn.random_crop_generator(s, random_area=area, num_attempts=attempts)
+
+    (_, mine), (_, theirs) = both(define, shapes)
+    np.testing.assert_array_equal(mine, theirs)
+
+
+def test_ssd_random_crop_with_no_attempt_takes_the_image(agree):
+    image, boxes, labels = np.arange(60, dtype=np.uint8).reshape(4, 5, 3), np.float32([[0.1, 0.2, 0.5, 0.6]]), [[7]]
+    inputs = [image], [boxes], [np.int32(labels)]
+    agree(lambda lib, *x: tuple(lib.fn.ssd_random_crop(*x, num_attempts=0)), *inputs, layouts=("HWC", "", ""))
+
+
 def test_random_crop_generator(both):
     shapes = [np.int64([20, 30, 3])] * 3000
     ours, theirs = both(lambda lib, s: lib.fn.random_crop_generator(s, random_area=[0.1, 0.6]), shapes)

@@ -27,13 +27,12 @@ class Use:
 
 
 FACTORS = [0.0, 1.0, 0.5, 3.7, -1.5, 1e3]
-POSITIVE = [0.0, 1.0, 0.5, 3.7, 1e3]
 ANGLES = [0.0, 30.0, -90.5, 360.0, 725.25, -1e4]
 PARTS = [0.0, 1.0, 0.3, 0.75]
 LEVELS = {"brightness": FACTORS, "brightness_shift": [0.0, 0.3, -1.0, 5.0], "contrast": FACTORS}
 FILLS = [{"fill_value": value} for value in (0.0, 10.0, 127.6, 255.0, 300.0, -5.0)]
 SIZED = [{"size": size} for size in ([1, 1], [20, 33], [7.6, 3.2], [64, 2])]
-CUT = {"crop": [[1.0, 1.0], [5.0, 4.0], [4.7, 3.2]], "crop_pos_x": PARTS, "crop_pos_y": PARTS}
+CUT = {"crop": [[1.0, 1.0], [5.0, 4.0], [4.7, 3.2], [-1.0, 2.0]], "crop_pos_x": PARTS, "crop_pos_y": PARTS}
 FILTERS = ("INTERP_NN", "INTERP_LINEAR", "INTERP_CUBIC", "INTERP_LANCZOS3", "INTERP_TRIANGULAR", "INTERP_GAUSSIAN")
 RESIZED = [
     *({name: value} for name in ("resize_x", "resize_y", "resize_shorter", "resize_longer") for value in (2.0, 33.4)),
@@ -42,6 +41,7 @@ RESIZED = [
     *({"size": [10.0, 20.0], "mode": mode} for mode in ("stretch", "not_smaller", "not_larger")),
     *({"size": size} for size in ([1.0, 1.0], [0.0, 25.0], [31.0, 0.0], [-12.0, 9.0], [5.5, 6.5])),
     {"resize_y": 40.0, "max_size": 30.0},
+    {"resize_y": 40.0, "max_size": -3.0},
     {"resize_y": 33.3, "subpixel_scale": False},
 ]
 REGIONS = [
@@ -82,8 +82,8 @@ USES = {
         {"hue": ANGLES, "saturation": FACTORS, "value": FACTORS},
     ),
     "color_twist": Use(
-        [{"hue": 77.0, "contrast": value, "brightness": 0.5} for value in POSITIVE],
-        {"hue": ANGLES, "saturation": FACTORS, "brightness": POSITIVE, "contrast": POSITIVE},
+        [{"hue": 77.0, "contrast": value, "brightness": 0.5} for value in FACTORS],
+        {"hue": ANGLES, "saturation": FACTORS, "brightness": FACTORS, "contrast": FACTORS},
     ),
     "color_space_conversion": Use(
         [

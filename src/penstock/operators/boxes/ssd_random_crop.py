@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Unpack
+from typing import Unpack
 
-from penstock.graph.kinds import Range
 from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
@@ -18,7 +17,7 @@ def ssd_random_crop(
     bboxes: DataNode,
     labels: DataNode,
     *,
-    num_attempts: Annotated[int, Range(1)] = 1,
+    num_attempts: int = 1,
     seed: int = -1,
     **common: Unpack[Common],
 ) -> list[DataNode]:
@@ -31,7 +30,8 @@ def ssd_random_crop(
         images: any dtype, layout with H and W (HWC where none is named).
         bboxes: boxes relative to the image, float32 (n, 4): left, top, right and bottom.
         labels: what belongs to boxes, (n, ...) of any dtype.
-        num_attempts: how many windows are tried before another overlap is chosen.
+        num_attempts: how many windows are tried before another overlap is chosen; with 0 and less, the whole
+            image is taken.
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
         **common: what every operator takes.
 
@@ -53,6 +53,8 @@ def ssd_random_crop(
         >>> [output.as_array().ndim for output in pipeline.run()]
         [4, 3, 2]
     """
+    if num_attempts < 1:
+        return [images, bboxes, labels]
     anchor, shape, kept, of_kept = random_bbox_crop(
         bboxes,
         labels,

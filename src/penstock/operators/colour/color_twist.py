@@ -34,8 +34,8 @@ def color_twist(
         data: images, volumes or sequences of any dtype; layout with H, W and C (HWC where none is named).
         hue: the angle in degrees by which colours turn about the grey axis; a number, or a node with one per sample.
         saturation: the factor of what lies off the grey axis, 0 for grey; a number, or a node with one per sample.
-        brightness: the factor of all values, at least 0; a number, or a node with one per sample.
-        contrast: the factor of the distance from the middle of the range, at least 0; a number, or a node with one per
+        brightness: the factor of all values; a number, or a node with one per sample.
+        contrast: the factor of the distance from the middle of the range; a number, or a node with one per
             sample.
         image_type: RGB; images of one channel have no colours to change.
         dtype: of the result; the input's by default.

@@ -40,8 +40,8 @@ class Twist(ImageOperator):
         "hue": Argument(np.float32, typical=30.0),
         "saturation": Argument(np.float32),
         "value": Argument(np.float32),
-        "brightness": Argument(np.float32, low=0.0),
-        "contrast": Argument(np.float32, low=0.0),
+        "brightness": Argument(np.float32),
+        "contrast": Argument(np.float32),
     }
 
     @property

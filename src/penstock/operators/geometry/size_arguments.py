@@ -94,7 +94,7 @@ def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: st
     return Sizing(
         layout,
         mode,
-        tuple(limit or math.inf for limit in limits),
+        tuple(limit if limit > 0 else math.inf for limit in limits),
         bool(given.get("roi_relative", False)),
         bool(given.get("subpixel_scale", True)),
         bool(filters.get("antialias", True)),

@@ -235,7 +235,7 @@ def tensor_resize(
     layout = _spatial(data.spec, range(first, last + 1))
     limits = np.full(rank, np.inf)
     if max_size is not None:
-        limits[list(named)] = np.where(np.asarray(max_size) == 0, np.inf, max_size)
+        limits[list(named)] = np.where(np.asarray(max_size) <= 0, np.inf, max_size)
     sizing = TensorSizing(
         layout,
         cast(Mode, mode),

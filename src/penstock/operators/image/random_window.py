@@ -28,12 +28,12 @@ class RandomWindowArguments(TypedDict, total=False):
 
     random_area: the least and the largest part of the image's area, [0.08, 1]; one number is both.
     random_aspect_ratio: the least and the largest width : height, [3/4, 4/3]; likewise.
-    num_attempts: how often to draw before the rule for the other cases, 10.
+    num_attempts: how often to draw before the rule for the other cases, 10; with 0 and less, it is for all.
     """
 
     random_area: Annotated[Sequence[float], Default((0.08, 1.0))]
     random_aspect_ratio: Annotated[Sequence[float], Default((0.75, 4 / 3))]
-    num_attempts: Annotated[int, Default(10), Range(1, 10_000)]
+    num_attempts: Annotated[int, Default(10), Range(high=10_000)]
 
 
 @dataclass(frozen=True)
@@ -113,13 +113,15 @@ def random_window(arguments: RandomWindowArguments, kind: str) -> RandomWindow:
     """The distribution that a user's arguments describe.
 
     Raises:
-        DefinitionError: limits that are none, or no attempt.
+        DefinitionError: limits that are none.
     """
     area = _limits(arguments.get("random_area", (0.08, 1.0)))
     ratio = _limits(arguments.get("random_aspect_ratio", (0.75, 4 / 3)))
-    attempts = int(arguments.get("num_attempts", 10))
+    attempts = max(int(arguments.get("num_attempts", 10)), 0)
     if len(area) != 2 or not 0 <= area[0] <= area[1] or not area[1]:
-        raise DefinitionError(f"fn.{kind}: random_area is two parts of the area", given=area, expected="0 <= a <= b")
+        raise DefinitionError(
+            f"fn.{kind}: random_area is two parts of the area", given=area, expected="0 <= a <= b, 0 < b"
+        )
     if len(ratio) != 2 or not 0 < ratio[0] <= ratio[1]:
         raise DefinitionError(f"fn.{kind}: random_aspect_ratio is two ratios", given=ratio, expected="0 < a <= b")
     return RandomWindow((area[0], area[1]), (ratio[0], ratio[1]), attempts)

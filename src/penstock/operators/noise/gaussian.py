@@ -22,7 +22,7 @@ class Gaussian(Noise):
 
     schema: ClassVar[Mapping[str, Argument]] = {
         "mean": Argument(np.float32),
-        "stddev": Argument(np.float32, low=0.0),
+        "stddev": Argument(np.float32),
     }
 
     def noisy(self, xp: Any, keys: Any, values: Any, *_: Any, mean: Any, stddev: Any) -> Any:
@@ -46,7 +46,7 @@ def gaussian(
     Args:
         data: images, or values of any shape; any dtype but booleans, computed in float32.
         mean: of the noise, in units of the values; a number, or a node with one per sample.
-        stddev: its standard deviation, at least 0; likewise.
+        stddev: its standard deviation, whose sign does not matter; likewise.
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
         **common: what every operator takes.
 
@@ -54,7 +54,7 @@ def gaussian(
         Same shape, dtype and layout; integers are rounded and clipped.
 
     Raises:
-        DefinitionError: a negative deviation, or values that are no numbers.
+        DefinitionError: values that are no numbers.
 
     Example:
         >>> import numpy as np, penstock
