@@ -130,6 +130,7 @@ def test_windows_that_are_drawn_with_no_attempt(both, attempts, area):
     np.testing.assert_array_equal(mine, theirs)
 
 
+@pytest.mark.filterwarnings("ignore:.*ssd_random_crop:DeprecationWarning")  # DALI has a newer operator
 def test_ssd_random_crop_with_no_attempt_takes_the_image(agree):
     image, boxes, labels = np.arange(60, dtype=np.uint8).reshape(4, 5, 3), np.float32([[0.1, 0.2, 0.5, 0.6]]), [[7]]
     inputs = [image], [boxes], [np.int32(labels)]
