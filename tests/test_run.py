@@ -12,7 +12,7 @@ from penstock.host.buffers import Buffers
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
 @pytest.mark.parametrize(
     ("light", "small", "together"),
-    [(-1.0, 0, False), (-1.0, 1 << 20, True), (60.0, 0, True)],
+    [(-1.0, 0, False), (-1.0, 1 << 20, True), (60.0, 1 << 20, True)],
     ids=["alone", "in pairs", "light"],
 )
 def test_no_more_batches_exist_than_the_depth_and_two(monkeypatch, light, small, together, depth):

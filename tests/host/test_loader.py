@@ -105,10 +105,10 @@ def test_light_batches_are_computed_several_at_once_and_by_the_consumer():
         return sample * 3
 
     pipe = pipeline(work, samples=50)
-    expected = [values(plain) for _ in range(120)]
+    expected = [values(plain) for _ in range(40)]
     assert [values(pipe) for _ in range(20)] == expected[:20]
     callers.clear()
-    assert [values(pipe) for _ in range(100)] == expected[20:]
+    assert [values(pipe) for _ in range(20)] == expected[20:]
     assert callers == {"MainThread"}
     assert pipe._start().run._loader._light(4) > 1
     pipe.close()

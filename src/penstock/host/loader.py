@@ -18,10 +18,9 @@ The contract, which the code below must keep:
   raised by the batch that it belongs to.
 * **Order.** `take` returns the batch of the step it is given. Batches of the steps that follow are begun ahead, at most
   `depth` of them; nothing depends on which chunk ends first.
-* **Memory.** With the one that the consumer holds, at most depth + 2 batches exist, or four times as many light ones,
-  where those that are computed at once take 4 MiB at most. Batches that are computed at once have one buffer, which is
-  held as long as one of them: of pairs, fewer are begun ahead. A batch that was taken belongs to the consumer: its
-  buffers are not written again while anything can reach them (`penstock.host.buffers`).
+* **Memory.** With the one that the consumer holds, at most depth + 2 batches exist. Batches that are computed at once
+  have one buffer, which is held as long as one of them: of these, fewer are begun ahead. A batch that was taken belongs
+  to the consumer: its buffers are not written again while anything can reach them (`penstock.host.buffers`).
 * **Reading ahead.** What batches need from object stores is fetched before they begin, by threads that do nothing else
   (`penstock.host.ahead`), so that chunks find it in memory and do not wait.
 * **Failure.** The first failing chunk, in the order of rows, ends the run of the loader: what has not begun is dropped,
@@ -63,8 +62,7 @@ from penstock.host.setting import BadRow
 from penstock.plan.stages import Way
 
 _SMALL = 1 << 22
-"""Bytes of a batch up to which it may be one of a pair: its memory is held while the other one's is needed. Also bytes
-of light batches that are computed at once, where they are more than the depth allows."""
+"""Bytes of a batch up to which it may be one of a pair: its memory is held while the other one's is needed."""
 
 
 @dataclass(frozen=True)
@@ -220,9 +218,7 @@ class HostLoader:
 
     def _light(self, rows: int) -> int:
         """How many batches are computed at once in the consumer's thread, which holds one of those before them."""
-        most = (self._depth + 2) // 2
-        small = int(_SMALL // max(self._row_bytes * rows, 1)) if self._depth else 0
-        return self._pace.batches_at_once(rows, max(most, min(4 * most, small)))
+        return self._pace.batches_at_once(rows, (self._depth + 2) // 2)
 
     def _room(self, rows: int) -> bool:
         """Whether another batch may be begun ahead, or another pair."""

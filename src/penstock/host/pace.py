@@ -45,15 +45,11 @@ class Pace:
         return self._by_sample and self._row_seconds < _CHEAP_ROW
 
     def batches_at_once(self, rows: int, most: int) -> int:
-        """How many batches of so many rows are computed at once in the consumer's thread; 0 if threads are better.
-
-        A power of two, since memory is used again for as many.
-        """
+        """How many batches of so many rows are computed at once in the consumer's thread; 0 if threads are better."""
         seconds = self._row_seconds * rows
         if seconds > _LIGHT_BATCH:
             return 0
-        count = 1 if self._whole else min(most, int(2 * _LIGHT_BATCH / max(seconds, 1e-9)))
-        return 1 << count.bit_length() - 1
+        return 1 if self._whole else min(most, int(2 * _LIGHT_BATCH / max(seconds, 1e-9)))
 
     def chunks(self, rows: int, workers: int) -> int:
         """Into how many chunks a batch of so many rows is cut."""
