@@ -22,6 +22,16 @@ def test_memory_is_used_again():
     assert all(address % 64 == 0 for address in addresses)
 
 
+def test_memory_of_a_size_that_is_not_wanted_any_more_is_given_back():
+    buffers = Buffers(keep=4)
+    alone = [buffers.empty((100,), FLOAT) for _ in range(4)]
+    del alone
+    pair = buffers.empty((200,), FLOAT)
+    assert sum(memory.nbytes for unused in buffers._free.values() for memory in unused) == 0
+    del pair
+    assert sum(memory.nbytes for unused in buffers._free.values() for memory in unused) == 200 * 4
+
+
 @given(st.lists(st.integers(0, 5), max_size=3), st.sampled_from(["u1", "f4", "i8", "?"]))
 def test_any_shape_can_be_asked_for(shape, dtype):
     array = Buffers(keep=1).empty(tuple(shape), np.dtype(dtype))

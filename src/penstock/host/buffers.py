@@ -50,9 +50,9 @@ class Buffers:
         if free is None:
             free = self._free.setdefault(size, deque(maxlen=self._keep))
         try:
-            memory = free.pop() if free else _aligned(size)
+            memory = free.pop() if free else self._fresh(size)
         except IndexError:  # another thread took the last one
-            memory = _aligned(size)
+            memory = self._fresh(size)
         owner = (ctypes.c_char * size).from_buffer(cast(Any, memory))
         number = id(owner)
         this = weakref.ref(self)  # what is lent out does not keep the rest
@@ -65,6 +65,13 @@ class Buffers:
         self._owners[number] = (weakref.ref(owner, reclaim), memory)
         lent: Array = np.frombuffer(cast(Any, owner), dtype)
         return lent.reshape(shape)
+
+    def _fresh(self, size: int) -> Array:
+        """More memory. What is unused of other sizes is given back: what comes in pairs now came alone before."""
+        for other, unused in list(self._free.items()):
+            if other != size:
+                unused.clear()
+        return _aligned(size)
 
     def _reclaim(self, number: int, size: int) -> None:
         _, memory = self._owners.pop(number)
