@@ -6,7 +6,8 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from penstock import DataIterator, Pipeline, fn
+from penstock import DataIterator, Pipeline, data_iterator, fn, types
+from penstock.data.source import Picked
 from penstock.data.spec import Spec
 from penstock.errors import InternalError, SampleError
 from penstock.graph.operator import Operator, Reader, SampleKernel, WholeBatchKernel
@@ -134,3 +135,57 @@ def test_a_broken_promise_is_said_once():
     assert "failed on sample 0 " in said
     assert "given:    float64[3]" in said
     assert [said.count(part) for part in ("[internal error]", "please report it", "given:")] == [1, 1, 1]
+
+
+def flipped(images, **arguments):
+    """Images, mirrored, and their numbers, in the order in which they are drawn; epoch after epoch."""
+
+    @data_iterator(output_map=["images", "numbers"], reader_name="reader", **arguments)
+    def definition():
+        numbers = np.arange(len(images), dtype=np.int32)
+        data, numbers = fn.readers.arrays((images, numbers), layout=("HWC", ""), random_shuffle=True, name="reader")
+        return fn.flip(data, horizontal=1), numbers
+
+    return definition(batch_size=4, num_threads=1)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "int16", "bool"])
+@pytest.mark.parametrize("lying", [np.ascontiguousarray, np.asfortranarray, lambda x: np.repeat(x, 2, axis=0)[::2]])
+def test_images_in_memory_are_computed_from_where_they_lie(dtype, lying):
+    images = np.random.default_rng(0).integers(0, 2 if dtype == "bool" else 200, (12, 5, 7, 3)).astype(dtype)
+    for batch in flipped(lying(images)):
+        np.testing.assert_array_equal(batch["images"], images[np.asarray(batch["numbers"])][:, :, ::-1])
+
+
+def test_images_in_memory_are_not_copied_for_a_chain_alone(monkeypatch):
+    copied, copy = [], Picked.copied
+
+    def counted(picked, out=None):
+        copied.append(picked.array.ndim)
+        return copy(picked, out)
+
+    monkeypatch.setattr(Picked, "copied", counted)
+    iterator = flipped(np.zeros((12, 5, 7, 3), np.uint8))
+    copied.clear()  # of planning
+    assert len([*iterator, *iterator]) == 6
+    assert set(copied) == {1}
+
+
+def test_an_image_in_memory_on_which_a_chain_fails_is_replaced_or_named():
+    images = np.arange(12 * 6 * 6 * 3, dtype=np.uint8).reshape(12, 6, 6, 3)
+
+    def iterator(on_error):
+        @data_iterator(output_map=["images", "numbers"], reader_name="reader", on_error=on_error, error_limit=None)
+        def definition():
+            data, number = fn.readers.arrays((images, np.arange(12)), layout=("HWC", ""), name="reader")
+            start = fn.cast(number == 5, dtype=types.INT32) * 4
+            return fn.slice(data, start=fn.stack(start, 0 * start), shape=(3, 3), axes=(0, 1)), number
+
+        return definition(batch_size=4, num_threads=1, prefetch_queue_depth=1)
+
+    with pytest.raises(SampleError, match="sample 5"):
+        list(iterator("raise"))
+    for batch in iterator("replace"):
+        numbers = np.asarray(batch["numbers"])
+        assert 5 not in numbers
+        np.testing.assert_array_equal(batch["images"], images[numbers][:, :3, :3])

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.data.order import Indices
-from penstock.data.source import Array, Source
+from penstock.data.source import Array, Picked, Source
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError, SourceError
 
@@ -47,6 +47,7 @@ class ArraySource(Source):
         self.arrays = tuple(arrays)
         self._name = name
         self._files = [needed for array in arrays if (needed := _needed(array)) is not None]
+        self.in_memory = () if self._files else self.arrays
 
     def __len__(self) -> int:
         return len(self.arrays[0])
@@ -73,10 +74,7 @@ class ArraySource(Source):
         return tuple(slots)
 
     def _rows(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Array, ...]:
-        # mode="clip" lets NumPy write into `out` without a buffer; indices are inside by contract
-        return tuple(
-            np.take(array, indices, axis=0, out=slot, mode="clip") for array, slot in zip(self.arrays, out, strict=True)
-        )
+        return tuple([Picked(array, indices).copied(slot) for array, slot in zip(self.arrays, out, strict=True)])
 
     def _check_files(self) -> None:
         """Check that files that are mapped are as long as they were: to touch what is not there ends the process.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
@@ -20,6 +21,33 @@ from penstock.errors import SampleError
 Array = np.ndarray[Any, Any]
 Column = Array | list[Array]
 """One value for several rows: an array with a leading axis of rows, or a list with one array per row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """Rows of an array, by their numbers: a column that nobody has copied yet."""
+
+    array: Array
+    indices: Indices
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the column."""
+        return len(self.indices), *self.array.shape[1:]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, rows: slice | Indices) -> Picked:
+        return Picked(self.array, self.indices[rows])
+
+    def __iter__(self) -> Iterator[Array]:
+        return (self.array[index] for index in self.indices.tolist())
+
+    def copied(self, out: Array | None = None) -> Array:
+        """The column as an array of its own, in `out` where that is given."""
+        # mode="clip" lets NumPy write into `out` without a buffer; indices are inside by contract
+        return np.take(self.array, self.indices, axis=0, out=out, mode="clip")
 
 
 class Cost(Enum):
@@ -43,6 +71,9 @@ class Source(ABC):
 
     choice: Choice | None = None
     """Which samples an epoch visits; None: each of them once. A fingerprint tells it, too."""
+
+    in_memory: Sequence[Array] = ()
+    """All that `read` gives, where that is nothing but rows of arrays in memory: per value the array of all samples."""
 
     named: int = 1
     """How many of a sample's values, from the first on, are what `info` names."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.data.source import Array, Column
+from penstock.data.source import Array, Column, Picked
 from penstock.data.spec import Spec
 from penstock.graph.operator import Operator
 
@@ -89,7 +89,7 @@ class Chain(ABC):
     def __init__(self, links: Sequence[Link]) -> None: ...
 
     @abstractmethod
-    def describe(self, data: Column, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]) -> Work:
+    def describe(self, data: Column | Picked, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]) -> Work:
         """What is to be done for some rows. Touches no more of the data than their sizes and headers.
 
         Args:

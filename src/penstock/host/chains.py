@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.data.source import Column
+from penstock.data.source import Column, Picked
 from penstock.errors import InternalError, PenstockError
 from penstock.graph.chain import ChainKernel, Work
 from penstock.graph.node import Node
@@ -66,7 +66,7 @@ class ChainStage:
         arguments, bits = [each[1] for each in gathered], [each[2] for each in gathered]
         return self._chain.describe(self._data(frame), arguments, bits)
 
-    def _data(self, frame: Frame) -> Column:
+    def _data(self, frame: Frame) -> Column | Picked:
         return frame.columns[self._input]
 
     def _try(self, work: Work, *, whole: bool) -> None:
@@ -100,7 +100,7 @@ class ChainStage:
                 except Exception as again:  # noqa: BLE001  # whatever a third party's operator raises
                     raise frame.failure(node, row, again) from error
 
-    def _alone(self, data: Column, gathered: Sequence[Any], row: int, count: int) -> Work:
+    def _alone(self, data: Column | Picked, gathered: Sequence[Any], row: int, count: int) -> Work:
         """What the first nodes of the chain, so many, do with one row."""
         one = slice(row, row + 1)
         arguments = [

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from penstock.data.bits import counters
 from penstock.data.order import Indices
 from penstock.data.schedule import Step
-from penstock.data.source import Array, Column
+from penstock.data.source import Array, Column, Picked
 from penstock.data.spec import Extent
 from penstock.errors import InternalError, PenstockError, ResourceError, SampleError, lacking
 from penstock.graph.node import Node, Value
@@ -261,8 +261,8 @@ class Frame:
 
 def _taken(column: Any, rows: slice | Indices, count: int) -> Any:
     """Some rows of a column."""
-    if isinstance(column, np.ndarray):
-        return cast(Array, column)[rows]
+    if isinstance(column, np.ndarray | Picked):
+        return cast(Array | Picked, column)[rows]
     numbers = range(count)[rows] if isinstance(rows, slice) else rows.tolist()
     return [column[row] for row in numbers]
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -68,10 +69,10 @@ class HostProgram:
         values = [value for stage in plan.stages for node in stage.nodes for value in node.values]
         registers = {value: number for number, value in enumerate(values)}
         targets = _targets(plan)
-        kept = _kept(plan)
+        kept, picked = _kept(plan), _picked(plan)
         self._stages: list[HostStage] = []
         for stage in plan.stages:
-            compiled = _compile(stage, registers, targets, kept, seed)
+            compiled = _compile(stage, registers, targets, kept, picked, seed)
             self._stages.append(compiled if stage.guard is None else BranchStage(compiled, stage, registers))
         self._by_row = all(stage.by_row for stage in self._stages)
         self._registers = len(registers)
@@ -224,12 +225,13 @@ def _compile(
     registers: Registers,
     targets: Mapping[Value, int],
     kept: set[Value],
+    picked: set[Value],
     seed: int,
 ) -> HostStage:
     node = stage.nodes[-1]
     match stage.way:
         case Way.READ:
-            return ReadStage(node, registers)
+            return ReadStage(node, registers, picked)
         case Way.FEED:
             return FeedStage(node, registers)
         case Way.ROWS:
@@ -275,6 +277,16 @@ def _kept(plan: Plan) -> set[Value]:
     stage_of = {node: number for number, stage in enumerate(plan.stages) for node in stage.nodes}
     crossing = {value for node, number in stage_of.items() for value in node.sources if stage_of[value.node] != number}
     return crossing | set(plan.results)
+
+
+def _picked(plan: Plan) -> set[Value]:
+    """The values whose rows need not lie side by side: chains alone read them, from where they are."""
+    if any(stage.guard is not None for stage in plan.stages):
+        return set()
+    heads = [s.nodes[0] for s in plan.stages if s.way is Way.CHAIN and not cast(ChainKernel, s.nodes[0].operator).heads]
+    used = Counter(value for stage in plan.stages for node in stage.nodes for value in node.sources)
+    chained = Counter(node.inputs[0] for node in heads)
+    return {value for value, count in chained.items() if count == used[value]} - set(plan.results)
 
 
 def _deliver(value: Value, register: int, frame: Frame, slot: Array | None) -> Column:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.data.order import Indices, Order
 from penstock.data.schedule import Step
-from penstock.data.source import Array, Column, Source
+from penstock.data.source import Array, Column, Picked, Source
 from penstock.errors import DefinitionError, SampleError
 from penstock.graph.operator import Reader
 from penstock.plan.merge import Facts
@@ -165,14 +166,14 @@ class Reading:
 
         Its own positions, if all rows share one order; else the rows' numbers.
         """
+        ends = self._ends(step, numbers) if self.leads else None
         if self._num_shards > 1:
             positions = step.row * self._num_shards + numbers
+            real = None if ends is None else self.positions(step, numbers) < ends
         else:
             positions = step.row + self.offsets(step.rows, numbers)
-        real = (
-            self.positions(step, numbers) < self._ends(step, numbers) if self.leads else np.ones(len(numbers), np.bool_)
-        )
-        return Coordinates(step.epoch, positions, real)
+            real = None if ends is None or (isinstance(ends, int) and positions[-1] < ends) else positions < ends
+        return Coordinates(step.epoch, positions, _all_real(len(numbers)) if real is None else real)
 
     def samples(
         self, step: Step, numbers: Indices, shifts: NDArray[np.uint64] | None = None
@@ -220,11 +221,28 @@ class Reading:
         return Samples(self.readers[block].source, indices)
 
 
+@lru_cache(maxsize=16)
+def _all_real(rows: int) -> NDArray[np.bool_]:
+    result = np.ones(rows, np.bool_)
+    result.flags.writeable = False
+    return result
+
+
 def read(
-    samples: Samples | list[tuple[Indices, Samples]], rows: int, out: Sequence[Array | None]
-) -> tuple[tuple[Column, ...], dict[int, SampleError]]:
-    """The columns of a reader's values, and the errors of the rows that cannot be read."""
+    samples: Samples | list[tuple[Indices, Samples]], rows: int, out: Sequence[Array | None], picked: Sequence[bool]
+) -> tuple[tuple[Column | Picked, ...], dict[int, SampleError]]:
+    """The columns of a reader's values, and the errors of the rows that cannot be read.
+
+    Args:
+        samples: which.
+        rows: how many.
+        out: as for `Source.read`.
+        picked: per value whether it need not be copied.
+    """
     if isinstance(samples, Samples):
+        if any(picked) and samples.source.in_memory:
+            columns = [Picked(array, samples.indices) for array in samples.source.in_memory]
+            return tuple([c if p else c.copied(slot) for c, p, slot in zip(columns, picked, out, strict=True)]), {}
         return samples.source.outcomes(samples.indices, out)
     parts = [(places, part.source.outcomes(part.indices, [None] * len(out))) for places, part in samples]
     errors = {int(places[row]): error for places, (_, failed) in parts for row, error in failed.items()}

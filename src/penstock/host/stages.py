@@ -8,6 +8,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
+from penstock.data.source import Picked
 from penstock.errors import InternalError, PenstockError, SampleError
 from penstock.graph.node import Node, Value
 from penstock.graph.operator import (
@@ -46,27 +47,37 @@ class HostStage(Protocol):
 
 
 class ReadStage:
-    """A reader: many samples by index."""
+    """A reader: many samples by index.
+
+    Args:
+        node: the node.
+        registers: where columns are.
+        picked: the values that need not be copied.
+    """
 
     by_row = True
 
-    def __init__(self, node: Node, registers: Registers) -> None:
+    def __init__(self, node: Node, registers: Registers, picked: AbstractSet[Value]) -> None:
         self.label = node.kind
         self._node = node
         self.outputs = [(value, registers[value]) for value in node.values]
+        self._picked = [value in picked for value in node.values]
 
     def compute(self, frame: Frame) -> None:
         """Read the samples that stand in the rows."""
         slots = [frame.slots[register] for _, register in self.outputs]
         try:
-            columns, errors = read(frame.samples(self._node), frame.rows, slots)
+            columns, errors = read(frame.samples(self._node), frame.rows, slots, self._picked)
         except PenstockError as error:
             error.where = error.where or self._node.where
             raise
         for row in sorted(errors):
             frame.bear(frame.unreadable(self._node, row, errors[row]))
         for (value, register), column in zip(self.outputs, columns, strict=True):
-            frame.keep(value, register, column)
+            if isinstance(column, Picked):
+                frame.columns[register] = column
+            else:
+                frame.keep(value, register, column)
 
 
 class FeedStage:

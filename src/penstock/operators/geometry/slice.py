@@ -71,16 +71,17 @@ class Slice(ImageOperator):
         start, stop = self._bounds(xp, number, extents, bounds)
         if self.policy == "trim_to_shape":
             start, stop = xp.clip(start, 0, extents), xp.clip(stop, 0, extents)
-        if xp is np:
-            axis = self.axes[number]
-            for row in np.flatnonzero(stop < start)[:1].tolist():
-                raise ValueError(f"the slice along axis {axis} ends at {stop[row]}, before it begins at {start[row]}")
-            outside = (start < 0) | (stop > extents) if self.policy == "error" else np.zeros(0)
-            for row in np.flatnonzero(outside)[:1].tolist():
-                raise ValueError(
-                    f"the slice from {start[row]} to {stop[row]} along axis {axis} leaves the array, "
-                    f"which has {extents[row]}"
-                )
+        if xp is np and (backwards := stop < start).any():
+            row = backwards.argmax()
+            raise ValueError(
+                f"the slice along axis {self.axes[number]} ends at {stop[row]}, before it begins at {start[row]}"
+            )
+        if xp is np and self.policy == "error" and (outside := (start < 0) | (stop > extents)).any():
+            row = outside.argmax()
+            raise ValueError(
+                f"the slice from {start[row]} to {stop[row]} along axis {self.axes[number]} leaves the array, "
+                f"which has {extents[row]}"
+            )
         return start, stop - start
 
     def _bounds(self, xp: Any, number: int, extents: Any, bounds: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -98,7 +99,7 @@ class Slice(ImageOperator):
 
 def _nearest(xp: Any, places: Any) -> Any:
     """The nearest whole numbers, halves away from zero."""
-    return xp.trunc(places + xp.copysign(np.float32(0.5), places)).astype(np.int32)
+    return (places + xp.copysign(np.float32(0.5), places)).astype(np.int32)
 
 
 @operator("slice")

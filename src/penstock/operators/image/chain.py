@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.data.source import Column
+from penstock.data.source import Column, Picked
 from penstock.graph.chain import Chain, Link
 from penstock.operators.image.compose import Visit
 from penstock.operators.image.decoding import DecodingWork
 from penstock.operators.image.packing import ImageCanvas
 from penstock.operators.image.passes import Pass
-from penstock.operators.image.steps import Images
+from penstock.operators.image.steps import Images, Step
 from penstock.operators.image.work import ImageWork, Scratch
 
 if TYPE_CHECKING:
@@ -33,28 +34,36 @@ class ImageChain(Chain):
         self._ndim, self._dtype = len(first.shape), first.dtype
         self._scratch = Scratch()
         self._varies = self._decoder is not None or not first.dense or any(link.varies for link in links)
-        self._last: tuple[int, list[Pass]] = -1, []
+        constant = list(takewhile(lambda link: not link.varies, links)) if first.dense and not self._decoder else []
+        self._constant = len(constant)  # so many operators, from the first on, do the same with every batch
+        self._last: tuple[int, list[Pass], dict[int, Sequence[Step]]] = -1, [], {}
 
-    def describe(self, data: Column, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]) -> ImageWork:
+    def describe(self, data: Column | Picked, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]) -> ImageWork:
         """From the images' sizes, or the headers of files, to passes."""
-        known, passes = self._last
-        if known == len(data):  # the same for every batch
+        rows, passes, steps = self._last
+        if rows != len(data):
+            passes, steps = [], {}
+        if passes:  # the same for every batch
             return ImageWork(data, passes, self._scratch)
         headers: list[Any] = []
         if self._decoder is not None:
             headers = [self._decoder.header(each) for each in data]
             sizes = np.array([(h.height, h.width, h.channels) for h in headers], np.int64)
             arguments, bits = arguments[1:], bits[1:]
-        elif isinstance(data, np.ndarray):
-            sizes = np.broadcast_to(np.array(data.shape[1:], np.int64), (len(data), data.ndim - 1))
+        elif isinstance(data, np.ndarray | Picked):
+            sizes = np.broadcast_to(np.array(data.shape[1:], np.int64), (len(data), self._ndim))
         else:
             sizes = np.array([each.shape for each in data], np.int64)
         visit = Visit(sizes.reshape(len(data), self._ndim), self._layout, self._dtype)
-        for operator, given, random in zip(self._operators, arguments, bits, strict=True):
-            visit.add(operator.describe(Images(np, len(data), visit.sizes, visit.dtype), random, **given))
+        for number, (operator, given, random) in enumerate(zip(self._operators, arguments, bits, strict=True)):
+            images = Images(np, len(data), visit.sizes, visit.dtype)
+            described = steps.get(number) or operator.describe(images, random, **given)
+            if number < self._constant:
+                steps[number] = described
+            visit.add(described)
         passes = _needed(visit.passes)
-        if not self._varies:
-            self._last = len(data), passes  # by one assignment, since several threads may do so
+        # by one assignment, since several threads may do so
+        self._last = len(data), [] if self._varies else passes, steps
         if self._decoder is None:
             return ImageWork(data, passes, self._scratch)
         return DecodingWork(data, passes, self._scratch, self._decoder, headers)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.data.source import Array, Column
+from penstock.data.source import Array, Column, Picked
 from penstock.operators.image.axis import footprint, reduced
 from penstock.operators.image.memory import Memory
 from penstock.operators.image.passes import Axis, Pass
@@ -30,7 +30,12 @@ class DecodingWork(ImageWork):
     """
 
     def __init__(
-        self, data: Column, passes: Sequence[Pass], scratch: Scratch, decoder: ImageDecoder, headers: Sequence[Any]
+        self,
+        data: Column | Picked,
+        passes: Sequence[Pass],
+        scratch: Scratch,
+        decoder: ImageDecoder,
+        headers: Sequence[Any],
     ) -> None:
         super().__init__(data, passes, scratch)
         self._decoder, self._headers = decoder, headers

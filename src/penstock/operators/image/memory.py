@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +26,11 @@ class Memory:
     strides: NDArray[np.int64]
 
     @staticmethod
-    def of_batch(images: Array) -> Memory:
-        """A dense batch where it is. It must be one piece of memory, in any order of its axes."""
-        step = images.dtype.itemsize
-        starts = np.arange(len(images)) * (images.strides[0] // step)
-        strides = np.empty((len(images), images.ndim - 1), np.int64)
-        strides[:] = [stride // step for stride in images.strides[1:]]
-        return Memory(_flat(images), starts, strides)
+    def of_batch(images: Array, picked: NDArray[np.int64] | None = None) -> Memory:
+        """A dense batch where it is, or some of its rows. It must be one piece of memory, in any order of its axes."""
+        strides = tuple([stride // images.dtype.itemsize for stride in images.strides])
+        starts, distances = _places(len(images) if picked is None else len(picked), strides)
+        return Memory(_flat(images), starts if picked is None else picked * strides[0], distances)
 
     @staticmethod
     def packed(values: Array, shapes: NDArray[np.int64], starts: NDArray[np.int64] | None = None) -> Memory:
@@ -46,6 +45,15 @@ class Memory:
         if isinstance(rows, slice) and rows == slice(0, len(self.starts)):
             return self
         return Memory(self.values, self.starts[rows], self.strides[rows])
+
+
+@lru_cache(maxsize=64)
+def _places(rows: int, strides: tuple[int, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the images of a dense batch begin, and the distances along their axes, which are the same for all."""
+    starts, distances = np.arange(rows) * strides[0], np.empty((rows, len(strides) - 1), np.int64)
+    distances[:] = strides[1:]
+    starts.flags.writeable = distances.flags.writeable = False
+    return starts, distances
 
 
 def _flat(images: Array) -> Array:

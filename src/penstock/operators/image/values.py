@@ -56,6 +56,8 @@ class Blend:
             if role in (_ROWS, _COLUMNS):
                 numbers[role] = axis.numbers
                 self._steps.append(_Step(axis.source, role))
+            elif role == _CHANNELS and not axis.moved:
+                self._steps.append(_Step(axis.source, role))
             else:  # windows and mirroring are steps in memory
                 self._steps.append(_Step(axis.source, role, offsets(axis), directions(axis)))
             if role is not None:

@@ -145,9 +145,9 @@ class Window:
                 size = xp.minimum(size, extent)
             first = self._anchor(xp, arguments[_PLACES[axis]], extent - size)
             if self.policy == "error" and xp is np:
-                outside = np.flatnonzero((first < 0) | (first + size > extent))
-                if outside.size:
-                    row = outside[0]
+                outside = (first < 0) | (first + size > extent)
+                if outside.any():
+                    row = outside.argmax()
                     raise ValueError(
                         f"the crop of {size[row]} pixels along {axis} leaves the image, which has {extent[row]}"
                     )

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.data.source import Array, Column
+from penstock.data.source import Array, Column, Picked
 from penstock.operators.image.memory import Memory, in_one_piece
 from penstock.operators.image.passes import Pass
 from penstock.operators.image.rows import bound, execute, prepared
+from penstock.operators.image.values import BYTE, FLOAT
 
 CACHE = 1 << 18
 """Bytes that stay in a core's cache: several small images go through all passes together, a large one alone."""
@@ -32,7 +33,7 @@ class ImageWork:
         scratch: memory that is used again.
     """
 
-    def __init__(self, data: Column, passes: Sequence[Pass], scratch: Scratch) -> None:
+    def __init__(self, data: Column | Picked, passes: Sequence[Pass], scratch: Scratch) -> None:
         self._data, self.passes, self._scratch = data, passes, scratch
 
     @property
@@ -54,9 +55,11 @@ class ImageWork:
         return [made[start:end].reshape(shape) for start, end, shape in pairs]
 
     def _compute(self, target: Memory) -> None:
-        if isinstance(self._data, np.ndarray):
-            images = self._data if in_one_piece(self._data) else np.ascontiguousarray(self._data)
-            source, rows = Memory.of_batch(images), len(images)
+        data = self._data
+        if isinstance(data, Picked) and not (data.array.dtype in (BYTE, FLOAT) and in_one_piece(data.array)):
+            data = data.copied()  # what is converted first is converted whole
+        if not isinstance(data, list):
+            source, rows = _memory_of(data), len(data)
             step = rows if len(self.passes) == 1 else self._together(rows)
             groups = [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
             passes = self._bound(source, target, groups)
@@ -65,8 +68,8 @@ class ImageWork:
                     each(some)
         else:
             visit = self._visiting(target)
-            for some in groups_of([image.nbytes for image in self._data]):
-                visit(some, self._gather(self._data[some]))
+            for some in groups_of([image.nbytes for image in data]):
+                visit(some, self._gather(data[some]))
 
     def _gather(self, images: Sequence[Array]) -> Memory:
         """Small images, one after the other in scratch memory; a large one where it is."""
@@ -140,6 +143,13 @@ class ImageWork:
             finish(some, given)
 
         return visit
+
+
+def _memory_of(images: Array | Picked) -> Memory:
+    """A dense batch where it is."""
+    if isinstance(images, Picked):
+        return Memory.of_batch(images.array, images.indices)
+    return Memory.of_batch(images if in_one_piece(images) else np.ascontiguousarray(images))
 
 
 def groups_of(sizes: Sequence[int]) -> Iterator[slice]:

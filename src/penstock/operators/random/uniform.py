@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from functools import lru_cache
+from typing import Any, Unpack, cast
 
 import numpy as np
 
+from penstock.data.source import Array
 from penstock.errors import DefinitionError
 from penstock.graph.operator import BatchContext, Common
 from penstock.graph.registry import operator
@@ -26,7 +28,10 @@ class Uniform(Drawn):
         xp = context.xp
         draws = fractions(context.bits)
         if values is not None:
-            options = convert(xp, xp.asarray(values, np.float32), self.dtype)
+            if isinstance(values, Sequence):
+                options = xp.asarray(_constants(tuple(cast(Sequence[float], values)), self.dtype))
+            else:
+                options = convert(xp, xp.asarray(values, np.float32), self.dtype)
             count = options.shape[-1]
             pick = xp.minimum((draws * np.float32(count)).astype(np.int32), xp.asarray(count - 1, np.int32))
             result = options[pick] if options.ndim == 1 else xp.take_along_axis(options, pick, axis=1)
@@ -35,6 +40,12 @@ class Uniform(Drawn):
             low, high = along_rows(xp, limits[..., 0], 2), along_rows(xp, limits[..., 1], 2)
             result = xp.minimum(draws * (high - low) + low, xp.nextafter(high, low))  # rounding may reach the limit
         return convert(xp, result, self.dtype).reshape(context.rows, *self.shape)
+
+
+@lru_cache(maxsize=64)
+def _constants(values: tuple[float, ...], dtype: np.dtype[Any]) -> Array:
+    """What is drawn from where it is the same for all batches."""
+    return convert(np, np.asarray(values, np.float32), dtype)
 
 
 @operator("random.uniform")
