@@ -184,6 +184,9 @@ def test_coco(both, objects, options):
     same(both, lambda lib: lib.fn.readers.coco(**objects, **options), rows=3)
 
 
+MASKS = ("polygon_masks", "masks", "pixelwise_masks")
+
+
 def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
@@ -195,6 +198,7 @@ def contents(folder):
         {"masks": True, "skip_empty": True, "ratio": True},
         {"ratio": True, "ltrb": True},
         {"image_ids": True},
+        {"pixelwise_masks": True, "ltrb": True},
     ],
 )
 def test_preprocessed_annotations(both, objects, tmp_path, options):
@@ -210,7 +214,7 @@ def test_preprocessed_annotations(both, objects, tmp_path, options):
             written.set_outputs(*lib.fn.readers.coco(**objects, **options, **saved))
         written.build()
     assert contents(ours) == contents(folder)
-    kept = {name: value for name, value in options.items() if name in {"polygon_masks", "masks", "image_ids"}}
+    kept = {name: value for name, value in options.items() if name in {*MASKS, "image_ids"}}
     rows = 2 if "skip_empty" in options else 3
 
     def define(lib):
@@ -219,12 +223,15 @@ def test_preprocessed_annotations(both, objects, tmp_path, options):
         return lib.fn.readers.coco(file_root=objects["file_root"], **{name: str(to)}, **kept)
 
     same(both, define, rows=rows)
-    polygons = "polygon_masks" in kept or "masks" in kept
-    read = CocoOptions(polygon_masks=polygons, image_ids="image_ids" in kept, preprocessed=True)
+    masks = not kept.keys().isdisjoint(MASKS)
+    pixels = "pixelwise_masks" in kept
+    read = CocoOptions(
+        polygon_masks=masks and not pixels, pixelwise_masks=pixels, image_ids="image_ids" in kept, preprocessed=True
+    )
     for path in sorted(folder.iterdir()):
         content = path.read_bytes()
         path.write_bytes(content[:-1])
-        if path.name[:4] in {"boxe", "coun", "labe", "offs"} or (polygons and path.name != "filenames.dat"):
+        if path.name[:4] in {"boxe", "coun", "labe", "offs"} or (masks and path.name != "filenames.dat"):
             with pytest.raises(SourceError, match="is damaged"):
                 CocoSource(str(tmp_path), str(folder), None, read)
         path.write_bytes(content)

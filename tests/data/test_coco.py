@@ -228,7 +228,7 @@ def test_annotations_are_given_once_and_options_with_them(tmp_path, content):
         ({"annotations_file": path, "masks": True, "pixelwise_masks": True}, "not both"),
         ({"annotations_file": path, "save_preprocessed_annotations": True}, "go together"),
         ({"annotations_file": path, "save_preprocessed_annotations_dir": tmp_path}, "go together"),
-        ({"annotations_file": path, **saved, "pixelwise_masks": True}, "saves no pixelwise_masks"),
+        ({"annotations_file": path, **saved, "pixelwise_masks": True, "ratio": True}, "leave one out"),
         ({"annotations_file": path, **saved, "save_preprocessed_annotations_dir": tmp_path / "no"}, "is no folder"),
         ({**folder, **saved}, "as the options said"),
         ({"meta_files_path": tmp_path}, "has no filenames.dat"),

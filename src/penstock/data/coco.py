@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +55,12 @@ class CocoSource(Source):
         if options.pixelwise_masks:
             extras.load("pycocotools.mask", "coco", "fn.readers.coco(pixelwise_masks=True)")
         if options.preprocessed:
-            found = preprocessed(annotations, polygons=options.polygon_masks, numbers=options.image_ids)
+            found = preprocessed(
+                annotations,
+                polygons=options.polygon_masks,
+                pixels=options.pixelwise_masks,
+                numbers=options.image_ids,
+            )
         else:
             found = annotated(annotations, options)
         if names is not None:
@@ -73,7 +79,7 @@ class CocoSource(Source):
         values = [_values(image, options) for image in found]
         self._ids = np.array([[image.number] for image in found], np.int32)
         if options.save_to is not None:
-            keep(options.save_to, paths, values, self._ids if options.image_ids else None)
+            _save(options.save_to, found, self._ids, options)
         if options.count_coordinates:
             for _, _, polygons, _ in values:
                 polygons[:, 1:] *= 2
@@ -135,6 +141,18 @@ class CocoSource(Source):
         if self._outlines is not None:
             digest.update(repr(self._outlines).encode())
         return f"coco:{len(self)}:{digest.hexdigest()[:16]}"
+
+
+def _save(folder: str, images: Sequence[Annotated], numbers: Array, options: CocoOptions) -> None:
+    pixels = options.pixelwise_masks
+    if pixels:
+        for image in images:
+            shapes = enumerate(outline.polygons for _, outline in image.outlines)
+            image.polygons = [(number, list(each)) for number, polygons in shapes for each in polygons]
+    outlined = replace(options, polygon_masks=options.polygon_masks or pixels)
+    values = [_values(image, outlined) for image in images]
+    names = [os.fsencode(image.name) for image in images]
+    keep(folder, names, values, numbers if options.image_ids else None, images if pixels else ())
 
 
 def _values(image: Annotated, options: CocoOptions) -> tuple[Array, ...]:

@@ -80,7 +80,7 @@ def _inside(outline: Outline, height: int, width: int) -> Array:
     if outline.runs is None and not outline.polygons:
         return np.zeros((height, width), bool)
     runs = _drawn(outline.polygons, height, width) if outline.runs is None else outline.runs
-    counts = np.asarray(_uncompressed(runs) if isinstance(runs, str) else runs)
+    counts = np.asarray(run_lengths(runs))
     if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 0).any() or counts.sum() != height * width:
         raise ValueError(f"run lengths that do not count {height} x {width} pixels")
     return np.repeat(np.arange(len(counts)) % 2 == 1, counts).reshape(width, height).T
@@ -93,6 +93,15 @@ def _drawn(polygons: Sequence[Sequence[float]], height: int, width: int) -> str:
     library = cast(Any, mask)  # its types know one form of what frPyObjects takes and returns
     merged: dict[str, Any] = library.merge(library.frPyObjects(list(polygons), height, width))
     return merged["counts"].decode()
+
+
+def run_lengths(runs: str | list[int]) -> list[int]:
+    """Run lengths as a list, whether they are compressed or not.
+
+    Raises:
+        ValueError: they are damaged.
+    """
+    return _uncompressed(runs) if isinstance(runs, str) else runs
 
 
 def _uncompressed(text: str) -> list[int]:

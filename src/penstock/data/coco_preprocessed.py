@@ -7,33 +7,38 @@ which they were written: no option changes them now.
 from __future__ import annotations
 
 import contextlib
+import struct
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from penstock.data.coco_annotations import Annotated
+from penstock.data.coco_masks import Outline, as_outline, run_lengths
 from penstock.data.source import Array
 from penstock.data.stores.cache import read_bytes
 from penstock.disk import write_whole
 from penstock.errors import SourceError, SourceNotFoundError
 
 NAMES = "filenames.dat"
+_RUNS = "masks_rles.dat"
 _MORE = (
     *("original_ids", "polygon_data", "polygon_offset", "polygons_count"),
     *("vertices", "vertices_offset", "vertices_count"),
     *("heights", "widths", "mask_count", "masks_offset", "masks_rles", "masks_rles_idx"),
 )
-"""The files that only some options write, the last ones of DALI's alone."""
+"""The files that only some options write."""
 
 
-def preprocessed(folder: str, *, polygons: bool, numbers: bool) -> list[Annotated]:
+def preprocessed(folder: str, *, polygons: bool, pixels: bool, numbers: bool) -> list[Annotated]:
     """The images in the order in which they were written.
 
     Args:
         folder: where the files are.
-        polygons: whether to read outlines, too.
+        polygons: whether to read polygons, too.
+        pixels: whether to read all outlines, too.
         numbers: whether to read the images' numbers; else they are counted.
 
     Raises:
@@ -53,12 +58,20 @@ def preprocessed(folder: str, *, polygons: bool, numbers: bool) -> list[Annotate
         Annotated(int(number), name, (0, 0), boxes[part].tolist(), classes[part].tolist())
         for number, name, part in zip(ids, names, objects, strict=True)
     ]
-    if polygons:
+    if polygons or pixels:
         _add_polygons(folder, images)
+    if pixels:
+        _add_outlines(folder, images)
     return images
 
 
-def keep(folder: str, names: Sequence[bytes], values: Sequence[Sequence[Array]], ids: Array | None) -> None:
+def keep(
+    folder: str,
+    names: Sequence[bytes],
+    values: Sequence[Sequence[Array]],
+    ids: Array | None,
+    outlined: Sequence[Annotated] = (),
+) -> None:
     """Write a folder that `preprocessed` reads; the one that is there is left alone if it has the same.
 
     Args:
@@ -66,6 +79,7 @@ def keep(folder: str, names: Sequence[bytes], values: Sequence[Sequence[Array]],
         names: the images' names.
         values: of each image the boxes and classes, and with outlines the polygons and points.
         ids: the images' numbers; None to leave them out.
+        outlined: the images whose sizes and run lengths are written, too.
 
     Raises:
         SourceNotFoundError: there is no such folder.
@@ -87,10 +101,16 @@ def keep(folder: str, names: Sequence[bytes], values: Sequence[Sequence[Array]],
         entries |= {"polygon_data": np.concatenate(polygons), "vertices": np.concatenate(points)}
         entries |= _places("polygon_offset", "polygons_count", np.int64, polygons)
         entries |= _places("vertices_offset", "vertices_count", np.int64, points)
+    if outlined:
+        width, height = np.array([image.size for image in outlined], np.int32).T
+        numbers = [_with_runs(image) for image in outlined]
+        entries |= {"widths": width, "heights": height, "masks_rles_idx": np.array(list(chain(*numbers)), np.int32)}
+        entries |= _places("masks_offset", "mask_count", np.int64, numbers)
     contents = {
         f"{name}.dat": len(rows).to_bytes(4, "little") + rows.astype(rows.dtype.newbyteorder("<")).tobytes()
         for name, rows in entries.items()
     }
+    contents |= _run_lengths(outlined)
     contents[NAMES] = b"".join(name + b"\n" for name in names)
     try:
         known = [*contents, *(f"{name}.dat" for name in _MORE)]
@@ -107,7 +127,26 @@ def keep(folder: str, names: Sequence[bytes], values: Sequence[Sequence[Array]],
         raise SourceError(f"{folder!r} cannot be written: {error.strerror}") from error
 
 
-def _places(starts: str, counts: str, dtype: Any, column: Sequence[Array]) -> dict[str, Array]:
+def _with_runs(image: Annotated) -> list[int]:
+    """Which objects of an image have run lengths."""
+    return [number for number, (_, outline) in enumerate(image.outlines) if outline.runs is not None]
+
+
+def _run_lengths(outlined: Sequence[Annotated]) -> dict[str, bytes]:
+    """The file of run lengths, each after the height and the width of its image and their number."""
+    parts: list[bytes] = []
+    for image in outlined:
+        for number in _with_runs(image):
+            try:
+                counts = np.array(run_lengths(image.outlines[number][1].runs), "<u4")
+            except (ValueError, OverflowError) as error:
+                raise SourceError(f"the image {image.name!r} is annotated with {error}") from error
+            width, height = map(int, image.size)
+            parts.append(struct.pack("<3q", height, width, len(counts)) + counts.tobytes())
+    return {_RUNS: len(parts).to_bytes(4, "little") + b"".join(parts)} if outlined else {}
+
+
+def _places(starts: str, counts: str, dtype: Any, column: Sequence[Sequence[Any] | Array]) -> dict[str, Array]:
     """Where each image's entries start in all, and how many they are."""
     lengths = np.array([len(each) for each in column], dtype)
     return {starts: np.cumsum(lengths, dtype=dtype) - lengths, counts: lengths}
@@ -125,6 +164,37 @@ def _add_polygons(folder: str, images: list[Annotated]) -> None:
             if not (0 <= number < len(image.boxes) and 0 <= start <= stop <= len(mine)):
                 raise _damaged(folder, "polygon_data.dat", f"a polygon of {image.name!r} that has no such points")
             image.polygons.append((number, mine[start:stop].ravel().tolist()))
+
+
+def _add_outlines(folder: str, images: list[Annotated]) -> None:
+    sizes = np.stack([_entries(folder, name, np.int32) for name in ("widths", "heights")], 1).tolist()
+    numbers = _entries(folder, "masks_rles_idx", np.int32)
+    of_image = _parts(folder, "masks_offset", "mask_count", np.int64, len(images), len(numbers))
+    content, at, runs = _content(folder, _RUNS), 4, list[tuple[int, int, list[int]]]()
+    for _ in range(int.from_bytes(content[:4], "little")):
+        if len(content) < at + 24:
+            raise _damaged(folder, _RUNS, "it ends too early")
+        height, width, count = struct.unpack_from("<3q", content, at)
+        if not 0 <= count <= (len(content) - at - 24) // 4:
+            raise _damaged(folder, _RUNS, f"{count} run lengths")
+        runs.append((width, height, np.frombuffer(content, "<u4", count, at + 24).tolist()))
+        at += 24 + 4 * count
+    if not (len(sizes) == len(images) and len(runs) == len(numbers) and at == len(content)):
+        raise _damaged(folder, _RUNS, f"{len(runs)} masks for {len(numbers)} objects of {len(sizes)} images")
+    for image, size, part in zip(images, sizes, of_image, strict=True):
+        image.size = size[0], size[1]
+        polygons: list[list[list[float]]] = [[] for _ in image.boxes]
+        for number, polygon in image.polygons:
+            polygons[number].append(polygon)
+        try:
+            outlines = [as_outline(each) for each in polygons]
+        except ValueError as error:
+            raise _damaged(folder, "vertices.dat", f"{image.name!r} has {error}") from error
+        for number, (width, height, counts) in zip(numbers[part].tolist(), runs[part], strict=True):
+            if not (0 <= number < len(outlines) and [width, height] == size):
+                raise _damaged(folder, _RUNS, f"a mask of {image.name!r} that is another image's")
+            outlines[number] = Outline(runs=counts)
+        image.outlines[:] = zip(image.classes, outlines, strict=True)
 
 
 def _parts(folder: str, starts: str, counts: str, dtype: Any, images: int, most: int) -> list[slice]:

@@ -20,6 +20,9 @@ from penstock.operators.readers.loader import LoaderArguments, load
 Place = str | PathLike[str]
 T = TypeVar("T")
 
+_KEPT = ("polygon_masks", "count_coordinates", "pixelwise_masks", "image_ids")
+"""The options that preprocessed annotations are read with."""
+
 
 @operator("readers.coco")
 def coco(
@@ -73,7 +76,7 @@ def coco(
         image_ids: whether to read the images' numbers.
         save_img_ids: an older name of `image_ids`.
         save_preprocessed_annotations: whether to write what is read of the annotations, in DALI's form, for
-            `preprocessed_annotations`; not with `pixelwise_masks`.
+            `preprocessed_annotations`; not with both `pixelwise_masks` and `ratio`.
         save_preprocessed_annotations_dir: the folder to write to, which exists. What it has of other annotations is
             replaced, also masks and numbers that are not read this time.
         meta_files_path: an older name of `preprocessed_annotations`.
@@ -132,9 +135,9 @@ def coco(
             given=f"save_preprocessed_annotations={save}, save_preprocessed_annotations_dir={save_to!r}",
             fix="give both, or neither",
         )
-    if save and pixelwise_masks:
+    if save and pixelwise_masks and ratio:
         raise DefinitionError(
-            "fn.readers.coco saves no pixelwise_masks", fix="leave one of them out, or save polygon_masks"
+            "fn.readers.coco saves pixelwise_masks in pixels, and ratio=True divides by the size", fix="leave one out"
         )
     options = CocoOptions(
         ratio=bool(ratio),
@@ -160,13 +163,13 @@ def coco(
         path = fspath(annotations_file)
         return load(shared(CocoSource, fspath(file_root), path, names, options, stamp=stamp_of(path)), loader)
     assert preprocessed_annotations is not None
-    folder, kept = fspath(preprocessed_annotations), ("polygon_masks", "count_coordinates", "image_ids")
+    folder, kept = fspath(preprocessed_annotations), _KEPT
     asked = CocoOptions(**{name: getattr(options, name) for name in kept}, preprocessed=True)
     if names is not None or replace(options, preprocessed=True) != asked:
         raise DefinitionError(
             "preprocessed annotations are as the options said with which they were written",
             given=str(options) if names is None else "images",
-            fix="give annotations_file, or leave out all options but polygon_masks, masks and image_ids",
+            fix="give annotations_file, or leave out all options but the masks and image_ids",
         )
     stamp = stamp_of(*sorted(Path(folder).glob("*.dat")))
     return load(shared(CocoSource, fspath(file_root), folder, None, asked, stamp=stamp), loader)
