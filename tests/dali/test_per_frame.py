@@ -1,5 +1,7 @@
 """Arguments with an entry per frame do to each frame what DALI does."""
 
+from operator import attrgetter
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from penstock.errors import DefinitionError
 RNG = np.random.default_rng(4)
 VIDEOS = [RNG.integers(0, 256, (3, 8, 9, 3), np.uint8), RNG.integers(0, 256, (2, 7, 5, 3), np.uint8)]
 NUMBERS = [np.float32([0.5, 1.2, 2]), np.float32([3, 0.7])]
+SQUARE_MATRICES = [np.float32([[[1, 0, k], [0.1, 1, 0], [0, 0.01, 1]] for k in range(len(video))]) for video in VIDEOS]
 MATRICES = [np.float32([[[1, 0, k], [0.1, 1, 0]] for k in range(len(video))]) for video in VIDEOS]
 
 ANGLES = [np.float32([44, 60, -10]), np.float32([46, 0])]
@@ -27,7 +30,7 @@ KERNEL = np.float32([[1, 2, 3], [0, 1, 1], [1, 1, 0]]) / 10
 
 def argument(operator, name, **more):
     """A use of an operator with one argument per frame."""
-    return lambda lib, x, n: getattr(lib.fn, operator)(x, **{name: lib.fn.per_frame(n)}, **more)
+    return lambda lib, x, n: attrgetter(operator)(lib.fn)(x, **{name: lib.fn.per_frame(n)}, **more)
 
 
 def made(operator, name, **more):
@@ -74,6 +77,7 @@ USES = {
     "rotate to a size": (argument("rotate", "angle", size=(9, 6)), VIDEOS, ANGLES),
     "warp_affine": (argument("warp_affine", "matrix", fill_value=3), VIDEOS, MATRICES),
     "warp_affine input": (lambda lib, x, m: lib.fn.warp_affine(x, lib.fn.per_frame(m), size=(6, 7)), VIDEOS, MATRICES),
+    "warp_perspective": (argument("experimental.warp_perspective", "matrix"), VIDEOS, SQUARE_MATRICES),
     "filter": (lambda lib, x, n: lib.fn.filter(x, lib.fn.per_frame(n)), VIDEOS, KERNELS),
     "filter anchor": (lambda lib, x, n: lib.fn.filter(x, KERNEL, anchor=lib.fn.per_frame(n)), VIDEOS, PLACES),
     "filter fill": (lambda lib, x, n: lib.fn.filter(x, KERNEL, lib.fn.per_frame(n), border="constant"), VIDEOS, BYTES),

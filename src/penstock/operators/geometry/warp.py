@@ -20,6 +20,7 @@ from penstock.operators.image.steps import Images, Step
 from penstock.operators.image.transform import Transform, applied
 from penstock.operators.image.warp import Interpolation, Warp
 from penstock.operators.image.warp_volume import WarpVolume
+from penstock.operators.tensors.reshape import reshape
 from penstock.types import INTERP_CUBIC, INTERP_LINEAR, INTERP_NN, DALIDataType, DALIInterpType
 
 
@@ -177,3 +178,11 @@ def filling(data: DataNode, layout: str, kind: str, value: float | Sequence[floa
             f"fn.{kind}: fill_value is one number, or one per channel", given=value, expected=f"1 or {channels}"
         )
     return tuple(map(float, convert(np, values, data.spec.dtype)))
+
+
+def in_a_row(matrix: DataNode, count: int) -> DataNode:
+    """The numbers of matrices in a row; with an entry per frame, those of each frame."""
+    framed = matrix.spec.layout[:1] == "F"
+    if len(matrix.spec.shape) != 2 + framed:
+        return matrix
+    return reshape(matrix, shape=[-1, count], layout="F*") if framed else reshape(matrix, shape=[count])

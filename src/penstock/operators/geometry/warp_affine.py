@@ -15,11 +15,10 @@ from penstock.graph.registry import operator
 from penstock.graph.schema import Argument, as_numbers
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import image_layout
-from penstock.operators.geometry.warp import WarpArguments, Warping, adjugate, given_size, warping
+from penstock.operators.geometry.warp import WarpArguments, Warping, adjugate, given_size, in_a_row, warping
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.places import Affine
 from penstock.operators.image.steps import Images, Step
-from penstock.operators.tensors.reshape import reshape
 
 
 @dataclass(frozen=True)
@@ -129,10 +128,7 @@ def warp_affine(
     count = space * (space + 1)
     numbers: Any = mtx if mtx is not None else matrix
     if isinstance(numbers, DataNode):
-        framed = numbers.spec.layout[:1] == "F"
-        if len(numbers.spec.shape) == 2 + framed:
-            flat = [-1, count] if framed else [count]
-            numbers = reshape(numbers, shape=flat, layout="F*") if framed else reshape(numbers, shape=flat)
+        numbers = in_a_row(numbers, count)
     elif numbers is None or as_numbers(f"fn.{kind}: matrix", numbers).size == 0:
         numbers = np.eye(space, space + 1).ravel()
     elif np.shape(numbers) == (space, space + 1):

@@ -15,12 +15,11 @@ from penstock.graph.registry import operator
 from penstock.graph.schema import Argument, as_numbers
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.axes import plane_layout
-from penstock.operators.geometry.warp import Warping, adjugate, filling, given_size, interpolation
+from penstock.operators.geometry.warp import Warping, adjugate, filling, given_size, in_a_row, interpolation
 from penstock.operators.image.borders import Border
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.places import Projective
 from penstock.operators.image.steps import Images, Step
-from penstock.operators.tensors.reshape import reshape
 from penstock.types import INTERP_LINEAR, DALIInterpType
 
 BORDERS: Mapping[str, Border] = {border.name.lower(): border for border in Border}
@@ -134,7 +133,7 @@ def warp_perspective(
         )
     numbers: Any = matrix if matrix_input is None else matrix_input
     if isinstance(numbers, DataNode):
-        numbers = reshape(numbers, shape=[9]) if len(numbers.spec.shape) == 2 else numbers
+        numbers = in_a_row(numbers, 9)
     elif as_numbers(f"fn.{kind}: matrix", numbers).shape == (3, 3):
         numbers = np.reshape(numbers, 9)
     border, sized = BORDERS[border_mode], isinstance(size, DataNode) or (size is not None and np.size(size) > 0)
