@@ -342,6 +342,37 @@ def test_what_is_fed_may_be_unknown_where_it_decides(library):
     assert np.ravel(pipeline.run()[0].as_array()).tolist() == [1, 2]
 
 
+@pytest.mark.parametrize("library", [dali, penstock], ids=["dali", "penstock"])
+def test_an_index_may_lie_outside_in_a_branch_that_no_sample_takes(library):
+    @library.pipeline_def(batch_size=2, num_threads=1, device_id=None, enable_conditionals=True)
+    def definition():
+        values = library.types.Constant(np.arange(4, dtype=np.int32), device="cpu")
+        total = library.fn.constant(idata=0, shape=[])
+        for number in range(7):
+            if number < library.fn.shapes(values)[0]:
+                total += values[number]
+        return total
+
+    pipeline = definition()
+    pipeline.build()
+    assert [int(np.array(pipeline.run()[0].at(row))) for row in range(2)] == [6, 6]
+
+
+@pytest.mark.parametrize("library", [dali, penstock], ids=["dali", "penstock"])
+def test_shapes_may_be_fed(library):
+    @library.pipeline_def(batch_size=2, num_threads=1, device_id=None)
+    def definition():
+        x, shape = (library.fn.external_source(name=name) for name in ("x", "shape"))
+        return library.fn.reshape(x, shape=shape), library.fn.zeros(shape=shape)
+
+    pipeline = definition()
+    pipeline.build()
+    pipeline.feed_input("x", np.arange(12, dtype=np.int16).reshape(2, 6))
+    pipeline.feed_input("shape", np.int32([[2, 3], [6, 1]]))
+    for output in pipeline.run():
+        assert [np.array(output[row]).shape for row in range(2)] == [(2, 3), (6, 1)]
+
+
 @pytest.mark.parametrize("outputs", [0, 1])
 def test_functions_run_though_nothing_is_made_of_them(outputs):
     runs: dict[str, list[int]] = {"dali": [], "penstock": []}

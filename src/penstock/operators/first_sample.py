@@ -46,6 +46,11 @@ def length_of(vector: DataNode, what: str) -> int:
     if vector.ndim != 1:
         raise DefinitionError(f"{what} is a vector", given=vector.spec)
     known = vector.spec.shape[0]
-    return (
-        len(first_sample(vector.value, "a vector of known length, such as fn.stack makes")) if known is None else known
-    )
+    if known is not None:
+        return known
+    try:
+        return len(first_sample(vector.value, "a vector of known length, such as fn.stack makes"))
+    except DefinitionError:
+        if not current_trace().journal.open:
+            raise
+        return 1  # the definition is traced again when it is fed

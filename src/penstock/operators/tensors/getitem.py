@@ -14,7 +14,7 @@ from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, shown
 from penstock.graph.operator import BatchContext, BatchKernel, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode, apply, current_trace
 from penstock.operators.tensors.constant import constant
 from penstock.types import Constant, NewAxis
 
@@ -70,8 +70,6 @@ class Index(Operator, SampleKernel, BatchKernel):
             if isinstance(item, Cut):
                 shape.append(_cut_extent(item, extent))
                 layout += value.layout[axis : axis + 1]
-            elif isinstance(item.index, int) and extent is not None and not -extent <= item.index < extent:
-                raise DefinitionError("the index lies outside", given=f"{item.index} along an axis of {extent}")
         return Spec(value.dtype, tuple(shape), layout if named else "")
 
     @property
@@ -183,8 +181,23 @@ def getitem(value: DataNode, *indices: Any) -> DataNode:
             case None:
                 items.append(Cut())
             case _:
-                items.append(At(number(index)))
+                at, axis = number(index), sum(not isinstance(item, NewAxis) for item in items)
+                at = number(_reached(at, value.spec.shape[axis])) if isinstance(at, int) and axis < value.ndim else at
+                items.append(At(at))
     return apply(Index(tuple(items)), value, **arguments)
+
+
+def _reached(at: int, extent: int | None) -> Any:
+    """A number along an axis; a node, if it lies outside in a branch, which other samples may take.
+
+    Raises:
+        DefinitionError: it lies outside for all samples.
+    """
+    if extent is None or -extent <= at < extent:
+        return at
+    if current_trace().guard is None:
+        raise DefinitionError("the index lies outside", given=f"{at} along an axis of {extent}")
+    return constant(at)
 
 
 def _expanded(indices: Sequence[Any], ndim: int) -> list[Any]:
