@@ -172,6 +172,62 @@ def test_what_is_known_does_not_depend_on_how_many_batches_are_computed_at_once(
     assert alone[12][1]["total"] == len(bad)
 
 
+WAYS = {
+    "light": {"_LIGHT_BATCH": 60.0},
+    "pairs": {"_LIGHT_BATCH": -1.0, "_CHUNK": 60.0},
+    "chunks": {"_LIGHT_BATCH": -1.0, "_CHUNK": 1e-9, "_CHEAP_ROW": -1.0},
+    "turns": {"_LIGHT_BATCH": -1.0, "_CHEAP_ROW": 60.0},
+}
+"""Per way of host work the limits of `Pace` that bring it about."""
+
+
+def too_large(bad):
+    """Numbers, of which those that are bad do not fit int32; no Python runs for each."""
+    data = np.array([number + (number in bad) * 2**40 for number in range(LENGTH)])
+    return fn.copy(fn.readers.arrays(data, name="r", random_shuffle=True)), fn.random.uniform()
+
+
+def python(bad):
+    return refused(fn.readers.arrays(np.arange(LENGTH, dtype=np.int32), name="r"), bad), fn.random.uniform()
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    definition=st.sampled_from([too_large, python]),
+    bad=st.frozensets(st.integers(0, LENGTH - 1), max_size=6),
+    on_error=st.sampled_from(["raise", "skip", "replace"]),
+    policy=st.sampled_from([LastBatchPolicy.FILL, LastBatchPolicy.PAD, LastBatchPolicy.DROP]),
+    batch_size=st.sampled_from([1, 3, 8]),
+    limit=st.sampled_from([None, 3]),
+)
+def test_nothing_depends_on_how_host_work_is_done(definition, bad, on_error, policy, batch_size, limit):
+    def seen(way=None):
+        names = ["x", "y", *(["valid"] if on_error == "skip" else [])]
+        options = {} if on_error == "raise" else {"error_limit": limit, "error_rate": (1.0, 1000)}
+        make = data_iterator(
+            definition, names, reader_name="r", last_batch_policy=policy, auto_reset=True, on_error=on_error,
+            prepare_first_batch=False, **options,
+        )  # fmt: skip
+        host = {"exec_async": False} if way is None else {"num_threads": 3, "prefetch_queue_depth": 5}
+        one, found = make(bad, batch_size=batch_size, seed=5, **host), []
+        for _ in range(min(60, 2 * len(one))):
+            try:
+                found += [
+                    batch["x"].tobytes() + batch["y"].tobytes() for batch in jax.tree.map(np.asarray, taken(one, 1))
+                ]
+            except SampleError as error:
+                return [*found, (str(error), error.index), one.state()]
+            found.append((one.state(), one.delivered, one.stats().get("bad samples")))
+        return found
+
+    alone = seen()
+    for way, constants in WAYS.items():
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in constants.items():
+                patch.setattr(pace, name, value)
+            assert seen(way) == alone, way
+
+
 @pytest.mark.parametrize(
     ("limits", "said"),
     [
