@@ -78,8 +78,8 @@ class DALIDataType(IntEnum):
 _NUMERIC = tuple(kind for kind in DALIDataType if 0 <= kind <= DALIDataType.BOOL)
 """The types that values of a pipeline have."""
 
-_VALUES: Any = (bool, np.generic, np.ndarray)
-"""What is no data type, though it is a number or has one."""
+_VALUES: Any = (bool, np.generic, np.ndarray, list, tuple, dict)
+"""What is no data type, though it is a number, has one, or NumPy makes one of records of it."""
 
 
 @located

@@ -144,6 +144,7 @@ MISTAKES = {
     "too many outputs": (lambda: first(lambda: fn.external_source(num_outputs=2**45)), DefinitionError),
     "a data type for a number": (lambda: first(lambda: fn.rotate(images(), angle=types.FLOAT)), ArgumentTypeError),
     "a number for a data type": (lambda: first(lambda: fn.cast(images(), dtype=np.float32(0.5))), ArgumentTypeError),
+    "texts for a data type": (lambda: first(lambda: fn.cast(images(), dtype=["a"] * 10**5)), ArgumentTypeError),
     "True for a data type": (lambda: first(lambda: fn.cast(images(), dtype=True)), ArgumentTypeError),
     "what has a place by a name": (lambda: first(lambda: fn.readers.mix(images(), readers=5)), ArgumentTypeError),
     "a text for a list": (lambda: first(lambda: fn.readers.items("no")), ArgumentTypeError),

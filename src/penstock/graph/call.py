@@ -142,10 +142,10 @@ def _metadata(hint: Any) -> tuple[Any, ...]:
 
 
 def _dtype(given: Any) -> Any:
-    """An element type, however it is spelled."""
-    if isinstance(given, list | tuple):
-        return [_dtype(each) for each in cast(list[Any], given)]
+    """An element type, or a list of them, however they are spelled."""
     try:
+        if isinstance(given, list | tuple):
+            return [each if each is None else as_dtype(each) for each in cast(list[Any], given)]
         return given if given is None else as_dtype(given)
     except ArgumentTypeError:
         return given
