@@ -21,8 +21,6 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from penstock.data.source import Array
 from penstock.data.stores.extent import Extent
 from penstock.data.stores.local import content, part
@@ -56,19 +54,16 @@ class Cache:
     def find(self, extent: Extent) -> tuple[Array, str] | None:
         """The bytes of an extent and the ETag that the object had; None where they are not there, or damaged."""
         try:
-            with open(self._place(extent), "rb", buffering=0) as file:  # noqa: PTH123  # a third of a path's cost
-                content = file.read()
+            entry = content(self._place(extent))
         except OSError:
             return None
-        if len(content) < _HEAD.size:
+        if len(entry) < _HEAD.size:
             return None
-        magic, checksum, length, tag = _HEAD.unpack_from(content)
-        if magic != _MAGIC or len(content) != _HEAD.size + tag + length:
+        magic, checksum, length, tag = _HEAD.unpack_from(entry)
+        if magic != _MAGIC or len(entry) != _HEAD.size + tag + length or zlib.crc32(entry[8:]) != checksum:
             return None
-        if zlib.crc32(memoryview(content)[8:]) != checksum:
-            return None
-        data = np.frombuffer(content, np.uint8, length, _HEAD.size + tag) if length else np.empty(0, np.uint8)
-        return data, content[_HEAD.size : _HEAD.size + tag].decode()
+        start = _HEAD.size + tag
+        return entry[start:], entry[_HEAD.size : start].tobytes().decode()
 
     def has(self, extent: Extent) -> bool:
         """Whether there is an entry for an extent, perhaps a damaged one or that of another state of the object."""
