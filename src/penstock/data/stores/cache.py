@@ -59,8 +59,8 @@ class Cache:
             return None
         if len(entry) < _HEAD.size:
             return None
-        magic, checksum, length, tag = _HEAD.unpack_from(entry)
-        if magic != _MAGIC or len(entry) != _HEAD.size + tag + length or zlib.crc32(entry[8:]) != checksum:
+        magic, checksum, length, tag = _HEAD.unpack_from(entry.data)
+        if magic != _MAGIC or len(entry) != _HEAD.size + tag + length or zlib.crc32(entry[8:].data) != checksum:
             return None
         start = _HEAD.size + tag
         return entry[start:], entry[_HEAD.size : start].tobytes().decode()
