@@ -146,9 +146,9 @@ def _dtype(given: Any) -> Any:
     try:
         if isinstance(given, list | tuple):
             return [each if each is None else as_dtype(each) for each in cast(list[Any], given)]
-        return given if given is None else as_dtype(given)
+        return None if given is None else as_dtype(given)
     except ArgumentTypeError:
-        return given
+        return cast(Any, given)
 
 
 def _outputs(result: Any) -> Iterator[tuple[int, int]]:
