@@ -358,3 +358,19 @@ def test_the_fingerprint_has_the_conditions():
         texts.append(definition(made.graph).calls)
     assert [text for text in texts[0] if text.startswith("conditional.select")]
     assert texts[0] != texts[1]
+
+
+def test_what_is_noted_of_a_branch_does_not_grow_with_what_was_before_it():
+    @pipeline_def(batch_size=2, enable_conditionals=True)
+    def definition():
+        x = fn.external_source([np.int32([1, 2])], cycle=True)
+        for number in range(3):
+            if x > number:  # noqa: SIM102  # a branch in a branch is meant
+                if x < number:
+                    x = x + 1
+        return x
+
+    calls = [node.call for node in definition().graph.nodes if node.kind == "conditional.branch" and node.call]
+    texts = [piece for call in calls for _, pieces in call.given for piece in pieces if isinstance(piece, str)]
+    assert len(calls) >= 6
+    assert max(map(len, texts)) < 100  # the graph before it, written out, would double with each branch

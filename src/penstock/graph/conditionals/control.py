@@ -328,14 +328,14 @@ def branch(condition: DataNode, outer: Value | None, *, wanted: bool) -> DataNod
         outer: the guard around the branch; None where there is none, or where rows outside of it do not matter.
         wanted: the truth of the condition for which they take it.
     """
-    return _branch(condition, outer, wanted=wanted)
+    return _branch(condition, *([] if outer is None else [DataNode(outer)]), wanted=wanted)
 
 
-def _make_branch(condition: Any, outer: Any, *, wanted: bool) -> DataNode:
-    return apply(Branch(wanted), condition, *([] if outer is None else [DataNode(outer)]))
+def _make_branch(*inputs: Any, wanted: bool) -> DataNode:
+    return apply(Branch(wanted), *inputs)
 
 
-_branch = named("conditional.branch", _make_branch)
+_branch: Callable[..., DataNode] = named("conditional.branch", _make_branch)
 
 
 def _got(getter: Thunk) -> Any:
