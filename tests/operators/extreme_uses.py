@@ -32,7 +32,7 @@ PARTS = [0.0, 1.0, 0.3, 0.75]
 LEVELS = {"brightness": FACTORS, "brightness_shift": [0.0, 0.3, -1.0, 5.0], "contrast": FACTORS}
 FILLS = [{"fill_value": value} for value in (0.0, 10.0, 127.6, 255.0, 300.0, -5.0)]
 SIZED = [{"size": size} for size in ([1, 1], [20, 33], [7.6, 3.2], [64, 2])]
-CUT = {"crop": [[1.0, 1.0], [5.0, 4.0], [4.7, 3.2], [-1.0, 2.0]], "crop_pos_x": PARTS, "crop_pos_y": PARTS}
+CUT = {"crop": [[1.0, 1.0], [5.0, 4.0], [4.7, 3.2], [0.0, 2.0]], "crop_pos_x": PARTS, "crop_pos_y": PARTS}
 FILTERS = ("INTERP_NN", "INTERP_LINEAR", "INTERP_CUBIC", "INTERP_LANCZOS3", "INTERP_TRIANGULAR", "INTERP_GAUSSIAN")
 RESIZED = [
     *({name: value} for name in ("resize_x", "resize_y", "resize_shorter", "resize_longer") for value in (2.0, 33.4)),

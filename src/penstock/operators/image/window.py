@@ -63,7 +63,7 @@ _SIZES = {"D": "crop_d", "H": "crop_h", "W": "crop_w"}
 
 
 WINDOW_SCHEMA = {
-    **{name: Argument() for name in _SIZES.values()},
+    **{name: Argument(low=0.0) for name in _SIZES.values()},
     **{name: Argument(low=0.0, high=1.0) for name in _PLACES.values()},
 }
 
@@ -174,7 +174,7 @@ class Window:
 
 
 def _whole(size: Any) -> bool:
-    """Whether a size was given at all; DALI counts 0 and less as none."""
+    """Whether a size was given at all; DALI counts 0 as none."""
     return int(size) > 0
 
 
