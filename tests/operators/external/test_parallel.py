@@ -47,15 +47,17 @@ def children():
 def nothing_left():
     """No process, thread, descriptor or shared memory is left by a test."""
     others[:] = psutil.Process().children()
-    descriptors, threads = psutil.Process().num_fds(), threading.active_count()
+    descriptors, threads = psutil.Process().num_fds(), set(threading.enumerate())
     yield
     gc.collect()
+    for thread in set(threading.enumerate()) - threads:  # those of what was dropped end by themselves
+        thread.join(timeout=10)
     left = children()
     for child in left:  # so that the next test does not find them
         child.kill()
     assert not left
     assert psutil.Process().num_fds() <= descriptors  # fewer where another test's connection has ended meanwhile
-    assert threading.active_count() <= threads
+    assert set(threading.enumerate()) <= threads
     assert "penstock" not in "".join(region.path for region in psutil.Process().memory_maps() if "memfd" in region.path)
 
 
