@@ -7,7 +7,6 @@ and repeats requests that fail for a while. Whatever goes wrong is an OSError th
 from __future__ import annotations
 
 import errno
-import functools
 import os
 import re
 import threading
@@ -18,7 +17,6 @@ import numpy as np
 
 from penstock import extras
 from penstock.data.source import Array
-from penstock.data.stores.direct import Direct, direct_to
 from penstock.data.stores.extent import Extent, Found
 from penstock.errors import SourceError, SourceNotFoundError
 
@@ -122,17 +120,14 @@ def fetch(extent: Extent, unless: str = "") -> tuple[Array, str] | None:
     Raises:
         OSError: they cannot be fetched, or the object has another ETag than the extent's.
     """
-    client, key = _client_of(extent.path)
-    if not unless and client.direct is not None and (answer := client.direct.get(extent, key)) is not None:
-        return answer
-    api = client.api
+    api, client, key = _client_of(extent.path)
     options: dict[str, Any] = {"if_match": extent.tag} if extent.tag.startswith('"') else {}
     if unless.startswith('"'):
         options["if_none_match"] = unless
     if extent.stop is not None:
         options["range"] = (extent.start, extent.stop)
     try:
-        result = api.get(client.store, key, options=options)
+        result = api.get(client, key, options=options)
         meta, tag = result.meta, _tag(result.meta)
         if unless and tag == unless:
             return None
@@ -186,34 +181,7 @@ def cannot_open(path: str, error: OSError) -> SourceError:
     return kind(f"{path!r} cannot be read: {error.strerror}")
 
 
-class _Client:
-    """What asks for the objects of a bucket.
-
-    Args:
-        api: the library.
-        scheme: that of the paths.
-        bucket: its name, or the web server's.
-        settings: environment variables on which it depends.
-
-    Raises:
-        OSError: it cannot be made.
-    """
-
-    def __init__(self, api: Any, scheme: str, bucket: str, settings: dict[str, str]) -> None:
-        self.api, self.settings = api, settings
-        self.store = _made(api, scheme, bucket, settings)
-        self._place = scheme, bucket
-
-    @functools.cached_property
-    def direct(self) -> Direct | None:
-        """What asks without the library."""
-        try:
-            return direct_to(self.api, *self._place, self.store, self.settings)
-        except Exception:  # noqa: BLE001  # the library is asked, and says what is wrong
-            return None
-
-
-_clients: dict[str, _Client] = {}
+_clients: dict[str, tuple[Any, Any]] = {}
 _lock = threading.Lock()
 os.register_at_fork(after_in_child=_clients.clear)
 
@@ -229,29 +197,24 @@ def _parts(path: str) -> tuple[str, str, str]:
     return found[1], found[2], found[3]
 
 
-def _client_of(path: str) -> tuple[_Client, str]:
-    """The client of the path's bucket, and the key."""
+def _client_of(path: str) -> tuple[Any, Any, str]:
+    """The library, the client of the path's bucket, and the key."""
     scheme, bucket, key = _parts(path)
     made = _clients.get(f"{scheme}://{bucket}")
-    return (made or _current(scheme, bucket)), key
+    return (_obstore(), made[1], key) if made is not None else _open(path)
 
 
 def _open(path: str) -> tuple[Any, Any, str]:
-    """The library, its client for the credentials that the environment has now, and the key."""
+    """The same, for the credentials that the environment has now."""
     scheme, bucket, key = _parts(path)
-    made = _current(scheme, bucket)
-    return made.api, made.store, key
-
-
-def _current(scheme: str, bucket: str) -> _Client:
     api = _obstore()
     name = f"{scheme}://{bucket}"
     settings = {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS)}
     with _lock:
         made = _clients.get(name)
-        if made is None or made.settings != settings:
-            made = _clients[name] = _Client(api, scheme, bucket, settings)
-    return made
+        if made is None or made[0] != settings:
+            made = _clients[name] = settings, _made(api, scheme, bucket, settings)
+    return api, made[1], key
 
 
 def _made(api: Any, scheme: str, bucket: str, settings: dict[str, str]) -> Any:
