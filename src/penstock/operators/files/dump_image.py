@@ -93,7 +93,7 @@ def dump_image(
         >>> import contextlib, pathlib, tempfile
         >>> import numpy as np, penstock
         >>> from penstock import fn
-        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> pipeline = penstock.Pipeline(batch_size=1, exec_async=False)  # so that nothing is written later
         >>> with pipeline:
         ...     grey = fn.readers.arrays(np.arange(4, dtype=np.uint8).reshape(1, 2, 2, 1), layout="HWC")
         ...     pipeline.set_outputs(fn.dump_image(grey, suffix="grey"))
