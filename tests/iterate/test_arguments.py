@@ -118,6 +118,10 @@ MISTAKES = {
     "a fraction for a seed": (lambda: first(seed=1.5), UsageError),
     "a text for a seed": (lambda: first(seed="a"), UsageError),
     "a negative size": (lambda: first(lambda: fn.crop(images(), crop=(-1, 4))), DefinitionError),
+    "windows of no area": (
+        lambda: first(lambda: fn.random_resized_crop(images(), size=4, random_area=[0, 0])),
+        DefinitionError,
+    ),
     "a node of another pipeline": (lambda: first(foreign), ContextError),
     "no depth": (lambda: first(prefetch_queue_depth=None), UsageError),
     "a negative depth": (lambda: first(prefetch_queue_depth=-1), UsageError),
