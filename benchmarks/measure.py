@@ -14,6 +14,7 @@ import argparse
 import gc
 import glob
 import itertools
+import random
 import statistics
 import threading
 import time
@@ -104,8 +105,9 @@ def compare(
     count = -(-options.images // BATCH)
     times = {name: Times() for name in running}
     for number in range(options.rounds + 1):
-        for name, batches in running.items():
-            cpu, wall = turn(batches, count)
+        # in another order each time: a turn pays for what the one before has left in the processor's caches
+        for name in random.Random(number).sample(list(running), len(running)):
+            cpu, wall = turn(running[name], count)
             if number:  # the first round warms up
                 times[name].cpu.append(cpu / count / BATCH)
                 times[name].wall.append(wall / count / BATCH)
