@@ -141,6 +141,27 @@ def test_windows_that_are_moved_as_lines_are_numpys(channels, fills, mirrored, r
         np.testing.assert_array_equal(made, wanted[:, ::-1] if mirrored else wanted)
 
 
+@pytest.mark.parametrize("mirrored", [[False, False], [False, True], [True, False], [True, True]])
+@pytest.mark.parametrize("wide", [7, 300])  # the second is wider than the memory in which mirrored lines are prepared
+@pytest.mark.parametrize("longer", [0, 5, -3])  # a row of the result beside one of the image
+@pytest.mark.parametrize("each", [1, 6], ids=["terms of all", "terms of each"])
+def test_windows_that_are_normalised_into_planes_equal_their_steps(mirrored, wide, longer, each):
+    rng = np.random.default_rng(wide)
+    images = rng.integers(0, 256, (6, 9, wide, 3), np.uint8)
+    rows, columns = np.array([0, -2, 3, -9, 12, -4]), np.array([0, 3, -4, 2, -5, -wide])
+    cuts = [
+        Cut(0, rows, np.full(6, 8), leaves=True),
+        Cut(1, columns, np.full(6, wide + longer), leaves=True),
+        Fill(rng.integers(0, 256, (each, 3)).astype(np.uint8)),
+    ]
+    mirrors = [Mirror(axis, np.array([turned] * 5 + [False])) for axis, turned in enumerate(mirrored)]
+    mean, factor = rng.normal(size=(2, each, 3)).astype(np.float32)
+    steps = [*cuts, *mirrors, Scale(mean, factor, 0.5), Arrange((2, 0, 1))]
+    work = passes(images, "HWC", steps)
+    assert len(work) == 1
+    np.testing.assert_array_equal(run(images, work), one_by_one(images, "HWC", steps))
+
+
 def test_rows_do_not_depend_on_each_other():
     steps = [Cut(0, np.array([0, 2, 5]), np.array([6, 6, 6])), Mirror(1, np.array([True, False, True]))]
     alone = [

@@ -15,7 +15,6 @@ import numpy as np
 from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
 from penstock.operators.image.lines import (
-    FILL,
     HALVES_AWAY,
     HALVES_UP,
     MIX,
@@ -25,12 +24,13 @@ from penstock.operators.image.lines import (
     colour,
     finish,
     inside,
+    lone_scale,
     part,
     pick_row,
     same_for_all,
     same_numbers,
 )
-from penstock.operators.image.look_up import look_up_one, look_up_three, mix_bytes, scale_bytes, scale_planes
+from penstock.operators.image.look_up import look_up_one, look_up_three, mix_bytes, scale_bytes, scale_planes, surround
 from penstock.operators.image.taps import BEGIN, END, LENGTH, MIRRORED, START, taps
 
 _ENTRIES = np.uint64(257)
@@ -235,9 +235,7 @@ def look_up(  # noqa: C901  # likewise
     """
     channels, alike, known = terms.shape[3], False, False
     rounds = to_bytes and codes.shape[0] == 2 and codes[0] == SCALE and codes[1] == HALVES_AWAY
-    scales = channels == 3 and not to_bytes and codes.shape[0] > 0 and codes[0] == SCALE
-    for k in range(1, codes.shape[0]):
-        scales = scales and codes[k] == FILL
+    scale = lone_scale(codes) if channels == 3 and not to_bytes else -1
     for n in range(start, stop):
         if n == start or terms.shape[0] > 1:
             alike, known = same_for_all(codes, terms[n % terms.shape[0]]), False
@@ -248,8 +246,9 @@ def look_up(  # noqa: C901  # likewise
         height, width = int(rows[n, LENGTH]), int(columns[n, LENGTH])
         whole = low_y == low_x == 0 and high_y == height and high_x == width
         direct = line and rounds and whole
-        planar = whole and scales and abs(place_in[n, 2]) == 3 and place_in[n, 3] == place_out[n, 2] == 1
-        if not (direct or planar or known):
+        planar = scale >= 0 and abs(place_in[n, 2]) == 3 and place_in[n, 3] == place_out[n, 2] == 1
+        planar = planar and (whole or place_out[n, 1] == width)
+        if not (direct or (planar and whole) or known):
             known, own = True, table[:257] if alike else table
             for i in range(own.shape[0]):
                 own[i] = np.float32(i % 257)
@@ -269,8 +268,10 @@ def look_up(  # noqa: C901  # likewise
             begin += (width - 1) * step_x
             step_x = -step_x
         if planar:
-            place, own_terms = place_out[n], terms[n % terms.shape[0], 0]
-            scale_planes(bytes_in, begin, step_y, step_x < 0, own_terms, floats_out, place, height, width, byte_table)
+            place, own_terms, window = place_out[n], terms[n % terms.shape[0], scale], (low_y, high_y, low_x, high_x)
+            scale_planes(bytes_in, begin, step_y, step_x < 0, own_terms, floats_out, place, window, width, byte_table)
+            if not whole:
+                surround(table, window, (height, width), floats_out, place)
             continue
         by, channel = np.uint64(step_x), np.uint64(place_in[n, 3])
         step, plane = np.uint64(place_out[n, 2]), np.uint64(place_out[n, 3])

@@ -251,6 +251,16 @@ def same_for_all(codes: Array, terms: Array) -> bool:
 
 
 @Compiled
+def lone_scale(codes: Array) -> int:
+    """Which operation is SCALE, if all others only say what lies outside of an image; -1 if it is not so."""
+    found = -1
+    for k in range(codes.shape[0]):
+        if codes[k] != FILL:
+            found = k if codes[k] == SCALE and found == -1 else -2
+    return max(found, -1)
+
+
+@Compiled
 def same_numbers(a: Array, b: Array) -> bool:
     """Whether two axes have the same numbers."""
     same = True

@@ -150,38 +150,68 @@ def scale_planes(
     terms: Array,
     out: Array,
     place: Array,
-    height: int,
+    window: tuple[int, int, int, int],
     width: int,
     memory: Array,
 ) -> None:
-    """`scale_three` for an image.
+    """`scale_three` for the part of a result that lies in an image; what may lie beside it in its rows is overwritten.
 
     Args:
         pixels: uint8, the memory to read.
-        begin: where the first pixel is.
+        begin: where the first pixel is, or would be.
         step_y: the distance between rows.
         mirrored: whether the other pixels of a row come before the first.
         terms: float32 (3, 3), those of SCALE.
         out: float32, the memory to write.
         place: of the result.
-        height: how many rows there are.
-        width: how many columns there are.
+        window: the first row that lies in the image, the one after the last, and the same of columns.
+        width: how many columns the result has.
         memory: uint8, for some pixels; overwritten.
     """
-    if not mirrored:
-        if step_y == 3 * width and place[1] == width:  # as one row
-            height, width = 1, height * width
-        for y in range(height):
-            scale_three(pixels, begin + y * step_y, terms, 0, out, place[0] + y * place[1], place[3], width)
+    low_y, high_y, low_x, high_x = window
+    if low_y == high_y or low_x == high_x:
         return
-    most = memory.shape[0] // 3
-    together = max(most // max(width, 1), 1) if place[1] == width else 1
-    for y in range(0, height, together):
-        rows, to = min(together, height - y), place[0] + y * place[1]
-        for start in range(0, width, most):
-            count = min(most, width - start)
+    count, joined, most = high_x - low_x, place[1] == width, memory.shape[0] // 3
+    begin += low_y * step_y + low_x * (-3 if mirrored else 3)
+    if not mirrored:
+        together = high_y - low_y if joined and step_y == 3 * width else 1
+    else:
+        together = max(most // max(width, 1), 1) if joined else 1
+    for y in range(low_y, high_y, together):
+        rows, to = min(together, high_y - y), place[0] + y * place[1] + low_x
+        first = begin + (y - low_y) * step_y
+        if not mirrored:  # several rows as one
+            scale_three(pixels, first, terms, 0, out, to, place[3], (rows - 1) * width + count)
+            continue
+        for start in range(0, count, most):
+            some = min(most, count - start)
             for row in range(rows):  # byte by byte: the pixels in order, the channels of each in the opposite one
-                line, last = memory[row * count * 3 : (row + 1) * count * 3], begin + (y + row) * step_y - start * 3 + 2
+                line = memory[row * width * 3 : (row * width + some) * 3]
+                last = np.uint64(first + row * step_y - start * 3 + 2)
                 for i in range(np.uint64(line.shape[0])):
-                    line[i] = pixels[np.uint64(last) - i]
-            scale_three(memory, 0, terms, 2, out, to + start, place[3], rows * count)
+                    line[i] = pixels[last - i]
+            scale_three(memory, 0, terms, 2, out, to + start, place[3], (rows - 1) * width + some)
+
+
+@Compiled
+def surround(table: Array, window: tuple[int, int, int, int], size: tuple[int, int], out: Array, place: Array) -> None:
+    """What lies outside of an image, in planes without gaps: the last entries of a table for three channels.
+
+    Args:
+        table: of floats, as `look_up_three` takes it.
+        window: the first row that lies in the image, the one after the last, and the same of columns.
+        size: how many rows and columns the result has.
+        out: float32, the memory to write.
+        place: of the result.
+    """
+    low_y, high_y, low_x, high_x = window
+    height, width = size
+    for c in range(3):
+        value, to = table[c * 257 + 256], place[0] + c * place[3]
+        start = to
+        for y in range(low_y, high_y):
+            for i in range(np.uint64(start), np.uint64(to + y * width + low_x)):
+                out[i] = value
+            start = to + y * width + high_x
+        for i in range(np.uint64(start), np.uint64(to + height * width)):
+            out[i] = value
