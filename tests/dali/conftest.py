@@ -26,9 +26,17 @@ class Theirs:
 
 @pytest.fixture
 def both():
-    """A function that runs a definition in both libraries and returns the samples of each output, twice."""
+    """A function that runs a definition in both libraries and returns the samples of each output, twice.
 
-    def run(define, *inputs, layouts=(), rows=None, seed=1, placement="auto"):
+    With `told` also where these say that they were read.
+    """
+
+    def run(define, *inputs, layouts=(), rows=None, seed=1, placement="auto", told=False):
+        def made_by(lib, *nodes):
+            outputs = define(lib, *nodes)
+            outputs = tuple(outputs) if isinstance(outputs, tuple | list) else (outputs,)
+            return (*outputs, *(lib.fn.get_property(each, key="source_info") for each in outputs * told))
+
         columns = [[np.asarray(sample, order="C") for sample in column] for column in inputs]
         names = tuple(layouts) or ("",) * len(columns)
         count = rows or len(columns[0])
@@ -39,8 +47,7 @@ def both():
                 dali.fn.external_source(source=[column], layout=layout or None, cycle=True)
                 for column, layout in zip(columns, names, strict=True)
             ]
-            outputs = define(Theirs, *nodes)
-            theirs.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
+            theirs.set_outputs(*made_by(Theirs, *nodes))
         given = theirs.run()
         expected = [[np.array(sample) for sample in output] for output in given]
 
@@ -49,8 +56,7 @@ def both():
             nodes = load(ListSource(columns, names), {}) if columns else ()
             if placement == "device":  # there, samples have one shape
                 nodes = penstock.fn.readers.arrays(tuple(map(np.stack, columns)), layout=list(names))
-            outputs = define(Ours, *nodes)
-            ours.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
+            ours.set_outputs(*made_by(Ours, *nodes))
         made = ours.run()
         actual = [[np.asarray(sample) for sample in output] for output in made]
         ours.close()

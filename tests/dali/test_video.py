@@ -33,7 +33,7 @@ def videos(tmp_path_factory):
 
 
 def same(both, define, rows):
-    actual, expected = both(define, rows=rows)
+    actual, expected = both(define, rows=rows, told=True)
     assert len(actual) == len(expected)
     for mine, theirs in zip(actual, expected, strict=True):
         for a, b in zip(mine, theirs, strict=True):

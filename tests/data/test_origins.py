@@ -1,5 +1,8 @@
 """The names of samples as a data set, in step with the samples."""
 
+import io
+import tarfile
+
 import jax
 import numpy as np
 import pytest
@@ -80,6 +83,28 @@ def test_another_sample_brings_its_own_name(root):
     label, names = pipeline.run()
     assert [text(name) for name in names] == [f"{number}.bin" for number in label.as_array().ravel()]
     assert "3.bin" not in map(text, names)
+    pipeline.close()
+
+
+def test_components_of_tar_files_have_their_own_names(tmp_path):
+    for path in ("a.tar", "b.tar"):
+        with tarfile.open(tmp_path / path, "w", format=tarfile.USTAR_FORMAT) as file:
+            for name in ("1.jpg", "1.cls"):
+                entry = tarfile.TarInfo(name)
+                entry.size = 1
+                file.addfile(entry, io.BytesIO(b"x"))
+    pipeline = Pipeline(1)
+    with pipeline:
+        parts = [fn.readers.webdataset(paths=str(tmp_path / path), ext=["cls", "jpg"]) for path in ("a.tar", "b.tar")]
+        mixed = fn.readers.mix(*parts)
+        subset = fn.readers.webdataset(paths=str(tmp_path / "b.tar"), ext=["cls", "jpg"], subset=[0])
+        values = [*mixed, *subset, mixed[1] + 1, mixed[0] + mixed[1]]
+        pipeline.set_outputs(*values, *map(info, values))
+    batch = pipeline.run()
+    told = [output[0].source_info() for output in batch[: len(values)]]
+    expected = ["a.tar:1536:1.cls", "a.tar:512:1.jpg", "b.tar:1536:1.cls", "b.tar:512:1.jpg", "a.tar:512:1.jpg"]
+    assert told == [*(f"{tmp_path}/{name}" for name in expected), ""]
+    assert [text(output[0]) for output in batch[len(values) :]] == told
     pipeline.close()
 
 

@@ -90,6 +90,7 @@ class CaffeSource(DatabaseSource):
 
     def __init__(self, paths: tuple[str, ...], image_available: bool, label_available: bool) -> None:
         self._image, self._label = image_available, label_available
+        self.named = int(image_available)
         super().__init__(paths, (image_available, label_available))
 
     def _specs_of(self, first: Sequence[Array]) -> tuple[Spec, ...]:

@@ -57,6 +57,7 @@ class Caffe2Source(DatabaseSource):
     ) -> None:
         self._label_type, self._num_labels = label_type, num_labels
         self._additional, self._bbox, self._image = additional_inputs, bbox, image_available
+        self.named = int(image_available)
         super().__init__(paths, (label_type, num_labels, additional_inputs, bbox, image_available))
         single = image_available and not additional_inputs and not bbox and label_type is LabelType.SINGLE_LABEL
         self._common = single and [(s.dtype, s.shape) for s in self.specs] == [

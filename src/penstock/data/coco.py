@@ -127,6 +127,11 @@ class CocoSource(Source):
         """The image's path."""
         return self._files.describe(index)
 
+    def info(self, index: int, value: int = 0) -> str:
+        """The image's path as the annotations have it."""
+        del value
+        return self._files.info(index)
+
     def same_data(self, other: Source) -> bool:
         """Whether the same images have the same objects."""
         same = isinstance(other, CocoSource) and self._files.same_data(other._files)  # noqa: SLF001  # one class

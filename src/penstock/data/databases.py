@@ -84,6 +84,11 @@ class DatabaseSource(Source):
         """The database and the key."""
         return self._records.describe(index)
 
+    def info(self, index: int, value: int = 0) -> str:
+        """The database as it was given, and the key."""
+        del value
+        return self._records.describe(index, given=True)
+
     def path(self, index: int) -> str:
         """The database's file."""
         return self._records.path(index)

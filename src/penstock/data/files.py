@@ -157,8 +157,9 @@ class FileSource(Source):
         elif not os.path.lexists(first):
             raise SourceNotFoundError(f"there is no file {first!r}", fix=fix)
 
-    def info(self, index: int) -> str:
+    def info(self, index: int, value: int = 0) -> str:
         """The file's path as the data set has it: relative to its root."""
+        del value
         return os.fsdecode(self._names[index])
 
     def same_data(self, other: Source) -> bool:

@@ -107,8 +107,9 @@ class FitsSource(Source):
 
     path = describe
 
-    def info(self, index: int) -> str:
+    def info(self, index: int, value: int = 0) -> str:
         """The file's path as the data set has it."""
+        del value
         name = self._files.info(index)
         return name if "/" in name else self._folder + name
 

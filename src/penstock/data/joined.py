@@ -58,6 +58,8 @@ class Joined(Source):
         self._parts, self.choice = tuple(parts), choice
         self._starts: Indices = np.cumsum([0, *(len(part.source) for part in parts)])
         self.specs = tuple(_common(parts, value) for value in range(_values(parts)))
+        named = [place for part in parts for place, value in enumerate(part.values) if value < part.source.named]
+        self.named, self.named_apart = 1 + max(named, default=0), any(part.source.named_apart for part in parts)
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -114,10 +116,10 @@ class Joined(Source):
         part, inner = self._find(index)
         return part.source.describe(inner)
 
-    def info(self, index: int) -> str:
+    def info(self, index: int, value: int = 0) -> str:
         """Its name there."""
         part, inner = self._find(index)
-        return part.source.info(inner)
+        return part.source.info(inner, part.values[value])
 
     def path(self, index: int) -> str | None:
         """The file that holds it."""

@@ -177,6 +177,7 @@ class Databases:
         self._parts: list[LmdbRecords] = [
             open_records(path if is_remote(path) else str(Path(path).resolve())) for path in paths
         ]
+        self._given = tuple(paths)
         self._starts = np.cumsum([0, *(len(part) for part in self._parts)])
         self.cost = Cost.STORE if any(part.cost is Cost.STORE for part in self._parts) else Cost.FILE
 
@@ -219,11 +220,12 @@ class Databases:
                 records[place] = record
         return records
 
-    def describe(self, index: int) -> str:
-        """The database and the key of record `index`."""
+    def describe(self, index: int, *, given: bool = False) -> str:
+        """The database, by its whole path or as it was given, and the key of record `index`."""
         part = self._part(index)
         records = self._parts[part]
-        return f"{records.path} at key {records.key(index - int(self._starts[part])).decode('ascii', 'replace')}"
+        path, key = self._given[part] if given else records.path, records.key(index - int(self._starts[part]))
+        return f"{path} at key {key.decode('ascii', 'replace')}"
 
     def path(self, index: int) -> str:
         """The file that holds record `index`."""

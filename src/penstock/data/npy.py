@@ -114,8 +114,9 @@ class NpySource(Source):
         """The file's path."""
         return self.files.describe(index)
 
-    def info(self, index: int) -> str:
+    def info(self, index: int, value: int = 0) -> str:
         """The file's path as the data set has it."""
+        del value
         name = self.files.info(index)
         return name if "/" in name else self._folder + name
 

@@ -143,8 +143,9 @@ class NpyParts(Source):
         """The file's path."""
         return self._whole.describe(index)
 
-    def info(self, index: int) -> str:
+    def info(self, index: int, value: int = 0) -> str:
         """The file's path as the data set has it."""
+        del value
         return self._whole.info(index)
 
     def same_data(self, other: Source) -> bool:

@@ -17,34 +17,36 @@ class Origins(Source):
 
     Args:
         source: the other one.
+        value: which of its values is named.
     """
 
     specs = (Spec(np.dtype(np.uint8), (None,)),)
 
-    def __init__(self, source: Source) -> None:
-        self._source, self.choice = source, source.choice
+    def __init__(self, source: Source, value: int = 0) -> None:
+        self._source, self._value, self.choice = source, value, source.choice
 
     def __len__(self) -> int:
         return len(self._source)
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """The names, without a terminator."""
-        names = [os.fsencode(self._source.info(index)) for index in indices.tolist()]
+        names = [os.fsencode(self.info(index)) for index in indices.tolist()]
         return ([np.frombuffer(name, np.uint8) for name in names],)
 
     def describe(self, index: int) -> str:
         """Where the sample lies."""
         return self._source.describe(index)
 
-    def info(self, index: int) -> str:
+    def info(self, index: int, value: int = 0) -> str:
         """The name of the sample itself."""
-        return self._source.info(index)
+        del value
+        return self._source.info(index, self._value)
 
     def same_data(self, other: Source) -> bool:
         """Whether they are the names of the same samples."""
-        if not isinstance(other, Origins):
+        if not isinstance(other, Origins) or self._value != other._value:  # noqa: SLF001  # one class
             return False
-        mine, theirs = self._source, other._source  # noqa: SLF001  # one class
+        mine, theirs = self._source, other._source  # noqa: SLF001  # likewise
         return mine is theirs or mine.same_data(theirs)
 
     def fingerprint(self) -> str:

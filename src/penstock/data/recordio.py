@@ -97,8 +97,9 @@ class RecordIOSource(Source):
         """The file and the byte at which the record begins."""
         return self._records.describe(index)
 
-    def info(self, index: int) -> str:
+    def info(self, index: int, value: int = 0) -> str:
         """The same, as DALI says it."""
+        del value
         return self._records.info(index)
 
     def path(self, index: int) -> str:

@@ -78,6 +78,9 @@ class Source(ABC):
     named: int = 1
     """How many of a sample's values, from the first on, are what `info` names."""
 
+    named_apart: bool = False
+    """Whether each of these has a name of its own."""
+
     @abstractmethod
     def __len__(self) -> int:
         """The number of samples, at least 1."""
@@ -150,8 +153,9 @@ class Source(ABC):
     def describe(self, index: int) -> str:
         """Where sample `index` lies, for messages: a path, a key."""
 
-    def info(self, index: int) -> str:
-        """Where sample `index` comes from, as `fn.get_property` gives it: its name in the data set."""
+    def info(self, index: int, value: int = 0) -> str:
+        """Where a value of sample `index` comes from, as `fn.get_property` gives it: its name in the data set."""
+        del value
         return self.describe(index)
 
     def path(self, index: int) -> str | None:

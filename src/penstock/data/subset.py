@@ -28,6 +28,7 @@ class Subset(Source):
     def __init__(self, source: Source, chosen: range | Indices, choice: Choice | None = None) -> None:
         self.specs, self.choice = source.specs, choice
         self._source, self._chosen = source, chosen
+        self.named, self.named_apart = source.named, source.named_apart
 
     def __len__(self) -> int:
         return len(self._chosen)
@@ -61,9 +62,9 @@ class Subset(Source):
         """Where the sample lies in the other one."""
         return self._source.describe(self._number(index))
 
-    def info(self, index: int) -> str:
+    def info(self, index: int, value: int = 0) -> str:
         """Its name there."""
-        return self._source.info(self._number(index))
+        return self._source.info(self._number(index), value)
 
     def path(self, index: int) -> str | None:
         """The file that holds it."""

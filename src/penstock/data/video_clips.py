@@ -193,6 +193,11 @@ class VideoSource(Source):
         """The file, and the first frame."""
         return f"{self.path(index)} from frame {self._starts[index]}"
 
+    def info(self, index: int, value: int = 0) -> str:
+        """The file."""
+        del value
+        return self.path(index)
+
     def path(self, index: int) -> str:
         """The file."""
         return self._entries[int(self._files[index])].path

@@ -62,6 +62,8 @@ class WebdatasetSource(Source):
             lacks what it must have; no samples are left.
     """
 
+    named_apart = True
+
     def __init__(
         self,
         paths: tuple[str, ...],
@@ -70,7 +72,7 @@ class WebdatasetSource(Source):
         dtypes: tuple[np.dtype[Any], ...],
     ) -> None:
         self._read_as = components, dtypes
-        self._count = len(components.wanted)
+        self._count = self.named = len(components.wanted)
         self._parts = Spans(paths, functools.partial(_find, indexes, components), "" if indexes else str(components))
         if not len(self):
             wanted = ", ".join(";".join(sorted(each)) for each in components.wanted)
@@ -114,14 +116,14 @@ class WebdatasetSource(Source):
         first = index * self._count
         return self._parts.describe(first + int(np.argmax(self._parts.sizes[first : first + self._count] > 0)))
 
-    def info(self, index: int) -> str:
-        """The file, where the data of the first output begin, and the name of what has them, as DALI joins them."""
-        number = index * self._count
+    def info(self, index: int, value: int = 0) -> str:
+        """The file, where the data of an output begin, and the name of what has them, as DALI joins them."""
+        number = index * self._count + value
         path, start = self._parts.path(number), int(self._parts.starts[number])
         name, components = _name(path, start), self._read_as[0]
         if not self._parts.sizes[number]:  # it is empty, or is missing, and the place is that of another one
             extension = name.rpartition("/")[2].partition(".")[2]
-            if (extension if components.case_sensitive else extension.lower()) not in components.wanted[0]:
+            if (extension if components.case_sensitive else extension.lower()) not in components.wanted[value]:
                 return ""
         return f"{path}:{start}:{name}"
 

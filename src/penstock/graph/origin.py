@@ -1,4 +1,4 @@
-"""Which reader the samples of a value come from."""
+"""What of a reader the samples of a value come from."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from penstock.graph.operator import Reader
 from penstock.graph.selection import Select
 
 
-def read_by(value: Value) -> Node | None:
-    """The only reader whose named values this one is computed from; None where there is none, or several.
+def read_as(value: Value) -> Value | None:
+    """What a reader names that this value is computed from; None where that is nothing, or has several names.
 
     Raises:
         DefinitionError: the branches of a condition have different ones.
     """
     waiting, seen = [value], {value}
-    readers: dict[Node, None] = {}
+    found: dict[Value, None] = {}
     branches: Node | None = None
     while waiting:
         each = waiting.pop()
         node = each.node
         if isinstance(node.operator, Reader):
-            if each.index < node.operator.source.named:
-                readers[node] = None
+            source = node.operator.source
+            if each.index < source.named:
+                found[each if source.named_apart else node.values[0]] = None
             continue
         inputs = node.inputs
         if isinstance(node.operator, Select):
@@ -30,10 +31,10 @@ def read_by(value: Value) -> Node | None:
         new = [source for source in inputs if source not in seen]
         seen.update(new)
         waiting += new
-    if len(readers) > 1 and branches is not None:
+    if len(found) > 1 and branches is not None:
         raise DefinitionError(
             "the samples of the branches come from different readers",
-            given=", ".join(map(str, readers)),
+            given=", ".join(map(str, found)),
             fix="take the property in each branch",
         )
-    return next(iter(readers)) if len(readers) == 1 else None
+    return next(iter(found)) if len(found) == 1 else None

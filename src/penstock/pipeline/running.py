@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -13,7 +13,7 @@ from penstock.data.schedule import Schedule, Step
 from penstock.data.stream import EndOfStreamError
 from penstock.errors import DefinitionError, UsageError
 from penstock.graph.node import Graph, Node, Value
-from penstock.graph.origin import read_by
+from penstock.graph.origin import read_as
 from penstock.host.pool import Serial, Threads
 from penstock.host.reading import Reading, Samples
 from penstock.host.tensor_lists import TensorList, tensor_list
@@ -35,7 +35,7 @@ class Running:
     schedule: Schedule
     step: Step
     ledger: Ledger
-    sources: tuple[Reading | None, ...]
+    origins: tuple[Callable[[Step, int], str] | None, ...]
     ended: bool = False
 
     @classmethod
@@ -73,8 +73,8 @@ class Running:
         strides = tuple(reading.stride(batch_size) for reading in readings.values())
         schedule = Schedule(batch_size, None, (*strides, batch_size)[0], strides)
         run = planned.run(readings, seed, pool, depth, schedule, Meter(), narrow=False)
-        sources = tuple([_reading(value, readings) for value in planned.plan.graph.outputs])
-        return cls(graph, planned, run, schedule, schedule.first(), Ledger((), Limits(), None, None), sources)
+        origins = tuple([_origins(value, readings) for value in planned.plan.graph.outputs])
+        return cls(graph, planned, run, schedule, schedule.first(), Ledger((), Limits(), None, None), origins)
 
     def outputs(self) -> tuple[TensorList, ...]:
         """The next batch.
@@ -91,7 +91,7 @@ class Running:
             self.ended = True
             raise StopIteration from None
         self.ledger.add(failed, self.step.rows)
-        origins = [reading and functools.partial(_origin, reading, self.step) for reading in self.sources]
+        origins = [origin and functools.partial(origin, self.step) for origin in self.origins]
         self.step = self.schedule.after(self.step)
         specs = [value.spec for value in self.planned.plan.graph.outputs]
         return tuple([tensor_list(*output) for output in zip(outputs, specs, origins, strict=True)])
@@ -102,18 +102,19 @@ class Running:
             self.step, self.ended = self.schedule.next_epoch(self.step), False
 
 
-def _reading(value: Value, readings: Mapping[Node, Reading]) -> Reading | None:
-    """How the only reader is read that tells where samples of a value come from, if there is one."""
+def _origins(value: Value, readings: Mapping[Node, Reading]) -> Callable[[Step, int], str] | None:
+    """What tells where samples of a value come from, if one reader does."""
     try:
-        node = read_by(value)
+        read = read_as(value)
     except DefinitionError:  # another reader in each branch of a condition
         return None
-    found = next((reading for each, reading in readings.items() if node and each.serial == node.serial), None)
-    replaces = found is not None and any(reader.on_error == "replace" for reader in found.readers)
-    return None if replaces else found
+    found = next((reading for each, reading in readings.items() if read and each.serial == read.node.serial), None)
+    if read is None or found is None or any(reader.on_error == "replace" for reader in found.readers):
+        return None
+    return functools.partial(_origin, found, read.index)
 
 
-def _origin(reading: Reading, step: Step, row: int) -> str:
+def _origin(reading: Reading, value: int, step: Step, row: int) -> str:
     samples = reading.samples(step, np.array([row]))
     assert isinstance(samples, Samples)  # one reader reads all rows of a pipeline
-    return samples.source.info(int(samples.indices[0]))
+    return samples.source.info(int(samples.indices[0]), value)

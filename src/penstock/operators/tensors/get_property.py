@@ -10,7 +10,7 @@ import numpy as np
 from penstock.data.origins import Origins
 from penstock.errors import DefinitionError, shown
 from penstock.graph.operator import Common, Reader
-from penstock.graph.origin import read_by
+from penstock.graph.origin import read_as
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.tensors.constant import constant
@@ -24,8 +24,9 @@ def get_property(data: DataNode, *, key: str, **common: Unpack[Common]) -> DataN
         data: any value.
         key: "layout", or "source_info": where each sample was read. That is the path of the file as the reader was
             given or found it, relative to its folder; for other readers the place in their words, such as a file and
-            the number of a row. It belongs to the first value of a reader, or to all features of a record, and to what
-            is computed from it and from no other reader; all else has none. Paths differ in length: an iterator needs
+            the number of a row. It belongs to the first value of a reader, to all features of a record, or to each
+            component of a sample in a tar file, which has its own, and to what is computed from one of these and
+            from no other; all else has none. Paths differ in length: an iterator needs
             `fn.pad` around them.
         **common: what every operator takes.
 
@@ -51,8 +52,8 @@ def get_property(data: DataNode, *, key: str, **common: Unpack[Common]) -> DataN
         raise DefinitionError(
             "fn.get_property: no such property", given=shown(key), expected='"layout" or "source_info"'
         )
-    node = read_by(data.value)
-    if node is None:
+    read = read_as(data.value)
+    if read is None:
         return constant(np.empty(0, np.uint8), **common)
-    reader = cast(Reader, node.operator)
-    return apply(replace(reader, source=Origins(reader.source)), common=common, beside=node)
+    reader = cast(Reader, read.node.operator)
+    return apply(replace(reader, source=Origins(reader.source, read.index)), common=common, beside=read.node)
