@@ -6,4 +6,9 @@ from penstock.host.tensor_lists import TensorListGPU as TensorListGPU
 from penstock.host.tensors import TensorCPU as TensorCPU
 from penstock.host.tensors import TensorGPU as TensorGPU
 
+
+def ReleaseUnusedMemory() -> None:  # noqa: N802  # DALI's name
+    """Nothing: JAX and NumPy own the memory, and let go of it themselves."""
+
+
 __getattr__ = absent(__name__)

@@ -156,6 +156,11 @@ INTERP_LANCZOS3, INTERP_TRIANGULAR, INTERP_GAUSSIAN = (
 )
 
 
+def _raw_cuda_stream(stream: Any) -> Any:  # pyright: ignore[reportUnusedFunction]  # copies of DALI's feed_ndarray ask
+    """The number of a CUDA stream, which nothing here looks at."""
+    return getattr(stream, "cuda_stream", getattr(stream, "ptr", stream))
+
+
 def as_on_error(given: Any) -> OnError:
     """What is to be done about a bad sample.
 

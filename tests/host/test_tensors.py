@@ -1,13 +1,15 @@
 """What `Pipeline.run` returns: as DALI's users call it, and as NumPy's users do."""
 
+import ctypes
 import pickle
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from penstock import Pipeline, backend, fn, tensors, types
-from penstock.errors import DefinitionError
+from penstock.errors import ArgumentTypeError, DefinitionError
 
 ROWS = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
 
@@ -70,6 +72,29 @@ def test_batches_are_made_of_arrays():
     assert (dense.shape(), dense[0].get_property("layout")) == ([(3, 4), (3, 4)], "HW")
     assert backend.TensorListCPU.broadcast(backend.TensorCPU(ROWS[0], "HW"), 3).shape() == [(2, 3)] * 3
     assert dense[0].data_ptr() == dense.at(0).ctypes.data
+    assert (dense.at(0).shape, dense.at(0).shape()) == ((3, 4), [3, 4])
+
+
+@pytest.mark.parametrize("batch", [backend.TensorListCPU, backend.TensorListGPU])
+def test_batches_and_samples_are_written_to_addresses(batch):
+    made = batch(jnp.asarray(ROWS))
+    copied = np.zeros_like(ROWS)
+    address = ctypes.c_void_p(copied.ctypes.data)
+    for each in (made, made.as_tensor()):
+        copied[:] = 0
+        each.copy_to_external(address)
+        np.testing.assert_array_equal(copied, ROWS)
+    made.at(1).copy_to_external(address)
+    np.testing.assert_array_equal(copied[0], ROWS[1])
+    with pytest.raises(ArgumentTypeError, match="writes to an address"):
+        made.copy_to_external(copied)
+
+
+def test_samples_of_several_shapes_are_written_one_after_another():
+    copied = np.zeros(5, np.int32)
+    samples = [np.arange(6, dtype=np.int32)[::2], np.array([7, 8], np.int32)]
+    backend.TensorListCPU(samples).copy_to_external(ctypes.c_void_p(copied.ctypes.data))
+    assert copied.tolist() == [0, 2, 4, 7, 8]
 
 
 @pytest.mark.parametrize(

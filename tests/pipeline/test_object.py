@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from penstock import Pipeline, fn, types
+from penstock import Pipeline, backend, fn, types
 from penstock.errors import StateError, UnknownNameError, UsageError
 from penstock.graph.fingerprint import fingerprint
 
@@ -24,6 +24,13 @@ def test_workers_and_checks_need_no_start():
     pipeline = Pipeline(batch_size=1)
     pipeline.start_py_workers()
     pipeline.enable_api_check(False)
+
+
+def test_a_pipeline_is_let_go_of_by_hand():
+    pipeline = rich()
+    pipeline.run()
+    pipeline.__del__()
+    backend.ReleaseUnusedMemory()
 
 
 def test_a_serialized_pipeline_is_the_same_one(tmp_path):

@@ -16,6 +16,8 @@ from penstock.types import BatchInfo, SampleInfo
 
 Cycle = Literal["no", "quiet", "raise"]
 
+_UNASKED = "say what it gives, dtype= and ndim=: then it is not asked before a batch is needed"
+
 
 class ExternalStream(Stream):
     """What comes from a user's source, checked.
@@ -45,7 +47,11 @@ class ExternalStream(Stream):
             try:
                 self.kinds = tuple(k.seen(column) for k, column in zip(self.kinds, self.probe(), strict=True))
             except EndOfStreamError:
-                raise SourceError(f"{self.name} gives nothing", fix="say what it gives: dtype=, ndim=") from None
+                raise SourceError(f"{self.name} gives nothing", fix=_UNASKED) from None
+            except SourceError as error:
+                if error.__cause__ is None:  # it gave something, which is wrong
+                    raise
+                raise SourceError(error.args[0], fix=_UNASKED) from error.__cause__
         self.specs = tuple(kind.spec for kind in self.kinds)
 
     @abstractmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ from penstock.errors import ArgumentTypeError, DefinitionError, shown
 from penstock.graph.accepts import checked
 from penstock.graph.advice import Trouble, advice
 from penstock.graph.kinds import Range
-from penstock.host.tensors import TensorCPU, TensorGPU, as_arrays, as_layout
+from penstock.host.tensors import TensorCPU, TensorGPU, as_arrays, as_layout, write_to
 from penstock.where import located
 
 
@@ -55,9 +56,9 @@ class TensorList:
     def __iter__(self) -> Iterator[TensorCPU | TensorGPU]:
         return (self[index] for index in range(len(self)))
 
-    def at(self, index: int) -> Any:
-        """Sample number `index`, as the array that it is."""
-        return self._samples[index]
+    def at(self, index: int) -> TensorCPU | TensorGPU:
+        """Sample number `index`: the same as indexing."""
+        return self[index]
 
     def shape(self) -> list[tuple[int, ...]]:
         """The shape of each sample."""
@@ -127,6 +128,18 @@ class TensorList:
             DefinitionError: the samples differ in shape.
         """
         return self._one(self._dense(), self._layout and f"N{self._layout}")
+
+    @located
+    def copy_to_external(self, ptr: ctypes.c_void_p, *hints: Any, **more_hints: Any) -> None:
+        """Write the samples one after another to an address of memory that has room for them.
+
+        DALI's other arguments, for batches on its devices, are hints.
+
+        Raises:
+            DefinitionError: the batch is on a device that is no CPU, whose memory JAX owns.
+        """
+        del hints, more_hints
+        write_to(list(self._samples) if isinstance(self, TensorListCPU) else self._samples, ptr)
 
     def _one(self, array: Any, layout: str) -> TensorCPU | TensorGPU:
         raise NotImplementedError

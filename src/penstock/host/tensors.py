@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import ctypes
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self, cast
 
 import numpy as np
@@ -89,6 +90,11 @@ class TensorCPU(Array):
         """The address of its first element."""
         return int(self.ctypes.data)
 
+    @located
+    def copy_to_external(self, ptr: ctypes.c_void_p) -> None:
+        """Write its elements to an address in host memory, where there must be room for them."""
+        write_to([self], ptr)
+
     def as_cpu(self) -> TensorCPU:
         """The same: it is in host memory."""
         return self
@@ -118,6 +124,16 @@ class TensorGPU:
     def as_cpu(self) -> TensorCPU:
         """The same sample in host memory."""
         return TensorCPU(self._array, self._layout)
+
+    @located
+    def copy_to_external(self, ptr: ctypes.c_void_p, *hints: Any, **more_hints: Any) -> None:
+        """Write its elements to an address, as DALI does, where the device is a CPU. DALI's other arguments are hints.
+
+        Raises:
+            DefinitionError: it is on another device, whose memory JAX owns.
+        """
+        del hints, more_hints
+        write_to(self._array, ptr)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.array(self._array, dtype, copy=copy)
@@ -162,6 +178,33 @@ def as_arrays(given: Sequence[Any]) -> list[Array]:
         return [np.asarray(each) for each in given]
     except Exception as error:  # a ragged list, or whatever an object of somebody else's raises
         raise ArgumentTypeError("a tensor is an array", given=shown(given)) from error
+
+
+def write_to(given: Any, address: ctypes.c_void_p) -> None:
+    """Write arrays one after another to an address in host memory.
+
+    Args:
+        given: a list of arrays, or a `jax.Array`.
+        address: of host memory with room for all of them.
+
+    Raises:
+        ArgumentTypeError: it is no address.
+        DefinitionError: the array is on a device that is no CPU, where an address cannot be written to.
+    """
+    if not isinstance(cast(object, address), ctypes.c_void_p) or not address.value:
+        raise ArgumentTypeError(
+            "copy_to_external writes to an address", given=shown(address), expected="ctypes.c_void_p(array.ctypes.data)"
+        )
+    if any(device.platform != "cpu" for device in (() if isinstance(given, list) else given.devices())):
+        raise DefinitionError(
+            "JAX owns the memory of its devices, so addresses there are not written to",
+            fix="as_cpu() before, or torch.from_dlpack(…), which copies nothing",
+        )
+    to = address.value
+    for array in cast(Iterable[Any], given if isinstance(given, list) else [given]):
+        data = np.ascontiguousarray(array)
+        ctypes.memmove(to, data.ctypes.data, data.nbytes)
+        to += data.nbytes
 
 
 def as_layout(layout: str | None, axes: int) -> str:

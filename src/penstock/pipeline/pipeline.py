@@ -227,6 +227,10 @@ class Pipeline(DefinedPipeline):
         if self._running is not None:
             self._running.run.close()
 
+    def __del__(self) -> None:
+        """Let go of what runs, without waiting for it. Programs written for DALI call it, too."""
+        self._running = None
+
     @checked
     def reader_meta(self, name: str | None = None) -> dict[str, Any]:
         """What is known of a reader, or of all readers.

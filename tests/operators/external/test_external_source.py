@@ -249,6 +249,16 @@ def test_no_data_at_all():
         iterator(lambda: fn.external_source(iter([]), dtype=types.FLOAT, ndim=1))
 
 
+def test_a_source_that_cannot_be_asked_yet():
+    waiting: list[np.ndarray] = []
+    with pytest.raises(errors.SourceError, match=r"IndexError: pop from empty list\n  fix: .* dtype= and ndim="):
+        pipeline(waiting.pop)
+    later = Pipeline(4, exec_async=False)
+    later.build(lambda: fn.external_source(waiting.pop, dtype=types.FLOAT, ndim=1))
+    waiting.append(np.ones((4, 2), np.float32))
+    assert later.run()[0].shape() == [(2,)] * 4
+
+
 def test_a_smaller_last_batch_is_delivered():
     def shrinking():
         return fn.external_source(iter([np.zeros((8, 2)), np.zeros((4, 2))]))
@@ -305,6 +315,11 @@ def test_another_shape_where_one_is_needed():
     next(run)
     with pytest.raises(errors.SampleError, match=r"sample 0 of the batch(.|\n)*differs from that of sample 0"):
         next(run)
+
+
+def test_what_is_known_of_some_outputs_only():
+    made = pipeline(lambda: (np.zeros((4, 2, 3, 3)), np.zeros(4)), num_outputs=2, layout=["HWC", None], ndim=[3, None])
+    assert [output.layout() for output in made.run()] == ["HWC", ""]
 
 
 def test_outputs_of_different_length():
