@@ -3,47 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any, cast
 
 import numpy as np
 
-from penstock.dtypes import DALIDataType, as_dtype
-from penstock.errors import ArgumentTypeError, shown
+from penstock.dtypes import DALIDataType, as_dtype, to_dali_type
+from penstock.errors import ArgumentTypeError, did_you_mean, of_dali, shown
 from penstock.where import located, user_line
 
 
-@dataclass(frozen=True, eq=False)
 class Constant:
     """A value that is the same for every sample, with its dtype.
 
     A bare Python number in a definition counts as int32, float32 or bool, as in DALI; `Constant` says otherwise, in an
-    argument or by the method that has a type's name: ``Constant(3).uint8()``.
+    argument or by the method that has a type's name: ``Constant(3).uint8()``. As there, a number is more than a node:
+    it has a `value`, a `dtype` and no `shape`, and is equal to another one of both. All else can what a node can.
 
     Args:
         value: a number, a (nested) list of numbers or an array; the shape is that of one sample.
         dtype: the element type; None gives 32 bits to what has 64, as Python's numbers and lists have, and keeps an
-            array's own else; also that of NumPy's numbers, where no device is given: ``np.int64(3)`` is an int64.
-        shape: the shape of a sample: `value` has as many numbers, or one that is repeated. None: that of `value`.
+            array's own else; also that of NumPy's numbers: ``np.int64(3)`` is an int64. A float becomes a whole number
+            without its fraction; floats in lists and arrays are rounded.
+        shape: the shape of a sample: `value` has as many numbers, or one that is repeated. None: that of `value`. One
+            number stays one, if its shape is 1.
         layout: the names of the axes, such as "HWC"; empty where they have none.
-        device: a placement hint, "cpu" or "gpu".
+        device: a placement hint, "cpu" or "gpu". With it or a layout, a number is an array without axes.
+        **hints: "name", "preserve" or "bytes_per_sample_hint", which change nothing.
+
+    Raises:
+        ArgumentTypeError: it is no number, list or array; an argument that is of another kind, or that there is not.
     """
 
-    value: Any
-    dtype: Any = None
-    shape: int | Sequence[int] | None = None
-    layout: str | None = ""
-    device: str | None = None
-
-    def __post_init__(self) -> None:
-        """Check the texts.
-
-        Raises:
-            ArgumentTypeError: one of them is none.
-        """
-        for name, given in (("layout", self.layout), ("device", self.device)):
+    def __init__(
+        self,
+        value: Any,
+        dtype: Any = None,
+        shape: int | Sequence[int] | None = None,
+        layout: str | None = None,
+        device: str | None = None,
+        **hints: Any,
+    ) -> None:
+        for name, given in (("layout", layout), ("device", device)):
             if not isinstance(cast(Any, given), str | None):
                 raise ArgumentTypeError(f"a constant's {name} is a text", given=shown(given), where=user_line())
+        for name in hints:
+            if name not in _HINTS:
+                raise ArgumentTypeError(
+                    f"a constant has no argument {name!r}", fix=did_you_mean(name, _HINTS), where=user_line()
+                )
+        self.value, self.dtype, self.layout, self.device = value, dtype, layout or "", device
+        self._extents, self._hints = shape, hints
+        bare = (layout, device) == (None, None) and not hints and _shape(shape) in ((), (1,))
+        self.is_number: bool = bare and not isinstance(value, list | tuple | Enum) and not _axes(value)
+        """Whether it is what DALI calls a scalar constant."""
+        if self.is_number:
+            self.value, self.dtype = _number(value, dtype)
+            self._given = dtype is not None or hasattr(cast(Any, value), "dtype")
 
     @located
     def array(self) -> np.ndarray[Any, Any]:
@@ -59,21 +75,24 @@ class Constant:
             array = np.asarray(self.value)
         except Exception as error:  # a ragged list, or whatever an object of somebody else's raises
             raise ArgumentTypeError("a constant holds numbers", given=shown(self.value)) from error
-        if self.dtype is not None:
-            array = _saturated(array, as_dtype(self.dtype))
-        elif self.shape is not None or self.device is not None or array.ndim or not isinstance(self.value, _OWN):
-            array = narrowed(array)
-        if self.shape is None:
+        if self.is_number:
+            return _saturated(array, as_dtype(self.dtype)) if self._given else narrowed(array)
+        array = narrowed(array) if self.dtype is None else _saturated(array, as_dtype(self.dtype))
+        if self._extents is None:
             return array
         try:
-            return np.broadcast_to(array.reshape(()), self.shape) if array.size == 1 else array.reshape(self.shape)
+            return (
+                np.broadcast_to(array.reshape(()), self._extents) if array.size == 1 else array.reshape(self._extents)
+            )
         except (TypeError, ValueError):
             raise ArgumentTypeError(
-                "a constant of another shape", given=f"{array.size} numbers", expected=f"shape {shown(self.shape)}"
+                "a constant of another shape", given=f"{array.size} numbers", expected=f"shape {shown(self._extents)}"
             ) from None
 
     def _as(self, dtype: DALIDataType) -> Constant:
-        return replace(self, dtype=dtype)
+        if self.is_number:
+            return Constant(self.value, dtype)
+        return Constant(self.value, dtype, self._extents, self.layout, self.device, **self._hints)
 
     def bool(self) -> Constant:
         """The same as bool."""
@@ -124,17 +143,64 @@ class Constant:
         return self._as(DALIDataType.FLOAT64)
 
     def __bool__(self) -> bool:
-        return bool(self.array())
+        return bool(self._only("biu"))
 
     def __int__(self) -> int:
-        return int(self.array())
+        return int(self._only("biu"))
 
     def __float__(self) -> float:
-        return float(self.array())
+        return float(self._only("f"))
+
+    def _only(self, kinds: str) -> Any:
+        array = np.empty((), as_dtype(self.dtype)) if self.is_number else self.array()
+        if array.dtype.kind not in kinds or array.size != 1:
+            fix = "float32() before" if kinds == "f" else "bool() or int32() before"
+            raise ArgumentTypeError("a constant of another kind", given=repr(self), fix=fix, where=user_line())
+        return self.value if self.is_number else array.item()
+
+    __hash__ = object.__hash__
+
+    def __str__(self) -> str:
+        return f"{self.value}:{self.dtype}" if self.is_number else repr(self)
+
+    def __repr__(self) -> str:
+        return str(self.value) if self.is_number else f"Constant({shown(self.value)})"
 
 
-_OWN = (np.ndarray, np.integer)
-"""Numbers of these keep their own type."""
+_PLAIN: dict[type, DALIDataType] = {bool: DALIDataType.BOOL, int: DALIDataType.INT32, float: DALIDataType.FLOAT}
+_HINTS = ("name", "preserve", "bytes_per_sample_hint")
+
+
+def _shape(given: Any) -> tuple[Any, ...]:
+    try:
+        return () if given is None else tuple(given)
+    except TypeError:
+        return (given,)
+
+
+def _axes(value: Any) -> int:
+    try:
+        return np.ndim(value)
+    except Exception as error:  # whatever an object of somebody else's raises
+        raise ArgumentTypeError("a constant holds numbers", given=shown(value), where=user_line()) from error
+
+
+def _number(value: Any, dtype: Any) -> tuple[Any, DALIDataType]:
+    """A number as Python has it, of the kind of its type, and this type."""
+    own = np.asarray(value)
+    number = cast(Any, own).item()
+    if type(number) not in _PLAIN:
+        raise ArgumentTypeError("a constant holds numbers", given=shown(value), fix=of_dali(value), where=user_line())
+    if dtype is None and not hasattr(value, "dtype"):
+        return number, _PLAIN[type(number)]
+    found = to_dali_type(own.dtype if dtype is None else as_dtype(dtype))
+    kind = {"b": bool, "f": float}.get(found.numpy.kind, int)
+    try:
+        return kind(number), found
+    except (ValueError, OverflowError) as error:
+        raise ArgumentTypeError(
+            "a constant that its type does not have", given=shown(value), expected=found.name, where=user_line()
+        ) from error
 
 
 def narrowed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -358,3 +358,66 @@ def test_permutations_of_a_batch():
         assert not (second == np.arange(9)).any()
         assert not (third == np.arange(9)).any()
         assert 0 <= third.min() <= third.max() < 9
+
+
+NUMBERS = {
+    "a whole number": lambda types: types.Constant(3),
+    "a float": lambda types: types.Constant(-2.5),
+    "a truth value": lambda types: types.Constant(True),
+    "a float as an integer": lambda types: types.Constant(2.5, types.UINT8),
+    "beyond its type": lambda types: types.Constant(300, types.UINT8),
+    "of NumPy": lambda types: types.Constant(np.int64(5)),
+    "of NumPy, a float": lambda types: types.Constant(np.float64(1.5)),
+    "of one number": lambda types: types.Constant(7, shape=[1]),
+}
+
+
+@pytest.mark.parametrize("number", NUMBERS.values(), ids=NUMBERS)
+def test_a_constant_number_tells_the_same(number):
+    told = []
+    for lib in (dali, penstock):
+        made = number(lib.types)
+        kinds = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()  # noqa: SIM905
+        every = [made, *(getattr(made, kind)() for kind in kinds)]
+        texts = [(each.value, type(each.value), each.dtype.name, each.shape, str(each), repr(each)) for each in every]
+        as_python = []
+        for kind in (bool, int, float):
+            try:
+                as_python.append(kind(made))
+            except TypeError:
+                as_python.append("refused")
+        alike = [other == made for other in (lib.types.Constant(3), lib.types.Constant(-2.5), 3, [3], None)]
+        told.append((texts, as_python, alike, [other != made for other in (lib.types.Constant(3), 3)]))
+    assert told[0] == told[1]
+
+
+ARRAYS = {
+    "a list": lambda types: types.Constant([1, 2]),
+    "floats": lambda types: types.Constant((1.5, -2.5)),
+    "rounded": lambda types: types.Constant([1.5, 300.0], types.UINT8),
+    "an array": lambda types: types.Constant(np.arange(4).reshape(2, 2), layout="HW"),
+    "on the host": lambda types: types.Constant(3, device="cpu"),
+    "filled": lambda types: types.Constant(3, shape=[2, 2]),
+    "with a name": lambda types: types.Constant(3, name="three"),
+}
+
+
+@pytest.mark.parametrize("array", ARRAYS.values(), ids=ARRAYS)
+def test_a_constant_array_can_what_a_node_can(agree, array):
+    def define(lib, x):
+        made = array(lib.types)
+        compared = made == 3, made != x, made < 2, made >= 2, x > made, made == lib.types.Constant(3)
+        computed = -made, +made, abs(made), made.shape(), made.source_info(), made.property("layout"), made.cpu()
+        return *compared, *computed
+
+    agree(define, [np.int32(3), np.int32(1)], rtol=1e-6)
+
+
+def test_what_is_no_number_is_refused_as_a_constant():
+    for value in (None, "3", 1j, object()):
+        with pytest.raises(TypeError, match="holds numbers"):
+            penstock.types.Constant(value)
+    with pytest.raises(TypeError, match=r"no argument 'nmae'(.|\n)*name"):
+        penstock.types.Constant(3, nmae="x")
+    with pytest.raises(TypeError, match="does not have"):
+        penstock.types.Constant(float("inf"), penstock.types.INT32)

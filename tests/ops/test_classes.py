@@ -182,7 +182,8 @@ def test_what_was_given_by_position_is_given():
     ("constant", "expected"),
     numbered(
         (types.Constant(3).uint8(), np.uint8(3)),
-        (types.Constant(2.5, types.UINT8), np.uint8(3)),
+        (types.Constant(2.5, types.UINT8), np.uint8(2)),
+        (types.Constant(2.5, types.UINT8, device="cpu"), np.uint8(3)),
         (types.Constant([1.5, 300.0], types.UINT8), np.uint8([2, 255])),
         (types.Constant(-7, dtype=types.UINT16), np.uint16(0)),
         (types.Constant(3, shape=[2, 2]), np.full((2, 2), 3, np.int32)),

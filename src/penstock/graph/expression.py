@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Self
 
 from penstock.graph.node import Handle
@@ -29,6 +30,18 @@ class Expression(Handle):
     def cpu(self) -> DataNode:
         """The same value, with the hint to run what follows on the host."""
         return lookup("copy")(self, device="cpu")
+
+    def shape(self, *, dtype: Any = None, device: str | None = None) -> DataNode:
+        """The extents of each sample, as `fn.shapes` gives them."""
+        return lookup("shapes")(self, **({} if dtype is None else {"dtype": dtype}), device=device)
+
+    def source_info(self, *, device: str | None = None) -> DataNode:
+        """Where each sample was read, as a node."""
+        return self.property("source_info", device=device)
+
+    def property(self, key: str, *, device: str | None = None) -> DataNode:
+        """A property of each sample, as a node: "layout" or "source_info"."""
+        return lookup("get_property")(self, key=key, **({} if device is None else {"device": device}))
 
     def __add__(self, other: Any) -> DataNode:
         return _binary("add", self, other)
@@ -137,10 +150,32 @@ def _binary(name: str, left: Any, right: Any) -> DataNode:
     return lookup(f"arithmetic.{name}")(left, right)
 
 
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift"):
-    for _method in (f"__{_name}__", f"__r{_name}__"):  # a constant computes as the node does that it becomes
-        setattr(Constant, _method, getattr(Expression, _method))
-for _method in ("__getitem__", "gpu", "cpu"):
-    setattr(Constant, _method, getattr(Expression, _method))
+def _equal(number: Constant, other: object) -> Any:
+    if not (number.is_number and isinstance(other, Constant) and other.is_number):
+        fits = isinstance(other, Handle | Constant) or not number.is_number
+        return _binary("eq", number, other) if fits else NotImplemented
+    return (number.value, number.dtype) == (other.value, other.dtype)
+
+
+def _unequal(number: Constant, other: object) -> Any:
+    equal = _equal(number, other)
+    if equal is NotImplemented:
+        return equal
+    return not equal if isinstance(equal, bool) else _binary("ne", number, other)
+
+
+_OWN: dict[str, Any] = {
+    "__array_ufunc__": None,
+    "__eq__": _equal,
+    "__ne__": _unequal,
+    "shape": property(lambda self: [] if self.is_number else functools.partial(Expression.shape, self)),
+}
+"""What numbers have of their own."""
+
+for _name, _method in vars(Expression).items():  # a constant computes as the node does that it becomes
+    if callable(_method) and _name not in ("__hash__", *_OWN):
+        setattr(Constant, _name, _method)
+for _name, _method in _OWN.items():
+    setattr(Constant, _name, _method)
 for _kind in (Expression, Constant):  # else Python would index it without end; and no node is an Iterable
     setattr(_kind, "__iter__", None)  # noqa: B010  # type checkers refuse the assignment

@@ -275,4 +275,4 @@ def ones_like(data_like: DataNode, *, dtype: Any = None, **common: Unpack[Common
 
 def _like(data: DataNode, value: int, dtype: Any, common: Common) -> DataNode:
     element = data.dtype if dtype is None else as_dtype(dtype)
-    return apply(FullLike(element), data, Constant(value, element), common=common)
+    return apply(FullLike(element), data, Constant(value, element, layout=""), common=common)
