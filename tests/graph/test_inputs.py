@@ -96,11 +96,15 @@ def test_lists_of_different_lengths_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("draw", "fix"), [(fn.random.coin_flip, "probability="), (fn.random.uniform, "range="), (fn.random.normal, "mean=")]
+    ("draw", "meant"),
+    [(fn.random.coin_flip, "probability="), (fn.random.uniform, "range="), (fn.random.normal, "mean=")],
 )
-def test_a_number_as_the_shape_of_draws_is_refused(draw, fix):
-    with pytest.raises(DefinitionError, match=fix):
-        run(lambda _: draw(0.4))
+@pytest.mark.parametrize("number", [lambda: 0.4, lambda: fn.constant(0)], ids=["number", "constant"])
+def test_a_number_gives_draws_its_shape_alone(draw, meant, number, caplog):
+    with_number, without = (run(lambda _, like=like: draw(*like(), seed=3)) for like in (lambda: (number(),), tuple))
+    assert np.array_equal(with_number[0], without[0])
+    assert meant in caplog.text
+    assert "test_inputs.py" in caplog.text
 
 
 def test_the_options_of_pipeline_def_may_be_given_when_the_pipeline_is_made():

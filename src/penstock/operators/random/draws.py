@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,9 @@ from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator,
 from penstock.graph.registry import kind as operator_kind
 from penstock.graph.trace import DataNode, apply
 from penstock.operators.first_sample import length_of
+from penstock.where import user_line
+
+_log = logging.getLogger("penstock")
 
 Extents = int | Sequence[int] | DataNode
 """How a user gives the shape of a sample; a node holds one for each sample."""
@@ -102,13 +106,13 @@ def draw(
         inputs: what it computes from, besides `like`.
         like: the node whose shape is taken, if one is given.
         shape: the shape, if that is; a node holds one for each sample.
-        option: the argument that a lone number in the place of `like` is most likely meant for.
+        option: the argument that a lone number in the place of `like` is most likely meant for, as a warning says.
         common: the arguments that every operator takes.
         seed: of this node alone, or -1.
         arguments: of the operator.
 
     Raises:
-        DefinitionError: the shape is given twice, or is no vector of whole numbers, or a number stands for it.
+        DefinitionError: the shape is given twice, or is no vector of whole numbers.
     """
     kind = f"fn.{operator_kind.get('')}"
     if like is not None and shape is not None:
@@ -116,11 +120,9 @@ def draw(
             f"{kind}: the shape is given twice", fix="shape= or an input whose shape is taken, not both"
         )
     if like is not None and not like.spec.shape and like.value.node.kind == "constant":
-        raise DefinitionError(
-            f"{kind}: the input is a node whose shape the draws take, and a number has none",
-            given="a number",
-            fix=f"name what it is: {kind}({option}=...)",
-        )
+        # as in DALI, where a program written so runs too, and draws with the default
+        meant = "%s takes but the shape of its input, here that of one number; was %s= meant? (%s)"
+        _log.warning(meant, kind, option, user_line())
     if like is not None and like.spec.dense:
         return apply(replace(drawn, shape=like.spec.sizes), *inputs, like, common=common, seed=seed, **arguments)
     if like is not None:
