@@ -14,17 +14,17 @@ from penstock.testing import ListSource
 LISTS = [np.arange(1 + number % 5, dtype=np.int32) for number in range(24)]
 
 
-def padded(threads, rows=4):
+def padded(threads, rows=4, shape=None):
     pipeline = Pipeline(rows, threads, seed=1)
     with pipeline:
         (numbers,) = load(ListSource([LISTS]), {})
-        pipeline.set_outputs(fn.pad(numbers, fill_value=-1))
+        pipeline.set_outputs(fn.pad(numbers, fill_value=-1, shape=shape))
     return pipeline
 
 
-@pytest.mark.parametrize("threads", [1, 4])
-def test_each_batch_is_padded_to_its_own_largest(threads):
-    pipeline = padded(threads)
+@pytest.mark.parametrize(("threads", "shape"), [(1, None), (4, None), (1, [0]), (1, [-1])])
+def test_each_batch_is_padded_to_its_own_largest(threads, shape):
+    pipeline = padded(threads, shape=shape)
     for start in range(0, 24, 4):
         largest = max(len(numbers) for numbers in LISTS[start : start + 4])
         batch = list(pipeline.run()[0])

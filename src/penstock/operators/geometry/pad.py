@@ -38,7 +38,7 @@ class PadTo(ImageOperator):
     axes: tuple[int, ...]
     dtype: np.dtype[Any]
     schema: ClassVar[Mapping[str, Argument]] = {
-        "shape": Argument(shape=(None,), low=0),
+        "shape": Argument(shape=(None,), low=1),
         "align": Argument(shape=(None,), low=1),
         "fill_value": Argument(),
     }
@@ -75,7 +75,7 @@ class PadTo(ImageOperator):
 
 @dataclass(frozen=True)
 class PadToLargest(Operator, WholeBatchKernel):
-    """The largest extents in the batch, along the axes for which none is given; -1 stands for these in `shape`."""
+    """The largest extents in the batch, along the axes for which `shape` has no positive number."""
 
     axes: tuple[int, ...]
     shape: tuple[int, ...]
@@ -106,7 +106,7 @@ class PadToLargest(Operator, WholeBatchKernel):
 
     @cached_property
     def _free(self) -> list[int]:
-        return [axis for axis, extent in zip(self.axes, self.shape, strict=True) if extent < 0]
+        return [axis for axis, extent in zip(self.axes, self.shape, strict=True) if extent <= 0]
 
 
 def _of_row(argument: Any, row: int) -> Any:
@@ -144,8 +144,8 @@ def pad(
         fill_value: the value of what is added, converted to the input's dtype; a node gives each sample its own.
         axes: the numbers of the axes to pad; all by default.
         axis_names: their letters in the layout, instead.
-        shape: the extents along these axes; -1 stands for the largest in the batch. What is larger is not cut. A node
-            gives each sample its own, without -1.
+        shape: the extents along these axes; -1 (or 0) stands for the largest in the batch. What is larger is not cut,
+            so that 1 keeps a sample's own extent. A node gives each sample its own, at least 1.
         align: extents are rounded up to multiples of this, one number or one per axis; a node gives each sample its
             own.
         **common: what every operator takes.
@@ -181,7 +181,7 @@ def pad(
             PadTo(numbers, data.spec.dtype), data, common=common, shape=shape, align=align, fill_value=fill_value
         )
     extents = tuple(int(extent) for extent in np.ravel(shape)) if shape is not None else (-1,) * len(numbers)
-    if all(extent >= 0 for extent in extents):
+    if all(extent > 0 for extent in extents):
         return apply(
             PadTo(numbers, data.spec.dtype), data, common=common, shape=extents, align=align, fill_value=fill_value
         )
