@@ -427,3 +427,12 @@ def test_what_is_no_cifar10(tmp_path):
     (tmp_path / "data_batch_1.bin").write_bytes(bytes(3072))
     with pytest.raises(SourceError, match="3072 bytes"):
         open_cifar10(str(tmp_path), "data_batch_")
+
+
+@pytest.mark.parametrize("said", [[np.zeros((3, 2))], [np.ones((3, 2)), np.ones(3)]])
+def test_what_a_source_says_to_have_in_memory_is_what_it_reads(said):
+    source = ArraySource([np.ones((3, 2))], [""])
+    check_source(source)
+    source.in_memory = said
+    with pytest.raises(AssertionError, match="in memory"):
+        check_source(source)

@@ -63,7 +63,8 @@ def check_source(source: Source) -> None:
     """Check that a source keeps its contract.
 
     It has samples; what it reads is what its specs promise, the same alone, in a batch, in any order, again, into a
-    given place, and from several threads; every sample has a place; the fingerprint is short and stays.
+    given place, and from several threads, and what it says to have in memory; every sample has a place; the fingerprint
+    is short and stays.
 
     Raises:
         AssertionError: it does not.
@@ -88,6 +89,9 @@ def check_source(source: Source) -> None:
     assert _same([[column[0]] * 3 for column in columns], repeated), "an index may come more than once"
     out = [np.zeros((len(everything), *s.sizes), s.dtype) if s.dense else None for s in source.specs]
     assert _same(columns, source.read(everything, out)), "it may be told where to write"
+    if source.in_memory:
+        assert len(source.in_memory) == len(source.specs), "all of its values are in memory, or none"
+        assert _same(columns, [array[everything] for array in source.in_memory]), "what is in memory is what is read"
     with ThreadPoolExecutor(4) as pool:
         assert all(_same(columns, result) for result in pool.map(lambda _: source.read(everything, none), range(16)))
     assert source.fingerprint() == source.fingerprint()
