@@ -99,6 +99,12 @@ def test_importing_a_module_that_only_dali_has_says_what_to_do(statement, fix):
     assert isinstance(caught.value, PenstockError)
 
 
+@pytest.mark.parametrize("place", ["plugin.numba", "plugin.numba.experimental"])
+def test_the_class_of_numba_is_where_dali_has_it(place):
+    here, there = (importlib.import_module(f"{package}.{place}") for package in ("penstock", "nvidia.dali"))
+    assert here.NumbaFunction.__name__ == there.NumbaFunction.__name__
+
+
 def test_a_module_that_nothing_has_is_as_unknown_as_ever():
     with pytest.raises(ModuleNotFoundError, match="No module named"):
         importlib.import_module("penstock.plugin.pytorhc")

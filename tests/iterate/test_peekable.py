@@ -377,3 +377,9 @@ def test_dalis_names_are_there_without_clu():
     code = "import sys, penstock.plugin.jax.clu; sys.exit('clu' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_dalis_name_is_where_dali_has_it():
+    from penstock.plugin.jax.clu import DALIGenericPeekableIterator  # clu's package is not needed
+
+    assert DALIGenericPeekableIterator is PeekableDataIterator

@@ -5,6 +5,7 @@ import pytest
 
 from penstock import Pipeline, errors, types
 from penstock.operators.readers.loader import load
+from penstock.plugin.numba.experimental import NumbaFunction
 from penstock.plugin.numba.fn.experimental import numba_function
 from penstock.testing import ListSource
 
@@ -37,6 +38,16 @@ def test_images_are_turned():
     (output,) = pipeline(run_fn=turned, setup_fn=turned_shapes).run()
     for mine, image in zip(output, IMAGES, strict=True):
         np.testing.assert_array_equal(np.asarray(mine), image.transpose(1, 0, 2))
+
+
+def test_the_class_is_the_function():
+    made = Pipeline(3, 1)
+    with made:
+        (images,) = load(ListSource([IMAGES], ("HWC",)), {})
+        made.set_outputs(NumbaFunction(run_fn=turned, setup_fn=turned_shapes, **UINT8)(images))
+    (expected,) = pipeline(run_fn=turned, setup_fn=turned_shapes).run()
+    for mine, theirs in zip(made.run()[0], expected, strict=True):
+        np.testing.assert_array_equal(np.asarray(mine), np.asarray(theirs))
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,3 @@
 """DALI's names for operators that numba compiles."""
+
+from penstock.ops import NumbaFunction as NumbaFunction
