@@ -68,9 +68,24 @@ def needy(images, _, factor):
     return images * factor
 
 
+@augmentation(mag_range=(0, 30), mag_to_param=lambda magnitude: np.float64(1) if magnitude else magnitude)
+def uneven(images, _):
+    return images
+
+
 @augmentation(mag_range=(0, 30))
 def turned(images, angle):
     return fn.rotate(images, angle=angle, keep_size=True)
+
+
+@pytest.mark.parametrize("function", [lambda: 0, lambda images: images, lambda images, *, factor: images], ids=range(3))
+def test_a_function_without_a_parameter_is_no_augmentation(function):
+    with pytest.raises(TypeError, match="two positional arguments"):
+        augmentation(function)
+
+
+def test_no_augmentation_may_be_chosen_of_none():
+    assert (augmented(lambda images: rand_augment.apply_rand_augment([], images, 0, 3)) == IMAGES).all()
 
 
 @pytest.mark.parametrize(
@@ -85,6 +100,7 @@ def turned(images, angle):
         (lambda x: rand_augment.apply_rand_augment([inverted], x, 1, 3, fill=3), "no augmentation takes fill"),
         (lambda x: trivial_augment.apply_trivial_augment([needy], x), "needs more arguments"),
         (lambda x: turned(x, magnitude_bin=3), "how many bins"),
+        (lambda x: uneven(x, magnitude_bin=fn.random.coin_flip(), num_magnitude_bins=2), "float32.. and float64.."),
         (lambda x: turned(x, magnitude_bin=9, num_magnitude_bins=9), "number of a bin"),
         (lambda _: Policy("mine", 3, [[(inverted, 1.5, None)]]), "has no probability"),
         (lambda _: Policy("mine", 3, [[(turned, 1.0, 3)]]), "does not exist"),

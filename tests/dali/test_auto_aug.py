@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from penstock import fn
+from penstock import fn, types
 from penstock.auto_aug import augmentations, auto_augment, rand_augment, trivial_augment
-from penstock.auto_aug.core import signed_bin
+from penstock.auto_aug.core import augmentation, signed_bin
 
 dali = pytest.importorskip("nvidia.dali.auto_aug.core")
 from nvidia.dali.auto_aug import augmentations as dali_augmentations  # noqa: E402  # after the check that DALI is there
@@ -55,9 +55,9 @@ def test_augmentations(both, name, number):
         assert (off > 1).mean() <= 1e-3
 
 
-def settings(augmentation):
-    magnitudes = None if augmentation.mag_range is None else tuple(augmentation.mag_range)
-    return augmentation.name.split("__")[-1], magnitudes, bool(augmentation.randomly_negate)
+def settings(one):
+    magnitudes = None if one.mag_range is None else tuple(one.mag_range)
+    return one.name.split("__")[-1], magnitudes, bool(one.randomly_negate)
 
 
 @pytest.mark.parametrize("use_shape", [False, True])
@@ -80,3 +80,40 @@ def test_suites(use_shape):
         (trivial_augment.get_trivial_augment_wide_suite, dali_trivial.get_trivial_augment_wide_suite),
     ):
         assert list(map(settings, mine(use_shape))) == list(map(settings, theirs(use_shape)))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mag_range": (100, 110)},
+        {"mag_range": np.array([1, 1, 2, 3, 5, 8, 13, 21])},
+        {"mag_range": (201, 208), "randomly_negate": True},
+        {"mag_range": (1, 8), "mag_to_param": lambda magnitude: np.array([magnitude, magnitude + 2], np.uint16)},
+        {"mag_range": (1, 8), "mag_to_param": float},
+    ],
+    ids=range(5),
+)
+def test_parameters_of_ones_own_augmentations(both, options):
+    numbers, signs = np.arange(8, dtype=np.int32), np.arange(8, dtype=np.int32) % 2
+
+    def define(lib, number, sign):
+        make, signed = (augmentation, signed_bin) if lib.fn is fn else (dali.augmentation, dali.signed_bin)
+        own = make(**options)(lambda _, parameter: parameter)
+        bins = [signed(each, random_sign=sign) for each in (3, number)]
+        return [own(lib.types.Constant(42), magnitude_bin=each, num_magnitude_bins=8) for each in bins]
+
+    for mine, theirs in zip(*both(define, numbers, signs), strict=True):
+        for a, b in zip(mine, theirs, strict=True):
+            assert (a.dtype, a.tolist()) == (b.dtype, b.tolist())
+
+
+def test_settings_are_changed_and_reset_alike():
+    given = {"mag_range": (0, 10), "randomly_negate": True, "param_device": "gpu", "name": "other"}
+    told = []
+    for make in (augmentation, dali.augmentation):
+        own = make(**given)(lambda images, _: images)
+        changed = [own, *(own.augmentation(**{name: None}) for name in given), own.augmentation(mag_range=(1, 2))]
+        told.append([[getattr(each, name) for name in given] for each in changed])
+        constant = types.Constant(42)
+        assert make(lambda images, _: images)(constant, magnitude_bin=42) is constant
+    assert told[0] == told[1]

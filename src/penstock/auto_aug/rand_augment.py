@@ -107,7 +107,7 @@ def apply_rand_augment(
     Raises:
         DefinitionError: no augmentation, a negative `n`, a bin that does not exist, an argument that none takes.
     """
-    if not augmentations or n < 0 or not 0 <= m < num_magnitude_bins:
+    if (n and not augmentations) or n < 0 or not 0 <= m < num_magnitude_bins:
         raise DefinitionError(
             "RandAugment chooses n of some augmentations, with magnitudes of bin m",
             given=f"{len(augmentations)} augmentations, n={n}, m={m}, num_magnitude_bins={num_magnitude_bins}",

@@ -31,18 +31,6 @@ class Expression(Handle):
         """The same value, with the hint to run what follows on the host."""
         return lookup("copy")(self, device="cpu")
 
-    def shape(self, *, dtype: Any = None, device: str | None = None) -> DataNode:
-        """The extents of each sample, as `fn.shapes` gives them."""
-        return lookup("shapes")(self, **({} if dtype is None else {"dtype": dtype}), device=device)
-
-    def source_info(self, *, device: str | None = None) -> DataNode:
-        """Where each sample was read, as a node."""
-        return self.property("source_info", device=device)
-
-    def property(self, key: str, *, device: str | None = None) -> DataNode:
-        """A property of each sample, as a node: "layout" or "source_info"."""
-        return lookup("get_property")(self, key=key, **({} if device is None else {"device": device}))
-
     def __add__(self, other: Any) -> DataNode:
         return _binary("add", self, other)
 
@@ -164,13 +152,23 @@ def _unequal(number: Constant, other: object) -> Any:
     return not equal if isinstance(equal, bool) else _binary("ne", number, other)
 
 
+def _property(constant: Constant, key: str, **device: Any) -> DataNode:
+    return lookup("get_property")(constant, key=key, **device)
+
+
+def _source_info(constant: Constant, **device: Any) -> DataNode:
+    return _property(constant, "source_info", **device)
+
+
 _OWN: dict[str, Any] = {
     "__array_ufunc__": None,
     "__eq__": _equal,
     "__ne__": _unequal,
-    "shape": property(lambda self: [] if self.is_number else functools.partial(Expression.shape, self)),
+    "property": _property,
+    "shape": property(lambda self: [] if self.is_number else functools.partial(lookup("shapes"), self)),
+    "source_info": _source_info,
 }
-"""What numbers have of their own."""
+"""What constants have instead of an expression's, or of a node's own."""
 
 for _name, _method in vars(Expression).items():  # a constant computes as the node does that it becomes
     if callable(_method) and _name not in ("__hash__", *_OWN):

@@ -15,7 +15,7 @@ import numpy as np
 
 from penstock.errors import did_you_mean, shown
 from penstock.graph.node import Handle
-from penstock.types import DALIDataType, DALIImageType, DALIInterpType
+from penstock.types import Constant, DALIDataType, DALIImageType, DALIInterpType
 
 _WHOLE = 2**63
 """Whole numbers are below: what int64 holds."""
@@ -124,7 +124,7 @@ def _is(hint: Any, given: Any) -> bool:
     if kind is Any or not isinstance(kind, type):  # or a type variable
         return True
     if issubclass(kind, Handle):  # operators pass on whatever stands for a value
-        return isinstance(given, Handle)
+        return isinstance(given, Handle | Constant)
     if kind is Iterable and getattr(given, "ndim", 1) == 0:  # an array without axes says that it is iterable
         return False
     if kind is str:  # no file, name or word has a character 0

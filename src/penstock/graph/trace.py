@@ -226,6 +226,18 @@ class DataNode(Expression):
         operator = self.value.node.operator
         return str(operator.stream) if isinstance(operator, Feed) else None
 
+    def shape(self, *, dtype: Any = None, device: str | None = None) -> DataNode:
+        """The extents of each sample, as `fn.shapes` gives them."""
+        return lookup("shapes")(self, **({} if dtype is None else {"dtype": dtype}), device=device)
+
+    def source_info(self, *, device: str | None = None) -> DataNode:
+        """Where each sample was read, as a node."""
+        return self.property("source_info", device=device)
+
+    def property(self, key: str, *, device: str | None = None) -> DataNode:
+        """A property of each sample, as a node: "layout" or "source_info"."""
+        return lookup("get_property")(self, key=key, **({} if device is None else {"device": device}))
+
     def _refuse(self, what: str, fix: str) -> ArgumentTypeError:
         said = f"{what} of {self.value}: its value is not known while the definition runs"
         return ArgumentTypeError(said, fix=fix, where=user_line())

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock import fn, types
-from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.errors import ArgumentTypeError, DefinitionError, shown
 from penstock.graph.accepts import checked
 from penstock.graph.kinds import Range
 from penstock.graph.trace import DataNode
@@ -78,7 +78,10 @@ def seeded(seed: int | None) -> dict[str, Any]:
     return {} if seed is None else {"seed": seed}
 
 
-@dataclass(frozen=True, eq=False)
+_BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Augmentation:
     """A function of images and a parameter that follows from the number of a bin.
 
@@ -90,6 +93,9 @@ class Augmentation:
         mag_to_param: makes the parameter of a magnitude, as an array; the magnitude itself by default.
         param_device: accepted as DALI has it, without effect.
         name: what policies call it; the function's name by default.
+
+    Raises:
+        ArgumentTypeError: the function is one already, or does not take images and a parameter by position.
     """
 
     op: Callable[..., Any]
@@ -106,13 +112,32 @@ class Augmentation:
             raise ArgumentTypeError(
                 "this is an augmentation already", given=self.op.name, fix="change it by its .augmentation(...)"
             )
-        object.__setattr__(self, "name", self.name or getattr(self.op, "__name__", "augmentation"))
+        kinds = [each.kind for each in inspect.signature(self.op).parameters.values()]
+        if inspect.Parameter.VAR_POSITIONAL not in kinds and sum(kind in _BY_POSITION for kind in kinds) < 2:
+            raise ArgumentTypeError(
+                "an augmentation takes images and a parameter", given=shown(self.op),
+                expected="a function of at least two positional arguments", where=user_line(),
+            )  # fmt: skip
+        own = getattr(self.op, "__name__", "augmentation")
+        defaults = {"name": own, "randomly_negate": False, "mag_to_param": np.asarray, "param_device": "cpu"}
+        for name, default in defaults.items():
+            given = getattr(self, name)
+            object.__setattr__(self, name, default if given in (None, "") else given)
+
+    def __repr__(self) -> str:
+        return f"Augmentation({self.name})"
 
     def augmentation(self, *given: Any, **changed: Any) -> Augmentation:
-        """The same function with other settings: `mag_range`, `randomly_negate`, `mag_to_param`, ... in this order."""
+        """The same function with other settings: `mag_range`, `randomly_negate`, `mag_to_param`, ... in this order.
+
+        None stands for the default.
+        """
         names = ("mag_range", "randomly_negate", "mag_to_param", "param_device", "name")
         changed.pop("augmentation_cls", None)
-        return replace(self, **dict(zip(names, given, strict=False)), **changed)
+        settings = {**dict(zip(names, given, strict=False)), **changed}
+        if settings.get("name", "") is None:
+            settings["name"] = ""
+        return replace(self, **settings)
 
     @defining
     def __call__(
@@ -161,10 +186,17 @@ class Augmentation:
         if self.randomly_negate:
             signed = number if isinstance(number, SignedBin) else signed_bin(one)
             magnitudes, one = signed.magnitudes(magnitudes)
-        make = self.mag_to_param or np.asarray
-        if isinstance(one, int):
-            return types.Constant(np.asarray(make(magnitudes[one])))
-        return fn.constant(np.stack([np.asarray(make(each)) for each in magnitudes]))[one]
+        make = cast(Parameters, self.mag_to_param)
+        chosen = magnitudes[one : one + 1] if isinstance(one, int) else magnitudes
+        made = [np.asarray(make(each)) for each in chosen]
+        other = next((each for each in made if (each.dtype, each.shape) != (made[0].dtype, made[0].shape)), None)
+        if other is not None:
+            raise DefinitionError(
+                f"mag_to_param of the augmentation {self.name} gives arrays of one type and shape",
+                given=f"{made[0].dtype}{list(made[0].shape)} and {other.dtype}{list(other.shape)}",
+                where=user_line(),
+            )
+        return types.Constant(made[0], layout="") if isinstance(one, int) else fn.constant(np.stack(made))[one]
 
     def _magnitudes(self, bins: int | None) -> NDArray[Any]:
         if isinstance(self.mag_range, np.ndarray):
@@ -219,5 +251,7 @@ def check_arguments(augmentations: Sequence[Augmentation], given: dict[str, Any]
     unknown = sorted(given.keys() - taken)
     if unknown:
         raise DefinitionError(
-            f"{what}: no augmentation takes {', '.join(unknown)}", expected=", ".join(sorted(taken)), where=user_line()
+            f"{what}: no augmentation takes {', '.join(unknown)}",
+            expected=", ".join(sorted(taken)) or "none",
+            where=user_line(),
         )
