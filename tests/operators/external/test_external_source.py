@@ -474,6 +474,29 @@ def test_iter_setup_feeds():
     assert [batch["y"].ravel().tolist() for batch in DataIterator(Set(), ["x", "y"])] == [[0, 0], [1, 1], [2, 2]]
 
 
+class Waiting(Pipeline):
+    """Gives, or feeds, one after another what waits in a list."""
+
+    def __init__(self, waiting, *, fed):
+        super().__init__(1, 1, prefetch_queue_depth=1)
+        self.waiting = waiting
+        with self:
+            self.input = fn.external_source(None if fed else lambda: np.array([waiting.pop()]))
+            self.set_outputs(self.input)
+
+    def iter_setup(self):
+        self.feed_input(self.input, np.array([self.waiting.pop()]))
+
+
+@pytest.mark.parametrize("fed", [False, True], ids=["given", "fed"])
+def test_a_queue_of_one_batch_holds_the_one_asked_for(fed):
+    waiting = [0]
+    made = Waiting(waiting, fed=fed)
+    for number in range(4):
+        waiting += [number] * (number > 0)
+        assert made.run()[0].as_array().tolist() == [number]
+
+
 def test_repeat_last():
     made = Pipeline(2, 2)
     with made:
