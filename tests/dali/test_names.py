@@ -105,6 +105,15 @@ def test_the_class_of_numba_is_where_dali_has_it(place):
     assert here.NumbaFunction.__name__ == there.NumbaFunction.__name__
 
 
+def test_the_inner_base_of_iterators_can_be_imported_and_says_what_to_do():
+    from penstock.plugin.base_iterator import _DaliBaseIterator
+
+    with pytest.raises(PenstockError, match="DALIGenericIterator"):
+        type("Mine", (_DaliBaseIterator,), {})
+    with pytest.raises(PenstockError, match="DALIGenericIterator"):
+        _DaliBaseIterator([], ["data"])
+
+
 def test_a_module_that_nothing_has_is_as_unknown_as_ever():
     with pytest.raises(ModuleNotFoundError, match="No module named"):
         importlib.import_module("penstock.plugin.pytorhc")

@@ -1,3 +1,25 @@
 """DALI's `nvidia.dali.plugin.base_iterator`."""
 
+from typing import Any, NoReturn
+
+from penstock.errors import UsageError
 from penstock.types import LastBatchPolicy as LastBatchPolicy
+from penstock.where import user_line
+
+
+class _DaliBaseIterator:
+    """A name that programs import from DALI, most of them without need: whoever derives from it learns what to do."""
+
+    def __new__(cls, *_args: Any, **_options: Any) -> NoReturn:
+        raise _refused()
+
+    def __init_subclass__(cls, **_options: Any) -> NoReturn:
+        raise _refused()
+
+
+def _refused() -> UsageError:
+    return UsageError(
+        "_DaliBaseIterator, the inner base of DALI's iterators, is not offered",
+        fix="derive from penstock.plugin.jax.DALIGenericIterator, or loop over pipeline.run()",
+        where=user_line(),
+    )
