@@ -89,6 +89,7 @@ CASES = {
     "samples of two outputs": (lambda: pairs, {"batch": False, "num_outputs": 2}),
     "batch by number": (lambda: by_number, {}),
     "batch by info": (lambda: by_info, {"batch_info": True}),
+    "sample by info": (lambda: one_by_one, {"batch": False, "batch_info": True}),
     "batches get smaller": (lambda: smaller, {}),
     "no argument": (Counting, {}),
     "generator function": (lambda: generator, {}),

@@ -104,15 +104,12 @@ class ByValue:
     """A pickler of the user's."""
 
     @staticmethod
-    def dumps(thing, *, added):
-        thing._function = thing._function.__code__.co_name
-        return added + pickle.dumps(thing)
+    def dumps(function, *, added):
+        return added + pickle.dumps(function.__code__.co_name)
 
     @staticmethod
     def loads(payload, *, skipped):
-        thing = pickle.loads(payload[skipped:])
-        thing._function = globals()[thing._function]
-        return thing
+        return globals()[pickle.loads(payload[skipped:])]
 
 
 def local(info):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, cast
+from copy import copy
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 
@@ -120,11 +121,18 @@ class GivenStream(ExternalStream):
 
     def __init__(self, kinds: Sequence[Kind], *, lends: bool = True, **how: Any) -> None:
         super().__init__(kinds, **how)
+        self._source: Any = None
         self._lends = lends
         self._lent: Turn | None = None
         """The turn whose batch is in memory of the source."""
         self._seen: deque[Any] = deque()
         """What was given before it was asked for: the first batch, or the first sample."""
+
+    def replaced(self, make: Callable[[Any], Any]) -> Self:
+        """The same with what `make` makes of the source, the user's own object."""
+        made = copy(self)
+        made._source = make(self._source)  # noqa: SLF001  # its own
+        return made
 
     @abstractmethod
     def give(self, turn: Turn, row: int | None) -> Any:
@@ -236,7 +244,7 @@ class Called(GivenStream):
         self, function: Callable[..., Any], *, informed: bool, batch_info: bool, kinds: Sequence[Kind], **how: Any
     ) -> None:
         super().__init__(kinds, **how)
-        self._function, self._informed, self._batch_info = function, informed, batch_info
+        self._source, self._informed, self._batch_info = function, informed, batch_info
 
     @property
     def obstacle(self) -> str | None:
@@ -246,10 +254,10 @@ class Called(GivenStream):
     def give(self, turn: Turn, row: int | None) -> Any:
         """Call it."""
         if not self._informed:
-            return self._function()
+            return self._source()
         if row is not None:
-            return self._function(SampleInfo(turn.first + row, row, turn.iteration, turn.epoch))
-        return self._function(BatchInfo(turn.iteration, turn.epoch) if self._batch_info else turn.iteration)
+            return self._source(SampleInfo(turn.first + row, row, turn.iteration, turn.epoch))
+        return self._source(BatchInfo(turn.iteration, turn.epoch) if self._batch_info else turn.iteration)
 
 
 class Iterated(GivenStream):
@@ -303,11 +311,11 @@ class Listed(GivenStream):
 
     def __init__(self, items: Any, cycle: Cycle, *, kinds: Sequence[Kind], **how: Any) -> None:
         super().__init__(kinds, **how)
-        self._items, self._cycle = items, cycle
+        self._source, self._cycle = items, cycle
 
     def give(self, turn: Turn, row: int | None) -> Any:
         """The item of a turn."""
-        each, length = 1 if row is None else turn.most, len(self._items)
+        each, length = 1 if row is None else turn.most, len(self._source)
         before = turn.before * each
         if self._cycle == "raise" and before > length * turn.epoch:
             before = 0  # it ended the epochs before
@@ -315,4 +323,4 @@ class Listed(GivenStream):
         ended = number >= length and (self._cycle == "no" or not (before or self._cycle == "quiet"))
         if not length or ended or (self._cycle == "no" and turn.epoch and not before):
             raise StopIteration
-        return self._items[number % length]
+        return self._source[number % length]

@@ -8,26 +8,27 @@ import pickle
 from collections.abc import Callable
 from typing import Any, cast
 
+from penstock.data.external import GivenStream
 from penstock.errors import ArgumentTypeError, MissingExtraError, shown
 
 
-def pickled(thing: Any, name: str, pickler: Any = None) -> bytes:
+def pickled(stream: GivenStream, name: str, pickler: Any = None) -> bytes:
     """A pickle that a process can load which does not run the user's program.
 
     Args:
-        thing: what is pickled.
+        stream: what is pickled.
         name: what messages call it.
-        pickler: a module or object with `dumps` and `loads`, or a tuple of it and dictionaries of their keyword
-            arguments; None: pickle, or cloudpickle for what pickle cannot do.
+        pickler: a module or object with `dumps` and `loads` for the stream's source, or a tuple of it and dictionaries
+            of their keyword arguments; None: pickle, or cloudpickle for what pickle cannot do.
 
     Raises:
         ArgumentTypeError: it cannot be pickled.
         MissingExtraError: cloudpickle is needed.
     """
     if pickler is not None:
-        return _by(pickler, thing, name)
+        return _by(pickler, stream, name)
     try:
-        payload = pickle.dumps(thing, pickle.HIGHEST_PROTOCOL)
+        payload = pickle.dumps(stream, pickle.HIGHEST_PROTOCOL)
         why = "is defined in the program itself"
     except Exception as error:  # noqa: BLE001  # what is pickled may raise anything
         payload, why = None, f"cannot be pickled ({error})"
@@ -39,7 +40,7 @@ def pickled(thing: Any, name: str, pickler: Any = None) -> bytes:
         raise MissingExtraError(
             "cloudpickle", "parallel", f"{name} {why}, so that sending it to a worker process"
         ) from None
-    return _dumped(cloudpickle.dumps, thing, name)
+    return _dumped(cloudpickle.dumps, stream, name)
 
 
 class _Loading:
@@ -56,7 +57,7 @@ def _load(loads: Callable[..., Any], payload: bytes, options: dict[str, Any]) ->
     return loads(payload, **options)
 
 
-def _by(pickler: Any, thing: Any, name: str) -> bytes:
+def _by(pickler: Any, stream: GivenStream, name: str) -> bytes:
     given: list[Any] = list(cast(tuple[Any, ...], pickler)) if isinstance(pickler, tuple) else [pickler]
     given += [{}, {}]
     how, dumping, loading = given[:3]
@@ -64,8 +65,9 @@ def _by(pickler: Any, thing: Any, name: str) -> bytes:
         raise ArgumentTypeError(
             "py_callback_pickler has the functions dumps and loads", given=shown(how), fix="py_callback_pickler=dill"
         )
-    payload = _dumped(functools.partial(how.dumps, **dumping), thing, name)
-    return _dumped(pickle.dumps, _Loading(how.loads, payload, loading), name)
+    dumps = functools.partial(how.dumps, **dumping)
+    sent = stream.replaced(lambda source: _Loading(how.loads, _dumped(dumps, source, name), loading))
+    return _dumped(pickle.dumps, sent, name)
 
 
 def _dumped(dumps: Callable[[Any], bytes], thing: Any, name: str) -> bytes:

@@ -88,7 +88,7 @@ def external_source(
         ndim: the number of axes of a sample; likewise.
         batch: whether the source gives batches, arrays with a leading axis of samples or lists of samples; else it
             gives samples. A batch may have fewer samples than `batch_size`. None means True.
-        batch_info: whether a function of one argument gets a `types.BatchInfo`.
+        batch_info: whether a function of one argument that gives batches gets a `types.BatchInfo`.
         repeat_last: whether, where nothing was fed, the batch that was fed last is given again.
         parallel: whether the `py_num_workers` processes of the pipeline call the source, and not this one. They get it
             by pickle. A function then takes an argument; an iterable gives batches, and one process has it.
@@ -129,12 +129,6 @@ def external_source(
             f"fn.{_KIND}: num_outputs is a whole number from 1 to {_OUTPUTS}", given=shown(cast(object, num_outputs))
         )
     by_batch = batch is None or batch
-    if batch_info and not by_batch:
-        raise DefinitionError(
-            f"fn.{_KIND}: batch_info is for functions that give batches",
-            given="batch=False",
-            fix="leave it out: a function that gives samples gets a types.SampleInfo",
-        )
     trace = current_trace()
     name = common.get("name") or ""
     kinds = _kinds(num_outputs, layout, dtype, ndim)
