@@ -81,7 +81,6 @@ ABSENT: Mapping[str, str] = {
     "TensorListCPU.reset": "drop the batch: del batch",
     "types.CUDAStream": _CUDA,
     "types.ConstantNode": "fn.constant(…), or types.Constant with a shape",
-    "types.PipelineAPIType": "run, and schedule_run with share_outputs, may be mixed",
     "types.dali_type_converters": "to_dali_type knows the types of NumPy, JAX and PyTorch by name",
     "types.tfrec": "the module penstock.tfrecord",
 }

@@ -56,6 +56,14 @@ class LastBatchPolicy(Enum):
     """Complete it as FILL does and add an output ``valid``, False for the rows that were added. Not in DALI."""
 
 
+class PipelineAPIType(Enum):
+    """How DALI says that the methods of a pipeline are called. Here they may be mixed."""
+
+    BASIC = 0
+    ITERATOR = 1
+    SCHEDULED = 2
+
+
 class LabelType(IntEnum):
     """How `fn.readers.caffe2` reads the protos after the image."""
 

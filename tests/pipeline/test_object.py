@@ -26,6 +26,18 @@ def test_workers_and_checks_need_no_start():
     pipeline.enable_api_check(False)
 
 
+def test_iterators_of_programs_own_schedule_batches():
+    pipeline = rich()
+    taken = []
+    for _ in range(2):
+        with pipeline._check_api_type_scope(types.PipelineAPIType.ITERATOR):
+            pipeline._run()
+        taken += [pipeline._share_outputs()[0].as_array()]
+        pipeline._release_outputs()
+    expected = rich()
+    np.testing.assert_array_equal(taken, [expected.run()[0].as_array() for _ in range(2)])
+
+
 def test_a_pipeline_is_let_go_of_by_hand():
     pipeline = rich()
     pipeline.run()

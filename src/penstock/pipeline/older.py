@@ -128,6 +128,9 @@ class OlderPipeline:
     def release_outputs(self) -> None:
         """Say that what `share_outputs` returned was used."""
 
+    _run, _share_outputs, _release_outputs = schedule_run, share_outputs, release_outputs
+    """The same, as iterators of programs' own call them that were written for the first releases of DALI."""
+
     def empty(self) -> bool:
         """Whether all batches that were asked for have been returned."""
         return not self._scheduled
@@ -137,6 +140,10 @@ class OlderPipeline:
 
     def enable_api_check(self, enable: bool) -> None:
         """Nothing here: `run` may be mixed with `schedule_run` and `share_outputs`. `enable` is a hint of DALI's."""
+
+    @contextmanager
+    def _check_api_type_scope(self, _type: Any) -> Generator[bool]:  # iterators of programs' own enter it
+        yield False
 
     @located
     def serialize(self, define_graph: None = None, filename: Any = None) -> bytes:
