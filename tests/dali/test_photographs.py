@@ -172,7 +172,7 @@ def test_every_filter(agree, kind, antialias, size):
     agree(define, SMOOTH, layouts=HWC, off=1)
     if kind != "INTERP_NN":
         agree(define, NOISE, layouts=HWC, off=1)
-        agree(define, FLOATS, layouts=HWC, rtol=2e-3, atol=2e-3 * 13)
+        agree(define, FLOATS, layouts=HWC, rtol=1e-5, atol=1e-5 * 13)
     agree(lambda d, x: d.fn.cast(define(d, x), dtype=d.types.INT16), NOISE.astype(np.int16), layouts=HWC, off=1)
 
 
@@ -183,8 +183,8 @@ def test_filters_for_shrinking_and_growing(agree):
         ),
         SMOOTH,
         layouts=HWC,
-        rtol=2e-3,
-        atol=0.5,
+        rtol=1e-5,
+        atol=1e-3,
     )
 
 

@@ -27,19 +27,30 @@ def support(kind: int) -> float:
 
 
 @Compiled
-def weight(kind: int, x: float) -> float:
-    """The value of a filter at distance x: Keys' cubic with a = -1/2, Lanczos' with three lobes, a triangle."""
+def _curve(kind: int, x: float) -> float:
+    """A filter at distance x: Keys' cubic with a = -1/2, or Lanczos' with three lobes."""
     x = abs(x)
     if kind == _CUBIC:
         if x < 1:
             return (1.5 * x - 2.5) * x * x + 1
         return ((-0.5 * x + 2.5) * x - 4) * x + 2 if x < 2 else 0.0
-    if kind == _LANCZOS:
-        if x < 1e-9:
-            return 1.0
-        y = math.pi * x
-        return 3 * math.sin(y) * math.sin(y / 3) / (y * y) if x < 3 else 0.0
-    return max(0.0, 1 - x)
+    if x < 1e-9:
+        return 1.0
+    y = math.pi * x
+    return 3 * math.sin(y) * math.sin(y / 3) / (y * y) if x < 3 else 0.0
+
+
+@Compiled
+def weight(kind: int, x: float) -> float:
+    """The weight at distance x: a triangle, or a curve of which DALI has a table, with straight lines between entries.
+
+    There is an entry at every thirty-second of a pixel, as there is in `_bell_at`.
+    """
+    if kind in (_CUBIC, _LANCZOS):
+        low = math.floor(x * 32)
+        a, b = _curve(kind, low / 32), _curve(kind, (low + 1) / 32)
+        return a + (x * 32 - low) * (b - a)
+    return max(0.0, 1 - abs(x))
 
 
 @Compiled
@@ -141,14 +152,15 @@ def taps(axis: Array, first: Array, counts: Array, weights: Array) -> None:
             weights[at, k] = 0
         left = math.ceil(centre - radius - 0.5)
         right = left + math.ceil(2 * radius) - 1
-        total = 0.0
-        for pixel in range(left, right + 1):
-            total += weight(kind, (pixel + 0.5 - centre) / stretch)
         first[at] = min(max(left, begin), end - 1)
         counts[at] = min(max(right, begin), end - 1) - first[at] + 1
+        total = 0.0
         for pixel in range(left, right + 1):
-            there = min(max(pixel, begin), end - 1)
-            weights[at, there - first[at]] += weight(kind, (pixel + 0.5 - centre) / stretch) / total
+            value = weight(kind, (pixel + 0.5 - centre) / stretch)
+            weights[at, min(max(pixel, begin), end - 1) - first[at]] += value
+            total += value
+        for k in range(counts[at]):
+            weights[at, k] /= total
 
 
 @ahead("f8[2] i8[2] i8[2] f4[3]")
