@@ -7,9 +7,11 @@ import sys
 import threading
 from concurrent.futures import CancelledError
 
+import numpy as np
 import pytest
 
 from penstock import Pipeline, fn
+from penstock.errors import ContextError
 from penstock.host import crew
 from penstock.host.pool import Threads
 
@@ -132,7 +134,37 @@ def test_a_program_ends_whatever_its_functions_do(how, end):
         [sys.executable, "-c", STUCK.format(how=how) + end], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert ("has not returned" in done.stderr) == ("wait" in how), done.stderr
+    left = "wait" in how  # outside of Python
+    assert ("has not returned" in done.stderr) == left, done.stderr
+    assert ('File "<string>", line 12, in stuck' in done.stderr) == left, done.stderr
+
+
+def test_closing_does_not_wait_for_a_source_that_another_thread_asks():
+    begun, go, refused = threading.Event(), threading.Event(), []
+
+    def source():
+        begun.set()
+        go.wait(PATIENCE)
+        return np.zeros((2, 3), np.float32)
+
+    pipeline = Pipeline(2, 1)
+    with pipeline:
+        pipeline.set_outputs(fn.external_source(source, dtype=np.float32, ndim=1))
+
+    def consume():
+        try:
+            pipeline.run()
+        except ContextError as error:
+            refused.append(error)  # it was closed meanwhile
+
+    thread = threading.Thread(target=consume)
+    thread.start()
+    assert begun.wait(PATIENCE)
+    pipeline.close()
+    assert thread.is_alive()
+    go.set()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
 
 
 @pytest.mark.filterwarnings("ignore:.*fork")  # of JAX and of Python 3.12, which think of their own threads

@@ -8,6 +8,7 @@ import ctypes
 import logging
 import os
 import sys
+import sysconfig
 import threading
 import time
 import traceback
@@ -19,6 +20,7 @@ from typing import Any
 from weakref import WeakSet, WeakValueDictionary
 
 from penstock.errors import ContextError, ResourceError
+from penstock.where import PACKAGE
 
 _log = logging.getLogger("penstock")
 
@@ -155,9 +157,13 @@ def _dismiss(tasks: SimpleQueue[_Task | None], threads: list[threading.Thread]) 
 
 
 def _place(thread: threading.Thread) -> str:
-    """The line that a thread is at."""
+    """The line of the user's program that a thread is at; where it is at none, the innermost one of a library."""
     # documented, if not for all; kept in no variable, for it has this very frame, which would then keep itself alive
-    frame = sys._current_frames().get(thread.ident or 0)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
+    inner = frame = sys._current_frames().get(thread.ident or 0)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
+    libraries = (PACKAGE, *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
+    while frame is not None and frame.f_code.co_filename.startswith(libraries):
+        frame = frame.f_back
+    frame = frame or inner
     return "".join(traceback.format_stack(frame, 1)).strip() if frame is not None else "it has just ended"
 
 
