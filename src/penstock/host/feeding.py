@@ -121,13 +121,13 @@ class Feeding:
     def delivered(self, step: Step) -> None:
         """The batch was taken: nobody will ask for it again."""
         self._delivered = step
-        for each in (self._left_out(step), step):
+        for each in self._with_left_out(step):
             for stream, node in self._each:
                 stream.delivered(self._turn(each, node))
 
     def forgive(self, step: Step) -> None:
         """What failed in a batch was raised, and may be tried again."""
-        for each in (self._left_out(step), step):
+        for each in self._with_left_out(step):
             for stream, node in self._each:
                 stream.forgive(self._turn(each, node))
 
@@ -147,6 +147,10 @@ class Feeding:
         if not self._schedule.drops or step.row or not step.epoch:
             return step
         return self._schedule.end(replace(step, epoch=step.epoch - 1))
+
+    def _with_left_out(self, step: Step) -> tuple[Step, ...]:
+        left_out = self._left_out(step)
+        return (step,) if left_out is step else (left_out, step)
 
     def _pass_over(self, step: Step) -> None:
         """Ask sources that only go on for the batch that was left out before this step, if they stand there."""
