@@ -56,6 +56,22 @@ def test_a_serialized_pipeline_is_the_same_one(tmp_path):
     assert Pipeline.deserialize(text, batch_size=2).max_batch_size == 2
 
 
+def test_what_was_not_given_is_taken_from_the_serialized_pipeline():
+    text, first = rich().serialize(), [output.as_array() for output in rich().run()]
+    for given in ({}, {"batch_size": 3}, {"batch_size": 2}):
+        pipeline = Pipeline(**given)
+        pipeline.deserialize_and_build(text)
+        for one, other in zip(first, pipeline.run(), strict=True):
+            np.testing.assert_array_equal(one[: given.get("batch_size", 3)], other.as_array())
+    other = Pipeline(3, seed=6)
+    other.deserialize_and_build(text)
+    assert not np.array_equal(first[2], other.run()[2].as_array())
+    with pytest.raises(UsageError, match="needs a batch size"), Pipeline():
+        pass
+    with pytest.raises(UsageError, match="needs a batch size"):
+        Pipeline().set_outputs(fn.random.uniform())
+
+
 def test_no_code_is_serialized():
     with (pipeline := Pipeline(2, 1)):
         pipeline.set_outputs(fn.python_function(fn.readers.arrays([1, 2]), function=lambda x: x))

@@ -209,7 +209,9 @@ class OlderPipeline:
 
     @located
     def deserialize_and_build(self, serialized_pipeline: bytes | str) -> None:
-        """Take the definition of the pipeline that was serialized, beside this one's own arguments, and plan it.
+        """Take the definition of the pipeline that was serialized, and plan it.
+
+        The batch size and the seed are this one's own, where it was given them, and those that were kept, where not.
 
         Args:
             serialized_pipeline: what `serialize` returned.
@@ -226,8 +228,13 @@ class OlderPipeline:
             >>> three.run()[0].as_array().tolist()
             [2, 4, 6]
         """
-        _, _, define = from_json(serialized_pipeline)
+        options, _, define = from_json(serialized_pipeline)
         pipeline: Any = self
+        if not pipeline.seed_is_given:
+            pipeline.seed, pipeline.seed_is_given = options["seed"], True
+        if self.max_batch_size < 1:
+            self.max_batch_size = options["batch_size"]
+            pipeline.expect(self.max_batch_size, self.max_batch_size)
         with pipeline:
             pipeline.set_outputs(*define())
         self.build()

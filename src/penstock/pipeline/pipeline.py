@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, Unpack
+from typing import Annotated, Any, Literal, Self, Unpack
 
 from penstock.data.source import Cost
 from penstock.errors import ArgumentTypeError, ContextError, UsageError
@@ -21,7 +21,7 @@ from penstock.pipeline.defined import DefinedPipeline
 from penstock.pipeline.running import Running
 from penstock.plan.place import PlacementHint
 from penstock.types import CPU_ONLY_DEVICE_ID
-from penstock.where import located
+from penstock.where import located, user_line
 
 DEFAULT_THREADS = 4
 
@@ -98,8 +98,8 @@ class Pipeline(DefinedPipeline):
         if hints:
             check_hints(hints, option_names())
         self._hints = hints
-        if batch_size < 1:
-            raise UsageError("a pipeline needs a batch size", given=batch_size, fix="batch_size=... with at least 1")
+        if batch_size < 1 and (batch_size != -1 or debug):
+            raise _no_batch_size(batch_size)
         if num_threads == 0:
             raise UsageError(
                 "num_threads must be at least 1", given=num_threads, fix="exec_async=False uses no threads"
@@ -133,6 +133,17 @@ class Pipeline(DefinedPipeline):
             checkpoints=bool(hints.get("enable_checkpointing")),
         )
         super().__init__(trace, output_dtype, output_ndim, debug=debug)
+
+    def __enter__(self) -> Self:
+        if self.max_batch_size < 1:  # which deserialize_and_build would have told
+            raise _no_batch_size(None)
+        return super().__enter__()
+
+    def set_outputs(self, *outputs: Any) -> None:
+        """Say what a batch consists of: nodes, or values that become constants."""
+        if self.max_batch_size < 1:
+            raise _no_batch_size(None)
+        super().set_outputs(*outputs)
 
     @checked
     def build(self, define_graph: Callable[[], Any] | None = None) -> None:
@@ -274,3 +285,9 @@ class Pipeline(DefinedPipeline):
 def option_names() -> frozenset[str]:
     """The names of all arguments of a `Pipeline`, hints included."""
     return frozenset({*PipelineHints.__annotations__, *inspect.signature(Pipeline).parameters} - {"hints"})
+
+
+def _no_batch_size(given: int | None) -> UsageError:
+    return UsageError(
+        "a pipeline needs a batch size", given=given, fix="batch_size=... with at least 1", where=user_line()
+    )
