@@ -460,6 +460,7 @@ def test_padding_per_sample(agree):
     steps = np.int32([[16, 32], [8, 4]])
     agree(lambda d, x, a: d.fn.pad(x, align=a, axes=[0, 1]), SMOOTH, steps, layouts=("HWC", ""))
     agree(lambda d, x: d.fn.pad(x, axes=[]), SMOOTH, layouts=HWC)
+    agree(lambda d, x: d.fn.pad(x, axis_names="", align=[], shape=[]), SMOOTH, layouts=HWC)
 
 
 def test_fill_per_channel_of_planes(agree):

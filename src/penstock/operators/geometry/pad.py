@@ -167,7 +167,10 @@ def pad(
         >>> pipeline.run()[0].as_array().tolist()
         [[0, 1, 2, 9, 9]]
     """
-    numbers = axis_numbers(axes, axis_names, data.spec, "pad")
+    # what is empty says nothing, as in DALI
+    numbers = axis_numbers(axes, axis_names or None, data.spec, "pad")
+    shape = None if shape is None or not (isinstance(shape, DataNode) or np.size(shape)) else shape
+    align = align if isinstance(align, DataNode) or np.size(align) else 1
     for name, value in (("shape", shape), ("align", align)):
         count = (*value.spec.shape, 1)[0] if isinstance(value, DataNode) else 1 if value is None else np.size(value)
         if value is not None and count not in (len(numbers), None) and not (name == "align" and count == 1):
