@@ -108,6 +108,16 @@ def test_components_of_tar_files_have_their_own_names(tmp_path):
     pipeline.close()
 
 
+def test_samples_in_other_rows_have_no_name(root):
+    pipeline = Pipeline(2)
+    with pipeline:
+        moved = fn.permute_batch(fn.readers.file(**files(root))[0], indices=[1, 0])
+        pipeline.set_outputs(moved, info(moved))
+    moved, names = pipeline.run()
+    assert [text(name) for name in names] == [sample.source_info() for sample in moved] == ["", ""]
+    pipeline.close()
+
+
 def test_several_readers_have_no_one_name(root):
     pipeline = Pipeline(2)
     with pipeline:

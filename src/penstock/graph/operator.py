@@ -92,6 +92,9 @@ class Operator(ABC):
     stays: ClassVar[bool] = False
     """Whether each pixel of its output lies where it lay in its inputs, as far as these are images of as many axes."""
 
+    moves_rows: ClassVar[bool] = False
+    """Whether a row of its output may come from another row of its inputs."""
+
     frames_inputs: ClassVar[bool] = False
     """Whether an input whose layout begins with F has an entry per frame, as such an argument does."""
 

@@ -28,6 +28,8 @@ def read_as(value: Value) -> Value | None:
         inputs = node.inputs
         if isinstance(node.operator, Select):
             branches, inputs = node, inputs[node.operator.branches :]
+        if node.operator.moves_rows:
+            continue  # a row has the name of another one, or of several
         new = [source for source in inputs if source not in seen]
         seen.update(new)
         waiting += new

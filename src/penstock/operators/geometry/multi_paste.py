@@ -85,6 +85,7 @@ class MultiPasteBatch(Operator, WholeBatchKernel):
     dtype: np.dtype[Any]
     fixed: tuple[tuple[str, Any], ...]
     varying: tuple[str, ...]
+    moves_rows: ClassVar[bool] = True
 
     def infer(self, images: Spec, *_arguments: Spec) -> Spec:
         """The canvas."""

@@ -26,8 +26,8 @@ def get_property(data: DataNode, *, key: str, **common: Unpack[Common]) -> DataN
             given or found it, relative to its folder; for other readers the place in their words, such as a file and
             the number of a row. It belongs to the first value of a reader, to all features of a record, or to each
             component of a sample in a tar file, which has its own, and to what is computed from one of these and
-            from no other; all else has none. Paths differ in length: an iterator needs
-            `fn.pad` around them.
+            from no other; all else has none, nor has what `fn.permute_batch` gives. Paths differ in length: an
+            iterator needs `fn.pad` around them.
         **common: what every operator takes.
 
     Returns:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Unpack
+from typing import ClassVar, Unpack
 
 import numpy as np
 
@@ -26,6 +26,7 @@ class PermuteBatch(Operator, WholeBatchKernel):
     """
 
     indices: tuple[int, ...] | None
+    moves_rows: ClassVar[bool] = True
 
     def infer(self, data: Spec, *indices: Spec) -> Spec:
         """The input's."""
