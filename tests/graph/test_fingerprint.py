@@ -11,12 +11,13 @@ import pytest
 from penstock import Pipeline, fn, types
 from penstock.data.spec import Spec
 from penstock.graph import registry
+from penstock.graph.apply import apply
 from penstock.graph.call import Default, Hint, Location
 from penstock.graph.fingerprint import definition
 from penstock.graph.operator import BatchKernel, Operator
 from penstock.graph.registry import operator
 from penstock.graph.text import text_of
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 
 IMAGES = np.zeros((2, 6, 5, 3), np.uint8)
 

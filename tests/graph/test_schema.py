@@ -9,9 +9,9 @@ import pytest
 
 from penstock import Pipeline, fn, types
 from penstock.errors import ArgumentTypeError, DefinitionError, SampleError
+from penstock.graph.apply import apply
 from penstock.graph.operator import BatchKernel, Operator, SampleKernel
 from penstock.graph.schema import Argument
-from penstock.graph.trace import apply
 
 NUMBERS = np.arange(8, dtype=np.float32).reshape(4, 2)
 

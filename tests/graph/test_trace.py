@@ -313,8 +313,8 @@ def test_a_third_partys_operator_works_by_one_file(monkeypatch):
     from dataclasses import dataclass, replace
 
     from penstock.graph import registry
+    from penstock.graph.apply import apply
     from penstock.graph.operator import BatchKernel
-    from penstock.graph.trace import apply
 
     @dataclass(frozen=True)
     class Negative(Operator, BatchKernel):

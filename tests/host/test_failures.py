@@ -13,8 +13,8 @@ from penstock.data.schedule import Step
 from penstock.data.source import Source
 from penstock.data.spec import Spec
 from penstock.errors import SampleError
+from penstock.graph.apply import apply
 from penstock.graph.operator import BatchKernel, Operator, SampleKernel, WholeBatchKernel
-from penstock.graph.trace import apply
 from penstock.host.frame import Frame
 from penstock.host.setting import Setting
 from penstock.operators.readers.loader import load

@@ -15,8 +15,8 @@ from penstock import DataIterator, Pipeline, fn
 from penstock.data.source import Source
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, ContextError, InternalError, SampleError
+from penstock.graph.apply import apply
 from penstock.graph.operator import Operator, SampleKernel
-from penstock.graph.trace import apply
 from penstock.host import pace
 from penstock.host.pool import Serial, Threads
 from penstock.operators.readers.loader import load

@@ -10,9 +10,9 @@ from penstock import DataIterator, Pipeline, data_iterator, fn, types
 from penstock.data.source import Picked
 from penstock.data.spec import Spec
 from penstock.errors import InternalError, SampleError
+from penstock.graph.apply import apply, apply_many
 from penstock.graph.operator import Operator, Reader, SampleKernel, WholeBatchKernel
 from penstock.graph.schema import Argument
-from penstock.graph.trace import apply, apply_many
 from penstock.operators.readers.loader import load
 from penstock.testing import ListSource
 

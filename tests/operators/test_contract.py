@@ -22,9 +22,9 @@ from PIL import Image
 
 import penstock.operators
 from penstock import fn, math, types
+from penstock.graph.apply import apply
 from penstock.graph.operator import BatchKernel, Operator
 from penstock.graph.registry import _operators, registered
-from penstock.graph.trace import apply
 from penstock.operators.tensors import functions
 from penstock.testing import OperatorCase, check_docstring, check_operator
 from penstock.testing.operators import host_outputs

@@ -10,8 +10,8 @@ import pytest
 from penstock import Pipeline, fn, types
 from penstock.data.spec import Extent, Spec
 from penstock.errors import DefinitionError, InternalError
+from penstock.graph.apply import apply
 from penstock.graph.operator import Operator, SampleKernel
-from penstock.graph.trace import apply
 from penstock.host.probe import resolved
 from penstock.operators.readers.loader import load
 from penstock.plan.demand import demanded, one_shape, ragged_sources

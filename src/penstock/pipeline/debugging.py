@@ -21,9 +21,10 @@ from penstock.data.source import Column
 from penstock.data.spec import Spec
 from penstock.data.stream import EndOfStreamError, Stream, Turn
 from penstock.errors import PenstockError, SourceError, UsageError, did_you_mean
+from penstock.graph.apply import apply
 from penstock.graph.node import Graph, Node, Value, infer
 from penstock.graph.operator import Feed, Reader
-from penstock.graph.trace import DataNode, Trace, apply
+from penstock.graph.trace import DataNode, Trace
 from penstock.host.pool import Serial
 from penstock.host.reading import Reading
 from penstock.host.tensor_lists import TensorListCPU, TensorListGPU, tensor_list

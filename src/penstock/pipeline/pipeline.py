@@ -178,10 +178,8 @@ class Pipeline(DefinedPipeline):
         if self.debug:
             raise ContextError("in debug mode there is no plan: operators run as they are called", fix="debug=False")
         graph, depth = self.graph, self.prefetch_queue_depth
-        if depth and graph.feeds:
-            depth -= (
-                1  # as in DALI, which counts the batch that is asked for: a source may give what the caller has set
-            )
+        if depth and graph.feeds:  # DALI counts the batch that is asked for, too: a source may give what was just set
+            depth -= 1
         if self._running is None or self._running.graph is not graph:
             self._running = Running.of(
                 graph, self.placement, self.device_id, self.seed, self.max_batch_size, self.pool(), depth

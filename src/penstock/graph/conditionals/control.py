@@ -16,11 +16,12 @@ from typing import Any, Self
 import numpy as np
 
 from penstock.errors import DefinitionError, PenstockError, shown
+from penstock.graph.apply import apply
 from penstock.graph.conditionals.joining import joined, select
 from penstock.graph.node import Value
 from penstock.graph.registry import journal, named
 from penstock.graph.selection import Branch
-from penstock.graph.trace import DataNode, apply, current_trace
+from penstock.graph.trace import DataNode, current_trace
 from penstock.types import Constant
 from penstock.where import user_line
 

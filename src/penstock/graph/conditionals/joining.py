@@ -8,10 +8,11 @@ from typing import Any, TypeGuard, cast
 import numpy as np
 
 from penstock.errors import DefinitionError, PenstockError, shown
+from penstock.graph.apply import apply
 from penstock.graph.node import Value
 from penstock.graph.registry import named
 from penstock.graph.selection import Select
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.types import Constant
 from penstock.where import user_line
 

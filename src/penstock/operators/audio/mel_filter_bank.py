@@ -11,10 +11,11 @@ import numpy as np
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.apply import apply
 from penstock.graph.kinds import Range
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.audio.signal import check_signal
 
 _KNEE, _LINEAR, _STEP = 1000.0, 200 / 3, np.log(6.4) / 27

@@ -11,10 +11,11 @@ import numpy as np
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError, did_you_mean, shown
+from penstock.graph.apply import apply_many
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode, apply_many
+from penstock.graph.trace import DataNode
 from penstock.operators.boxes.boxes import check_boxes
 from penstock.operators.geometry.rotate import grown
 from penstock.operators.geometry.warp import given_size

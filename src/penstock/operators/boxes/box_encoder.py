@@ -11,10 +11,11 @@ import numpy as np
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.graph.apply import apply_many
 from penstock.graph.operator import BatchContext, Common, HostBatchKernel, Operator
 from penstock.graph.registry import operator
 from penstock.graph.schema import as_numbers
-from penstock.graph.trace import DataNode, apply_many
+from penstock.graph.trace import DataNode
 from penstock.operators.boxes.boxes import check_boxes, check_counts
 from penstock.operators.boxes.matching import match
 from penstock.operators.ragged import flattened, joined

@@ -10,10 +10,11 @@ import numpy as np
 
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, shown
+from penstock.graph.apply import apply
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ import numpy as np
 
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.graph.apply import apply
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument, as_numbers
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.convert import convert
 from penstock.operators.frames import Frames, each_frame
 from penstock.types import FLOAT, as_dtype

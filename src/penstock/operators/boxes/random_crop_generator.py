@@ -10,9 +10,10 @@ import numpy as np
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.graph.apply import apply_many
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel, pick
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply_many
+from penstock.graph.trace import DataNode
 from penstock.operators.image.random_window import RandomWindow, RandomWindowArguments, random_window
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
+from penstock.graph.apply import apply
 from penstock.graph.operator import Common
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.colour.levels import Levels
 from penstock.operators.convert import wanted_dtype
 from penstock.types import DALIDataType

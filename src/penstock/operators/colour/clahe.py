@@ -12,9 +12,10 @@ import numpy as np
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.apply import apply
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.axes import assumed, image_layout
 from penstock.operators.colour.lab import from_lab, to_lab
 from penstock.operators.image.tiles import equalize_tiles

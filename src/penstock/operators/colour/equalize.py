@@ -10,9 +10,10 @@ import numpy as np
 
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.apply import apply
 from penstock.graph.operator import Common
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.axes import plane_layout
 from penstock.operators.image.equalize import Equalize as EqualizeTransform
 from penstock.operators.image.operator import ImageOperator

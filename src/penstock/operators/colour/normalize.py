@@ -12,6 +12,7 @@ import numpy as np
 from penstock.data.source import Array, Column
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, shown
+from penstock.graph.apply import apply
 from penstock.graph.operator import (
     BatchContext,
     BatchKernel,
@@ -22,7 +23,7 @@ from penstock.graph.operator import (
     WholeBatchKernel,
 )
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.axes import axis_numbers
 from penstock.operators.colour.statistics import standardise, total
 from penstock.operators.convert import along_rows, convert

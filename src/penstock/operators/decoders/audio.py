@@ -13,10 +13,11 @@ from penstock import extras
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.apply import apply_many
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode, apply_many
+from penstock.graph.trace import DataNode
 from penstock.operators.audio.audio_resample import denormalised
 from penstock.operators.audio.resampling import resample, resampled_length
 from penstock.types import FLOAT, as_dtype

@@ -12,10 +12,11 @@ from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError, shown
 from penstock.graph.advice import Trouble, helps
+from penstock.graph.apply import apply
 from penstock.graph.call import Default, Hint
 from penstock.graph.operator import Common, pick
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.convert import convert
 from penstock.operators.decoders.codecs.channels import CHANNELS
 from penstock.operators.decoders.codecs.decoding import Backend, Decoding

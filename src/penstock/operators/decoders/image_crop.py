@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Unpack
 
+from penstock.graph.apply import apply
 from penstock.graph.operator import Common, pick
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.decoders.image import DecoderArguments, DecoderOptions, decoder
 from penstock.operators.geometry.crop import Crop
 from penstock.operators.image.window import PlaceArguments, window

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 from penstock.data.spec import Spec
+from penstock.graph.apply import apply
 from penstock.graph.operator import Common, pick
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.decoders.image import DecoderArguments, DecoderOptions, decoder
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.random_window import RandomWindow, RandomWindowArguments, random_window

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
 
+from penstock.graph.apply import apply
 from penstock.graph.operator import Common, pick
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.decoders.image import DecoderArguments, DecoderOptions, decoder
 from penstock.operators.geometry.slice import Bounds
 from penstock.operators.geometry.slice import slice as cut_out

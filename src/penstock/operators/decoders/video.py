@@ -15,12 +15,13 @@ from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.data.video import CONSTANT, PAD_MODES, VideoDecoder, VideoIndex, fill_of, padded, read_index
 from penstock.errors import DefinitionError, did_you_mean, shown
+from penstock.graph.apply import apply
 from penstock.graph.call import Hint
 from penstock.graph.memory import machine_memory
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,13 @@ from penstock.data.parallel.pickling import pickled
 from penstock.data.parallel.pool import Workers
 from penstock.data.parallel.stream import ParallelStream
 from penstock.errors import ArgumentTypeError, DefinitionError, shown
+from penstock.graph.apply import apply_many
 from penstock.graph.call import Hint, Location
 from penstock.graph.kinds import Range
 from penstock.graph.operator import Common, Feed
 from penstock.graph.outside import OUTSIDE, made_again, made_outside
 from penstock.graph.registry import operator
-from penstock.graph.trace import apply_many, current_trace
+from penstock.graph.trace import current_trace
 from penstock.operators.user_code.code import UserCode
 from penstock.types import as_dtype
 

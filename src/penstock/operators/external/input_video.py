@@ -6,11 +6,12 @@ from typing import Annotated, Literal, Unpack
 
 from penstock import extras
 from penstock.data.fed_video import FedVideo
+from penstock.graph.apply import apply
 from penstock.graph.call import Hint
 from penstock.graph.kinds import Range
 from penstock.graph.operator import Common, Feed
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply, current_trace
+from penstock.graph.trace import DataNode, current_trace
 
 _KIND = "inputs.video"
 

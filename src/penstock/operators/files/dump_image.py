@@ -13,9 +13,10 @@ import numpy as np
 from penstock.data.source import Array, Column
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError, shown
+from penstock.graph.apply import apply
 from penstock.graph.operator import BatchContext, Common, Operator, WholeBatchKernel
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 
 _LAYOUT = "HWC"
 _writing = threading.Lock()

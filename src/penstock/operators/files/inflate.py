@@ -13,10 +13,11 @@ from penstock import extras
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError, shown
+from penstock.graph.apply import apply
 from penstock.graph.kinds import Range
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.axes import check_layout
 from penstock.types import UINT8, as_dtype
 

@@ -11,9 +11,10 @@ import numpy as np
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.apply import apply
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply, as_value
+from penstock.graph.trace import DataNode, as_value
 from penstock.operators.convert import convert
 from penstock.operators.first_sample import first_sample
 from penstock.types import as_dtype

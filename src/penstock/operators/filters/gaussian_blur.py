@@ -10,10 +10,11 @@ import numpy as np
 
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.apply import apply
 from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.axes import space_layout
 from penstock.operators.convert import own_or_float
 from penstock.operators.image.blur import Blur

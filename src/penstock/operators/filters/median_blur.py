@@ -10,10 +10,11 @@ import numpy as np
 
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.apply import apply
 from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.axes import image_layout
 from penstock.operators.image.median import Median
 from penstock.operators.image.operator import ImageOperator

@@ -9,9 +9,10 @@ import numpy as np
 
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.apply import apply_many
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply_many
+from penstock.graph.trace import DataNode
 from penstock.operators.boxes.boxes import check_boxes, check_counts
 from penstock.operators.follow.mapping import extents, mapped
 from penstock.operators.follow.places import places

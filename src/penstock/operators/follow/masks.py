@@ -10,11 +10,12 @@ import numpy as np
 
 from penstock.data.spec import Spec, bounded
 from penstock.errors import DefinitionError
+from penstock.graph.apply import apply
 from penstock.graph.node import Value
 from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.follow.geometry import EXTENTS
 from penstock.operators.follow.path import Path, Stretch, image_layout_of
 from penstock.operators.follow.places import begun

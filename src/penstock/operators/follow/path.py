@@ -12,10 +12,11 @@ from typing import Any
 
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.apply import apply
 from penstock.graph.node import Node, Value
 from penstock.graph.operator import Operator
 from penstock.graph.selection import Select
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.image.operator import ImageDecoder, ImageOperator
 from penstock.operators.tensors.constant import ConstantValue
 

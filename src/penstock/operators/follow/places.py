@@ -11,10 +11,11 @@ import numpy as np
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.apply import apply
 from penstock.graph.node import Value
 from penstock.graph.operator import BatchContext, HostBatchKernel, Operator, SampleContext, SampleKernel
 from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.follow.geometry import EXTENTS, begin, moved
 from penstock.operators.follow.path import Path, Stretch, image_layout_of
 from penstock.operators.image.operator import ImageDecoder, ImageOperator

@@ -11,9 +11,10 @@ import numpy as np
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.graph.apply import apply_many
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply_many
+from penstock.graph.trace import DataNode
 from penstock.operators.follow.mapping import extents, mapped
 from penstock.operators.follow.places import places
 from penstock.operators.ragged import joined, parted

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from penstock.data.spec import Spec
+from penstock.graph.apply import apply
 from penstock.graph.operator import Common, pick
 from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.axes import plane_layout
 from penstock.operators.geometry.warp import Warping, filling, interpolation
 from penstock.operators.image.borders import Border

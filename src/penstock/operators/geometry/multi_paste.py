@@ -11,10 +11,11 @@ import numpy as np
 from penstock.data.source import Array, Column
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.apply import apply
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator, WholeBatchKernel
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.axes import image_layout
 from penstock.operators.convert import result_dtype
 from penstock.operators.geometry.regions import cover, one_size, paste, regions, traced

@@ -13,10 +13,11 @@ from penstock.data.source import Array, Column
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.advice import Trouble, helps
+from penstock.graph.apply import apply
 from penstock.graph.operator import BatchContext, Common, Operator, WholeBatchKernel
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.axes import axis_numbers
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.steps import Cut, Fill, Images, Step

@@ -9,9 +9,10 @@ import numpy as np
 
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError, did_you_mean, shown
+from penstock.graph.apply import apply
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.axes import plane_layout
 from penstock.operators.convert import convert
 from penstock.operators.geometry.warp import interpolation

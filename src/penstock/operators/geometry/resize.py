@@ -12,10 +12,11 @@ from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.advice import Trouble, helps
+from penstock.graph.apply import apply
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel, pick
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.axes import SPATIAL, image_layout
 from penstock.operators.convert import own_or_float
 from penstock.operators.geometry.filters import FilterArguments

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from penstock.data.spec import Shape, Spec, bounded
 from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean, shown
+from penstock.graph.apply import apply
 from penstock.graph.operator import Common, pick
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.axes import SPATIAL, axis_numbers
 from penstock.operators.geometry.filters import FILTER_SCHEMA, FilterArguments, interpolation
 from penstock.operators.geometry.resize import Resize, resampled_dtype, rounded

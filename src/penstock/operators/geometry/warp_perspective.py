@@ -10,10 +10,11 @@ import numpy as np
 
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError, did_you_mean, shown
+from penstock.graph.apply import apply
 from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument, as_numbers
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.axes import plane_layout
 from penstock.operators.geometry.warp import Warping, adjugate, filling, given_size, in_a_row, interpolation
 from penstock.operators.image.borders import Border

@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
+from penstock.graph.apply import apply
 from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.convert import along_rows, convert
 from penstock.operators.noise.noise import Noise, normal
 

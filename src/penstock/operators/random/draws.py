@@ -14,9 +14,10 @@ from penstock.data.bits import more_bits
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.apply import apply
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import kind as operator_kind
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.first_sample import length_of
 from penstock.where import user_line
 

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 from penstock.data.source import Source
 from penstock.data.subset import drawn, subset
 from penstock.errors import DefinitionError, shown
+from penstock.graph.apply import apply_many
 from penstock.graph.call import Default, Hint, Location
 from penstock.graph.operator import Common, Reader, pick
-from penstock.graph.trace import DataNode, apply_many
+from penstock.graph.trace import DataNode
 from penstock.types import OnError, as_on_error
 
 

@@ -14,10 +14,11 @@ from penstock.data.nemo import NemoSource
 from penstock.data.source import Array, shared, stamp_of
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.apply import apply
 from penstock.graph.call import Hint, Location
 from penstock.graph.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.audio.audio_resample import denormalised
 from penstock.operators.audio.resampling import resample, resampled_length
 from penstock.operators.readers.loader import LoaderArguments, load

@@ -13,10 +13,11 @@ from penstock.data.sequences import SequenceSource
 from penstock.data.source import Array, shared
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.apply import apply
 from penstock.graph.call import Location
 from penstock.graph.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.decoders.codecs.channels import CHANNELS
 from penstock.operators.decoders.codecs.decoding import Decoding
 from penstock.operators.readers.loader import LoaderArguments, load

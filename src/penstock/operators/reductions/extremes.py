@@ -9,9 +9,10 @@ from typing import Any, Unpack
 import numpy as np
 
 from penstock.data.spec import Spec
+from penstock.graph.apply import apply
 from penstock.graph.operator import BatchContext, Common
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.reductions.reduction import Reduction, reduced_axes
 
 

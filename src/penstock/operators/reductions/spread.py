@@ -11,9 +11,10 @@ import numpy as np
 
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.apply import apply
 from penstock.graph.operator import BatchContext, Common
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.convert import convert
 from penstock.operators.reductions.reduction import Reduction, reduced_axes, work_dtype
 from penstock.operators.sums import sum_of_squares

@@ -11,10 +11,11 @@ import numpy as np
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, shown
+from penstock.graph.apply import apply_many
 from penstock.graph.operator import BatchContext, Common, HostBatchKernel, Operator
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode, apply_many
+from penstock.graph.trace import DataNode
 from penstock.operators.ragged import flattened
 from penstock.operators.segmentation.objects import draw_objects
 from penstock.operators.tensors.cast import cast

@@ -16,9 +16,10 @@ import numpy as np
 
 from penstock.data.spec import Shape, Spec
 from penstock.errors import DefinitionError
+from penstock.graph.apply import apply
 from penstock.graph.operator import BatchContext, BatchKernel, Operator
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.types import Constant
 
 DType = np.dtype[Any]

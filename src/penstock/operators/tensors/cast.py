@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from penstock.data.spec import Spec
+from penstock.graph.apply import apply
 from penstock.graph.operator import BatchContext, BatchKernel, Common
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.convert import convert
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.steps import Convert, Images, Step

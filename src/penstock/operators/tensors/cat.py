@@ -7,9 +7,10 @@ from typing import Any, Unpack
 
 from penstock.data.spec import Shape, Spec
 from penstock.errors import DefinitionError
+from penstock.graph.apply import apply
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply, as_value
+from penstock.graph.trace import DataNode, as_value
 from penstock.operators.tensors.joining import check_alike, joined_extents, one_axis
 
 

@@ -11,9 +11,10 @@ import numpy as np
 from penstock.constant import narrowed
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, of_dali, shown
+from penstock.graph.apply import apply
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply, current_trace
+from penstock.graph.trace import DataNode, current_trace
 from penstock.operators.axes import check_layout
 from penstock.types import FLOAT, INT32, Constant
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Unpack
 
 from penstock.data.spec import Spec
+from penstock.graph.apply import apply
 from penstock.graph.operator import BatchContext, Common, Operator, View
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 
 
 @dataclass(frozen=True)

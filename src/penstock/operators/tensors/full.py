@@ -11,9 +11,10 @@ import numpy as np
 from penstock.data.source import Array
 from penstock.data.spec import Shape, Spec
 from penstock.errors import DefinitionError
+from penstock.graph.apply import apply
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.axes import check_layout
 from penstock.operators.convert import convert
 from penstock.operators.first_sample import length_of

@@ -9,10 +9,11 @@ import numpy as np
 
 from penstock.data.origins import Origins
 from penstock.errors import DefinitionError, shown
+from penstock.graph.apply import apply
 from penstock.graph.operator import Common, Reader
 from penstock.graph.origin import read_as
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.tensors.constant import constant
 
 

@@ -12,9 +12,10 @@ import numpy as np
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, shown
+from penstock.graph.apply import apply
 from penstock.graph.operator import BatchContext, BatchKernel, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply, current_trace
+from penstock.graph.trace import DataNode, current_trace
 from penstock.operators.tensors.constant import constant
 from penstock.types import Constant, NewAxis
 

@@ -11,9 +11,10 @@ import numpy as np
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, SampleError
+from penstock.graph.apply import apply
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.axes import check_layout
 from penstock.operators.first_sample import first_sample
 from penstock.types import FLOAT, as_dtype

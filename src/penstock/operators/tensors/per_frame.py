@@ -7,9 +7,10 @@ from typing import Any, Unpack
 
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError, shown
+from penstock.graph.apply import apply
 from penstock.graph.operator import BatchContext, Common, Operator, View
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ import numpy as np
 from penstock.data.source import Array
 from penstock.data.spec import Shape, Spec
 from penstock.errors import DefinitionError
+from penstock.graph.apply import apply
 from penstock.graph.operator import BatchContext, Common, Operator, SampleContext, SampleKernel, View
 from penstock.graph.registry import lookup, operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.axes import check_layout
 from penstock.operators.first_sample import length_of
 from penstock.operators.tensors.cast import cast

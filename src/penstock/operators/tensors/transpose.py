@@ -8,9 +8,10 @@ from typing import Any, Unpack
 
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.apply import apply
 from penstock.graph.operator import BatchContext, BatchKernel, Common
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.axes import check_layout
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.steps import Arrange, Images, Step

@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Unpack
 
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.apply import apply
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.frames import Frames
 from penstock.operators.transforms.affine import check_transform, combined
 

@@ -9,10 +9,11 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from penstock.errors import DefinitionError
+from penstock.graph.apply import apply
 from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode, apply
+from penstock.graph.trace import DataNode
 from penstock.operators.tensors.reshape import reshape
 from penstock.operators.transforms.affine import Affine, about, check_center, dimensions, extent
 

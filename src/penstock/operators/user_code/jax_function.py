@@ -14,10 +14,11 @@ from jax.sharding import Mesh, NamedSharding
 
 from penstock.data.source import Array
 from penstock.errors import ArgumentTypeError, DefinitionError, shown
+from penstock.graph.apply import apply_many
 from penstock.graph.call import Hint, running
 from penstock.graph.kinds import Range
 from penstock.graph.registry import named, operator
-from penstock.graph.trace import DataNode, apply_many, defining_trace
+from penstock.graph.trace import DataNode, defining_trace
 from penstock.operators.user_code.code import UserCode
 from penstock.operators.user_code.jax_operator import JaxFunction
 

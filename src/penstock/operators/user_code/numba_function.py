@@ -13,10 +13,11 @@ import numpy as np
 from penstock.data.source import Array, Column
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.apply import apply_many
 from penstock.graph.call import Hint
 from penstock.graph.operator import BatchContext, Common, Operator, SampleContext, SampleKernel, WholeBatchKernel
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply_many
+from penstock.graph.trace import DataNode
 from penstock.operators.user_code.code import UserCode
 from penstock.types import as_dtype
 

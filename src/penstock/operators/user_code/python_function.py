@@ -10,11 +10,12 @@ import numpy as np
 
 from penstock.data.source import Array, Column
 from penstock.errors import ArgumentTypeError, SampleError, shown
+from penstock.graph.apply import apply_many
 from penstock.graph.call import Hint
 from penstock.graph.kinds import Range
 from penstock.graph.operator import BatchContext, Common, SampleContext, SampleKernel, WholeBatchKernel
 from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, apply_many, as_value, defining_trace
+from penstock.graph.trace import DataNode, as_value, defining_trace
 from penstock.operators.user_code.code import UserCode
 from penstock.operators.user_code.function import Function, as_array, kinds_of, layouts_of
 

@@ -1,3 +1,3 @@
 """DALI's older place of `plugin.numba.NumbaFunction`."""
 
-from penstock.plugin.numba import NumbaFunction as NumbaFunction
+from penstock.ops import NumbaFunction as NumbaFunction
