@@ -1,6 +1,7 @@
 """Readers against DALI's: the same samples in the same order, with the same shapes and dtypes."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -319,6 +320,9 @@ def test_recordio(both, tmp_path):
     (tmp_path / "all.idx").write_text("".join(f"{number}\t{start}\n" for number, start in enumerate(starts)))
     several = {"path": paths, "index_path": str(tmp_path / "all.idx")}  # the only way in which DALI takes several
     same(both, lambda lib: lib.fn.readers.mxnet(**several), rows=4)
+    golden = Path(__file__).parents[1] / "data" / "golden"
+    written = {"path": str(golden / "mxnet.rec"), "index_path": str(golden / "mxnet.idx")}  # by MXNet itself
+    same(both, lambda lib: lib.fn.readers.mxnet(**written), rows=7)
 
 
 def test_caffe(both, tmp_path, monkeypatch):

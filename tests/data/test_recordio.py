@@ -3,12 +3,14 @@
 import contextlib
 import random
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mutations import MUTATIONS, mutated
+from mxnet_records import GOLDEN, SEVERAL, SINGLE
 
 from penstock import Pipeline, fn, ops
 from penstock.data.recordio import RecordIOSource, encode_record, parse_record, write_recordio
@@ -55,6 +57,23 @@ def test_files_with_and_without_an_index(tmp_path):
     (tmp_path / "part.idx").write_text(f"7\t{len(records[0] + records[1])}\n3\t0\n")  # one of three is left out
     part = source(paths[0], indexes=[tmp_path / "part.idx"])
     assert part.read(np.arange(2), [None, None])[1].tolist() == [[0.5], [2.5]]
+
+
+@pytest.mark.parametrize(
+    ("name", "indexes", "expected"),
+    [("mxnet.rec", ["mxnet.idx"], SINGLE), ("mxnet.rec", [], SINGLE), ("walked.rec", [], SEVERAL)],
+)
+def test_files_that_mxnet_has_written(name, indexes, expected, tmp_path):
+    found = source(GOLDEN / name, indexes=[GOLDEN / index for index in indexes])
+    check_source(found)
+    contents, labels = found.read(np.arange(len(expected)), [None, None])
+    assert [bytes(content) for content in contents] == [content for content, _ in expected]
+    assert [each.tolist() for each in labels] == [numbers for _, numbers in expected]
+    own = [encode_record(content, numbers, number) for number, (content, numbers) in enumerate(expected)]
+    index = write_recordio(tmp_path / "own.rec", own)
+    if indexes:
+        assert (tmp_path / "own.rec").read_bytes() == (GOLDEN / name).read_bytes()
+        assert Path(index).read_text() == (GOLDEN / indexes[0]).read_text()
 
 
 def test_labels_that_differ_in_number(tmp_path):
