@@ -360,7 +360,7 @@ def test_permutations_of_a_batch():
         assert 0 <= third.min() <= third.max() < 9
 
 
-NUMBERS = {
+CONSTANTS = {
     "a whole number": lambda types: types.Constant(3),
     "a float": lambda types: types.Constant(-2.5),
     "a truth value": lambda types: types.Constant(True),
@@ -372,7 +372,7 @@ NUMBERS = {
 }
 
 
-@pytest.mark.parametrize("number", NUMBERS.values(), ids=NUMBERS)
+@pytest.mark.parametrize("number", CONSTANTS.values(), ids=CONSTANTS)
 def test_a_constant_number_tells_the_same(number):
     told = []
     for lib in (dali, penstock):
