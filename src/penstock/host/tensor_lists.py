@@ -139,7 +139,7 @@ class TensorList:
             DefinitionError: the batch is on a device that is no CPU, whose memory JAX owns.
         """
         del hints, more_hints
-        write_to(list(self._samples) if isinstance(self, TensorListCPU) else self._samples, ptr)
+        write_to(self._samples, ptr)
 
     def _one(self, array: Any, layout: str) -> TensorCPU | TensorGPU:
         raise NotImplementedError

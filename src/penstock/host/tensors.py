@@ -93,7 +93,7 @@ class TensorCPU(Array):
     @located
     def copy_to_external(self, ptr: ctypes.c_void_p) -> None:
         """Write its elements to an address in host memory, where there must be room for them."""
-        write_to([self], ptr)
+        write_to(self, ptr)
 
     def as_cpu(self) -> TensorCPU:
         """The same: it is in host memory."""
@@ -181,10 +181,10 @@ def as_arrays(given: Sequence[Any]) -> list[Array]:
 
 
 def write_to(given: Any, address: ctypes.c_void_p) -> None:
-    """Write arrays one after another to an address in host memory.
+    """Write an array, or arrays one after another, to an address in host memory.
 
     Args:
-        given: a list of arrays, or a `jax.Array`.
+        given: an array of NumPy's, a list of them, or a `jax.Array`.
         address: of host memory with room for all of them.
 
     Raises:
@@ -195,7 +195,7 @@ def write_to(given: Any, address: ctypes.c_void_p) -> None:
         raise ArgumentTypeError(
             "copy_to_external writes to an address", given=shown(address), expected="ctypes.c_void_p(array.ctypes.data)"
         )
-    if any(device.platform != "cpu" for device in (() if isinstance(given, list) else given.devices())):
+    if any(device.platform != "cpu" for device in (() if isinstance(given, list | np.ndarray) else given.devices())):
         raise DefinitionError(
             "JAX owns the memory of its devices, so addresses there are not written to",
             fix="as_cpu() before, or torch.from_dlpack(…), which copies nothing",
