@@ -17,7 +17,6 @@ from penstock.graph.node import Node, Value
 from penstock.graph.operator import BatchContext, BatchKernel, DeviceContext, DeviceKernel
 from penstock.plan.described import Describe
 from penstock.plan.plan import Plan
-from penstock.plan.stages import links
 from penstock.transfer.layout import Layout
 
 State = tuple[tuple[jax.Array, ...], ...]
@@ -94,7 +93,7 @@ class DeviceProgram:
                 return cast(Describe, by.operator).canvas.trace(data, values[numbers])
         arguments = [_arguments(node, rows, values, described=True) for node in nodes]
         bits = [self._bits(node, values) for node in nodes]
-        chain = cast(ChainKernel, nodes[0].operator).chain(links(nodes))
+        chain = cast(ChainKernel, nodes[0].operator).chain([node.link for node in nodes])
         with jax.numpy_dtype_promotion("standard"):
             return chain.trace(values[nodes[0].inputs[0]], arguments, bits)
 

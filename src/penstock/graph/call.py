@@ -10,19 +10,19 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, NotRequired, Required, TypeVar, cast
 
 from penstock.errors import ArgumentTypeError
-from penstock.graph.node import Call, Given, Handle, Result
+from penstock.graph.accepts import hints_of
+from penstock.graph.node import Call, Given, Result, handles
 from penstock.graph.operator import Common, Operator
 from penstock.graph.text import text_of
 from penstock.types import as_dtype
 
-R = TypeVar("R")
 T = TypeVar("T")
 
 _LEFT_OUT = object()
@@ -68,41 +68,29 @@ class Recorder:
         self._function = function
         self._before: Given = () if maker is None else maker.given
 
-    def record(self, args: Sequence[Any], kwargs: Mapping[str, Any], run: Callable[[], R]) -> R:
-        """The result of `run`, in which the function does its work, for these arguments of the user's."""
+    def record(self, bound: inspect.BoundArguments) -> Any:
+        """The result of the function for these arguments of the user's."""
         if running() is not None:
-            return run()
-        call = Call(self._kind, self._given(args, kwargs), arguments=(tuple(args), dict(kwargs)))
+            return self._function(*bound.args, **bound.kwargs)
+        call = Call(self._kind, self._given(bound), arguments=(bound.args, bound.kwargs))
         token = _running.set(call)
         try:
-            result = run()
+            result = self._function(*bound.args, **bound.kwargs)
         finally:
             _running.reset(token)
-        call.outputs = tuple(_outputs(result))
+        call.outputs = tuple((handle.value.node.serial, handle.value.index) for handle in handles(result))
         return result
-
-    @cached_property
-    def _signature(self) -> inspect.Signature:
-        return inspect.signature(self._function)
 
     @cached_property
     def _marks(self) -> Mapping[str, tuple[Any, ...]]:
         """What the annotations of arguments say besides types."""
-        try:
-            hints = typing.get_type_hints(self._function, include_extras=True)
-        except (NameError, TypeError, AttributeError):  # types that exist for type checkers only
-            return {}
-        for parameter in self._signature.parameters.values():
-            if parameter.kind is parameter.VAR_KEYWORD and parameter.name in hints:  # **common: Unpack[Common]
-                hints |= typing.get_type_hints(typing.get_args(hints[parameter.name])[0], include_extras=True)
-        return {name: _metadata(hint) for name, hint in hints.items()}
+        return {name: _metadata(hint) for name, hint in hints_of(self._function).items()}
 
-    def _given(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Given:
+    def _given(self, bound: inspect.BoundArguments) -> Given:
         inputs: list[tuple[str, tuple[str | Result, ...]]] = []
         named = dict(self._before)
-        parameters = self._signature.parameters
-        for name, value in self._signature.bind(*args, **kwargs).arguments.items():
-            parameter = parameters[name]
+        for name, value in bound.arguments.items():
+            parameter = bound.signature.parameters[name]
             if parameter.kind is parameter.VAR_POSITIONAL:
                 inputs += [("", text_of(item)) for item in value]
             elif parameter.kind is parameter.VAR_KEYWORD:
@@ -149,13 +137,3 @@ def _dtype(given: Any) -> Any:
         return None if given is None else as_dtype(given)
     except ArgumentTypeError:
         return cast(Any, given)
-
-
-def _outputs(result: Any) -> Iterator[tuple[int, int]]:
-    """The places of all values in what an operator's function returned."""
-    if isinstance(result, Handle):
-        yield result.value.node.serial, result.value.index
-    elif isinstance(result, Mapping | tuple | list):
-        found = cast(Any, result).values() if isinstance(result, Mapping) else cast(list[Any], result)
-        for each in found:
-            yield from _outputs(each)

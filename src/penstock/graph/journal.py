@@ -8,12 +8,12 @@ is. The nodes that the user holds then stand for the new values.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations, product
 from typing import Any, Protocol, TypeVar, cast
 
 from penstock.errors import PenstockError
-from penstock.graph.node import Handle, Node
+from penstock.graph.node import Handle, Node, handles
 from penstock.graph.operator import Feed
 from penstock.where import Where, standing_at, user_line
 
@@ -132,7 +132,7 @@ class Journal:
             error.where = error.where or where
             result = self._guess_again(run, error)
         self._blamed = []
-        self._calls.append((run, where, list(_handles(result))))  # the list itself is the user's
+        self._calls.append((run, where, list(handles(result))))  # the list itself is the user's
         return result
 
     def repeat(self) -> None:
@@ -144,7 +144,7 @@ class Journal:
         self._begin()
         for run, where, nodes in self._calls:
             with standing_at(where):
-                for old, new in zip(nodes, _handles(run()), strict=True):
+                for old, new in zip(nodes, handles(run()), strict=True):
                     old.value = new.value
 
     def close(self) -> None:
@@ -168,7 +168,7 @@ class Journal:
 
     def _upstream(self, given: Any) -> set[Any]:
         """The streams from which the nodes that are given compute."""
-        nodes = {self._own(handle.value.node) for handle in _handles(given)}
+        nodes = {self._own(handle.value.node) for handle in handles(given)}
         seen, streams = set[Node](), set[Any]()
         while nodes:
             seen.add(node := nodes.pop())
@@ -190,15 +190,3 @@ def _changes(now: Mapping[Guessed, int], some: Sequence[Guessed]) -> Iterator[di
         for chosen in combinations(inputs, count):
             for numbers in product(*(range(fed.guesses) for fed in chosen)):
                 yield dict(zip(chosen, numbers, strict=True))
-
-
-def _handles(result: Any) -> Iterable[Handle]:
-    """The nodes in what an operator returned."""
-    if isinstance(result, Handle):
-        yield result
-    elif isinstance(result, Mapping):
-        for each in cast(Mapping[Any, Any], result).values():
-            yield from _handles(each)
-    elif isinstance(result, tuple | list):
-        for each in cast(list[Any], result):
-            yield from _handles(each)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from penstock.data.order import mix
 from penstock.data.spec import Spec
@@ -92,9 +92,19 @@ class Node:
         return tuple(Value(self, index) for index in range(len(self.specs)))
 
     @property
+    def linked(self) -> Mapping[str, Value]:
+        """The arguments that are values of the graph."""
+        return {name: given for name, given in self.arguments.items() if isinstance(given, Value)}
+
+    @property
+    def constants(self) -> Mapping[str, Any]:
+        """The arguments that are the same for every sample."""
+        return {name: given for name, given in self.arguments.items() if not isinstance(given, Value)}
+
+    @property
     def operands(self) -> tuple[Value, ...]:
         """Every value it computes from, inputs and arguments."""
-        return self.inputs + tuple(value for value in self.arguments.values() if isinstance(value, Value))
+        return (*self.inputs, *self.linked.values())
 
     @property
     def sources(self) -> tuple[Value, ...]:
@@ -109,9 +119,14 @@ class Node:
     @property
     def link(self) -> Link:
         """The node as a link of a chain."""
-        computed = any(isinstance(value, Value) for value in self.arguments.values())
-        varies = computed or self.operator.random_bits > 0
+        varies = bool(self.linked) or self.operator.random_bits > 0
         return Link(self.operator, self.inputs[0].spec, self.specs[0], varies)
+
+    def moved(self, to: Callable[[Value], Value]) -> Node:
+        """The same node on other values: `to` gives the one in place of each that it computes from."""
+        arguments = {name: to(given) if isinstance(given, Value) else given for name, given in self.arguments.items()}
+        guard = None if self.guard is None else to(self.guard)
+        return replace(self, inputs=tuple(map(to, self.inputs)), arguments=arguments, guard=guard)
 
     def key(self, seed: int) -> tuple[int, int]:
         """Seed and stream of its random numbers, for a pipeline with `seed`. A seed of its own fixes both.
@@ -164,6 +179,18 @@ class Handle:
             raise LookupError(str(self.value))
         place = (node.serial, index)
         return Result(node.call, node.call.outputs.index(place) if place in node.call.outputs else index)
+
+
+def handles(result: Any) -> Iterator[Handle]:
+    """The nodes in what an operator's function was given, or has returned."""
+    if isinstance(result, Handle):
+        yield result
+    elif isinstance(result, Mapping):
+        for each in cast(Mapping[Any, Any], result).values():
+            yield from handles(each)
+    elif isinstance(result, tuple | list):
+        for each in cast(list[Any], result):
+            yield from handles(each)
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,10 +272,7 @@ class Graph:
             return Value(changed[value.node], value.index)
 
         for node in self.nodes:
-            arguments = {n: moved(v) if isinstance(v, Value) else v for n, v in node.arguments.items()}
-            guard = None if node.guard is None else moved(node.guard)
-            inputs = tuple(map(moved, node.inputs))
-            changed[node] = change(replace(node, inputs=inputs, arguments=arguments, guard=guard))
+            changed[node] = change(node.moved(moved))
         preserved = tuple(changed[node] for node in self.preserved)
         return Graph(tuple(map(moved, self.outputs)), self.name, preserved)
 

@@ -28,9 +28,7 @@ def copy_of(node: Node, own: Callable[[Value], Value], stream: int) -> Node:
         own: gives the definition's value in place of another one.
         stream: the number of its random bits in the definition.
     """
-    inputs = tuple(map(own, node.inputs))
-    arguments = {name: own(given) if isinstance(given, Value) else given for name, given in node.arguments.items()}
-    return replace(node, inputs=inputs, arguments=arguments, stream=stream)
+    return replace(node.moved(own), stream=stream)
 
 
 def fed_by_hand(node: Node) -> Fed | None:

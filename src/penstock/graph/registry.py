@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar
 
 from penstock.absent import reason
 from penstock.errors import ArgumentTypeError, PenstockError, UnknownNameError, did_you_mean
@@ -83,11 +83,8 @@ def named(name: str, function: Callable[P, R], maker: Call | None = None) -> Cal
         try:
             sets = input_sets(name, _bound(name, function, args, kwargs))
             calls = [conforming(function, converted(each, _constant), f"fn.{name}", one_is_many=True) for each in sets]
-            results = [
-                recorder.record(each.args, each.kwargs, functools.partial(function, *each.args, **each.kwargs))
-                for each in calls
-            ]
-            return results[0] if len(results) == 1 else cast(R, joined(results))
+            results = [recorder.record(each) for each in calls]
+            return results[0] if len(results) == 1 else joined(results)
         except PenstockError as error:
             error.where = error.where or user_line()
             raise

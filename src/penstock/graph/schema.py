@@ -157,7 +157,7 @@ class Argument:
         limits = f" from {self.low:g} to {self.high:g}" if np.isfinite([self.low, self.high]).all() else ""
         if not limits and np.isfinite(self.low):
             limits = f", at least {self.low:g}"
-        whole = f" in {np.dtype(self.dtype)}" if np.dtype(self.dtype).kind in "iu" else ""
+        whole = f" in {np.dtype(self.dtype)}" if self._whole else ""
         return self._shape() + limits + whole
 
 

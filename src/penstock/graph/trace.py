@@ -32,12 +32,19 @@ class Trace:
         name: what messages call the definition.
         rows: how many rows of a batch one device will compute, as far as can be told.
         batch: how many rows a batch will have.
+        nodes: how many nodes were recorded.
+        streams: how many of them draw random bits.
+        names: those that the user gave to nodes.
+        preserved: the nodes that run though no output may need them.
         guard: what says which rows take the branch that is being traced; None outside of branches.
         computing: what computes each node as it is recorded, in debug mode.
         python: the processes that call users' sources.
         checkpoints: whether the user means to go back to a place.
         shared: what the traces of one definition for several blocks of rows have in common, by whatever key.
         fed: the streams that are fed by hand, by name.
+        made: the nodes that were recorded.
+        adopted: per node that was made outside of any definition, this one's own in its place.
+        adopted_streams: per number of random bits outside, the number here.
 
     Attributes:
         journal: the calls that were made.
@@ -264,11 +271,8 @@ class DataNode(Expression):
     def __repr__(self) -> str:
         trace = _current.get()
         computed = None if trace is None or trace.computing is None else trace.computing.text(self.value)
-        return (
-            f"DataNode({self.value}: {self.spec})"
-            if computed is None
-            else f"DataNode({self.value}: {self.spec},\n{computed})"
-        )
+        batch = "" if computed is None else f",\n{computed}"
+        return f"DataNode({self.value}: {self.spec}{batch})"
 
 
 def as_value(thing: Any) -> Value:

@@ -14,7 +14,6 @@ from penstock.graph.node import Node
 from penstock.host.frame import Frame, Register, unfit
 from penstock.host.gather import Call, Registers
 from penstock.plan.described import Describe
-from penstock.plan.stages import links
 
 
 class ChainStage:
@@ -37,7 +36,7 @@ class ChainStage:
     def _begin(self, nodes: Sequence[Node], registers: Registers, seed: int) -> None:
         self.label = " + ".join(node.kind for node in nodes)
         self._nodes = nodes
-        self._chain = cast(ChainKernel, nodes[0].operator).chain(links(nodes))
+        self._chain = cast(ChainKernel, nodes[0].operator).chain([node.link for node in nodes])
         self._calls = [Call(node, registers, seed) for node in nodes]
 
     def compute(self, frame: Frame) -> None:
@@ -108,7 +107,8 @@ class ChainStage:
             for call, each in zip(self._calls[:count], gathered, strict=False)
         ]
         bits = [None if each[2] is None else each[2][one] for each in gathered[:count]]
-        return type(self._chain)(links(self._nodes[:count])).describe(data[one], arguments, bits)
+        chain = type(self._chain)([node.link for node in self._nodes[:count]])
+        return chain.describe(data[one], arguments, bits)
 
 
 class DescribeStage(ChainStage):

@@ -32,12 +32,12 @@ class Call:
 
     def __init__(self, node: Node, registers: Registers, seed: int, beside: Sequence[Node] = ()) -> None:
         self._inputs = [registers[value] for value in node.inputs if value in registers]
-        self._constants = {name: value for name, value in node.arguments.items() if not isinstance(value, Value)}
-        self.varying = {name: registers[value] for name, value in node.arguments.items() if isinstance(value, Value)}
+        self._constants = node.constants
+        self.varying = {name: registers[value] for name, value in node.linked.items()}
         self._node, self._schema = node, node.operator.schema
         self.by_row = frozenset(name for name in node.arguments if name in self.varying or name in self._schema)
-        made = [(name, value.node) for name, value in node.arguments.items() if isinstance(value, Value)]
-        self.unmade = {name: self._schema[name] for name, by in made if by in beside and name in self._schema}
+        made = [name for name, value in node.linked.items() if value.node in beside]
+        self.unmade = {name: self._schema[name] for name in made if name in self._schema}
         self._bits = node.operator.random_bits
         self._key = node.key(seed)
         self._last: tuple[int, dict[str, Any]] = -1, {}

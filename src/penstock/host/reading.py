@@ -85,8 +85,7 @@ class Reading:
             parts = [(facts.shard_id, facts.num_shards, facts.length) for facts in self._facts]
             alike = len({(facts.order, facts.dataset) for facts in self._facts}) == 1
         else:
-            lengths = [order.epoch_length for order in self.orders]
-            parts = [(r.shard_id, r.num_shards, length) for r, length in zip(self.readers, lengths, strict=True)]
+            parts = [(r.shard_id, r.num_shards, length) for r, length in zip(self.readers, self._lengths, strict=True)]
             alike = all(reader.like(one) for reader in self.readers)
         if one.contiguous:
             return alike and sorted(parts) == [(k, self._num_shards, parts[0][2]) for k in range(self._num_shards)]
@@ -205,9 +204,7 @@ class Reading:
 
     def _of_all(self, step: Step, numbers: Indices) -> Samples:
         first, count = int(numbers[0]), len(numbers)
-        if (
-            int(numbers[-1]) - first + 1 != count
-        ):  # numbers ascend; with gaps where other processes have rows between ours
+        if int(numbers[-1]) - first + 1 != count:  # they ascend; with gaps where rows of other processes lie between
             return self._of(0, step, self.positions(step, numbers))
         order, one = self.orders[0], self.readers[0]
         start = first + (0 if one.contiguous else one.shard_id * step.rows)

@@ -32,7 +32,7 @@ from penstock.meter import Meter
 from penstock.pipeline.planned import Planned
 from penstock.plan.place import PlacementHint, Target
 from penstock.plan.plan import make_plan
-from penstock.plan.rows import Coordinates, RowOperator, row_node
+from penstock.plan.rows import Coordinates, RowOperator, engine_node
 from penstock.run import Run
 from penstock.transfer.layout import SingleDevice
 
@@ -225,14 +225,11 @@ class Debugging:
     def _alone(self, node: Node) -> Node:
         """A node that computes from what its sources have given."""
         given = {value: self._known(value, node) for value in node.sources}
-        inputs = tuple(given[value] for value in node.inputs)
-        arguments = {n: given[v] if isinstance(v, Value) else v for n, v in node.arguments.items()}
-        guard = None if node.guard is None else given[node.guard]
-        specs = infer(node.operator, inputs, arguments)
-        return replace(node, inputs=inputs, arguments=arguments, guard=guard, specs=specs)
+        alone = node.moved(given.__getitem__)
+        return replace(alone, specs=infer(alone.operator, alone.inputs, alone.arguments))
 
     def _known(self, value: Value, user: Node) -> Value:
         column, spec = self.columns[value], value.spec
         if user.operator.needs_one_shape and not spec.dense:
             spec = spec.probe(column[0].shape)
-        return row_node(Known(spec, column), value.node.kind).values[0]
+        return engine_node(Known(spec, column), value.node.kind).values[0]

@@ -99,8 +99,7 @@ class DefinedPipeline(OlderPipeline):
         if self.debug:
             self._debugged().feed(name, data, layout)
             return
-        if self._graph is None:
-            self.define(self.define_graph)
+        self._definition()
         if name not in self._trace.fed:
             raise UsageError(
                 f"the pipeline has no external_source without a source named {name!r}",
@@ -193,19 +192,22 @@ class DefinedPipeline(OlderPipeline):
         Raises:
             ContextError: there are no outputs yet.
         """
+        self._definition()
+        self._settle()
+        return self._definition()
+
+    def _definition(self) -> Graph:
+        """What the definition says so far; its calls are the same whatever will be fed.
+
+        Raises:
+            ContextError: there are no outputs yet.
+        """
         if self._graph is None and self.debug:
             raise ContextError("in debug mode nothing is known of a definition before it runs", fix="call run() first")
         if self._graph is None:
             self.define(self.define_graph)
-        self._settle()
-        assert self._graph is not None
+        assert self._graph is not None  # define has set it
         return self._graph
-
-    def _definition(self) -> Graph:
-        """What the definition says; its calls are the same whatever will be fed."""
-        if self._graph is None and not self.debug:
-            self.define(self.define_graph)
-        return self.graph if self._graph is None else self._graph
 
     @property
     def num_outputs(self) -> int:

@@ -169,8 +169,7 @@ class Pipeline(DefinedPipeline):
             self.define(define_graph)
         if self.debug:
             return
-        if self._graph is None:
-            self.define(self.define_graph)
+        self._definition()
         if not any(stream.guessed and not stream.waits for stream in self._trace.fed.values()):
             self._start()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from enum import Enum
 from os import PathLike, fspath
 from typing import Any, cast
@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock import types
 from penstock.errors import PenstockError, StateError, UsageError, did_you_mean, shown
-from penstock.graph.node import Call, Graph, Handle
+from penstock.graph.node import Call, Graph, Handle, handles
 from penstock.graph.registry import lookup
 from penstock.where import Where
 
@@ -83,7 +83,7 @@ def from_json(text: bytes | str) -> tuple[dict[str, Any], str, Callable[[], list
 
         for call in calls:
             arguments = {each: decode(value) for each, value in call["arguments"].items()}
-            results.append([*_nodes(lookup(call["operator"])(*map(decode, call["inputs"]), **arguments))])
+            results.append([*handles(lookup(call["operator"])(*map(decode, call["inputs"]), **arguments))])
         return [decode(output) for output in outputs]
 
     def define() -> list[Any]:
@@ -169,15 +169,3 @@ def _member(kind: str, name: str) -> Any:
     if not (isinstance(enumeration, type) and issubclass(enumeration, Enum)) or name not in enumeration.__members__:
         raise StateError("a serialized pipeline has an unknown word", given=f"types.{kind}.{name}")
     return enumeration[name]
-
-
-def _nodes(result: Any) -> Iterator[Any]:
-    """The nodes that a call returned, in the order in which it counts them."""
-    if isinstance(result, Handle):
-        yield result
-    elif isinstance(result, Mapping):
-        for each in result.values():
-            yield from _nodes(each)
-    elif isinstance(result, Sequence):
-        for each in result:
-            yield from _nodes(each)

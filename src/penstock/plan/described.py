@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -12,7 +12,7 @@ from penstock.data.spec import Spec
 from penstock.graph.chain import Canvas, ChainKernel
 from penstock.graph.node import Node, Value
 from penstock.graph.operator import Operator
-from penstock.where import Where
+from penstock.plan.rows import engine_node
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +42,8 @@ def described(node: Node) -> bool:
     """Whether the host describes a node where the device program computes it: its numbers do not come from there."""
     if not isinstance(node.operator, ChainKernel):
         return False
-    varies = node.operator.random_bits or any(isinstance(given, Value) for given in node.arguments.values())
-    ragged = not (node.inputs[0].spec.dense and node.specs[0].dense)
-    return ragged or (bool(varies) and not node.operator.traceable)
+    link = node.link
+    return not (link.given.dense and link.made.dense) or (link.varies and not node.operator.traceable)
 
 
 def canvas_of(nodes: Sequence[Node]) -> Canvas:
@@ -68,9 +67,7 @@ def _typical(node: Node, name: str) -> Any:
 def describing(nodes: tuple[Node, ...]) -> Node:
     """The node of the engine's own that describes a chain of the device program."""
     operator = Describe(nodes, canvas_of(nodes))
-    sources = [value for node in nodes for value in node.arguments.values() if isinstance(value, Value)]
+    sources = [value for node in nodes for value in node.linked.values()]
     sources += [] if operator.given.spec.dense else [operator.given]
-    specs = operator.infer()
-    where = Where("penstock", 0, "planner")
-    kind, given = f"described {nodes[-1].kind}", tuple(dict.fromkeys(sources))
-    return Node(operator, kind, given, {}, specs, -1, 0, None, "", None, where, guard=nodes[-1].guard)
+    kind, inputs = f"described {nodes[-1].kind}", tuple(dict.fromkeys(sources))
+    return replace(engine_node(operator, kind), inputs=inputs, guard=nodes[-1].guard)

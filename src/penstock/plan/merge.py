@@ -164,10 +164,7 @@ def _same_work(mine: Node, theirs: Node) -> bool:
     return (
         type(mine.operator) is type(theirs.operator)
         and _equal(parameters(mine.operator), parameters(theirs.operator))
-        and _equal(
-            {n: v for n, v in mine.arguments.items() if not isinstance(v, Value)},
-            {n: v for n, v in theirs.arguments.items() if not isinstance(v, Value)},
-        )
+        and _equal(mine.constants, theirs.constants)
     )
 
 

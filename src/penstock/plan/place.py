@@ -14,7 +14,7 @@ from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.advice import Trouble, advice
 from penstock.graph.chain import ChainKernel
-from penstock.graph.node import Graph, Node, Value
+from penstock.graph.node import Graph, Node
 from penstock.graph.operator import BatchKernel, DeviceKernel, Feed, HostBatchKernel, Reader, WholeBatchKernel
 from penstock.plan.described import canvas_of, described
 from penstock.plan.stages import chains
@@ -107,7 +107,7 @@ def _place(graph: Graph, target: Target, decided: Mapping[Node, Placement]) -> d
 
 
 def _is_argument(node: Node, user: Node) -> bool:
-    return any(isinstance(given, Value) and given.node is node for given in user.arguments.values())
+    return any(given.node is node for given in user.linked.values())
 
 
 def _decide(
@@ -157,17 +157,14 @@ def _cannot(node: Node, target: Target, graph: Graph, chosen: Mapping[Node, Plac
             return reason
     specs = [value.spec for value in node.sources] + list(node.specs)
     ragged = next((spec for spec in specs if not spec.dense), None)
-    if ragged is not None and _on_a_canvas(node, graph, chosen):
-        ragged = None
-    if ragged is not None:
+    if ragged is not None and not _on_a_canvas(node, graph, chosen):
         return f"ragged: {ragged}"
     if isinstance(node.operator, DeviceKernel):
         return None  # it takes what JAX makes of its inputs, 64-bit values included
     if isinstance(node.operator, ChainKernel):
         if node.operator.heads:
             return "decodes"
-        arguments = [given for given in node.arguments.values() if isinstance(given, Value)]
-        if described(node) and any(given.node.device_bound for given in arguments):
+        if described(node) and any(given.node.device_bound for given in node.linked.values()):
             return "the host describes it, and its arguments are on the device"
     elif not isinstance(node.operator, BatchKernel):
         return "works sample by sample"
@@ -187,7 +184,7 @@ def _on_a_canvas(node: Node, graph: Graph, chosen: Mapping[Node, Placement]) -> 
     if not isinstance(node.operator, ChainKernel) or node.operator.heads:
         return False
     given, made = node.inputs[0], node.values[0]
-    others = [value for value in node.arguments.values() if isinstance(value, Value)]
+    others = node.linked.values()
     if given in others or not all(value.spec.dense for value in others):
         return False
     if not made.spec.dense:

@@ -13,7 +13,7 @@ from penstock.graph.node import Graph, Node, Value
 from penstock.graph.operator import DeviceKernel, WholeBatchKernel
 from penstock.plan.described import described, describing
 from penstock.plan.place import Place, Placement, Target, place
-from penstock.plan.rows import Counters, Valid, row_node
+from penstock.plan.rows import Counters, Valid, engine_node
 from penstock.plan.stages import Stage, chains, stages
 
 
@@ -87,8 +87,8 @@ def make_plan(graph: Graph, target: Target, *, dense_outputs: bool, mask: bool =
     crosses = bool(crossing)
     draws = any(node.operator.random_bits and not described(node) for node in device)
     counted = draws or (bool(device) and not crosses)  # a device program learns the number of rows from its inputs
-    counters = row_node(Counters(), "counters").values[0] if counted else None
-    valid = row_node(Valid(), "valid").values[0] if mask else None
+    counters = engine_node(Counters(), "counters").values[0] if counted else None
+    valid = engine_node(Valid(), "valid").values[0] if mask else None
     extra = [value for value in (counters, valid) if value is not None]
     results = (*needed, *extra)
     hosted = stages(graph, [*host, *engine, *(value.node for value in extra)], set(results))
@@ -136,9 +136,8 @@ def _check_dense(value: Value) -> None:
 
 def dense_fix(value: Value) -> str:
     """What would give the samples of a value one shape."""
-    if len(value.spec.shape) == 1:
-        return f"give the samples one shape: {advice(Trouble.RAGGED_BYTES)}"
-    return f"give the samples one shape: {advice(Trouble.RAGGED)}"
+    trouble = Trouble.RAGGED_BYTES if len(value.spec.shape) == 1 else Trouble.RAGGED
+    return f"give the samples one shape: {advice(trouble)}"
 
 
 def verify(plan: Plan) -> None:

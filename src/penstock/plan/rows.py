@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from penstock.data.bits import counters
 from penstock.data.order import Indices
 from penstock.data.spec import Spec
-from penstock.graph.node import Node
+from penstock.graph.node import Node, infer
 from penstock.graph.operator import Operator
 from penstock.where import Where
 
@@ -70,6 +70,7 @@ class Valid(RowOperator):
         return rows.real
 
 
-def row_node(operator: RowOperator, kind: str) -> Node:
-    """A node for an operator of the engine's own."""
-    return Node(operator, kind, (), {}, (operator.infer(),), -1, 0, None, "", None, Where("penstock", 0, "planner"))
+def engine_node(operator: Operator, kind: str) -> Node:
+    """A node for an operator of the engine's own, whose specs follow from its fields."""
+    specs = infer(operator, (), {})
+    return Node(operator, kind, (), {}, specs, -1, 0, None, "", None, Where("penstock", 0, "planner"))

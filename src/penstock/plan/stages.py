@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import cast
 
-from penstock.graph.chain import ChainKernel, Link
+from penstock.graph.chain import ChainKernel
 from penstock.graph.node import Graph, Node, Value
 from penstock.graph.operator import BatchKernel, Feed, Reader, WholeBatchKernel
 from penstock.graph.selection import Select
@@ -123,11 +123,6 @@ def chains(
             del ending[value.node]
             ending[node] = [*before, node]
     return [tuple(chain) for chain in ending.values()]
-
-
-def links(nodes: Iterable[Node]) -> list[Link]:
-    """A chain as its family takes it."""
-    return [node.link for node in nodes]
 
 
 def _alone_or_chained(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value]) -> list[Stage]:
