@@ -97,6 +97,11 @@ class SampleError(PenstockError, RuntimeError):
         super().__init__(what, **more)
         self.index, self.source, self.path = index, source, path
 
+    @staticmethod
+    def of(index: int, source: str, what: str, path: str | None) -> SampleError:
+        """The error for a sample of a data set, whose message names the sample by its number and `source`."""
+        return SampleError(f"sample {index} ({source}) {what}", index=index, source=source, path=path)
+
 
 class ResourceError(PenstockError, OSError):
     """The machine lacks something: open files, memory. No sample is to blame, so none is skipped or replaced for it."""
@@ -161,6 +166,11 @@ def lacking(error: BaseException | None) -> str | None:
             return error.strerror
         error = error.__cause__
     return None
+
+
+def reason_of(error: Exception) -> str:
+    """What the system said, where it is the system's error and says something; else the error's own text."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def shown(given: object) -> str:

@@ -134,7 +134,7 @@ def test_a_bad_example_is_named(tmp_path, bad, message):
 
 def test_records_that_follow_each_other_are_read_at_once(tmp_path, monkeypatch):
     found = source(write(tmp_path / "a"))
-    expected, bad, fill, asked = found.read(np.arange(3), [None] * 4), int(found._records.starts[3]), LocalFile.fill, []
+    expected, bad, fill, asked = found.read(np.arange(3), [None] * 4), int(found.records.starts[3]), LocalFile.fill, []
 
     def recorded(file, view, at):
         asked.append(at)
@@ -166,7 +166,7 @@ def test_damaged_files(tmp_path):
         (tmp_path / "bad").write_bytes(content)
         with pytest.raises(SourceError, match=message):
             source(tmp_path / "bad")
-    at = int(found._records.starts[3])
+    at = int(found.records.starts[3])
     path.write_bytes(data[: at + 14] + b"\0" + data[at + 15 :])
     with pytest.raises(SampleError, match="written to since"):
         found.read(np.array([0]), [None] * 4)
@@ -281,5 +281,5 @@ def test_lengths_are_read_without_the_data_of_large_records(tmp_path):
     big = encode_example({"image": bytes(200_000)})
     write_tfrecord(tmp_path / "a", [big, encode_example({}), big, big])
     found = source(tmp_path / "a", features={"image": FEATURES["image"]})
-    assert found._records.sizes.tolist() == [len(big) + 16, 2 + 16, len(big) + 16, len(big) + 16]
-    assert (tmp_path / "a").stat().st_size == found._records.sizes.sum()
+    assert found.records.sizes.tolist() == [len(big) + 16, 2 + 16, len(big) + 16, len(big) + 16]
+    assert (tmp_path / "a").stat().st_size == found.records.sizes.sum()

@@ -114,9 +114,8 @@ class ArrayRecordSource(Source):
                 return records
         except (OSError, RuntimeError, ValueError) as error:
             index = int(indices[bad])
-            source, path = self.describe(index), self._paths[file]
-            what = f"sample {index} ({source}) cannot be read: {error}"
-            raise SampleError(what, index=index, source=source, path=path) from error
+            what = f"cannot be read: {error}"
+            raise SampleError.of(index, self.describe(index), what, self._paths[file]) from error
 
     def describe(self, index: int) -> str:
         """The file, and the number of the record in it."""

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from pathlib import Path
 
 import numpy as np
 
 from penstock.data import protobuf
 from penstock.data.databases import DatabaseSource
-from penstock.data.lmdb_records import writing
+from penstock.data.lmdb_records import write_records
 from penstock.data.protobuf import Record
 from penstock.data.source import Array
 from penstock.data.spec import Spec
@@ -120,10 +121,9 @@ def write_caffe(path: str | Path, samples: Iterable[tuple[bytes, int]]) -> int:
     Raises:
         MissingExtraError: the package lmdb is not installed.
     """
-    count = 0
-    with writing(path) as transaction:
-        for image, label in samples:
-            record = protobuf.encode_bytes(_DATA, image) + protobuf.encode_int(_LABEL, label)
-            transaction.put(b"%08d" % count, record + protobuf.encode_int(_ENCODED, 1))
-            count += 1
-    return count
+
+    def record(image: bytes, label: int) -> bytes:
+        numbers = protobuf.encode_int(_LABEL, label) + protobuf.encode_int(_ENCODED, 1)
+        return protobuf.encode_bytes(_DATA, image) + numbers
+
+    return write_records(path, starmap(record, samples))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import starmap
 from pathlib import Path
 from typing import cast
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from penstock.data import protobuf
 from penstock.data.databases import DatabaseSource
-from penstock.data.lmdb_records import writing
+from penstock.data.lmdb_records import write_records
 from penstock.data.order import Indices
 from penstock.data.protobuf import Record
 from penstock.data.source import Array, Column
@@ -78,7 +79,7 @@ class Caffe2Source(DatabaseSource):
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """The values of the records at `indices`: encoded or raw image, labels, further tensors, box."""
-        common = [parse_common(record) for record in self._records.get(indices)] if self._common else [None]
+        common = [parse_common(record) for record in self.records.get(indices)] if self._common else [None]
         if None in common:
             return super().read(indices, out)
         pairs = cast(list[tuple[Record, int]], common)
@@ -130,13 +131,11 @@ def write_caffe2(path: str | Path, samples: Iterable[tuple[bytes, int]]) -> int:
     Raises:
         MissingExtraError: the package lmdb is not installed.
     """
-    count = 0
-    with writing(path) as transaction:
-        for image, label in samples:
-            one = protobuf.encode_int(DIMS, 1)
-            pixels = one + protobuf.encode_int(DATA_TYPE, STRING) + protobuf.encode_bytes(STRING_DATA, image)
-            target = one + protobuf.encode_int(DATA_TYPE, INT32) + protobuf.encode_int(INT32_DATA, label)
-            record = protobuf.encode_bytes(1, pixels) + protobuf.encode_bytes(1, target)
-            transaction.put(b"%08d" % count, record)
-            count += 1
-    return count
+
+    def record(image: bytes, label: int) -> bytes:
+        one = protobuf.encode_int(DIMS, 1)
+        pixels = one + protobuf.encode_int(DATA_TYPE, STRING) + protobuf.encode_bytes(STRING_DATA, image)
+        target = one + protobuf.encode_int(DATA_TYPE, INT32) + protobuf.encode_int(INT32_DATA, label)
+        return protobuf.encode_bytes(1, pixels) + protobuf.encode_bytes(1, target)
+
+    return write_records(path, starmap(record, samples))

@@ -19,9 +19,9 @@ from penstock.data.coco_masks import Outline, classes_of_pixels
 from penstock.data.coco_preprocessed import keep, preprocessed
 from penstock.data.files import FileSource
 from penstock.data.order import Indices
-from penstock.data.source import Array, Column, Cost, Source
+from penstock.data.record_source import RecordSource
+from penstock.data.source import Array, Column, Source
 from penstock.data.spec import Spec
-from penstock.data.stores.extent import Extent
 from penstock.data.stores.objects import is_remote
 from penstock.errors import SampleError, SourceError, SourceNotFoundError
 
@@ -34,7 +34,7 @@ _Outlined = tuple[list[tuple[int, Outline]], tuple[float, float]]
 """The classes and outlines of an image's objects, and the image's width and height."""
 
 
-class CocoSource(Source):
+class CocoSource(RecordSource[FileSource]):
     """Image files with their objects, in the order of the images' numbers.
 
     Args:
@@ -74,8 +74,8 @@ class CocoSource(Source):
         if not found:
             raise SourceError(f"no images are left of {annotations!r}", given=str(options))
         paths = [os.fsencode(image.name) for image in found]
-        self._files = FileSource(root, paths, [0] * len(found))
-        self._files.check_first("file_root is the images' folder")
+        super().__init__(FileSource(root, paths, [0] * len(found)))
+        self.records.check_first("file_root is the images' folder")
         values = [_values(image, options) for image in found]
         self._ids = np.array([[image.number] for image in found], np.int32)
         if options.save_to is not None:
@@ -91,13 +91,10 @@ class CocoSource(Source):
         ids = (Spec(np.dtype(np.int32), (1,)),) if options.image_ids else ()
         self.specs = (Spec(np.dtype(np.uint8), (None,)), _BOXES, _CLASSES, *masks, *ids)
 
-    def __len__(self) -> int:
-        return len(self._files)
-
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """The encoded images, boxes, classes, then what else was asked for."""
         rows: list[int] = indices.tolist()
-        columns: list[Column] = [self._files.contents(indices)]
+        columns: list[Column] = [self.records.contents(indices)]
         columns += [[column[row] for row in rows] for column in self._columns]
         if outlined := self._outlines:
             columns.append([self._pixels(row, outlined[row]) for row in rows])
@@ -114,32 +111,14 @@ class CocoSource(Source):
                 f"{self.describe(index)!r} is annotated with {error}", index=index, path=self.describe(index)
             ) from error
 
-    @property
-    def cost(self) -> Cost:
-        """What reading costs."""
-        return self._files.cost
-
-    def needs(self, indices: Indices) -> list[Extent]:
-        """What is fetched from object stores for some samples."""
-        return self._files.needs(indices)
-
-    def describe(self, index: int) -> str:
-        """The image's path."""
-        return self._files.describe(index)
-
-    def info(self, index: int, value: int = 0) -> str:
-        """The image's path as the annotations have it."""
-        del value
-        return self._files.info(index)
-
     def same_data(self, other: Source) -> bool:
         """Whether the same images have the same objects."""
-        same = isinstance(other, CocoSource) and self._files.same_data(other._files)  # noqa: SLF001  # one class
+        same = isinstance(other, CocoSource) and self.records.same_data(other.records)
         return same and self.fingerprint() == other.fingerprint()
 
     def fingerprint(self) -> str:
         """The images' names and numbers, and their objects."""
-        digest = hashlib.sha256(self._files.fingerprint().encode() + self._ids.astype("<i4").tobytes())
+        digest = hashlib.sha256(self.records.fingerprint().encode() + self._ids.astype("<i4").tobytes())
         for column in self._columns:
             for value in column:
                 digest.update(len(value).to_bytes(8, "little") + value.tobytes())

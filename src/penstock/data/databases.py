@@ -11,13 +11,13 @@ import numpy as np
 from penstock.data.lmdb_records import Databases
 from penstock.data.order import Indices
 from penstock.data.protobuf import Record
-from penstock.data.source import Array, Column, Cost, Source
+from penstock.data.record_source import RecordSource
+from penstock.data.source import Array, Column, Source
 from penstock.data.spec import Spec
-from penstock.data.stores.extent import Extent
 from penstock.errors import SourceError
 
 
-class DatabaseSource(Source):
+class DatabaseSource(RecordSource[Databases]):
     """The records of one or several LMDBs, one database after the other.
 
     Args:
@@ -32,10 +32,10 @@ class DatabaseSource(Source):
     """What its records are called."""
 
     def __init__(self, paths: tuple[str, ...], read_as: tuple[Any, ...]) -> None:
-        self._records = Databases(paths)
+        super().__init__(Databases(paths))
         self._read_as = read_as
         try:
-            first = self._values(self._records.get(np.zeros(1, np.int64))[0])
+            first = self._values(self.records.get(np.zeros(1, np.int64))[0])
         except ValueError as error:
             raise SourceError(f"{self.describe(0)} is no {self.format} record: {error}") from error
         self.specs = self._specs_of(first)
@@ -52,55 +52,34 @@ class DatabaseSource(Source):
     def _specs_of(self, first: Sequence[Array]) -> tuple[Spec, ...]:
         """What all records have, if this is what is read of the first one."""
 
-    def __len__(self) -> int:
-        return len(self._records)
-
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """The values of the records at `indices`."""
         columns: tuple[list[Array], ...] = tuple([] for _ in self.specs)
-        for index, record in zip(indices.tolist(), self._records.get(indices), strict=True):
+        for index, record in zip(indices.tolist(), self.records.get(indices), strict=True):
             try:
                 for column, spec, value in zip(columns, self.specs, self._values(record), strict=True):
                     if not spec.accepts(value):
                         raise ValueError(f"{value.dtype}{list(value.shape)} where sample 0 has {spec}")
                     column.append(value)
             except ValueError as error:
-                raise self._records.error(index, f"is no {self.format} record: {error}") from error
+                raise self.records.error(index, f"is no {self.format} record: {error}") from error
         return tuple(
             np.stack(column, out=slot) if spec.dense else column
             for column, spec, slot in zip(columns, self.specs, out, strict=True)
         )
 
-    @property
-    def cost(self) -> Cost:
-        """What reading costs."""
-        return self._records.cost
-
-    def needs(self, indices: Indices) -> list[Extent]:
-        """What is fetched from object stores for some samples."""
-        return self._records.needs(indices)
-
-    def describe(self, index: int) -> str:
-        """The database and the key."""
-        return self._records.describe(index)
-
-    def info(self, index: int, value: int = 0) -> str:
-        """The database as it was given, and the key."""
-        del value
-        return self._records.describe(index, given=True)
-
     def path(self, index: int) -> str:
         """The database's file."""
-        return self._records.path(index)
+        return self.records.path(index)
 
     def same_data(self, other: Source) -> bool:
         """Whether the same records of the same databases are read in the same way."""
         return (
             isinstance(other, type(self))
             and self._read_as == other._read_as  # noqa: SLF001  # one class
-            and self._records.same_records(other._records)  # noqa: SLF001  # one class
+            and self.records.same_records(other.records)
         )
 
     def fingerprint(self) -> str:
         """The number of records, and the first and last of each database."""
-        return f"{self.format.lower()}:{self._records.digest()}"
+        return f"{self.format.lower()}:{self.records.digest()}"

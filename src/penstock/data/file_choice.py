@@ -9,6 +9,7 @@ from os import PathLike, fspath
 from penstock.data.file_lists import from_files, from_names
 from penstock.data.files import FileSource
 from penstock.data.folders import from_tree, stamp_of_root
+from penstock.data.record_source import RecordSource
 from penstock.data.source import stamp_of
 from penstock.errors import DefinitionError
 
@@ -39,11 +40,6 @@ class FileChoice:
             return from_names(self.file_list, self.root)
         return from_tree(self.root or "", self.file_filter)
 
-    @property
-    def folder(self) -> str:
-        """What stands before the names of files that lie in no folder of their own, as DALI tells them."""
-        return "./" if self.files is None and self.file_list is None else ""
-
     def stamp(self) -> Hashable:
         """What changes when other files would be found, or another first one, which tells what all have."""
         if self.files is not None:
@@ -51,6 +47,23 @@ class FileChoice:
         if self.file_list is not None:
             return stamp_of(self.file_list)
         return stamp_of_root(self.root or "")
+
+
+class ChosenFiles(RecordSource[FileSource]):
+    """A source with a sample per file, whatever is in them.
+
+    Args:
+        choice: which files.
+    """
+
+    def __init__(self, choice: FileChoice) -> None:
+        super().__init__(choice.open())
+        self._in_folder = choice.files is None and choice.file_list is None
+
+    def info(self, index: int, value: int = 0) -> str:
+        """The file's path as the data set has it; in the folder itself, as DALI has it there."""
+        name = super().info(index, value)
+        return f"./{name}" if self._in_folder and "/" not in name else name
 
 
 def file_choice(

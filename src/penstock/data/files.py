@@ -17,7 +17,7 @@ from penstock.data.stores.ahead import ahead
 from penstock.data.stores.extent import Extent
 from penstock.data.stores.local import content
 from penstock.data.stores.objects import cannot_open, head, is_remote
-from penstock.errors import SampleError, SourceNotFoundError
+from penstock.errors import SampleError, SourceNotFoundError, reason_of
 
 
 class FileSource(Source):
@@ -121,8 +121,7 @@ class FileSource(Source):
         if not isinstance(data, OSError):
             return data
         name = self.describe(index)
-        what = f"sample {index} ({name}) cannot be read: {data.strerror or data}"
-        raise SampleError(what, index=index, source=name, path=name) from data
+        raise SampleError.of(index, name, f"cannot be read: {reason_of(data)}", name) from data
 
     def _path(self, index: int) -> bytes:
         return self._joined(bytes(self._names[index]))

@@ -13,19 +13,17 @@ from typing import Any
 import numpy as np
 
 from penstock import extras
-from penstock.data.file_choice import FileChoice
-from penstock.data.files import FileSource
+from penstock.data.file_choice import ChosenFiles, FileChoice
 from penstock.data.order import Indices
-from penstock.data.source import Array, Column, Cost, Source
+from penstock.data.source import Array, Column, Source
 from penstock.data.spec import Spec
-from penstock.data.stores.extent import Extent
 from penstock.errors import SampleError, SourceError
 
 _MOST = 4096
 """How many times as large as its file an image may be: a compressed one says itself how large it becomes."""
 
 
-class FitsSource(Source):
+class FitsSource(ChosenFiles):
     """Images of FITS files, one of each place per sample.
 
     Args:
@@ -41,26 +39,23 @@ class FitsSource(Source):
 
     def __init__(self, choice: FileChoice, places: tuple[int, ...], dtypes: tuple[np.dtype[Any], ...] | None) -> None:
         self._fits = extras.load("astropy.io.fits", "fits", "fn.readers.fits")
-        self._files: FileSource = choice.open()
-        self._folder, self._places = choice.folder, places
+        super().__init__(choice)
+        self._places = places
         try:
-            first = self._images(self._files.content(0))
+            first = self._images(self.records.content(0))
         except ValueError as error:
-            raise SourceError(f"{self._files.describe(0)} is no FITS file that can be read: {error}") from error
+            raise SourceError(f"{self.describe(0)} is no FITS file that can be read: {error}") from error
         found = [image.dtype for image in first]
         if dtypes is not None and list(dtypes) != found:
             raise SourceError(
-                f"the images of {self._files.describe(0)} have other dtypes",
+                f"the images of {self.describe(0)} have other dtypes",
                 given=", ".join(map(str, found)), expected=", ".join(map(str, dtypes)), fix="leave dtypes out",
             )  # fmt: skip
         self.specs = tuple(Spec(image.dtype, (None,) * image.ndim) for image in first)
 
-    def __len__(self) -> int:
-        return len(self._files)
-
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """The images."""
-        contents = self._files.contents(indices)
+        contents = self.records.contents(indices)
         samples = [self._sample(index, data) for index, data in zip(indices.tolist(), contents, strict=True)]
         return tuple([sample[number] for sample in samples] for number in range(len(self.specs)))
 
@@ -72,8 +67,7 @@ class FitsSource(Source):
                     raise ValueError(f"image {place} is {image.dtype}{list(image.shape)}, where sample 0 has {spec}")
         except ValueError as error:
             path = self.describe(index)
-            what = f"sample {index} ({path}) is no FITS file that can be read: {error}"
-            raise SampleError(what, index=index, source=path, path=path) from error
+            raise SampleError.of(index, path, f"is no FITS file that can be read: {error}", path) from error
         return images
 
     def _images(self, data: Array) -> list[Array]:
@@ -92,36 +86,19 @@ class FitsSource(Source):
                 f"{type(error).__name__}: {error}" if not isinstance(error, ValueError) else error
             ) from error
 
-    @property
-    def cost(self) -> Cost:
-        """What reading costs."""
-        return self._files.cost
-
-    def needs(self, indices: Indices) -> list[Extent]:
-        """What is fetched from object stores for some samples."""
-        return self._files.needs(indices)
-
-    def describe(self, index: int) -> str:
+    def path(self, index: int) -> str:
         """The file's path."""
-        return self._files.describe(index)
-
-    path = describe
-
-    def info(self, index: int, value: int = 0) -> str:
-        """The file's path as the data set has it."""
-        del value
-        name = self._files.info(index)
-        return name if "/" in name else self._folder + name
+        return self.describe(index)
 
     def same_data(self, other: Source) -> bool:
         """Whether the same images of the same files are read."""
         if not isinstance(other, FitsSource) or self._places != other._places:  # noqa: SLF001  # one class
             return False
-        return self._files.same_data(other._files)  # noqa: SLF001  # likewise
+        return self.records.same_data(other.records)
 
     def fingerprint(self) -> str:
         """The names of the files below their common folder, and which images are read."""
-        return f"fits:{','.join(map(str, self._places))}:{self._files.fingerprint()}"
+        return f"fits:{','.join(map(str, self._places))}:{self.records.fingerprint()}"
 
 
 def _image(unit: Any, place: int, file: int) -> Array:

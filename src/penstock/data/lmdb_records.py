@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Generator, Hashable, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,10 +17,7 @@ from penstock.data.stores.extent import Extent, Found
 from penstock.data.stores.objects import cannot_open, is_remote
 from penstock.data.stores.opened import open_file
 from penstock.data.stores.pieces import Pieces
-from penstock.errors import MissingExtraError, SampleError, SourceError, SourceNotFoundError
-
-if TYPE_CHECKING:
-    from lmdb import Transaction
+from penstock.errors import MissingExtraError, SampleError, SourceError, SourceNotFoundError, reason_of
 
 _COPY = "copy it again, from where it is whole"
 
@@ -134,9 +129,7 @@ class LmdbRecords:
             except (OSError, DamagedError) as error:
                 self._check_unchanged()
                 source = f"{self.path} at key {self.key(index).decode('ascii', 'replace')}"
-                reason = (error.strerror if isinstance(error, OSError) else None) or error
-                what = f"sample {index} ({source}) cannot be read: {reason}"
-                raise SampleError(what, index=index, source=source, path=self.file) from error
+                raise SampleError.of(index, source, f"cannot be read: {reason_of(error)}", self.file) from error
             records.append(record)
         self._check_unchanged()
         return records
@@ -220,12 +213,17 @@ class Databases:
                 records[place] = record
         return records
 
-    def describe(self, index: int, *, given: bool = False) -> str:
-        """The database, by its whole path or as it was given, and the key of record `index`."""
+    def describe(self, index: int) -> str:
+        """The database, by its whole path, and the key of record `index`."""
+        return f"{self._parts[self._part(index)].path} at key {self._key(index)}"
+
+    def info(self, index: int) -> str:
+        """The database as it was given, and the key."""
+        return f"{self._given[self._part(index)]} at key {self._key(index)}"
+
+    def _key(self, index: int) -> str:
         part = self._part(index)
-        records = self._parts[part]
-        path, key = self._given[part] if given else records.path, records.key(index - int(self._starts[part]))
-        return f"{path} at key {key.decode('ascii', 'replace')}"
+        return self._parts[part].key(index - int(self._starts[part])).decode("ascii", "replace")
 
     def path(self, index: int) -> str:
         """The file that holds record `index`."""
@@ -236,8 +234,7 @@ class Databases:
 
     def error(self, index: int, what: str) -> SampleError:
         """The error for record `index`, which is not what it should be."""
-        source = self.describe(index)
-        return SampleError(f"sample {index} ({source}) {what}", index=index, source=source, path=self.path(index))
+        return SampleError.of(index, self.describe(index), what, self.path(index))
 
     def same_records(self, other: Databases) -> bool:
         """Whether the others are the same databases, in the same state."""
@@ -258,9 +255,11 @@ def stamp_of_databases(paths: Sequence[str]) -> Hashable:
     return stamp_of(*map(_file_in, paths))
 
 
-@contextmanager
-def writing(path: str | Path) -> Generator[Transaction]:
-    """A transaction that adds records to the LMDB in a folder, which is made if need be.
+def write_records(path: str | Path, records: Iterable[bytes]) -> int:
+    """Add records to the LMDB in a folder, which is made if need be. Keys are their numbers, eight digits.
+
+    Returns:
+        How many there are.
 
     Raises:
         MissingExtraError: the package lmdb is not installed.
@@ -271,8 +270,12 @@ def writing(path: str | Path) -> Generator[Transaction]:
         raise MissingExtraError("lmdb", "lmdb", "writing an LMDB") from None
     Path(path).mkdir(parents=True, exist_ok=True)
     environment = lmdb.open(str(path), map_size=1 << 40)  # an upper bound; the file grows as it is filled
+    count = 0
     try:
         with environment.begin(write=True) as transaction:
-            yield transaction
+            for record in records:
+                transaction.put(b"%08d" % count, record)
+                count += 1
     finally:
         environment.close()
+    return count

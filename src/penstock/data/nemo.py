@@ -28,7 +28,7 @@ from penstock.data.spec import Spec
 from penstock.data.stores.cache import read_bytes
 from penstock.data.stores.extent import Extent
 from penstock.data.stores.objects import is_remote
-from penstock.errors import SampleError, SourceError, SourceNotFoundError
+from penstock.errors import SampleError, SourceError, SourceNotFoundError, reason_of
 
 _WHOLE = -1.0
 """The duration of an entry that has none: it goes to the end of the file."""
@@ -140,10 +140,8 @@ class NemoSource(Source):
                 if len(values) < count:
                     raise ValueError(f"the file is cut short: {len(values)} of {count} elements are left")
         except (OSError, ValueError, soundfile.SoundFileError) as error:
-            source = self.describe(index)
-            reason = (error.strerror if isinstance(error, OSError) else None) or error
-            what = f"sample {index} ({source}) cannot be read: {reason}"
-            raise SampleError(what, index=index, source=source, path=path) from error
+            what = f"cannot be read: {reason_of(error)}"
+            raise SampleError.of(index, self.describe(index), what, path) from error
         if self._downmix:
             values = values.mean(axis=1, dtype=np.float32)
         return _as_type(values, self._dtype), float(rate)

@@ -15,11 +15,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.data.file_choice import FileChoice
+from penstock.data.file_choice import ChosenFiles, FileChoice
 from penstock.data.order import Indices
-from penstock.data.source import Array, Column, Cost, Source
+from penstock.data.source import Array, Column, Source
 from penstock.data.spec import Spec
-from penstock.data.stores.extent import Extent
 from penstock.errors import SampleError, SourceError
 
 _MAGIC = b"\x93NUMPY"
@@ -47,7 +46,7 @@ class Header:
         return np.ascontiguousarray(values, self.dtype.newbyteorder("=")).reshape(shape)
 
 
-class NpySource(Source):
+class NpySource(ChosenFiles):
     """The arrays in .npy files, one per sample, in C order and in the machine's byte order.
 
     Args:
@@ -58,27 +57,23 @@ class NpySource(Source):
         SourceError: it is no .npy file of booleans or numbers.
 
     Attributes:
-        files: the files.
         first: what the header of the first one says.
         begin: where the values begin in it.
     """
 
     def __init__(self, choice: FileChoice) -> None:
-        self.files, self._folder = choice.open(), choice.folder
+        super().__init__(choice)
         try:
-            content = self.files.content(0)
+            content = self.records.content(0)
             array = parse_npy(content)
         except ValueError as error:
-            raise SourceError(f"{self.files.describe(0)} is no .npy file that can be read: {error}") from error
+            raise SourceError(f"{self.describe(0)} is no .npy file that can be read: {error}") from error
         self.first, self.begin = read_header(content)
         self.specs = (Spec(array.dtype, (None,) * array.ndim),)
 
-    def __len__(self) -> int:
-        return len(self.files)
-
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """The arrays."""
-        contents = self.files.contents(indices)
+        contents = self.records.contents(indices)
         arrays = [self.array(index, data) for index, data in zip(indices.tolist(), contents, strict=True)]
         return (np.stack(arrays, out=out[0]) if self.specs[0].dense else arrays,)
 
@@ -99,34 +94,15 @@ class NpySource(Source):
     def unreadable(self, index: int, what: str) -> SampleError:
         """The error for a file that is not what it should be."""
         path = self.describe(index)
-        return SampleError(f"sample {index} ({path}) {what}", index=index, source=path, path=path)
-
-    @property
-    def cost(self) -> Cost:
-        """What reading costs."""
-        return self.files.cost
-
-    def needs(self, indices: Indices) -> list[Extent]:
-        """What is fetched from object stores for some samples."""
-        return self.files.needs(indices)
-
-    def describe(self, index: int) -> str:
-        """The file's path."""
-        return self.files.describe(index)
-
-    def info(self, index: int, value: int = 0) -> str:
-        """The file's path as the data set has it."""
-        del value
-        name = self.files.info(index)
-        return name if "/" in name else self._folder + name
+        return SampleError.of(index, path, what, path)
 
     def same_data(self, other: Source) -> bool:
         """Whether the same files are read."""
-        return isinstance(other, NpySource) and self.files.same_data(other.files)
+        return isinstance(other, NpySource) and self.records.same_data(other.records)
 
     def fingerprint(self) -> str:
         """The names of the files below their common folder."""
-        return f"numpy:{self.files.fingerprint()}"
+        return f"numpy:{self.records.fingerprint()}"
 
 
 def parse_npy(data: Array) -> Array:

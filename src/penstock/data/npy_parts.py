@@ -10,7 +10,8 @@ import numpy as np
 
 from penstock.data.npy import Header, NpySource, read_header
 from penstock.data.order import Indices
-from penstock.data.source import Array, Column, Cost, Source
+from penstock.data.record_source import RecordSource
+from penstock.data.source import Array, Column, Source
 from penstock.data.spec import Spec
 from penstock.data.stores.extent import Extent
 
@@ -59,7 +60,7 @@ class _Slab:
         return self.first * step, self.stop * step
 
 
-class NpyParts(Source):
+class NpyParts(RecordSource[NpySource]):
     """Parts of arrays, as `fn.slice` cuts them out.
 
     What is unusual is read as a whole: an array of one number, a header of another length than the first file's, a file
@@ -71,16 +72,14 @@ class NpyParts(Source):
     """
 
     def __init__(self, whole: NpySource, part: Part) -> None:
-        self._whole, self._part = whole, part
+        super().__init__(whole)
+        self._part = part
         self.specs = (part.spec(whole.specs[0]),)
         self._fill = part.fill(whole.specs[0].dtype)
 
-    def __len__(self) -> int:
-        return len(self._whole)
-
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """The parts."""
-        files, begin = self._whole.files, self._whole.begin
+        files, begin = self.records.records, self.records.begin
         heads = files.ranges(indices, [0] * len(indices), [begin] * len(indices))
         slabs = [self._slab(index, head) for index, head in zip(indices.tolist(), heads, strict=True)]
         places = [(0, 0) if slab is None else slab.places for slab in slabs]
@@ -96,9 +95,9 @@ class NpyParts(Source):
             header, begin = read_header(head)
         except ValueError:
             return None
-        shape, spec = header.shape, self._whole.specs[0]
+        shape, spec = header.shape, self.records.specs[0]
         alike = header.dtype.newbyteorder("=") == spec.dtype and len(shape) == len(spec.shape) > 0
-        if not alike or begin != self._whole.begin or self._whole.files.is_shorter(index, begin + header.nbytes):
+        if not alike or begin != self.records.begin or self.records.records.is_shorter(index, begin + header.nbytes):
             return None
         windows = self._windows(index, shape)
         axis = len(shape) - 1 if header.fortran else 0
@@ -109,54 +108,40 @@ class NpyParts(Source):
         try:
             return self._part.windows(shape)
         except ValueError as error:
-            raise self._whole.unreadable(index, f"has no such part: {error}") from error
+            raise self.records.unreadable(index, f"has no such part: {error}") from error
 
     def _cut(self, index: int, slab: _Slab | None, places: tuple[int, int], data: Array | Exception) -> Array:
         if slab is None or isinstance(data, Exception) or len(data) < places[1] - places[0]:
-            array = self._whole.array(index, self._whole.files.content(index))
+            array = self.records.array(index, self.records.records.content(index))
             return _part(array, self._windows(index, array.shape), self._fill)
         shape, windows = list(slab.header.shape), list(slab.windows)
         shape[slab.axis] = slab.stop - slab.first
         windows[slab.axis] = windows[slab.axis][0] - slab.first, windows[slab.axis][1]
         return _part(slab.header.values(data, tuple(shape)), windows, self._fill)
 
-    @property
-    def cost(self) -> Cost:
-        """What reading costs."""
-        return self._whole.cost
-
     def needs(self, indices: Indices) -> list[Extent]:
         """What is fetched from object stores, where files are like the first one."""
-        begin, shape = self._whole.begin, self._whole.first.shape
-        found = self._whole.files.range_needs(indices, 0, begin)
+        begin, shape = self.records.begin, self.records.first.shape
+        found = self.records.records.range_needs(indices, 0, begin)
         if not found or not shape:
             return found
         try:
             windows = self._part.windows(shape)
         except ValueError:
             return found
-        axis = len(shape) - 1 if self._whole.first.fortran else 0
-        start, stop = _Slab(self._whole.first, windows, *_inside(windows[axis], shape[axis])).places
-        return [*found, *self._whole.files.range_needs(indices, begin + start, begin + stop)]
-
-    def describe(self, index: int) -> str:
-        """The file's path."""
-        return self._whole.describe(index)
-
-    def info(self, index: int, value: int = 0) -> str:
-        """The file's path as the data set has it."""
-        del value
-        return self._whole.info(index)
+        axis = len(shape) - 1 if self.records.first.fortran else 0
+        start, stop = _Slab(self.records.first, windows, *_inside(windows[axis], shape[axis])).places
+        return [*found, *self.records.records.range_needs(indices, begin + start, begin + stop)]
 
     def same_data(self, other: Source) -> bool:
         """Whether the same parts of the same files are read."""
         if not isinstance(other, NpyParts) or self._part != other._part:  # noqa: SLF001  # one class
             return False
-        return self._whole.same_data(other._whole)  # noqa: SLF001  # likewise
+        return self.records.same_data(other.records)
 
     def fingerprint(self) -> str:
         """That of the files: the definition says which part."""
-        return self._whole.fingerprint()
+        return self.records.fingerprint()
 
 
 def _inside(window: tuple[int, int], extent: int) -> tuple[int, int]:

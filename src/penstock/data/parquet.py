@@ -113,9 +113,8 @@ class ParquetSource(Source):
                         first = int(indices[place])
                         column[place] = next(values)
             except Exception as error:
-                source, path = self.describe(first), self.path(first)
-                what = f"sample {first} ({source}) cannot be read: {error}"
-                raise SampleError(what, index=first, source=source, path=path) from error
+                what = f"cannot be read: {error}"
+                raise SampleError.of(first, self.describe(first), what, self.path(first)) from error
         return tuple(
             np.stack(column, out=slot) if spec.dense else [np.asarray(value, spec.dtype) for value in column]
             for column, spec, slot in zip(rows, self.specs, out, strict=True)

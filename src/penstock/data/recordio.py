@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from penstock.data.decimals import decimals
 from penstock.data.order import Indices
-from penstock.data.source import Array, Column, Cost, Source
+from penstock.data.record_source import RecordSource
+from penstock.data.source import Array, Column, Source
 from penstock.data.spans import Heads, Spans
 from penstock.data.spec import Spec
 from penstock.data.stores.cache import read_bytes
-from penstock.data.stores.extent import Extent
 from penstock.data.stores.objects import several
 from penstock.data.stores.opened import Opened, open_file
 from penstock.errors import SampleError, SourceError, SourceNotFoundError
@@ -34,7 +34,7 @@ _HEADER = struct.Struct("<IfQQ")
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
 
 
-class RecordIOSource(Source):
+class RecordIOSource(RecordSource[Spans]):
     """Images and labels of RecordIO files, file after file, in the order in which they lie there.
 
     Args:
@@ -49,10 +49,7 @@ class RecordIOSource(Source):
     """
 
     def __init__(self, paths: tuple[str, ...], indexes: tuple[str, ...]) -> None:
-        if indexes:
-            self._records = Spans(paths, _Index(indexes, paths).find)
-        else:
-            self._records = Spans(paths, _walk, "recordio")
+        super().__init__(Spans(paths, _Index(indexes, paths).find) if indexes else Spans(paths, _walk, "recordio"))
         if not len(self):
             raise SourceError("the RecordIO files have no records", given=", ".join(paths[:4]))
         labels: Spec = Spec(np.dtype(np.float32), (None,))
@@ -65,12 +62,9 @@ class RecordIOSource(Source):
         if len(first[0]) == 1:
             self.specs = self.specs[0], Spec(np.dtype(np.float32), (1,))
 
-    def __len__(self) -> int:
-        return len(self._records)
-
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """The encoded images, and their labels."""
-        block = self._records.read(indices)
+        block = self.records.read(indices)
         images: list[Array] = []
         labels: list[Array] = []
         for index, start, stop in zip(indices.tolist(), block.starts.tolist(), block.stops.tolist(), strict=True):
@@ -79,40 +73,22 @@ class RecordIOSource(Source):
                 if not self.specs[1].accepts(label):
                     raise ValueError(f"it has {len(label)} labels, where the first record has one")
             except ValueError as error:
-                raise self._records.error(index, index, f"cannot be read: {error}") from error
+                raise self.records.error(index, index, f"cannot be read: {error}") from error
             images.append(image)
             labels.append(label)
         return images, np.stack(labels, out=out[1]) if self.specs[1].dense else labels
 
-    @property
-    def cost(self) -> Cost:
-        """What reading costs."""
-        return self._records.cost
-
-    def needs(self, indices: Indices) -> list[Extent]:
-        """What is fetched from object stores for some samples."""
-        return self._records.needs(indices)
-
-    def describe(self, index: int) -> str:
-        """The file and the byte at which the record begins."""
-        return self._records.describe(index)
-
-    def info(self, index: int, value: int = 0) -> str:
-        """The same, as DALI says it."""
-        del value
-        return self._records.info(index)
-
     def path(self, index: int) -> str:
         """The file."""
-        return self._records.path(index)
+        return self.records.path(index)
 
     def same_data(self, other: Source) -> bool:
         """Whether the same records are read."""
-        return isinstance(other, RecordIOSource) and self._records.same_records(other._records)  # noqa: SLF001  # one class
+        return isinstance(other, RecordIOSource) and self.records.same_records(other.records)
 
     def fingerprint(self) -> str:
         """The names of the files, and the sizes of the records."""
-        return f"mxnet:{self._records.digest()}"
+        return f"mxnet:{self.records.digest()}"
 
 
 def parse_record(data: Array) -> tuple[Array, Array]:

@@ -69,9 +69,7 @@ class SequenceSource(Source):
         try:
             return self._files.contents(self._starts[index] + self._offsets)
         except SampleError as error:
-            source, path = self.describe(index), error.path
-            what = f"sample {index} ({source}) cannot be read: {error.args[0]}"
-            raise SampleError(what, index=index, source=source, path=path) from error
+            raise SampleError.of(index, self.describe(index), f"cannot be read: {error.args[0]}", error.path) from error
 
     @property
     def cost(self) -> Cost:

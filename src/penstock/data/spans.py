@@ -19,7 +19,7 @@ from penstock.data.stores.extent import Extent, Found
 from penstock.data.stores.objects import cannot_open, is_remote, several
 from penstock.data.stores.opened import LocalFile, Opened, open_file
 from penstock.data.stores.pieces import Pieces
-from penstock.errors import PenstockError, SampleError, SourceError, SourceNotFoundError
+from penstock.errors import PenstockError, SampleError, SourceError, SourceNotFoundError, reason_of
 
 _AHEAD = 1 << 16
 """Bytes read at once where records are small, to find the next ones."""
@@ -84,8 +84,7 @@ class Spans:
         except (OSError, ValueError) as error:
             if isinstance(error, PenstockError):
                 raise
-            reason = (error.strerror if isinstance(error, OSError) else None) or error
-            raise SourceError(f"{path!r} cannot be read: {reason}") from error
+            raise SourceError(f"{path!r} cannot be read: {reason_of(error)}") from error
         finally:
             file.close()
         return file.state, starts, sizes, Found(path, file.size, file.tag)
@@ -180,13 +179,12 @@ class Spans:
         self, place: int, numbers: Indices, samples: Indices | None, error: OSError | ValueError
     ) -> SampleError:
         number = int(numbers[place])
-        reason = (error.strerror if isinstance(error, OSError) else None) or error
-        return self.error(number if samples is None else int(samples[place]), number, f"cannot be read: {reason}")
+        index = number if samples is None else int(samples[place])
+        return self.error(index, number, f"cannot be read: {reason_of(error)}")
 
     def error(self, index: int, number: int, what: str) -> SampleError:
         """The error for sample `index`, whose record `number` is not what it should be."""
-        source = self.describe(number)
-        return SampleError(f"sample {index} ({source}) {what}", index=index, source=source, path=self.path(number))
+        return SampleError.of(index, self.describe(number), what, self.path(number))
 
     def same_records(self, other: Spans) -> bool:
         """Whether the same records of the same files are read."""

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from penstock.data.crc32c import masked_crc32c
 from penstock.data.decimals import decimals
 from penstock.data.order import Indices
-from penstock.data.source import Array, Column, Cost, Source
+from penstock.data.record_source import RecordSource
+from penstock.data.source import Array, Column, Source
 from penstock.data.spans import Block, Heads, Spans
 from penstock.data.spec import Spec
 from penstock.data.stores.cache import read_bytes
-from penstock.data.stores.extent import Extent
 from penstock.data.stores.opened import Opened
 from penstock.data.tf_example import DTYPES, Found, default_of, find_features, value_of
 from penstock.errors import SampleError, SourceError, SourceNotFoundError
@@ -31,7 +31,7 @@ from penstock.tfrecord import Feature, VarLenFeature, string
 _HEAD, _TAIL = 12, 4
 
 
-class TFRecordSource(Source):
+class TFRecordSource(RecordSource[Spans]):
     """Features of the Examples in TFRecord files, file after file. All checksums are verified.
 
     Args:
@@ -56,7 +56,7 @@ class TFRecordSource(Source):
                 default_of(feature)
         self.specs = tuple(_spec(feature) for _, _, feature in self._features)
         self.named = len(self.specs)
-        self._records = Spans(paths, functools.partial(_find, indexes), "" if indexes else "tfrecord")
+        super().__init__(Spans(paths, functools.partial(_find, indexes), "" if indexes else "tfrecord"))
         if not len(self):
             raise SourceError("the TFRecord files have no records", given=", ".join(paths[:4]))
         try:
@@ -65,12 +65,9 @@ class TFRecordSource(Source):
             fix = "an index of these files; without index_path it is made" if indexes else None
             raise SourceError(f"the first record cannot be read: {error.args[0]}", fix=fix) from error
 
-    def __len__(self) -> int:
-        return len(self._records)
-
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """The features, in the order of their names."""
-        block = self._records.read(indices)
+        block = self.records.read(indices)
         self._verify(indices, block)
         view: memoryview = block.data.data
         columns: tuple[list[Array], ...] = tuple([] for _ in self.specs)
@@ -82,7 +79,7 @@ class TFRecordSource(Source):
                 for column, (name, key, feature) in zip(columns, self._features, strict=True):
                     column.append(_value(name, feature, found.get(key), record, pixels))
             except ValueError as error:
-                raise self._records.error(index, index, f"cannot be read as an Example: {error}") from error
+                raise self.records.error(index, index, f"cannot be read as an Example: {error}") from error
         return tuple(
             np.stack(column, out=slot) if spec.dense else column
             for column, spec, slot in zip(columns, self.specs, out, strict=True)
@@ -104,37 +101,19 @@ class TFRecordSource(Source):
         for place in np.flatnonzero(wrong)[:1].tolist():
             index = int(indices[place])
             reason = "its length is another one" if wrong_length[place] else "a checksum is wrong"
-            raise self._records.error(index, index, f"is no record of a TFRecord file, or is damaged: {reason}")
-
-    @property
-    def cost(self) -> Cost:
-        """What reading costs."""
-        return self._records.cost
-
-    def needs(self, indices: Indices) -> list[Extent]:
-        """What is fetched from object stores for some samples."""
-        return self._records.needs(indices)
-
-    def describe(self, index: int) -> str:
-        """The file and the byte at which the record begins."""
-        return self._records.describe(index)
-
-    def info(self, index: int, value: int = 0) -> str:
-        """The same, as DALI says it."""
-        del value
-        return self._records.info(index)
+            raise self.records.error(index, index, f"is no record of a TFRecord file, or is damaged: {reason}")
 
     def same_data(self, other: Source) -> bool:
         """Whether the same features of the same records are read."""
         return (
             isinstance(other, TFRecordSource)
             and self._features == other._features  # noqa: SLF001  # one class
-            and self._records.same_records(other._records)  # noqa: SLF001  # one class
+            and self.records.same_records(other.records)
         )
 
     def fingerprint(self) -> str:
         """The names of the files, and the sizes of the records."""
-        return f"tfrecord:{self._records.digest()}"
+        return f"tfrecord:{self.records.digest()}"
 
 
 def _value(name: str, feature: Feature, found: Found | None, record: memoryview, pixels: Array) -> Array:

@@ -158,9 +158,8 @@ class VideoSource(Source):
         except (OSError, ValueError) as error:
             row = int(rows[owners[bounds[done]] // numbers.shape[1]])
             index = int(indices[row])
-            source, path = self.describe(index), self._entries[file].path
-            what = f"sample {index} ({source}) cannot be read: {error}"
-            raise SampleError(what, index=index, source=source, path=path) from error
+            what = f"cannot be read: {error}"
+            raise SampleError.of(index, self.describe(index), what, self._entries[file].path) from error
         with self._lock:
             self._resting = [(file, decoder), *self._resting][:_RESTING]
 

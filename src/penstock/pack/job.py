@@ -239,9 +239,8 @@ class _Writer:
             try:
                 data, new = job.recoding(given[0].tobytes())
             except ValueError as error:
-                source, path = job.source.describe(index), job.source.path(index)
-                said = f"sample {index} ({source}) cannot be resized or encoded: {error}"
-                raise SampleError(said, index=index, source=source, path=path) from error
+                what = f"cannot be resized or encoded: {error}"
+                raise SampleError.of(index, job.source.describe(index), what, job.source.path(index)) from error
             given[0] = np.frombuffer(data, np.uint8)
             first = "jpg" if new and job.names[0] is None else first
         return dict(zip((first, *map(str, job.names[1:])), given, strict=True))

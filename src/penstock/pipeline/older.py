@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from penstock.absent import refuse_attributes
-from penstock.errors import UsageError, shown
+from penstock.errors import UsageError, reason_of, shown
 from penstock.graph.node import Graph
 from penstock.host.tensor_lists import TensorList
 from penstock.pipeline.serialized import from_json, to_json
@@ -241,8 +241,7 @@ class OlderPipeline:
 
 
 def _no_file(name: Any, done: str, error: OSError | TypeError | ValueError) -> UsageError:
-    why = error.strerror if isinstance(error, OSError) else error
-    return UsageError(f"the file cannot be {done}: {why}", given=shown(name))
+    return UsageError(f"the file cannot be {done}: {reason_of(error)}", given=shown(name))
 
 
 def _hint(name: str, pipeline: OlderPipeline) -> Any:

@@ -270,9 +270,7 @@ def test_one_index_of_several_objects(tmp_path, s3):
         write_recordio(tmp_path / name, [encode_record(name.encode() * n, [float(n)]) for n in range(count)])
         s3.put(name, (tmp_path / name).read_bytes())
     near = RecordIOSource(tuple(str(tmp_path / name) for name in "abc"), ())
-    starts = near._records.starts + np.repeat(
-        [0, *np.cumsum([(tmp_path / n).stat().st_size for n in "ab"])], (3, 40, 2)
-    )
+    starts = near.records.starts + np.repeat([0, *np.cumsum([(tmp_path / n).stat().st_size for n in "ab"])], (3, 40, 2))
     s3.put("index", "".join(f"{key}\t{start}\n" for key, start in enumerate(starts)).encode())
     assert columns(RecordIOSource(tuple(f"{s3.url}/{name}" for name in "abc"), (s3.url + "/index",))) == columns(near)
 
