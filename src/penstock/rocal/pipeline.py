@@ -24,8 +24,6 @@ from penstock.where import located, user_line
 READER = "reader"
 """The name under which the only reader of a pipeline leads."""
 
-_LABELS = "labels"
-
 REFUSED = {
     "checkpoint": "the iterator's state(), a few numbers, is the checkpoint",
     "copyToExternalTensor": "arrays come from run() or the iterator, and numpy.asarray or DLPack copies them",

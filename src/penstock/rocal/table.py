@@ -98,6 +98,21 @@ class Row:
         return frozenset(name for step in self.steps for name in (*step.arguments, *step.positional))
 
 
+def _same(*names: str) -> dict[str, Argument]:
+    """Arguments that have one name in both."""
+    return {name: Argument(name) for name in names}
+
+
+def _one(
+    core: str,
+    arguments: Mapping[str, Argument] | None = None,
+    preset: Mapping[str, Any] | None = None,
+    positional: tuple[str, ...] = (),
+) -> Row:
+    """The row of an operator that one of penstock's is; as `Step` takes them."""
+    return Row((Step(core, arguments or {}, preset or {}, positional),))
+
+
 FORM = ("output_layout", "output_dtype", "device")
 """What every operator takes but readers; `device` is a hint. The others are, unless given, those of the input."""
 
@@ -105,20 +120,14 @@ _CROP = {
     "crop": Argument("crop", _window),
     "crop_h": Argument("crop_h", unless_zero),
     "crop_w": Argument("crop_w", unless_zero),
-    "crop_pos_x": Argument("crop_pos_x"),
-    "crop_pos_y": Argument("crop_pos_y"),
+    **_same("crop_pos_x", "crop_pos_y"),
 }
+_MIRROR = Argument("mirror", _flag)
 _CENTER = {"crop": _CROP["crop"], "crop_h": _CROP["crop_h"], "crop_w": _CROP["crop_w"], "crop_d": Argument()}
-_NORMALIZE = {"mean": Argument("mean"), "std": Argument("std"), "mirror": Argument("mirror", _flag)}
-_NORMALIZED = {
-    **_NORMALIZE,
-    "output_layout": Argument("output_layout"),
-    "output_dtype": Argument("dtype"),
-}
+_NORMALIZED = {**_same("mean", "std", "output_layout"), "mirror": _MIRROR, "output_dtype": Argument("dtype")}
 _COLOUR = "rocAL turns colours in HSV and draws the numbers that are not given, penstock changes RGB linearly"
 _LEVELS = "rocAL draws the numbers that are not given, and shifts in units of values"
 _SOUND = "rocAL keeps sound in padded batches, and its numbers have not been compared with penstock's"
-_INTERPOLATION = {"interpolation_type": Argument("interp_type"), "antialias": Argument("antialias")}
 _RESIZE = {
     "resize_width": Argument("resize_x", unless_zero),
     "resize_height": Argument("resize_y", unless_zero),
@@ -126,13 +135,10 @@ _RESIZE = {
     "resize_longer": Argument("resize_longer", unless_zero),
     "max_size": Argument("max_size", unless_zero),
     "scaling_mode": Argument("mode"),
-    **_INTERPOLATION,
+    "interpolation_type": Argument("interp_type"),
+    **_same("antialias"),
 }
-_RANDOM_AREA = {
-    "random_area": Argument("random_area"),
-    "random_aspect_ratio": Argument("random_aspect_ratio"),
-    "num_attempts": Argument("num_attempts"),
-}
+_RANDOM_AREA = _same("random_area", "random_aspect_ratio", "num_attempts")
 _KEEP_LAYOUT = {"output_layout": ""}
 
 DECODER_HINTS = (
@@ -145,34 +151,22 @@ DECODER_HINTS = (
     "path",
 )
 """Arguments of the decoders that do nothing here: the reader knows the path, and each image has its own size."""
-_DECODER = {"output_type": Argument("output_type"), **dict.fromkeys(DECODER_HINTS, Argument())}
+_DECODER = {**_same("output_type"), **dict.fromkeys(DECODER_HINTS, Argument())}
 _NODES = "penstock's reader returns nodes, in a definition of penstock.pipeline_def; rocAL's is a note for a decoder"
-_READER = {"stick_to_shard": Argument(), "pad_last_batch": Argument("pad_last_batch")}
+_READER = {**_same("pad_last_batch"), "stick_to_shard": Argument()}
 
 OPERATORS: Mapping[str, Row] = {
-    "readers.caffe": Row((Step("readers.caffe", {"path": Argument("path"), **_READER}),)),
-    "readers.caffe2": Row((Step("readers.caffe2", {"path": Argument("path"), **_READER}),)),
-    "readers.cifar10": Row(
-        (
-            Step(
-                "readers.cifar10",
-                {"file_root": Argument("file_root"), "filename_prefix": Argument("filename_prefix"), **_READER},
-            ),
-        )
-    ),
+    "readers.caffe": _one("readers.caffe", {**_same("path"), **_READER}),
+    "readers.caffe2": _one("readers.caffe2", {**_same("path"), **_READER}),
+    "readers.cifar10": _one("readers.cifar10", {**_same("file_root", "filename_prefix"), **_READER}),
     "readers.coco": Row(differs=_NODES),
-    "readers.file": Row(
-        (
-            Step(
-                "readers.file",
-                {
-                    "file_root": Argument("file_root"),
-                    "file_filters": Argument("file_filters"),
-                    "file_list": Argument("file_list", lambda value: value or None),
-                    **_READER,
-                },
-            ),
-        )
+    "readers.file": _one(
+        "readers.file",
+        {
+            **_same("file_root", "file_filters"),
+            "file_list": Argument("file_list", lambda value: value or None),
+            **_READER,
+        },
     ),
     "readers.mxnet": Row(differs=_NODES),
     "readers.numpy": Row(differs=_NODES),
@@ -182,53 +176,41 @@ OPERATORS: Mapping[str, Row] = {
     "readers.video_resize": Row(differs=_NODES),
     "readers.webdataset": Row(differs=_NODES),
     "decoders.audio": Row(differs=_SOUND),
-    "decoders.image": Row((Step("decoders.image", _DECODER),)),
-    "decoders.image_random_crop": Row(
-        (
-            Step(
-                "decoders.image_random_crop",
-                {**_DECODER, **_RANDOM_AREA},
-                {"num_attempts": 10, "random_area": (0.08, 1.0), "random_aspect_ratio": (0.8, 1.25)},
-            ),
-        )
+    "decoders.image": _one("decoders.image", _DECODER),
+    "decoders.image_random_crop": _one(
+        "decoders.image_random_crop",
+        {**_DECODER, **_RANDOM_AREA},
+        {"num_attempts": 10, "random_area": (0.08, 1.0), "random_aspect_ratio": (0.8, 1.25)},
     ),
     "decoders.image_raw": Row(),
-    "decoders.image_slice": Row(
-        (
-            Step(
-                "decoders.image_random_crop",
-                {**_DECODER, **_RANDOM_AREA},
-                {"num_attempts": 100, "random_area": (0.08, 1.0), "random_aspect_ratio": (0.75, 4 / 3)},
-            ),
-        )
+    "decoders.image_slice": _one(
+        "decoders.image_random_crop",
+        {**_DECODER, **_RANDOM_AREA},
+        {"num_attempts": 100, "random_area": (0.08, 1.0), "random_aspect_ratio": (0.75, 4 / 3)},
     ),
-    "random.coin_flip": Row((Step("random.coin_flip", {"probability": Argument("probability")}),)),
-    "random.normal": Row((Step("random.normal", {"mean": Argument("mean"), "stddev": Argument("stddev")}),)),
-    "random.uniform": Row((Step("random.uniform", {"range": Argument("range")}, {"range": (-1.0, 1.0)}),)),
+    "random.coin_flip": _one("random.coin_flip", _same("probability")),
+    "random.normal": _one("random.normal", _same("mean", "stddev")),
+    "random.uniform": _one("random.uniform", _same("range"), {"range": (-1.0, 1.0)}),
     "blend": Row(),
     "blur": Row(differs="rocAL draws the window that is not given, and documents no weights"),
     "box_encoder": Row(differs="rocAL does not document the order and the form of what it encodes"),
     "box_iou_matcher": Row(),
     "brightness": Row(differs=_LEVELS),
     "brightness_fixed": Row(differs=_LEVELS),
-    "center_crop": Row((Step("crop", _CENTER),)),
+    "center_crop": _one("crop", _CENTER),
     "color_temp": Row(),
     "color_twist": Row(differs=_COLOUR),
     "contrast": Row(differs=_LEVELS),
-    "copy": Row((Step("copy"),)),
-    "crop": Row((Step("crop", {**_CROP, "crop_d": Argument(), "crop_pos_z": Argument()}),)),
-    "crop_mirror_normalize": Row((Step("crop_mirror_normalize", {**_CROP, **_NORMALIZED}, _KEEP_LAYOUT),)),
+    "copy": _one("copy"),
+    "crop": _one("crop", {**_CROP, "crop_d": Argument(), "crop_pos_z": Argument()}),
+    "crop_mirror_normalize": _one("crop_mirror_normalize", {**_CROP, **_NORMALIZED}, _KEEP_LAYOUT),
     "exposure": Row(),
     "external_source": Row(differs="its JAX iterators feed no external source"),
     "fish_eye": Row(),
-    "flip": Row(
-        (
-            Step(
-                "flip",
-                {"horizontal": Argument("horizontal", _flag), "vertical": Argument("vertical", _flag)},
-                {"horizontal": 0},
-            ),
-        )
+    "flip": _one(
+        "flip",
+        {"horizontal": Argument("horizontal", _flag), "vertical": Argument("vertical", _flag)},
+        {"horizontal": 0},
     ),
     "fog": Row(),
     "gamma_correction": Row(),
@@ -238,19 +220,15 @@ OPERATORS: Mapping[str, Row] = {
     "log1p": Row(awaits=("log1p",)),
     "mel_filter_bank": Row(differs=_SOUND),
     "nonsilent_region": Row(differs=_SOUND),
-    "nop": Row((Step("copy"),)),
-    "normalize": Row(
-        (
-            Step(
-                "normalize",
-                {
-                    **{n: Argument(n, unless_zero) for n in ("axes", "axis_names", "mean", "stddev")},
-                    **{n: Argument(n) for n in ("batch", "ddof", "epsilon", "scale", "shift")},
-                },
-            ),
-        )
+    "nop": _one("copy"),
+    "normalize": _one(
+        "normalize",
+        {
+            **{n: Argument(n, unless_zero) for n in ("axes", "axis_names", "mean", "stddev")},
+            **_same("batch", "ddof", "epsilon", "scale", "shift"),
+        },
     ),
-    "one_hot": Row((Step("one_hot", {"num_classes": Argument("num_classes")}),)),
+    "one_hot": _one("one_hot", _same("num_classes")),
     "pixelate": Row(),
     "preemphasis_filter": Row(differs=_SOUND),
     "python_function": Row(differs="it gets whole batches, and penstock's gets samples"),
@@ -260,39 +238,31 @@ OPERATORS: Mapping[str, Row] = {
         differs="rocAL does not document how its window is drawn; see fn.random_crop_generator of penstock"
     ),
     "resample": Row(differs=_SOUND),
-    "resize": Row((Step("resize", _RESIZE),)),
+    "resize": _one("resize", _RESIZE),
     "resize_crop": Row(),
-    "resize_crop_mirror": Row(
-        (
-            Step(
-                "resize_crop_mirror",
-                {**_RESIZE, "crop_h": _CROP["crop_h"], "crop_w": _CROP["crop_w"], "mirror": _NORMALIZE["mirror"]},
-            ),
-        )
+    "resize_crop_mirror": _one(
+        "resize_crop_mirror",
+        {**_RESIZE, "crop_h": _CROP["crop_h"], "crop_w": _CROP["crop_w"], "mirror": _MIRROR},
     ),
     "resize_mirror_normalize": Row((Step("resize", _RESIZE), Step("crop_mirror_normalize", _NORMALIZED, _KEEP_LAYOUT))),
     "roi_resize": Row(),
     "rotate": Row(differs="rocAL does not document which way it turns, and on which canvas"),
     "saturation": Row(differs=_COLOUR),
-    "slice": Row(
-        (
-            Step(
-                "slice",
-                {"out_of_bounds_policy": Argument("out_of_bounds_policy"), "fill_values": Argument("fill_values")},
-                {"normalized_anchor": False, "normalized_shape": False},
-                ("anchor", "shape"),
-            ),
-        )
+    "slice": _one(
+        "slice",
+        _same("out_of_bounds_policy", "fill_values"),
+        {"normalized_anchor": False, "normalized_shape": False},
+        ("anchor", "shape"),
     ),
     "snow": Row(),
     "snp_noise": Row(differs="rocAL does not document in which range its values lie"),
     "spectrogram": Row(differs=_SOUND),
     "ssd_random_crop": Row(differs="rocAL does not document its thresholds"),
-    "tensor_add_tensor_float": Row((Step("arithmetic.add"),)),
-    "tensor_mul_scalar_float": Row((Step("arithmetic.mul", positional=("scalar",)),)),
+    "tensor_add_tensor_float": _one("arithmetic.add"),
+    "tensor_mul_scalar_float": _one("arithmetic.mul", positional=("scalar",)),
     "to_decibels": Row(differs=_SOUND),
-    "transpose": Row((Step("transpose", {"perm": Argument("perm", unless_zero)}),)),
-    "uniform": Row((Step("random.uniform", {"range": Argument("range")}, {"range": (-1.0, 1.0)}),)),
+    "transpose": _one("transpose", {"perm": Argument("perm", unless_zero)}),
+    "uniform": _one("random.uniform", _same("range"), {"range": (-1.0, 1.0)}),
     "vignette": Row(),
     "warp_affine": Row(differs="rocAL does not document which way its matrix maps, and about which point"),
 }
