@@ -75,10 +75,8 @@ class Quarantine:
 
     def _write(self, lines: Sequence[dict[str, Any]]) -> None:
         with self._path.open("ab+") as file:
-            file.seek(self._read)
-            self._known |= {
-                _key(line) for line in map(_line, file) if line
-            }  # other iterators may write to the file, too
+            file.seek(self._read)  # other iterators may write to the file, too
+            self._known |= {_key(line) for line in map(_line, file) if line}
             new = {_key(line): line for line in lines if _key(line) not in self._known}
             file.write("".join(json.dumps(line, ensure_ascii=True) + "\n" for line in new.values()).encode())
             self._known |= new.keys()

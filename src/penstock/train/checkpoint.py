@@ -97,9 +97,7 @@ class Checkpoint(Callback):
         }
         _ = loop.history.steps  # waits for the steps, and ends the training here where StopOnNaN does
         arrays = jax.block_until_ready({str(number): _plain(leaf) for number, leaf in enumerate(saved.values())})
-        about["iterator"] = iterator.checkpoints()[
-            0
-        ]  # all processes have taken their batches now, and told of bad samples
+        (about["iterator"],) = iterator.checkpoints()  # all processes have taken their batches, and told of bad samples
         folder = self._saves.folder / _first(lambda: self._saves.begin(loop.step).name)
         try:
             self._arrays().save(folder / "state", args=self._ocp.args.StandardSave(arrays))

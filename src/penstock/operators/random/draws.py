@@ -122,7 +122,7 @@ def draw(
         )
     if like is not None and not like.spec.shape and like.value.node.kind == "constant":
         # as in DALI, where a program written so runs too, and draws with the default
-        meant = "%s takes but the shape of its input, here that of one number; was %s= meant? (%s)"
+        meant = "%s takes only the shape of its input, here that of one number; was %s= meant? (%s)"
         _log.warning(meant, kind, option, user_line())
     if like is not None and like.spec.dense:
         return apply(replace(drawn, shape=like.spec.sizes), *inputs, like, common=common, seed=seed, **arguments)
