@@ -76,6 +76,10 @@ class SourceError(PenstockError, RuntimeError):
     """A data set that cannot be opened, or is not what its reader reads."""
 
 
+class UnreadyError(SourceError):
+    """A source in Python that fails, or ends, when it is asked what it gives. It may be ready for the first batch."""
+
+
 class SourceNotFoundError(SourceError, FileNotFoundError):
     """A path that does not exist."""
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from typing import Any, Literal, Self, cast
 
@@ -12,12 +15,30 @@ import numpy as np
 
 from penstock.data.given import Kind, as_column, as_sample, copied, kept
 from penstock.data.stream import Columns, EndOfStreamError, Stream, Turn
-from penstock.errors import PenstockError, SourceError
+from penstock.errors import PenstockError, SourceError, UnreadyError
 from penstock.types import BatchInfo, SampleInfo
 
 Cycle = Literal["no", "quiet", "raise"]
 
-_UNASKED = "say what it gives, dtype= and ndim=: then it is not asked before a batch is needed"
+_log = logging.getLogger("penstock")
+
+PATIENCE = 10.0
+"""After so many seconds it is said that a source does not answer."""
+
+_UNASKED = "if it is ready only later, say what it gives, dtype= and ndim=: then it is asked when a batch is needed"
+
+
+@contextmanager
+def _patiently(name: str) -> Generator[None]:
+    """Say so, where a source does not answer: it may wait for data that come when the definition is there."""
+    said = f"{name} was asked for its first sample {PATIENCE:g} s ago, and is waited for: {_UNASKED}"
+    timer = threading.Timer(PATIENCE, _log.warning, [said])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class ExternalStream(Stream):
@@ -37,22 +58,30 @@ class ExternalStream(Stream):
         self.several = several
         self.name = name
         self._ended = False
+        self._unready: UnreadyError | None = None
 
     def learn(self) -> None:
         """Find out what the samples are, from the first one if need be; then `specs` are known.
 
         Raises:
-            SourceError: there is no first one, or the source fails.
+            SourceError: what it gives is wrong.
+            UnreadyError: there is no first one, or the source fails.
         """
         if not all(kind.known for kind in self.kinds):
             try:
-                self.kinds = tuple(k.seen(column) for k, column in zip(self.kinds, self.probe(), strict=True))
+                with _patiently(self.name):
+                    first = self.probe()
+                self.kinds = tuple(k.seen(column) for k, column in zip(self.kinds, first, strict=True))
+                self._unready = None
             except EndOfStreamError:
-                raise SourceError(f"{self.name} gives nothing", fix=_UNASKED) from None
+                if self._unready is None:
+                    self._unready = UnreadyError(f"{self.name} gives nothing", fix=_UNASKED)
+                raise self._unready from self._unready.__cause__  # an iterator ends where it has failed
             except SourceError as error:
                 if error.__cause__ is None:  # it gave something, which is wrong
                     raise
-                raise SourceError(error.args[0], fix=_UNASKED) from error.__cause__
+                self._unready = UnreadyError(error.args[0], fix=_UNASKED)
+                raise self._unready from error.__cause__
         self.specs = tuple(kind.spec for kind in self.kinds)
 
     @abstractmethod
@@ -280,6 +309,14 @@ class Iterated(GivenStream):
     def obstacle(self) -> str | None:
         """It only goes on."""
         return "it is an iterator, which only goes on"
+
+    def probe(self) -> Columns:
+        """The first sample. Where there is none, it begins again when it is asked again."""
+        try:
+            return super().probe()
+        finally:
+            if not self._seen:
+                self._iterator = None
 
     def give(self, turn: Turn, row: int | None) -> Any:
         """Its next item."""

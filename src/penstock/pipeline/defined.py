@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Self
 
-from penstock.errors import ContextError, PenstockError, UsageError, did_you_mean
+from penstock.errors import ContextError, PenstockError, UnreadyError, UsageError, did_you_mean
 from penstock.graph.accepts import checked
 from penstock.graph.node import Graph
 from penstock.graph.trace import DataNode, Trace
@@ -38,6 +38,7 @@ class DefinedPipeline(OlderPipeline):
         self._graph: Graph | None = None
         self._outputs: Sequence[Any] = ()
         self._defined: Callable[[], Any] | None = None
+        self._postponed = False
 
     def __enter__(self) -> Self:
         if self.debug:
@@ -181,9 +182,22 @@ class DefinedPipeline(OlderPipeline):
             PenstockError: what it raises.
         """
         with self:
-            outputs = self._trace.journal.define(definition, again=again)
+            try:
+                outputs = self._trace.journal.define(definition, again=again or self._postponed)
+            except UnreadyError:
+                self._postponed = True
+                raise
             self._defined = definition if self._trace.journal.open and self._trace.journal.branches else None
             self.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
+
+    def define_early(self, definition: Callable[[], Any]) -> None:
+        """`define`; where a source is not ready, do so when it is first needed, as for DALI's first run."""
+        try:
+            self.define(definition)
+        except UnreadyError:
+            if definition != self.define_graph:
+                define: Any = definition
+                self.define_graph = define  # in place of the method
 
     @property
     def graph(self) -> Graph:

@@ -127,5 +127,5 @@ def trace(
         define: Any = functools.partial(definition, *args, **kwargs)
         pipeline.define_graph = define  # in place of the method
         return pipeline
-    pipeline.define(functools.partial(definition, *args, **kwargs))
+    pipeline.define_early(functools.partial(definition, *args, **kwargs))
     return pipeline

@@ -166,11 +166,14 @@ class Pipeline(DefinedPipeline):
         if define_graph is not None:
             if self._graph is not None:
                 raise ContextError("the pipeline has outputs already", fix="build() without define_graph")
-            self.define(define_graph)
+            self.define_early(define_graph)
         if self.debug:
             return
-        self._definition()
-        if not any(stream.guessed and not stream.waits for stream in self._trace.fed.values()):
+        if self._graph is None and not self._postponed:
+            self.define_early(self.define_graph)
+        if self._graph is not None and not any(
+            stream.guessed and not stream.waits for stream in self._trace.fed.values()
+        ):
             self._start()
 
     def _start(self) -> Running:

@@ -3,6 +3,7 @@
 import gc
 import io
 import itertools
+import threading
 import weakref
 
 import jax
@@ -257,6 +258,83 @@ def test_a_source_that_cannot_be_asked_yet():
     later.build(lambda: fn.external_source(waiting.pop, dtype=types.FLOAT, ndim=1))
     waiting.append(np.ones((4, 2), np.float32))
     assert later.run()[0].shape() == [(2,)] * 4
+
+
+@pipeline_def(batch_size=2, num_threads=1, seed=0)
+def mirrored(source, batch=True):
+    return fn.flip(fn.external_source(source, batch=batch))
+
+
+class Mirrored(Pipeline):
+    def __init__(self, source, batch):
+        super().__init__(2, 1)
+        self.source, self.batch = source, batch
+
+    def define_graph(self):
+        return fn.flip(fn.external_source(self.source, batch=self.batch))
+
+
+def of_list(waiting):
+    return waiting, False
+
+
+def of_function(waiting):
+    return lambda info: waiting[info.idx_in_epoch], False
+
+
+class Pairs:
+    def __init__(self, waiting):
+        self.waiting = waiting
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return np.stack([self.waiting.pop(0), self.waiting.pop(0)])
+
+
+def of_iterator(waiting):
+    return Pairs(waiting), True
+
+
+def of_generator(waiting):
+    def source():
+        while True:
+            yield np.stack([waiting.pop(0), waiting.pop(0)])
+
+    return source, True
+
+
+@pytest.mark.parametrize("form", [of_list, of_function, of_iterator, of_generator])
+@pytest.mark.parametrize("define", [mirrored, Mirrored])
+def test_a_source_may_be_filled_when_the_pipeline_is_built(define, form):
+    waiting: list[np.ndarray] = []
+    source, batch = form(waiting)
+    made = define(source, batch)
+    made.build()
+    with pytest.raises(errors.UnreadyError, match=r"(.|\n)*fix: .*dtype= and ndim=(.|\n)*fn.flip\(fn.external_source"):
+        made.run()
+    waiting += [np.full((1, 2, 1), [[[number], [-number]]], np.int8) for number in range(4)]
+    assert [made.run()[0].as_array()[:, 0, 0, 0].tolist() for _ in range(2)] == [[0, -1], [-2, -3]]
+
+
+def test_an_iterator_that_has_failed_is_not_said_to_be_empty():
+    def fails():
+        raise KeyError("nothing there")
+        yield
+
+    made = mirrored(fails())
+    for _ in range(2):
+        with pytest.raises(errors.UnreadyError, match="failed on batch 0 of epoch 0: KeyError"):
+            made.run()
+
+
+def test_a_source_that_waits_is_told(monkeypatch, caplog):
+    monkeypatch.setattr("penstock.data.external.PATIENCE", 0.001)
+    told = threading.Event()
+    monkeypatch.setattr(caplog.handler, "handle", lambda record: told.set())
+    made = mirrored(lambda: np.full((2, 1, 2, 1), told.wait(60), np.uint8))
+    assert made.run()[0].as_array().all()
 
 
 def test_a_smaller_last_batch_is_delivered():

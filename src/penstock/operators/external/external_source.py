@@ -74,6 +74,7 @@ def external_source(
 
     The source is called by the thread that asks for batches, when a batch is begun: some batches before it is taken.
     What the samples are is taken from the first one, unless `dtype` and `ndim` say it; samples may differ in shape.
+    Where it is not ready when the definition is traced, fails or has nothing yet, both wait for the first batch.
 
     Args:
         source: a function of no argument; a function of one, which is the number of the batch in the epoch (with
