@@ -169,6 +169,16 @@ def test_mistakes_name_the_line(mistake, error, message):
     assert __file__ in str(caught.value)
 
 
+def test_what_was_given_as_none_is_given_once_by_the_other():
+    pipeline = Pipeline(2, 1)
+    with pipeline:
+        image = fn.readers.arrays(np.zeros((2, 8, 8, 3), np.uint8))
+        of_the_call = ops.Resize(size=4, resize_x=None)(image, resize_x=None, size=None)
+        of_the_class = ops.Resize(size=None, resize_x=None)(image, size=5)
+        pipeline.set_outputs(of_the_call, of_the_class)
+    assert [output.as_array().shape for output in pipeline.run()] == [(2, 4, 4, 3), (2, 5, 5, 3)]
+
+
 def test_what_was_given_by_position_is_given():
     pipeline = Pipeline(2, 1)
     with pipeline:

@@ -77,7 +77,7 @@ class Operator:
 
         Args:
             inputs: nodes or constants; a list of nodes stands for as many uses.
-            arguments: nodes, and whatever was not given before; a `name` replaces the one that was.
+            arguments: nodes, and whatever was not given before, or as None; a `name` replaces the one that was.
 
         Returns:
             What the operator of `penstock.fn` returns.
@@ -85,14 +85,16 @@ class Operator:
         Raises:
             DefinitionError: an argument was given before.
         """
-        twice = sorted((self._arguments.keys() & arguments.keys()) - {"name"})
+        made = {name: value for name, value in self._arguments.items() if value is not None}  # None stands for nothing
+        given = {name: value for name, value in arguments.items() if value is not None}
+        twice = sorted((made.keys() & given.keys()) - {"name"})
         if twice:
             raise DefinitionError(
                 f"ops.{type(self).__name__}: {', '.join(twice)} was given when the operator was made",
                 fix="give it once: to the class, or to the call",
                 where=user_line(),
             )
-        return lookup(self.kind)(*inputs, **{**self._arguments, **arguments})
+        return lookup(self.kind)(*inputs, **{**made, **given})
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self._arguments.items())
