@@ -594,6 +594,7 @@ MISUSE = {
     "no outputs": (lambda: Pipeline(2).run(), RuntimeError, "set_outputs"),
     "output dtype": (lambda: hand_made(output_dtype=types.FLOAT), ValueError, "float32"),
     "output rank": (lambda: hand_made(output_ndim=2), ValueError, "2 axes"),
+    "output layout": (lambda: hand_made(output_layout=["HW"]), ValueError, "layout='HW'"),
     "a checkpoint for a pipeline": (lambda: Pipeline(2, checkpoint="x"), ValueError, "restore"),
 }
 

@@ -135,6 +135,9 @@ def test_run_may_be_a_programs_own():
     assert [pipeline.run().tolist() for _ in range(2)] == [[2, 4], [6, 8]]
     assert pipeline.outputs()[0].as_array().tolist() == [1, 2]
     assert pipeline.batch_size == "2 rows"
+    pipeline._max_batch_size = 2  # what programs set that deserialize pipelines
+    with pytest.raises(UsageError, match="keeps its batch size"):
+        pipeline._max_batch_size = 3
 
 
 def test_what_a_pipeline_tells_of_itself():

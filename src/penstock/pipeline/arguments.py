@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from typing import Any, TypedDict
 
 from penstock.errors import ArgumentTypeError, DefinitionError, UsageError, did_you_mean
@@ -41,29 +42,42 @@ def check_hints(hints: Mapping[str, Any], names: Collection[str]) -> None:
             raise ArgumentTypeError(f"a Pipeline has no argument {name!r}", given=name, fix=fix, where=user_line())
 
 
-def check_outputs(graph: Graph, dtypes: Any, ndims: Any) -> None:
-    """Check that outputs are what they must be.
+@dataclass(frozen=True)
+class WantedOutputs:
+    """What the outputs of a definition must be.
 
     Args:
-        graph: what was traced.
-        dtypes: the dtype of all outputs, or a list of one each; None checks nothing.
-        ndims: the number of axes of a sample; likewise.
-
-    Raises:
-        DefinitionError: one has another dtype or number of axes.
-        UsageError: a list has another length.
+        dtype: the dtype of all outputs, or a list of one each; None checks nothing.
+        ndim: the number of axes of a sample; likewise.
+        layout: the layout of a sample; likewise.
     """
-    for number, value in enumerate(graph.outputs):
-        dtype, ndim = (_nth(given, number, len(graph.outputs)) for given in (dtypes, ndims))
-        if dtype is not None and value.spec.dtype != as_dtype(dtype):
-            raise DefinitionError(f"output {number} has another dtype", given=value.spec, expected=as_dtype(dtype))
-        if ndim is not None and len(value.spec.shape) != ndim:
-            raise DefinitionError(f"output {number} has another rank", given=value.spec, expected=f"{ndim} axes")
+
+    dtype: Any = None
+    ndim: int | Sequence[int | None] | None = None
+    layout: str | Sequence[str | None] | None = None
+
+    def check(self, graph: Graph) -> None:
+        """Check what was traced.
+
+        Raises:
+            DefinitionError: an output has another dtype, number of axes or layout.
+            UsageError: a list has another length.
+        """
+        for number, value in enumerate(graph.outputs):
+            dtype, ndim, layout = (_nth(given, number, len(graph.outputs)) for given in astuple(self))
+            if dtype is not None and value.spec.dtype != as_dtype(dtype):
+                raise DefinitionError(f"output {number} has another dtype", given=value.spec, expected=as_dtype(dtype))
+            if ndim is not None and len(value.spec.shape) != ndim:
+                raise DefinitionError(f"output {number} has another rank", given=value.spec, expected=f"{ndim} axes")
+            if layout and value.spec.layout != layout:
+                given, fix = value.spec, f"fn.reshape(..., layout={layout!r}), which names its axes"
+                raise DefinitionError(f"output {number} has another layout", given=given, expected=layout, fix=fix)
 
 
 def _nth(given: Any, number: int, count: int) -> Any:
     if not isinstance(given, list | tuple):
         return given
     if len(given) != count:
-        raise UsageError("output_dtype and output_ndim have one entry per output", given=given, expected=f"{count}")
+        what = "output_dtype, output_ndim and output_layout have one entry per output"
+        raise UsageError(what, given=given, expected=f"{count}")
     return given[number]

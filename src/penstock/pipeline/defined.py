@@ -11,7 +11,7 @@ from penstock.errors import ContextError, PenstockError, UnreadyError, UsageErro
 from penstock.graph.accepts import checked
 from penstock.graph.node import Graph
 from penstock.graph.trace import DataNode, Trace
-from penstock.pipeline.arguments import check_outputs
+from penstock.pipeline.arguments import WantedOutputs
 from penstock.pipeline.debugging import Debugging
 from penstock.pipeline.older import OlderPipeline
 from penstock.where import located, user_line
@@ -22,16 +22,13 @@ class DefinedPipeline(OlderPipeline):
 
     Args:
         trace: collects what the definition says.
-        output_dtype: as `Pipeline` takes it.
-        output_ndim: likewise.
-        debug: likewise.
+        wanted: what its outputs must be.
+        debug: as `Pipeline` takes it.
     """
 
-    def __init__(
-        self, trace: Trace, output_dtype: Any, output_ndim: int | Sequence[int | None] | None, *, debug: bool
-    ) -> None:
+    def __init__(self, trace: Trace, wanted: WantedOutputs, *, debug: bool) -> None:
         self._trace = trace
-        self._output_dtype, self._output_ndim = output_dtype, output_ndim
+        self._wanted = wanted
         self.debug = debug
         self._debugging: Debugging | None = None
         self._entered: list[AbstractContextManager[Any]] = []
@@ -145,7 +142,7 @@ class DefinedPipeline(OlderPipeline):
         for stream in self._trace.fed.values():
             stream.refill = refill
         if not self._trace.journal.open:
-            check_outputs(graph, self._output_dtype, self._output_ndim)
+            self._wanted.check(graph)
         self._graph = graph
 
     @located

@@ -14,7 +14,7 @@ from penstock.errors import UsageError, reason_of, shown
 from penstock.graph.node import Graph
 from penstock.host.tensor_lists import TensorList
 from penstock.pipeline.serialized import from_json, to_json
-from penstock.where import located
+from penstock.where import located, user_line
 
 HINTS: Mapping[str, Any] = {
     "bytes_per_sample": 0,
@@ -88,6 +88,12 @@ class OlderPipeline:
     @property
     def _max_batch_size(self) -> int:  # what classes derived from DALI's read, where `batch_size` is one of their own
         return self.max_batch_size
+
+    @_max_batch_size.setter
+    def _max_batch_size(self, size: int) -> None:
+        if size != self.max_batch_size:
+            given, fix = f"{size}, after {self.max_batch_size}", "batch_size=... where the pipeline is made"
+            raise UsageError("a pipeline keeps its batch size", given=given, fix=fix, where=user_line())
 
     @property
     def exec_pipelined(self) -> bool:

@@ -16,7 +16,7 @@ from penstock.graph.operator import Reader
 from penstock.graph.trace import Trace
 from penstock.host.pool import Serial, Threads
 from penstock.host.tensor_lists import TensorList
-from penstock.pipeline.arguments import PipelineHints, check_hints, check_outputs
+from penstock.pipeline.arguments import PipelineHints, WantedOutputs, check_hints
 from penstock.pipeline.defined import DefinedPipeline
 from penstock.pipeline.running import Running
 from penstock.plan.place import PlacementHint
@@ -49,6 +49,7 @@ class Pipeline(DefinedPipeline):
         checkpoint: not for pipelines: iterators are resumed with their `restore`.
         output_dtype: the dtype that the outputs must have, one or one per output; None checks nothing.
         output_ndim: the number of axes that a sample of each output must have; likewise.
+        output_layout: the layout that a sample of each output must have; likewise.
         py_num_workers: how many processes call the sources of `fn.external_source(parallel=True)`; 0: this one does.
         py_start_method: how DALI starts them. Here they are always new processes, since JAX has threads, which a fork
             does not survive.
@@ -88,6 +89,7 @@ class Pipeline(DefinedPipeline):
         checkpoint: None = None,
         output_dtype: Any = None,
         output_ndim: int | Sequence[int | None] | None = None,
+        output_layout: str | Sequence[str | None] | None = None,
         debug: bool = False,
         py_num_workers: Annotated[int, Range(0, 4096)] = 1,
         py_start_method: Literal["fork", "spawn"] = "spawn",
@@ -132,7 +134,7 @@ class Pipeline(DefinedPipeline):
             python=PythonWorkers(py_num_workers, py_callback_pickler),
             checkpoints=bool(hints.get("enable_checkpointing")),
         )
-        super().__init__(trace, output_dtype, output_ndim, debug=debug)
+        super().__init__(trace, WantedOutputs(output_dtype, output_ndim, output_layout), debug=debug)
 
     def __enter__(self) -> Self:
         if self.max_batch_size < 1:  # which deserialize_and_build would have told
@@ -214,7 +216,7 @@ class Pipeline(DefinedPipeline):
         if not self.debug:
             return self._start().outputs()
         self._graph, outputs = self._debugged().run(self.define_graph)
-        check_outputs(self._graph, self._output_dtype, self._output_ndim)
+        self._wanted.check(self._graph)
         return outputs
 
     def outputs(self, cuda_stream: Any = None) -> tuple[TensorList, ...]:
