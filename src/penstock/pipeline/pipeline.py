@@ -54,8 +54,8 @@ class Pipeline(DefinedPipeline):
         py_start_method: how DALI starts them. Here they are always new processes, since JAX has threads, which a fork
             does not survive.
         read_threads: how many threads read ahead what the next batches need from object stores, and from folders of
-            files, too, if it is given: for network file systems and slow disks. 0 reads nothing ahead; -1 takes 16 for
-            each of `num_threads`, and at least 32, for object stores.
+            files, too, if it is given: for network file systems and slow disks. 0 reads nothing ahead; -1 takes 32 for
+            each of `num_threads`, from 64 to 512, for object stores.
         py_callback_pickler: a module or object with `dumps` and `loads` that sends sources there, or a tuple of it and
             dictionaries of their keyword arguments; None: pickle, or cloudpickle where pickle cannot.
         debug: whether the definition runs for each batch; see `pipeline_def`, which it needs, or `define_graph`.
@@ -115,7 +115,7 @@ class Pipeline(DefinedPipeline):
         self.max_batch_size = batch_size
         self.num_threads = DEFAULT_THREADS if num_threads < 0 else num_threads
         self._fetched = (Cost.STORE,) if read_threads < 0 else (Cost.STORE, Cost.FILE)
-        self.read_threads = max(32, 16 * self.num_threads) if read_threads < 0 else read_threads
+        self.read_threads = min(max(64, 32 * self.num_threads), 512) if read_threads < 0 else read_threads
         self.device_id = device_id
         self.seed_is_given = seed is not None and seed >= 0
         self.seed = secrets.randbits(63) if seed is None or seed < 0 else int(seed)

@@ -1,6 +1,7 @@
 """Objects that are kept on a local disk."""
 
 import logging
+import sys
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from penstock.data.file_lists import from_files
 from penstock.data.folders import from_root
 from penstock.data.stores.cache import Cache, kept_of, the_cache, without_kept
 from penstock.data.stores.extent import Extent
-from penstock.errors import UsageError
+from penstock.errors import MissingExtraError, UsageError
 
 
 def data(count, value=7):
@@ -84,6 +85,12 @@ def test_the_size_holds_for_several_processes(tmp_path):
     assert sum(path.stat().st_size for path in entries(tmp_path)) > size // 2
     caches[0].keep(Extent("s3://b/large"), data(size // 2), "tag")
     assert caches[0].find(Extent("s3://b/large")) is None
+
+
+def test_without_its_library_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "xxhash", None)
+    with pytest.raises(MissingExtraError, match=r"penstock\[stores\]"):
+        Cache(str(tmp_path), 10**6)
 
 
 def test_a_folder_that_cannot_be_written_is_a_warning(tmp_path, caplog):

@@ -17,10 +17,11 @@ import re
 import struct
 import threading
 import time
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from penstock import extras
 from penstock.data.source import Array
 from penstock.data.stores.extent import Extent
 from penstock.data.stores.local import content, part
@@ -28,8 +29,10 @@ from penstock.data.stores.objects import fetch, head, is_remote
 from penstock.disk import UNFINISHED, user_folder, write_whole
 from penstock.errors import UsageError, shown
 
-_HEAD = struct.Struct("<4sIQHxx")  # b"PSC1", the checksum of what follows it, the bytes of the data and of the ETag
-_MAGIC = b"PSC1"
+_SUM = struct.Struct("<4sQ")  # b"PSC2", the checksum of what follows
+_LENGTHS = struct.Struct("<QH")  # bytes of the data and of the ETag
+_HEAD = _SUM.size + _LENGTHS.size
+_MAGIC = b"PSC2"
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _STALE = 600.0
 """Seconds after which a file that was never renamed is one that a process has left behind."""
@@ -43,9 +46,13 @@ class Cache:
     Args:
         folder: where; it is made.
         size: how many bytes its entries have, at most; for a moment a sixteenth more per process that writes.
+
+    Raises:
+        MissingExtraError: xxhash is not installed.
     """
 
     def __init__(self, folder: str, size: int) -> None:
+        self._xxh3: Any = extras.load("xxhash", "stores", "what is kept of object stores").xxh3_64
         self._folder, self._size = Path(folder), size
         self._total, self._unseen = 0, size  # so that the first entry looks
         self._usable = True
@@ -57,13 +64,16 @@ class Cache:
             entry = content(self._place(extent))
         except OSError:
             return None
-        if len(entry) < _HEAD.size:
+        if len(entry) < _HEAD:
             return None
-        magic, checksum, length, tag = _HEAD.unpack_from(entry.data)
-        if magic != _MAGIC or len(entry) != _HEAD.size + tag + length or zlib.crc32(entry[8:].data) != checksum:
+        magic, checksum = _SUM.unpack_from(entry.data)
+        length, tag = _LENGTHS.unpack_from(entry.data, _SUM.size)
+        start = _HEAD + tag
+        if magic != _MAGIC or len(entry) != start + length:
             return None
-        start = _HEAD.size + tag
-        return entry[start:], entry[_HEAD.size : start].tobytes().decode()
+        if self._xxh3(entry.data[_SUM.size :]).intdigest() != checksum:
+            return None
+        return entry[start:], entry.data[_HEAD:start].tobytes().decode()
 
     def has(self, extent: Extent) -> bool:
         """Whether there is an entry for an extent, perhaps a damaged one or that of another state of the object."""
@@ -77,15 +87,16 @@ class Cache:
     def keep(self, extent: Extent, data: Array, tag: str) -> None:
         """Write an entry. Where that fails, a warning says so, and nothing is written any more."""
         name = tag.encode()
-        size = _HEAD.size + len(name) + len(data)
+        size = _HEAD + len(name) + len(data)
         if not self._usable or size > self._size // 16:
             return
-        rest = struct.pack("<QHxx", len(data), len(name)) + name
-        checksum = zlib.crc32(data.data, zlib.crc32(rest))
+        rest = _LENGTHS.pack(len(data), len(name)) + name
+        checksum = self._xxh3(rest)
+        checksum.update(data.data)
         place = Path(self._place(extent))
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(place, [struct.pack("<4sI", _MAGIC, checksum), rest, data.data])
+            write_whole(place, [_SUM.pack(_MAGIC, checksum.intdigest()), rest, data.data])
         except OSError as error:
             self._usable = False
             _log.warning("objects are not kept in %s any more: %s", self._folder, error.strerror or error)

@@ -181,7 +181,8 @@ def cannot_open(path: str, error: OSError) -> SourceError:
     return kind(f"{path!r} cannot be read: {error.strerror}")
 
 
-_clients: dict[str, tuple[Any, Any]] = {}
+_clients: dict[str, tuple[dict[str, str], Any, Any]] = {}
+"""Per bucket the settings of its client, the library, and the client."""
 _lock = threading.Lock()
 os.register_at_fork(after_in_child=_clients.clear)
 
@@ -201,7 +202,7 @@ def _client_of(path: str) -> tuple[Any, Any, str]:
     """The library, the client of the path's bucket, and the key."""
     scheme, bucket, key = _parts(path)
     made = _clients.get(f"{scheme}://{bucket}")
-    return (_obstore(), made[1], key) if made is not None else _open(path)
+    return (*made[1:], key) if made is not None else _open(path)
 
 
 def _open(path: str) -> tuple[Any, Any, str]:
@@ -213,8 +214,8 @@ def _open(path: str) -> tuple[Any, Any, str]:
     with _lock:
         made = _clients.get(name)
         if made is None or made[0] != settings:
-            made = _clients[name] = settings, _made(api, scheme, bucket, settings)
-    return api, made[1], key
+            made = _clients[name] = settings, api, _made(api, scheme, bucket, settings)
+    return (*made[1:], key)
 
 
 def _made(api: Any, scheme: str, bucket: str, settings: dict[str, str]) -> Any:
