@@ -7,8 +7,13 @@ from penstock.host.tensors import TensorCPU as TensorCPU
 from penstock.host.tensors import TensorGPU as TensorGPU
 
 
-def ReleaseUnusedMemory() -> None:  # noqa: N802  # DALI's name
-    """Nothing: JAX and NumPy own the memory, and let go of it themselves."""
+def ReleaseUnusedMemory(*_amount: float, **_named: float) -> None:  # noqa: N802  # DALI's name
+    """Nothing, as every name for it: JAX and NumPy own the memory, there is nothing to tune."""
+
+
+PreallocateDeviceMemory = PreallocatePinnedMemory = ReleaseUnusedMemory
+SetBufferGrowthFactor = SetDeviceBufferGrowthFactor = SetHostBufferGrowthFactor = ReleaseUnusedMemory
+SetHostBufferShrinkThreshold = RestrictPinnedMemUsage = ReleaseUnusedMemory
 
 
 __getattr__ = absent(__name__)

@@ -43,6 +43,8 @@ def test_a_pipeline_is_let_go_of_by_hand():
     pipeline.run()
     pipeline.__del__()
     backend.ReleaseUnusedMemory()
+    backend.PreallocateDeviceMemory(2**20, device_id=0)
+    backend.SetHostBufferGrowthFactor(1.5)
 
 
 def test_a_serialized_pipeline_is_the_same_one(tmp_path):

@@ -22,6 +22,7 @@ from penstock.operators.axes import axis_numbers
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.steps import Cut, Fill, Images, Step
 
+helps(Trouble.RAGGED, "fn.pad(..., shape=...)")
 helps(Trouble.RAGGED_BYTES, "fn.pad(..., shape=...)")
 
 Extents = int | Sequence[int] | DataNode
