@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from os import PathLike, fspath
+from os import fspath
 
 from penstock.data.file_lists import from_files, from_names
 from penstock.data.files import FileSource
 from penstock.data.folders import from_tree, stamp_of_root
+from penstock.data.paths import Path, as_paths
 from penstock.data.record_source import RecordSource
 from penstock.data.source import stamp_of
 from penstock.errors import DefinitionError
-
-Path = str | PathLike[str]
 
 
 @dataclass(frozen=True)
@@ -78,10 +77,9 @@ def file_choice(
         raise DefinitionError(f"{reader}: either files or file_list")
     if files is None and file_list is None and file_root is None:
         raise DefinitionError(f"{reader} has nothing to read", fix="give file_root, files or file_list")
-    paths = None if files is None else [files] if isinstance(files, str | PathLike) else files
     return FileChoice(
         None if file_root is None else fspath(file_root),
-        None if paths is None else tuple(fspath(path) for path in paths),
+        None if files is None else as_paths(files),
         None if file_list is None else fspath(file_list),
         file_filter,
     )

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike, fspath
 from typing import Unpack
 
 from penstock.data.array_record import ArrayRecordSource
+from penstock.data.paths import Path, as_paths
 from penstock.data.source import shared, stamp_of
 from penstock.errors import DefinitionError
 from penstock.graph.call import Location
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.readers.loader import LoaderArguments, load
-
-Path = str | PathLike[str]
 
 
 @operator("readers.array_record")
@@ -56,7 +54,7 @@ def array_record(
         >>> [bytes(record) for record in pipeline.run()[0]]
         [b'a jpeg', b'another']
     """
-    files = tuple(fspath(each) for each in ([paths] if isinstance(paths, str | PathLike) else paths))
+    files = as_paths(paths)
     if not files:
         raise DefinitionError("fn.readers.array_record: paths is empty")
     (records,) = load(shared(ArrayRecordSource, files, stamp=stamp_of(*files)), loader)

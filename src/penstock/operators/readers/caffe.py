@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike, fspath
 from typing import Unpack
 
 from penstock.data.caffe import CaffeSource
 from penstock.data.lmdb_records import stamp_of_databases
+from penstock.data.paths import Path, as_paths
 from penstock.data.source import shared
 from penstock.errors import DefinitionError
 from penstock.graph.call import Location
@@ -19,7 +19,7 @@ from penstock.operators.readers.loader import LoaderArguments, load
 @operator("readers.caffe")
 def caffe(
     *,
-    path: Location[str | PathLike[str] | Sequence[str | PathLike[str]]],
+    path: Location[Path | Sequence[Path]],
     image_available: bool = True,
     label_available: bool = True,
     **loader: Unpack[LoaderArguments],
@@ -56,7 +56,7 @@ def caffe(
         >>> pipeline.run()[0].as_array().tolist()
         [[3], [5]]
     """
-    paths = tuple(fspath(each) for each in ([path] if isinstance(path, str | PathLike) else path))
+    paths = as_paths(path)
     if not paths:
         raise DefinitionError("fn.readers.caffe: path is empty")
     if not (image_available or label_available):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike, fspath
 from typing import Unpack
 
 from penstock.data.caffe2 import Caffe2Source
 from penstock.data.lmdb_records import stamp_of_databases
+from penstock.data.paths import Path, as_paths
 from penstock.data.source import shared
 from penstock.errors import DefinitionError
 from penstock.graph.call import Location
@@ -20,7 +20,7 @@ from penstock.types import LabelType
 @operator("readers.caffe2")
 def caffe2(
     *,
-    path: Location[str | PathLike[str] | Sequence[str | PathLike[str]]],
+    path: Location[Path | Sequence[Path]],
     label_type: int = LabelType.SINGLE_LABEL,
     num_labels: int = 1,
     additional_inputs: int = 0,
@@ -62,7 +62,7 @@ def caffe2(
         >>> pipeline.run()[0].as_array().tolist()
         [[3], [5]]
     """
-    paths = tuple(fspath(each) for each in ([path] if isinstance(path, str | PathLike) else path))
+    paths = as_paths(path)
     if not paths:
         raise DefinitionError("fn.readers.caffe2: path is empty")
     if label_type not in set(LabelType):

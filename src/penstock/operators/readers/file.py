@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike, fspath
+from os import fspath
 from typing import Annotated, Unpack
 
 import numpy as np
 
 from penstock.data.file_lists import from_files, from_list
 from penstock.data.folders import from_root, stamp_of_root
+from penstock.data.paths import Path, as_paths
 from penstock.data.source import shared, stamp_of
 from penstock.errors import DefinitionError
 from penstock.graph.call import Location
@@ -20,7 +21,6 @@ from penstock.operators.readers.loader import LoaderArguments, load
 
 _EXTENSIONS = "jpg jpeg png bmp tif tiff pnm ppm pgm pbm jp2 webp flac ogg wav"
 _PATTERNS = tuple(f"*.{extension}" for extension in _EXTENSIONS.split())
-Path = str | PathLike[str]
 
 
 @operator("readers.file")
@@ -80,9 +80,8 @@ def file(
     if labels is not None and files is None:
         raise DefinitionError("fn.readers.file: labels go with files", fix="give files=, or leave labels out")
     if files is not None:
-        paths = tuple(fspath(each) for each in ([files] if isinstance(files, str | PathLike) else files))
         numbers = None if labels is None else tuple(map(int, np.atleast_1d(labels)))
-        source = shared(from_files, root or "", paths, numbers)
+        source = shared(from_files, root or "", as_paths(files), numbers)
     elif file_list is not None:
         source = shared(from_list, fspath(file_list), root, stamp=stamp_of(file_list))
     elif root is not None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike, fspath
 from typing import Unpack
 
+from penstock.data.paths import Path, as_paths
 from penstock.data.recordio import RecordIOSource
 from penstock.data.source import shared, stamp_of
 from penstock.errors import DefinitionError
@@ -13,8 +13,6 @@ from penstock.graph.call import Location
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.readers.loader import LoaderArguments, load
-
-Path = str | PathLike[str]
 
 
 @operator("readers.mxnet")
@@ -56,7 +54,7 @@ def mxnet(
         >>> pipeline.run()[0].as_array().tolist()
         [[3.0], [5.0]]
     """
-    paths, indexes = _paths(path), _paths(index_path)
+    paths, indexes = as_paths(path), as_paths(index_path)
     if not paths:
         raise DefinitionError("fn.readers.mxnet: path is empty")
     if len(indexes) not in (0, 1, len(paths)):
@@ -65,9 +63,3 @@ def mxnet(
             fix="leave index_path out, and they are made",
         )  # fmt: skip
     return load(shared(RecordIOSource, paths, indexes, stamp=stamp_of(*paths, *indexes)), loader)
-
-
-def _paths(given: Path | Sequence[Path] | None) -> tuple[str, ...]:
-    if not given:
-        return ()
-    return tuple(fspath(each) for each in ([given] if isinstance(given, str | PathLike) else given))

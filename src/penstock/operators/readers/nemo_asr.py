@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from os import PathLike, fspath
 from typing import Any, Unpack
 
 import numpy as np
 
 from penstock import extras
 from penstock.data.nemo import NemoSource
+from penstock.data.paths import Path, as_paths
 from penstock.data.source import Array, shared, stamp_of
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
@@ -23,8 +23,6 @@ from penstock.operators.audio.audio_resample import denormalised
 from penstock.operators.audio.resampling import resample, resampled_length
 from penstock.operators.readers.loader import LoaderArguments, load
 from penstock.types import FLOAT, as_dtype
-
-Path = str | PathLike[str]
 
 
 @dataclass(frozen=True)
@@ -120,8 +118,7 @@ def nemo_asr(
     """
     del normalize_text
     extras.load("soundfile", "audio", "fn.readers.nemo_asr")
-    given = [manifest_filepaths] if isinstance(manifest_filepaths, str | PathLike) else manifest_filepaths
-    manifests = tuple(fspath(each) for each in given)
+    manifests = as_paths(manifest_filepaths)
     element = as_dtype(dtype)
     if not manifests or element.name not in ("float32", "int16", "int32"):
         raise DefinitionError(

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike, fspath
 from typing import Unpack
 
 from penstock.data.parquet import ParquetSource
+from penstock.data.paths import Path, as_paths
 from penstock.data.source import shared, stamp_of
 from penstock.errors import DefinitionError
 from penstock.graph.call import Location
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.readers.loader import LoaderArguments, load
-
-Path = str | PathLike[str]
 
 
 @operator("readers.parquet")
@@ -57,7 +55,7 @@ def parquet(
         >>> pipeline.run()[0].as_array().tolist()
         [3, 5]
     """
-    files = tuple(fspath(each) for each in ([paths] if isinstance(paths, str | PathLike) else paths))
+    files = as_paths(paths)
     names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
     if not files or names == ():
         raise DefinitionError(f"fn.readers.parquet: {'columns' if files else 'paths'} is empty")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from os import PathLike, fspath
 from typing import Any, Unpack, cast
 
+from penstock.data.paths import Path, as_paths
 from penstock.data.source import shared, stamp_of
 from penstock.data.tfrecords import TFRecordSource
 from penstock.errors import ArgumentTypeError, DefinitionError, shown
@@ -15,8 +15,6 @@ from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.readers.loader import LoaderArguments, load
 from penstock.tfrecord import Feature, VarLenFeature, string
-
-Path = str | PathLike[str]
 
 
 @operator("readers.tfrecord")
@@ -69,7 +67,7 @@ def tfrecord(
         [[3], [5]]
     """
     del use_o_direct
-    paths, indexes = _paths(path), _paths(index_path)
+    paths, indexes = as_paths(path), as_paths(index_path)
     if not paths:
         raise DefinitionError("fn.readers.tfrecord: path is empty")
     if indexes and len(indexes) != len(paths):
@@ -81,12 +79,6 @@ def tfrecord(
     source = shared(TFRecordSource, paths, indexes, wanted, stamp=stamp_of(*paths, *indexes))
     nodes = dict(zip([name for name, _ in wanted], load(source, loader), strict=True))
     return {name: nodes[name] for name in features}
-
-
-def _paths(given: Path | Sequence[Path] | None) -> tuple[str, ...]:
-    if not given:
-        return ()
-    return tuple(fspath(each) for each in ([given] if isinstance(given, str | PathLike) else given))
 
 
 def _checked(features: Any) -> Mapping[str, Feature]:

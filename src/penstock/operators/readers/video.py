@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike, fspath
+from os import fspath
 from typing import Annotated, Any, Unpack
 
 import numpy as np
 
 from penstock import extras
+from penstock.data.paths import Path, as_paths
 from penstock.data.source import shared
 from penstock.data.video import PAD_MODES, fill_of
 from penstock.data.video_clips import ClipOptions, VideoSource, stamp_of_clips
@@ -21,7 +22,6 @@ from penstock.operators.readers.loader import LoaderArguments, load
 from penstock.operators.tensors.cast import cast
 from penstock.types import FLOAT, RGB, UINT8, DALIDataType, DALIImageType, as_dtype
 
-Path = str | PathLike[str]
 _ROUNDINGS = {
     "start_down_end_up": (False, True),
     "start_up_end_down": (True, False),
@@ -225,8 +225,7 @@ def _entries(
         raise DefinitionError("fn.readers.video: one of filenames, file_root and file_list", given=f"{ways} of them")
     if labels is not None and not filenames:
         raise DefinitionError("fn.readers.video: labels go with filenames", fix="leave labels out")
-    given = [filenames] if isinstance(filenames, str | PathLike) else filenames or []
-    paths = [fspath(each) for each in given]
+    paths = as_paths(filenames)
     if file_root:
         return videos_in(fspath(file_root)), True
     if file_list:

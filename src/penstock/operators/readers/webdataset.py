@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike, fspath
 from typing import Any, Unpack, cast
 
 import numpy as np
 
+from penstock.data.paths import Path, as_paths
 from penstock.data.source import shared, stamp_of
 from penstock.data.webdataset import Components, WebdatasetSource
 from penstock.errors import DefinitionError, did_you_mean, shown
@@ -17,7 +17,6 @@ from penstock.graph.trace import DataNode
 from penstock.operators.readers.loader import LoaderArguments, load
 from penstock.types import DALIDataType, as_dtype
 
-Path = str | PathLike[str]
 _MISSING = ("empty", "skip", "error")
 
 
@@ -76,7 +75,7 @@ def webdataset(
         >>> pipeline.run()[0].as_array().tolist()
         [[1], [2]]
     """
-    files, indexes = _paths(paths), _paths(index_paths)
+    files, indexes = as_paths(paths), as_paths(index_paths)
     wanted = [ext] if isinstance(ext, str) else list(ext)
     missing = missing_component_behavior or "empty"
     if not files or not wanted:
@@ -107,9 +106,3 @@ def webdataset(
     )
     first, *others = load(source, loader)
     return [first, *others] if others else first
-
-
-def _paths(given: Path | Sequence[Path] | None) -> tuple[str, ...]:
-    if not given:
-        return ()
-    return tuple(fspath(each) for each in ([given] if isinstance(given, str | PathLike) else given))
