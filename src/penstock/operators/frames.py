@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -83,6 +84,16 @@ class Frames(Operator, BatchKernel):
             schema = self.inner.schema[name]
             given[name] = schema.rows(xp if varying else np, column, rows * count, varying=varying)
         return given
+
+
+class FrameKernel(Operator, BatchKernel):
+    """A batch kernel that is done to each frame of a sequence where an argument or input has an entry per frame."""
+
+    def per_frame(
+        self, kind: str, layouts: Sequence[str], framed: AbstractSet[str], varying: AbstractSet[str]
+    ) -> Operator:
+        """The same for each frame."""
+        return Frames(self, kind, tuple(layouts), frozenset(framed), frozenset(varying))
 
 
 def _frame(spec: Spec) -> Spec:

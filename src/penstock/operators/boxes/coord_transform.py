@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, ClassVar, Unpack
 
@@ -12,19 +11,19 @@ import numpy as np
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
 from penstock.graph.apply import apply
-from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.operator import BatchContext, Common
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument, as_numbers
 from penstock.graph.trace import DataNode
 from penstock.operators.convert import convert
-from penstock.operators.frames import Frames, each_frame
+from penstock.operators.frames import FrameKernel, each_frame
 from penstock.types import FLOAT, as_dtype
 
 Numbers = float | Sequence[float] | Sequence[Sequence[float]] | DataNode | None
 
 
 @dataclass(frozen=True)
-class CoordTransform(Operator, BatchKernel):
+class CoordTransform(FrameKernel):
     """Points times a matrix, or a number, plus a vector.
 
     Args:
@@ -43,12 +42,6 @@ class CoordTransform(Operator, BatchKernel):
         "multiple": Argument(np.float32),
         "shift": Argument(np.float32, (None,)),
     }
-
-    def per_frame(
-        self, kind: str, layouts: Sequence[str], framed: AbstractSet[str], varying: AbstractSet[str]
-    ) -> Operator:
-        """The points of each frame by its own map."""
-        return Frames(self, kind, tuple(layouts), frozenset(framed), frozenset(varying))
 
     def infer(self, points: Spec, **_arguments: Any) -> Spec:
         """The input's shape, with another last extent."""
@@ -184,7 +177,7 @@ def _rows(name: str, matrix: Any, width: int | None) -> int | None:
     """The number of rows of a matrix with `width` columns, which may be one list of all numbers.
 
     Raises:
-        DefinitionError: it cannot have so many columns.
+        DefinitionError: it cannot have that many columns.
     """
     node = isinstance(matrix, DataNode)
     shape: tuple[int | None, ...] = each_frame(matrix.spec).shape if node else matrix.shape

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,13 +12,13 @@ import numpy as np
 
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph.operator import BatchContext, BatchKernel, Operator
+from penstock.graph.operator import BatchContext
 from penstock.graph.trace import DataNode, as_value
-from penstock.operators.frames import Frames, each_frame
+from penstock.operators.frames import FrameKernel, each_frame
 
 
 @dataclass(frozen=True)
-class Affine(Operator, BatchKernel):
+class Affine(FrameKernel):
     """A map of n-dimensional points, as a matrix of n rows and n + 1 columns, after another one or before it.
 
     Args:
@@ -30,12 +29,6 @@ class Affine(Operator, BatchKernel):
     ndim: int | None
     reverse: bool
     frames_inputs: ClassVar[bool] = True
-
-    def per_frame(
-        self, kind: str, layouts: Sequence[str], framed: AbstractSet[str], varying: AbstractSet[str]
-    ) -> Operator:
-        """A map for each frame."""
-        return Frames(self, kind, tuple(layouts), frozenset(framed), frozenset(varying))
 
     def infer(self, *before: Spec, **_arguments: Any) -> Spec:
         """A matrix of float32."""

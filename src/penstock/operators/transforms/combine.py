@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, ClassVar, Unpack
@@ -11,15 +9,15 @@ from typing import Any, ClassVar, Unpack
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.apply import apply
-from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.operator import BatchContext, Common
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
-from penstock.operators.frames import Frames
+from penstock.operators.frames import FrameKernel
 from penstock.operators.transforms.affine import check_transform, combined
 
 
 @dataclass(frozen=True)
-class Combine(Operator, BatchKernel):
+class Combine(FrameKernel):
     """Maps one after the other.
 
     Args:
@@ -28,12 +26,6 @@ class Combine(Operator, BatchKernel):
 
     reverse: bool
     frames_inputs: ClassVar[bool] = True
-
-    def per_frame(
-        self, kind: str, layouts: Sequence[str], framed: AbstractSet[str], varying: AbstractSet[str]
-    ) -> Operator:
-        """A map for each frame."""
-        return Frames(self, kind, tuple(layouts), frozenset(framed), frozenset(varying))
 
     def infer(self, *maps: Spec) -> Spec:
         """The first one's."""
