@@ -29,6 +29,12 @@ def check_iterator(make: Callable[[], DataIterator], epochs: int = 2) -> list[li
 
     Raises:
         AssertionError: it does not.
+
+    Example:
+        >>> from penstock import train
+        >>> epochs = check_iterator(lambda: train.batches(np.arange(40.0), 16, shuffle=True))
+        >>> [len(batches) for batches in epochs]
+        [2, 2]
     """
     iterator = make()
     states: list[dict[str, Any]] = []

@@ -92,8 +92,14 @@ def check_docstring(name: str) -> None:
     A first line in the imperative; sections Args, Returns and Example; every argument described, those of a typed
     dictionary in its own docstring or in that of a dictionary it extends; all but inputs are keyword-only.
 
+    Args:
+        name: the operator's, as `penstock.fn` spells it.
+
     Raises:
         AssertionError: it is not.
+
+    Example:
+        >>> check_docstring("resize")
     """
     function = inspect.unwrap(lookup(name))
     text = inspect.getdoc(function) or ""

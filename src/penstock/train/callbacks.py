@@ -68,6 +68,15 @@ class Progress(Callback):
 
     Raises:
         MissingExtraError: tqdm is not installed.
+
+    Example:
+        >>> import numpy as np
+        >>> from penstock import train
+        >>> step = train.data_parallel(lambda scale, batch: (scale * 2, scale))
+        >>> data, progress = train.batches(np.ones(16), 8), Progress("numbers", disable=True)
+        >>> _ = train.fit(step, np.float32(1), data, epochs=1, callbacks=[progress])
+        epoch 1: loss 1.5, ... numbers/s, waiting ...%
+        the step waited for data ...% of the ... s; slowest stage: ...
     """
 
     @checked
@@ -180,6 +189,18 @@ class StopOnSignal(Callback):
 
     Raises:
         UsageError: when the training starts outside the main thread, which alone gets signals.
+
+    Example:
+        >>> import numpy as np, os
+        >>> from penstock import train
+        >>> class Interrupt(train.Callback):
+        ...     def on_step(self, loop):
+        ...         os.kill(os.getpid(), signal.SIGTERM)
+        >>> step = train.data_parallel(lambda scale, batch: scale * 2)
+        >>> callbacks = [Interrupt(), StopOnSignal()]
+        >>> loop = train.fit(step, np.float32(1), train.batches(np.ones(64), 8), epochs=9, callbacks=callbacks)
+        >>> loop.step, loop.stopped
+        (1, 'SIGTERM')
     """
 
     @checked

@@ -24,6 +24,17 @@ def select(ops: Sequence[Callable[..., Any]], selected_op_idx: DataNode, *args: 
 
     Returns:
         What the functions give, which must agree in dtype, layout and number of axes.
+
+    Raises:
+        DefinitionError: they do not agree.
+
+    Example:
+        >>> from penstock import Pipeline, fn
+        >>> with Pipeline(batch_size=3) as pipeline:
+        ...     numbers = fn.readers.arrays([0, 1, 2])
+        ...     pipeline.set_outputs(select([lambda x: x * 10, lambda x: -x], numbers, numbers))
+        >>> pipeline.run()[0].as_array().tolist()
+        [0, -1, -2]
     """
     if len(ops) == 1:
         return ops[0](*args, **kwargs)
