@@ -104,10 +104,15 @@ def layout_of(
     Raises:
         UsageError: a sharding that does not fit the outputs, or devices that do not fit the pipelines.
     """
-    if isinstance(sharding, Layout):
-        return sharding
     if sharding is not None:
-        return sharded(sharding, names)
+        layout = sharding if isinstance(sharding, Layout) else sharded(sharding, names)
+        if len(group) not in (1, len(layout.shards)):
+            raise UsageError(
+                "a list of pipelines needs one for each block of rows",
+                given=f"{len(group)} pipelines",
+                expected=f"{len(layout.shards)}, as the sharding cuts the batch",
+            )
+        return layout
     if len(group) == 1 and not pmap:
         return SingleDevice(group[0].device_id)
     ids = [pipeline.device_id for pipeline in group]
