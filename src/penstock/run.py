@@ -93,7 +93,7 @@ class Run:
         """The outputs of a batch, then its mask if the plan has one. Dispatches on the caller's thread.
 
         Returns:
-            They, and the rows of this process that failed and are borne.
+            They, and the rows of this process that failed and are tolerated.
 
         Raises:
             SampleError: a sample of the batch is bad.

@@ -305,7 +305,7 @@ def test_other_counts_in_a_state_are_refused(change):
     state = one.state()
     with pytest.raises(StateError, match="how many bad samples"):
         one.restore({**state, "bad": {**state["bad"], **change}})
-    del state["bad"]  # of an iterator that bears none
+    del state["bad"]  # of an iterator that tolerates none
     one.restore(state)
 
 

@@ -208,7 +208,7 @@ def _parts(folder: str, starts: str, counts: str, dtype: Any, images: int, most:
 
 
 def _entries(folder: str, name: str, dtype: Any, width: int = 1) -> Array:
-    """The entries of a file, of so many numbers each."""
+    """The entries of a file, of `width` numbers each."""
     content = _content(folder, f"{name}.dat")
     count = int.from_bytes(content[:4], "little")
     size = np.dtype(dtype).itemsize

@@ -164,7 +164,7 @@ def _entries(folder: bytes) -> Iterator[os.DirEntry[bytes]]:
 
 
 def _matcher(patterns: tuple[str, ...], *, case_sensitive: bool) -> Callable[[bytes], bool]:
-    """Whether one of the patterns, or none that there is, matches a name."""
+    """Tells whether one of the patterns matches a name; without patterns every name counts."""
     if not patterns:
         return lambda _: True
     found = re.compile("|".join(translate(each if case_sensitive else each.lower()) for each in patterns))

@@ -28,7 +28,7 @@ class Part:
     """A data set among others.
 
     Args:
-        source: it.
+        source: the data set.
         values: the numbers of those of its values that count.
         name: what plans and messages call it.
     """

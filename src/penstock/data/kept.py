@@ -38,7 +38,7 @@ def kept(path: str, file: Opened, what: str, find: Callable[[], Places]) -> Plac
 
     Args:
         path: of the file.
-        file: it.
+        file: the same, open.
         what: what is looked for in it.
         find: finds it.
 

@@ -207,7 +207,7 @@ class Heads:
     """The heads of records that lie one after the other: read many at once where records are small.
 
     Args:
-        file: it.
+        file: the file that has the records.
     """
 
     def __init__(self, file: Opened) -> None:

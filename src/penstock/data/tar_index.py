@@ -21,7 +21,7 @@ class Members:
     """The files of samples, sample by sample.
 
     Args:
-        extensions: those that there are.
+        extensions: all of them, each once.
         kinds: per file the number of its extension.
         owners: the number of its sample, ascending.
         starts: the byte at which its data begin.

@@ -124,7 +124,7 @@ def _arguments(node: Node, rows: int, values: Mapping[Value, Any], *, described:
     """The arguments of a node: those of its schema with an entry per row.
 
     Args:
-        node: it.
+        node: the node.
         rows: how many there are.
         values: what has been computed.
         described: whether constants are for a description that NumPy makes, and have one entry.

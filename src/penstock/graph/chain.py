@@ -20,7 +20,7 @@ class Link:
     """One operator of a chain.
 
     Args:
-        operator: it.
+        operator: the operator.
         given: the spec of its first input.
         made: the spec of its output.
         varies: whether what it does may differ from row to row and from batch to batch: it draws random numbers, or an

@@ -1,6 +1,6 @@
 """The calls of a definition, so that they can be made again when it is known what the program feeds.
 
-A definition may take batches of which nothing is said before they are fed. It is traced with a guess of what they are;
+A definition may take batches whose kind is not known before they are fed. It is traced with a guess of what they are;
 where an operator refuses that, with another one. When the first batch is there, the calls are made again with what it
 is. The nodes that the user holds then stand for the new values.
 """
@@ -20,7 +20,7 @@ from penstock.where import Where, standing_at, user_line
 R = TypeVar("R")
 
 _TOGETHER = 2
-"""The guesses of so many inputs are changed at once, at most."""
+"""How many inputs get another guess at once, at most."""
 
 
 class Guessed(Protocol):
@@ -65,7 +65,7 @@ class Journal:
         """Run a definition; where it has branches and is refused, with other guesses.
 
         Args:
-            definition: it.
+            definition: a function that calls operators and returns the outputs.
             again: whether it has run before, with other guesses.
         """
         if again:
@@ -94,7 +94,7 @@ class Journal:
         """What a definition returns, or why it is refused later, with other guesses for what the last call needs.
 
         Args:
-            definition: it.
+            definition: as `define` takes it.
             refused: why it was, which is given where no guesses lead further.
         """
         now, reached = dict(self._inputs), len(self._calls)
@@ -115,7 +115,7 @@ class Journal:
         self.branches = False
 
     def expect(self, fed: Guessed) -> None:
-        """An input of which nothing may be known."""
+        """Take note of an input whose kind may not be known yet."""
         self._inputs.setdefault(fed, 0)
 
     def call(self, run: functools.partial[R]) -> R:

@@ -9,7 +9,7 @@ from penstock.errors import DefinitionError
 from penstock.graph.node import Node
 
 _BATCHES = 4
-"""At least so many are alive at once: one that is used, one that is next, and two that are prepared."""
+"""At least this many are alive at once: one that is used, one that is next, and two that are prepared."""
 
 _BITS = 4
 """Bytes of a row's random bits, each 32 of them."""

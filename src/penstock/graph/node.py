@@ -286,7 +286,7 @@ def infer(
     """The specs of an operator's outputs on these inputs. What follows from a probed shape is not probed itself.
 
     Args:
-        operator: it.
+        operator: the operator.
         inputs: what it computes from.
         arguments: values and constants.
         instead: specs that stand for those of some values.

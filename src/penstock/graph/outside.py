@@ -14,7 +14,7 @@ from penstock.graph.operator import Feed
 
 made_outside: WeakSet[Node] = WeakSet()
 made_again: WeakKeyDictionary[Node, Callable[[], Value]] = WeakKeyDictionary()
-"""What makes a node again in the definition that uses it: for those of which nothing is said before they are fed."""
+"""What makes a node again in the definition that uses it: for inputs whose kind is not known before they are fed."""
 OUTSIDE = 1 << 60
 serials = itertools.count(-OUTSIDE)
 """Their numbers: they come before all nodes of a definition."""
@@ -24,7 +24,7 @@ def copy_of(node: Node, own: Callable[[Value], Value], stream: int) -> Node:
     """A definition's node in place of one that was made outside.
 
     Args:
-        node: it.
+        node: the one that was made outside.
         own: gives the definition's value in place of another one.
         stream: the number of its random bits in the definition.
     """

@@ -22,7 +22,7 @@ class ReadAhead:
 
     Args:
         readings: of a program, those that read from object stores or not.
-        local_rows: the numbers of the rows that this process computes, for a batch of so many rows.
+        local_rows: gives the numbers of the rows that this process computes, for a batch of a number of rows.
         after: the step that follows another.
         pool: has threads that wait for data, or none, and says of what.
         depth: how many batches are begun before they are asked for.

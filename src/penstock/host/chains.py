@@ -100,7 +100,7 @@ class ChainStage:
                     raise frame.failure(node, row, again) from error
 
     def _alone(self, data: Column | Picked, gathered: Sequence[Any], row: int, count: int) -> Work:
-        """What the first nodes of the chain, so many, do with one row."""
+        """What the first `count` nodes of the chain do with one row."""
         one = slice(row, row + 1)
         arguments = [
             {name: value[one] if name in call.by_row else value for name, value in each[1].items()}

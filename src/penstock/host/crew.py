@@ -37,7 +37,7 @@ class Interrupted(BaseException):
 
 
 class Crew:
-    """Up to so many threads, which all pools of one name and size share. They end when no pool holds the crew any more.
+    """Up to `workers` threads, which all pools of one name and size share. They end when no pool holds the crew.
 
     Args:
         name: what the threads are called.

@@ -21,20 +21,20 @@ def attempted(stage: HostStage, frame: Frame, failed: list[BadRow]) -> Frame:
     Args:
         stage: which.
         frame: where its inputs are.
-        failed: gets the rows that fail and are borne.
+        failed: gets the rows that fail and are tolerated.
 
     Returns:
         The frame without those.
 
     Raises:
-        SampleError: a row fails and is not borne, or the stage computes no rows by themselves.
+        SampleError: a row fails and is not tolerated, or the stage computes no rows by themselves.
     """
     try:
         stage.compute(frame)
     except SampleError as error:
         if not stage.by_row:
             raise
-        frame.bear(error)
+        frame.tolerate(error)
         return _one_by_one(stage, frame, failed)
     return without_lost(frame, failed)
 
@@ -58,7 +58,7 @@ def _one_by_one(stage: HostStage, frame: Frame, failed: list[BadRow]) -> Frame:
         try:
             stage.compute(alone)
         except SampleError as error:
-            alone.bear(error)
+            alone.tolerate(error)
         if alone.lost:
             frame.lost[row] = alone.lost[0]
         else:

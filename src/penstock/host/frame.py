@@ -42,7 +42,7 @@ class Frame:
         columns: per register the column that it holds, once it is computed.
         slots: per register the place in a batch buffer into which its column goes, if there is one.
         shifts: per row what selects another sample in place of its own, or 0; None where all rows have their own.
-        lost: the rows that failed and are borne, by their place in the frame. What their columns hold is no sample.
+        lost: the rows that failed and are tolerated, by their place in the frame. What their columns hold is no sample.
         blamed: the row that an error was made for last.
         branch_of: the frame of the whole pass, where this one is of the rows that take a branch; None where it is that.
         places: where the rows are in the whole pass, ascending; None for all of them.
@@ -140,7 +140,7 @@ class Frame:
 
         Args:
             rows: where its rows are in this frame.
-            part: it.
+            part: a frame that `part` made.
             outputs: whose columns.
         """
         for value, register in outputs:
@@ -214,11 +214,11 @@ class Frame:
         self._blame(reader, row, self._at(reader, row), str(error.args[0]), error)
         return error
 
-    def bear(self, error: PenstockError) -> None:
+    def tolerate(self, error: PenstockError) -> None:
         """Go on without the row that an error was just made for.
 
         Raises:
-            PenstockError: the error, where such rows are not borne.
+            PenstockError: the error, where such rows are not tolerated.
             ResourceError: its cause is no row, but what the machine lacks.
         """
         if (lack := lacking(error)) is not None:

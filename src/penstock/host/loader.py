@@ -73,7 +73,7 @@ class HostBatch:
         step: which.
         buffers: per result, in the order of the plan's, its column.
         chunks: the work that fills them.
-        failed: once it is finished, the rows that failed and are borne.
+        failed: once it is finished, the rows that failed and are tolerated.
         place: which one it is of those that the same chunks fill; None where it is alone.
     """
 
@@ -103,7 +103,7 @@ class HostLoader:
 
     Args:
         program: what is computed.
-        local_rows: the numbers of the rows that this process computes, for a batch of so many rows.
+        local_rows: gives the numbers of the rows that this process computes, for a batch of a number of rows.
         dtypes: per result, the dtype to deliver.
         pool: where chunks run; the loader closes it.
         depth: how many batches are begun ahead.
@@ -279,7 +279,7 @@ class HostLoader:
         return _parted([asked, *steps[1:]], rows, buffers, chunks)
 
     def _together(self, step: Step, count: int) -> tuple[list[Step], Indices]:
-        """A batch and those that follow it in the epoch, so many in all: their steps, and the numbers of their rows."""
+        """A batch and those that follow it in the epoch, `count` in all: their steps, and the numbers of their rows."""
         steps = [step]
         while len(steps) < count and self._program.consecutive(step.rows):
             following = self._after(steps[-1])
@@ -306,7 +306,7 @@ def _abandon(*pools: Pool | ReadAhead) -> None:
 def _parted(
     steps: Sequence[Step], rows: int, buffers: tuple[Column, ...], chunks: tuple[Future[list[BadRow]], ...]
 ) -> list[HostBatch]:
-    """The batches of some steps, whose rows, so many in all, follow each other in the buffers."""
+    """The batches of some steps, whose rows, `rows` in all, follow each other in the buffers."""
     if len(steps) == 1:
         return [HostBatch(steps[0], buffers, chunks)]
     cuts = pairwise([rows * place // len(steps) for place in range(len(steps) + 1)])

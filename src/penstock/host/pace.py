@@ -45,24 +45,24 @@ class Pace:
         return self._by_sample and self._row_seconds < _CHEAP_ROW
 
     def batches_at_once(self, rows: int, most: int) -> int:
-        """How many batches of so many rows are computed at once in the consumer's thread; 0 if threads are better."""
+        """How many batches of `rows` rows are computed at once in the consumer's thread; 0 if threads are better."""
         seconds = self._row_seconds * rows
         if seconds > _LIGHT_BATCH:
             return 0
         return 1 if self._whole else min(most, int(2 * _LIGHT_BATCH / max(seconds, 1e-9)))
 
     def chunks(self, rows: int, workers: int) -> int:
-        """Into how many chunks a batch of so many rows is cut."""
+        """Into how many chunks a batch of `rows` rows is cut."""
         if self._whole or self.cheap or not (self._recent or self._by_sample):
             return 1
         return max(1, min(workers, rows, math.ceil(min(self._row_seconds * rows / _CHUNK, workers))))
 
     def in_pairs(self, rows: int) -> bool:
-        """Whether a thread computes two batches of so many rows at once."""
+        """Whether a thread computes two batches of `rows` rows at once."""
         return not (self._whole or self._by_sample) and self._row_seconds * rows <= _CHUNK
 
     def timed(self, rows: int) -> _Timed:
-        """A context in which so many rows are computed: in turn with others, if they are cheap."""
+        """A context in which `rows` rows are computed: in turn with others, if they are cheap."""
         return _Timed(self, rows)
 
     def record(self, seconds: float, rows: int) -> None:

@@ -115,8 +115,8 @@ class HostProgram:
             fed: what the streams gave for the batch.
 
         Returns:
-            Per result its column, the slot itself where there is one; and the rows that failed and are borne, each as
-            often as it did, ascending. Results hold zeros in a row that is skipped.
+            Per result its column, the slot itself where there is one; and the rows that failed and are tolerated, each
+            as often as it did, ascending. Results hold zeros in a row that is skipped.
 
         Raises:
             SampleError: a sample cannot be read, decoded or brought to shape; it is named.

@@ -41,7 +41,7 @@ class HostStage(Protocol):
         """Fill the registers of its outputs.
 
         Raises:
-            SampleError: a row fails; the frame knows which. Rows that the frame bears are left to it instead.
+            SampleError: a row fails; the frame knows which. Rows that the frame tolerates are left to it instead.
         """
         ...
 
@@ -72,7 +72,7 @@ class ReadStage:
             error.where = error.where or self._node.where
             raise
         for row in sorted(errors):
-            frame.bear(frame.unreadable(self._node, row, errors[row]))
+            frame.tolerate(frame.unreadable(self._node, row, errors[row]))
         for (value, register), column in zip(self.outputs, columns, strict=True):
             if isinstance(column, Picked):
                 frame.columns[register] = column
@@ -222,7 +222,7 @@ class SampleStage:
             except Exception as error:  # noqa: BLE001  # whatever a user's function raises
                 failure = frame.failure(node, row, error)
                 failure.__cause__ = error
-                frame.bear(failure)
+                frame.tolerate(failure)
 
     def _bind(self, node: Node, kernel: Callable[..., Any], call: Call, frame: Frame) -> Callable[[int], None]:
         """A function that computes one row of a node, bound to the columns it reads and writes."""
@@ -287,7 +287,7 @@ def check_fits(frame: Frame, value: Value, column: Any, dtype: np.dtype[Any]) ->
             given=f"values from {by_row[row].min()} to {by_row[row].max()}",
             fix="jax.config.update('jax_enable_x64', True), or make them smaller",
         )
-        frame.bear(frame.failure(value.node, row, error))
+        frame.tolerate(frame.failure(value.node, row, error))
 
 
 def _blame(

@@ -208,7 +208,7 @@ def write_to(given: Any, address: ctypes.c_void_p) -> None:
 
 
 def as_layout(layout: str | None, axes: int) -> str:
-    """A layout for so many axes; "" for None.
+    """A layout for `axes` axes; "" for None.
 
     Raises:
         DefinitionError: it has not a letter for each axis.

@@ -67,8 +67,8 @@ def data_iterator(
         devices: local devices; arrays get the layout of `jax.pmap`, ``(devices, rows of a device, ...)``.
         pmap_compatible: without `sharding` and `devices`: whether arrays are ``(1, batch_size, ...)``.
         on_error: what is done about bad samples: "raise", "skip" or "replace", as `DataIterator` says.
-        error_limit: how many of them are borne; None for any number.
-        error_rate: which share of them is borne, and of how many rows, those delivered last.
+        error_limit: how many of them are tolerated; None for any number.
+        error_rate: which share of them is tolerated, and of how many rows, those delivered last.
         quarantine: a file to which each bad sample is written, once, as a line of JSON.
 
     Returns:
@@ -124,8 +124,8 @@ def peekable_data_iterator(
         devices: local devices, for the layout of `jax.pmap`.
         pmap_compatible: whether arrays are ``(1, batch_size, ...)``.
         on_error: what is done about bad samples.
-        error_limit: how many of them are borne.
-        error_rate: which share of them is borne, and of how many rows.
+        error_limit: how many of them are tolerated.
+        error_rate: which share of them is tolerated, and of how many rows.
         quarantine: a file for them.
 
     Returns:

@@ -66,8 +66,8 @@ class DataIterator:
             included: "raise"; "replace" it by another sample of the data set; or "skip" it: its row holds zeros, and is
             False in the mask ``valid``, the last name of `output_map` then. Readers may say otherwise for what is
             computed from them.
-        error_limit: how many bad samples are borne; None for any number.
-        error_rate: which share of bad samples is borne, and of how many rows, those delivered last.
+        error_limit: how many bad samples are tolerated; None for any number.
+        error_rate: which share of bad samples is tolerated, and of how many rows, those delivered last.
         quarantine: a file to which each bad sample is written, once, as a line of JSON; one for all processes of a job.
 
     Attributes:
@@ -123,12 +123,6 @@ class DataIterator:
         # a list with one pipeline is one of one block, where this process computes no other
         per_block = len(group) > 1 or (len(layout.shards) == 1 and not isinstance(pipelines, Pipeline))
         self.batch_size = group[0].max_batch_size * (layout.blocks if per_block else 1)
-        if len(group) not in (1, len(layout.shards)):
-            raise UsageError(
-                "a list of pipelines needs one for each block of rows",
-                given=f"{len(group)} pipelines",
-                expected=f"{len(layout.shards)}, as the sharding cuts the batch",
-            )
         layout.check_rows(self.batch_size, "the batch")
         mask = last_batch_policy is LastBatchPolicy.PAD
         if mask and VALID in self.output_map:
@@ -185,17 +179,9 @@ class DataIterator:
         return self._read[1]
 
     def _make_run(self) -> Run:
-        pipeline = self._pipeline
-        depth = pipeline.prefetch_queue_depth
-        return self._planned.run(
-            self._readings(self._seed),
-            self._seed,
-            pipeline.pool(),
-            depth,
-            self._schedule,
-            self._meter,
-            narrow=True,
-        )
+        pool, depth = self._pipeline.pool(), self._pipeline.prefetch_queue_depth
+        readings = self._readings(self._seed)
+        return self._planned.run(readings, self._seed, pool, depth, self._schedule, self._meter, narrow=True)
 
     def _make_ledger(self, limits: Limits, path: str | PathLike[str] | None) -> Ledger:
         board = None if self._part is None else self._part.board()
@@ -203,8 +189,7 @@ class DataIterator:
         if self._part is not None and quarantine is not None:
             self._part.peers.at_end(quarantine.last)
         readings = self._readings(self._seed)
-        setting = Setting(readings, None, self._seed)
-        return Ledger(map(setting.name, readings), limits, quarantine, board)
+        return Ledger(map(Setting(readings, None, self._seed).name, readings), limits, quarantine, board)
 
     def _count(self, ledger: Ledger) -> None:
         """Count the bad rows of the batch that is being taken."""

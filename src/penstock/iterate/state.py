@@ -57,7 +57,7 @@ class Origin:
     ) -> dict[str, Any]:
         """The state at a step: at most 1 KB of JSON, and the arrays that operators carry.
 
-        Where bad samples are borne, `bad` says how many there were.
+        Where bad samples are tolerated, `bad` says how many there were.
 
         It does not depend on the batch size: the end of an epoch is at its last row, and what fills up the last batch
         of a padded reader does not count.
@@ -212,7 +212,7 @@ def _number(state: Mapping[str, Any], name: str, largest: int, given: Any = None
 
 
 def _pack(calls: Sequence[str], room: int) -> str:
-    """Lines of text in so many characters: compressed, else a short hash of each, else nothing."""
+    """Lines of text in at most `room` characters: compressed, else a short hash of each, else nothing."""
     text = "text:" + base64.b85encode(zlib.compress("\n".join(calls).encode(), 9)).decode()
     hashes = "hash:" + "".join(map(_short, calls))
     return next((packed for packed in (text, hashes) if len(packed) <= room), "")

@@ -64,7 +64,7 @@ def launch(
         ended it or the launcher.
 
     Raises:
-        UsageError: there is no such program, or there cannot be so many processes or devices.
+        UsageError: there is no such program, or there cannot be that many processes or devices.
 
     Example:
         >>> import sys

@@ -15,7 +15,7 @@ def first_sample(value: Value, fix: str) -> Array:
     """Compute sample 0 of a value.
 
     Args:
-        value: it.
+        value: the value.
         fix: what the user can say instead.
 
     Raises:
@@ -37,7 +37,7 @@ def length_of(vector: DataNode, what: str) -> int:
     """How many numbers each sample of a vector has: if nothing says so, as many as the first one.
 
     Args:
-        vector: it.
+        vector: a node.
         what: what messages call it, such as "fn.reshape: a shape".
 
     Raises:

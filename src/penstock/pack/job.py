@@ -30,11 +30,11 @@ class Progress(Protocol):
     """Who is told how far it is."""
 
     def begin(self, what: str, total: int, done: int) -> None:
-        """A stretch of work begins: so many samples, of which some are done already."""
+        """A stretch of work begins: `total` samples, of which `done` are done already."""
         ...
 
     def advance(self, samples: int) -> None:
-        """So many more are done. Called by several threads."""
+        """As many more are done. Called by several threads."""
         ...
 
     def note(self, text: str) -> None:

@@ -54,7 +54,7 @@ class Known(RowOperator):
         return self.spec
 
     def compute(self, rows: Coordinates) -> Any:
-        """It."""
+        """The column."""
         return self.column
 
 

@@ -78,7 +78,7 @@ class Found:
         self.latest = [*self.latest[1 - _LATEST :], (rows, number, dict(counts))]
 
     def until(self, rows: int, bucket: int) -> Found:
-        """What was known when so many rows had been delivered, which end in `bucket`."""
+        """What was known when `rows` rows had been delivered, the last of them in `bucket`."""
         later = [each for each in self.latest if each[0] > rows]
         counts = self.counts.copy()
         for _, _, theirs in later:

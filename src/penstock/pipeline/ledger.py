@@ -1,4 +1,4 @@
-"""How many bad samples a run has met, and how many it bears."""
+"""How many bad samples a run has met, and how many it tolerates."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from penstock.types import OnError
 
 @dataclass(frozen=True)
 class Limits:
-    """How many bad samples are borne.
+    """How many bad samples are tolerated.
 
     Args:
-        count: at most so many; None for any number.
+        count: the most; None for any number.
         rate: at most this share, from 0 to 1, of the rows of a window.
         window: how many rows that window has, those that were delivered last; up to a sixteenth more.
     """
@@ -34,7 +34,7 @@ class Limits:
         """The limits that an iterator was given.
 
         Raises:
-            UsageError: they cannot be, or nothing is borne.
+            UsageError: they cannot be, or nothing is tolerated.
         """
         if set(policies) == {"raise"} and (error_limit is not None or quarantine is not None):
             raise UsageError(
@@ -45,7 +45,7 @@ class Limits:
         whole = error_limit is None or (isinstance(error_limit, int) and not isinstance(error_limit, bool))
         if not whole or (error_limit is not None and error_limit < 0):
             raise UsageError(
-                "error_limit is the number of bad samples that are borne",
+                "error_limit is the number of bad samples that are tolerated",
                 given=shown(error_limit),
                 expected="a whole number from 0, or None for any number",
             )
@@ -56,7 +56,7 @@ class Limits:
         rate, window = given
         if not 0 <= rate <= 1 or not 1 <= window <= MOST:
             raise UsageError(
-                "error_rate is the share of bad samples that is borne, and of how many rows",
+                "error_rate is the share of bad samples that is tolerated, and of how many rows",
                 given=shown(error_rate),
                 expected="a number from 0 to 1 and a whole number from 1, such as (0.1, 1000)",
             )
@@ -68,7 +68,7 @@ class Ledger:
 
     Args:
         readers: the names of the readers.
-        limits: how many bad samples are borne.
+        limits: how many bad samples are tolerated.
         quarantine: where they are written to.
         board: what the processes of the job show each other; None where this process is alone.
     """

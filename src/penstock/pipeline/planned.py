@@ -91,7 +91,7 @@ class Planned:
         return [(node, why) for node, why in found if why is not None]
 
     def readings(self, seed: int, lead: str | None, rows: int) -> dict[Node, Reading]:
-        """How each reader is read, in batches of so many rows.
+        """How each reader is read, in batches of `rows` rows.
 
         The one named `lead` defines the epoch. Those that follow the same order begin with it in each epoch.
         """
@@ -173,7 +173,7 @@ class Planned:
         )
 
     def explain(self, rows: int) -> str:
-        """What runs where, and why, for batches of so many rows."""
+        """What runs where, and why, for batches of `rows` rows."""
         blocks, devices, processes = self.layout.blocks, len(self.layout.all_devices), self.layout.processes
         batch = f"{rows} rows" + (f" in {blocks} blocks on {devices} devices" if devices > 1 else "")
         batch += f" of {processes} processes" if processes > 1 else ""

@@ -147,7 +147,7 @@ def _cannot(node: Node, target: Target, graph: Graph, chosen: Mapping[Node, Plac
     """Why a node cannot run on the device, or None.
 
     Args:
-        node: it.
+        node: the node.
         target: the machine.
         graph: the definition.
         chosen: where the nodes run that compute from it.

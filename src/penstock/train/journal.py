@@ -17,7 +17,7 @@ _log = logging.getLogger("penstock")
 
 
 class Journal:
-    """Lines of JSON, of which a save needs the first so many bytes. What follows came later, or is half a line.
+    """Lines of JSON. A save says how many bytes of them are its own; what follows came later, or is half a line.
 
     Args:
         path: the file.

@@ -13,7 +13,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from penstock.data.source import Array
 
 _ROUND = 1024
-"""Messages are filled up to a multiple of so many bytes, so that few programs are compiled."""
+"""Messages are filled up to a multiple of this many bytes, so that few programs are compiled."""
 
 
 def exchange(devices: Sequence[Any], message: Any) -> list[Any]:

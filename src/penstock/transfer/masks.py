@@ -44,7 +44,7 @@ class Masks:
         self._of: tuple[int, object] | None = None
 
     def without(self, rows: int, lost: Indices) -> jax.Array:
-        """The mask of so many rows of this process, of which some are lost."""
+        """The mask of `rows` rows of this process, of which some are lost."""
         if len(lost):
             column = np.ones(rows, np.bool_)
             column[lost] = False

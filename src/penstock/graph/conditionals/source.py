@@ -25,7 +25,7 @@ _STDLIB = str(Path(sysconfig.get_path("stdlib")).resolve())
 _LIBRARIES = ("numpy", "jax", "jaxlib")
 _AS_WRITTEN = "_penstock_as_written"
 _codes: dict[tuple[str, CodeType], CodeType | None] = {}
-"""Per file and code what it was rewritten to; None where its source is not to be had."""
+"""Per file and code what it was rewritten to; None where its source cannot be read."""
 
 
 def do_not_convert(function: F) -> F:
@@ -53,7 +53,7 @@ def definition_with_conditionals(definition: Callable[..., Any]) -> Callable[...
     """A definition in which conditions on nodes work.
 
     Raises:
-        DefinitionError: its source is not to be had.
+        DefinitionError: its source cannot be read.
     """
     made = converted(definition)
     function = inspect.unwrap(definition)
@@ -125,7 +125,7 @@ def _is_library(function: FunctionType) -> bool:
 
 
 def _rewritten(function: FunctionType) -> CodeType | None:
-    """The code of a function after its source was rewritten; None where the source is not to be had."""
+    """The code of a function after its source was rewritten; None where the source cannot be read."""
     code = function.__code__
     found = _find(code, "".join(linecache.getlines(code.co_filename, function.__globals__)))
     if found is None:

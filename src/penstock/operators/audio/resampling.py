@@ -10,7 +10,7 @@ import numpy as np
 from penstock.data.source import Array
 
 _BLOCK = 256
-"""Within a block of so many elements, positions are added up in float32."""
+"""Within a block of this many elements, positions are added up in float32."""
 _POINTS = 64
 """Entries of the table of weights, per lobe of the sinc."""
 _AT_ONCE = 1 << 14

@@ -159,7 +159,7 @@ def clahe(
         data: images or sequences, uint8, of one channel or of RGB; layout HWC or FHWC (HWC where none is named).
         tiles_x: how many tiles there are along the width.
         tiles_y: how many there are along the height.
-        clip_limit: how much contrast may grow: of one value, at most so many times the pixels count that there would
+        clip_limit: how much contrast may grow: of one value, at most this many times the pixels count that there would
             be if all values were alike. 0 sets no limit.
         bins: in how many bins values are counted, a power of 2 up to 65536; of 128, neighbours are one value. The limit
             is for each bin. DALI documents it so, and does on the CPU as if it were 256.

@@ -111,7 +111,7 @@ class Debayer(Operator, BatchKernel):
         return replace(images, shape=(*shape, channels), layout=self.layout.replace("C", "") + "C", bounds=bounds)
 
     def batch(self, context: BatchContext, images: Any, *, blue_position: Any) -> Any:
-        """On the host so many rows at once as stay in the cache."""
+        """On the host as many rows at once as stay in the cache."""
         if context.xp is not np:
             return self._made(context.xp, images, blue_position)
         if self.algorithm in ("bilinear_ocv", "edgeaware_ocv"):

@@ -62,7 +62,7 @@ _CURVE = np.rint(255 * _curved(np.arange(4096) / 4096)).astype(np.uint8)
 
 
 def _scaled(values: Any, bits: int) -> Any:
-    """Whole numbers without so many of their bits after the point, rounded."""
+    """Whole numbers without their `bits` bits after the point, rounded."""
     return (values + (1 << (bits - 1))) >> bits
 
 

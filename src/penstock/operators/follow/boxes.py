@@ -116,7 +116,7 @@ def boxes(
         ltrb: whether boxes are left, top, right and bottom, going in and coming out; as for `readers.coco`.
         ratio: whether coordinates are parts of the image's width and height; likewise.
         min_visible: drop a box of which less than this part of the area is still in the image, from 0 to 1.
-        min_size: drop a box of which what is seen is narrower or lower than so many pixels.
+        min_size: drop a box whose visible part is narrower or lower than this, in pixels.
         since: the images to which the boxes belong, if not to what was decoded or read.
         **common: what every operator takes.
 

@@ -32,7 +32,7 @@ class Stretch:
     """An image operator on the path.
 
     Args:
-        node: it.
+        node: the node.
         operator: what it does.
         layout: of the images that it takes.
     """

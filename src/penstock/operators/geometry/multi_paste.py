@@ -172,7 +172,7 @@ def multi_paste(
         in_anchors: where regions begin in their images, in pixels; the first corner by default. A list of pairs, or a
             node with one per sample.
         in_anchors_rel: the same in parts of the image, rounded down.
-        shapes: height and width of regions, in pixels; all that there is from the anchor on by default. Likewise.
+        shapes: height and width of regions, in pixels; all from the anchor on by default. Likewise.
         shapes_rel: the same in parts of the image, rounded up.
         out_anchors: where regions begin on the canvas; its first corner by default. Likewise.
         out_anchors_rel: the same in parts of the canvas, rounded down.

@@ -60,7 +60,7 @@ class Remap(Operator, BatchKernel):
         return shape[frames : frames + 2]
 
     def _form(self, ndim: int, last: int | None, layout: str) -> tuple[bool, bool]:
-        """Whether a map of so many axes has frames, and a channel."""
+        """Whether a map of `ndim` axes has frames, and a channel."""
         if ndim == 3:
             framed = layout[:1] == "F" or (not layout and self.layout[0] == "F" and last != 1)
             return framed, not framed

@@ -1,4 +1,4 @@
-"""Other channels: each of the result is a weighed sum of those that there are, and a number."""
+"""Other channels: each is a weighted sum of the image's channels, plus a number."""
 # pyright: basic
 # JAX is typed in part only
 

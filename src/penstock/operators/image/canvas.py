@@ -26,7 +26,7 @@ from penstock.operators.image.taps import taps
 from penstock.operators.sums import rounded
 
 _UNROLLED = 16
-"""Filters with at most so many taps are written out; the others loop."""
+"""Filters with at most this many taps are written out; the others loop."""
 
 
 def execute(passes: Sequence[Pass], images: Any) -> Any:

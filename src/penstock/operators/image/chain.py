@@ -35,7 +35,7 @@ class ImageChain(Chain):
         self._scratch = Scratch()
         self._varies = self._decoder is not None or not first.dense or any(link.varies for link in links)
         constant = list(takewhile(lambda link: not link.varies, links)) if first.dense and not self._decoder else []
-        self._constant = len(constant)  # so many operators, from the first on, do the same with every batch
+        self._constant = len(constant)  # how many operators, from the first on, do the same with every batch
         self._last: tuple[int, list[Pass], dict[int, Sequence[Step]]] = -1, [], {}
 
     def describe(self, data: Column | Picked, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]) -> ImageWork:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.operators.image.memory import Memory
 
 _TOGETHER = 1 << 18
-"""The grid over so many elements is kept. Where images are not larger, all of a batch may share it."""
+"""The grid over this many elements is kept. Where images are not larger, all of a batch may share it."""
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ class ImageOperator(Operator, ChainKernel):
         return frames(self, kind, tuple(layouts), frozenset(framed), frozenset(varying))
 
     def of_sequences(self, frames: int) -> ImageOperator:
-        """The operator for frames with arguments of their own, so many to a sequence, which stay alike in size."""
+        """The operator for frames with arguments of their own, `frames` to a sequence, which stay alike in size."""
         del frames
         return self
 

@@ -25,7 +25,7 @@ AT_ONCE = 256
 """So many places of a row are computed each from the one to its left, as DALI does; the next one from their first."""
 
 WORD = 16
-"""Random words come in halves of so many bits, which float32 holds."""
+"""Random words come in halves of this many bits, which float32 holds."""
 
 
 class Places(ABC):

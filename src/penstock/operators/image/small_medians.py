@@ -9,7 +9,7 @@ from penstock.native.compiled import Compiled, ahead
 from penstock.operators.image.planes import load_row, store
 
 MOST = 255
-"""Rectangles have at most so many pixels, as bytes count them."""
+"""Rectangles have at most this many pixels, as bytes count them."""
 
 TOGETHER = 8192
 """So many bytes are computed together, or a row: they stay in the nearest cache."""

@@ -39,9 +39,9 @@ class Interpolation(IntEnum):
 
 
 _TOGETHER = 1024
-"""The places of so many pixels are found together. Where images are not larger, all of a batch may share them."""
+"""The places of this many pixels are found together. Where images are not larger, all of a batch may share them."""
 _SURROUNDED = 1 << 13
-"""Images of bytes up to so many elements are copied as floats with what lies outside, so that each pixel is inside."""
+"""Images of bytes up to this many elements are copied as floats with what lies outside: so each pixel is inside."""
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,7 @@ def _memory_of(images: Array | Picked) -> Memory:
 
 
 def groups_of(sizes: Sequence[int]) -> Iterator[slice]:
-    """Runs of rows, of so many bytes each, that stay in the cache together; at least one row each."""
+    """Runs of rows that stay in the cache together, given the bytes of each row; at least one row each."""
     ends = list(accumulate(sizes))
     start, before = 0, 0
     while start < len(ends):

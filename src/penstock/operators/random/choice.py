@@ -17,7 +17,7 @@ from penstock.graph.trace import DataNode
 from penstock.operators.random.draws import Drawn, Extents, draw, fractions
 
 _UNIT = np.float32(1 << 20)
-"""Probabilities are counted in parts of one in so many: whole numbers add up alike everywhere."""
+"""Into how many parts a probability of 1 is cut: whole numbers add up alike everywhere."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ class Sum(Reduction):
         return self.left(data, self.dtype)
 
     def batch(self, context: BatchContext, data: Any) -> Any:
-        """The sums; integers in the widest type that there is, floats in a fixed order."""
+        """The sums; integers in the widest type, floats in a fixed order."""
         xp = context.xp
         if data.dtype.kind == "f":
             total = ordered_sum(xp, data.astype(work_dtype(data.dtype)), self.batch_axes)

@@ -19,7 +19,7 @@ class UserCode:
     new one each time it is traced.
 
     Args:
-        function: it.
+        function: the function.
     """
 
     function: Callable[..., Any]
