@@ -200,6 +200,89 @@ def test_letters_that_only_what_is_fed_has(name):
     np.testing.assert_array_equal(*results)
 
 
+def named(library, layout="XY"):
+    """A pipeline whose batches have a layout."""
+    with (pipeline := library.Pipeline(BATCH, 1, None)):
+        pipeline.set_outputs(library.fn.external_source(LISTED, cycle=True, layout=layout))
+    return pipeline
+
+
+PASSED_ON = {
+    "tensor lists": (lambda batch: batch, {}),
+    "tensor lists, renamed": (lambda batch: batch, {"layout": "A"}),
+    "tensors": (list, {}),
+    "samples": (lambda batch: batch[0], {"batch": False}),
+    "dense": (lambda batch: batch.as_tensor(), {}),
+}
+
+
+@pytest.mark.parametrize("name", PASSED_ON)
+def test_batches_of_a_pipeline_bring_their_layout(name):
+    taken, options = PASSED_ON[name]
+
+    def source(library):
+        first = named(library, "X")
+        return lambda: taken(first.run()[0])
+
+    assert log(penstock, lambda: source(penstock), options, 3) == log(dali, lambda: source(dali), options, 3)
+
+
+FED = {
+    "tensor list": ({}, lambda batch: [(batch, None)]),
+    "tensors": ({}, lambda batch: [(list(batch), None)]),
+    "dense": ({}, lambda batch: [(batch.as_tensor(), None)]),
+    "renamed": ({}, lambda batch: [(batch, "A")]),
+    "said": ({"layout": "A"}, lambda batch: [(batch, "A")]),
+    "said, with a kind": ({"ndim": 1}, lambda batch: [(batch, "A")]),
+    "another one than said": ({"layout": "A"}, lambda batch: [(batch, None)]),
+    "another one than before": ({}, lambda batch: [(batch, None), (batch, "A")]),
+    "of another rank": ({}, lambda batch: [(np.array(batch), "AB")]),
+}
+
+
+@pytest.mark.parametrize("name", FED)
+def test_layouts_of_what_is_fed(name):
+    options, feeds = FED[name]
+
+    def seen(library):
+        with (pipeline := library.Pipeline(BATCH, 1, None, prefetch_queue_depth=1)):
+            kind = {"dtype": library.types.UINT8} if "ndim" in options else {}
+            pipeline.set_outputs(library.fn.external_source(name="x", **kind, **options))
+        pipeline.build()
+        layouts = []
+        try:
+            for data, layout in feeds(named(library, "X").run()[0]):
+                pipeline.feed_input("x", data, **({"layout": layout} if layout else {}))
+                layouts.append(pipeline.run()[0].layout())
+        except RuntimeError:
+            layouts.append("refused")
+        return layouts
+
+    assert seen(penstock) == seen(dali)
+
+
+def test_the_class_has_several_outputs_that_are_fed():
+    def seen(library):
+        class Fed(library.Pipeline):
+            def __init__(self):
+                super().__init__(BATCH, 1, None, prefetch_queue_depth=1)
+                self.input = library.ops.ExternalSource(num_outputs=3, layout=["X", "AB"])
+
+            def define_graph(self):
+                self.first, _, self.last = self.input()
+                return self.first, self.last
+
+            def iter_setup(self):
+                self.feed_input(self.first, list(LISTED[1]))
+                self.feed_input(self.last, [np.ones((2, 2), np.float32)] * BATCH)
+
+        pipeline = Fed()
+        pipeline.build()
+        return [(np.array(output.as_tensor()).tolist(), output.layout()) for output in pipeline.run()]
+
+    assert seen(penstock) == seen(dali)
+
+
 def test_a_function_whose_result_is_empty_for_zeros():
     with (pipeline := penstock.Pipeline(2, 1)):
         images, ends = penstock.fn.external_source(name="x"), penstock.fn.external_source(name="end")

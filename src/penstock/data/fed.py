@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock.data.external import GivenStream
-from penstock.data.given import Kind, as_column, copied
+from penstock.data.given import Kind, as_column, copied, letters
 from penstock.data.source import Column
 from penstock.data.stream import StarvedError, Turn
 from penstock.errors import SourceError
@@ -53,8 +53,9 @@ class Fed(GivenStream):
 
     @property
     def guessed(self) -> bool:
-        """Whether its `specs` are a guess."""
-        return not self.kinds[0].known
+        """Whether its `specs` are a guess, or are said not to have the layout that it was fed."""
+        known = self.kinds[0]
+        return not known.known or self.specs != (known.spec,)
 
     @property
     def waits(self) -> bool:
@@ -79,7 +80,7 @@ class Fed(GivenStream):
 
     def learn(self) -> None:
         """What it is fed, or a guess."""
-        if self._queue or not self.guessed:
+        if self._queue or self.kinds[0].known:
             super().learn()
         else:
             self.specs = (self._guesses[self._guess % self.guesses].spec,)
@@ -109,10 +110,19 @@ class Fed(GivenStream):
         column = as_column(data)
         if not len(column):
             raise SourceError(f"{self.name} was fed an empty batch")
-        self.kinds[0].check(column)
+        known = self.kinds[0]
+        layout = layout or letters(column) or known.layout
+        if layout != known.layout and (known.layout or self._last is not None):
+            raise SourceError(
+                f"{self.name} was fed a batch of another layout",
+                given=layout,
+                expected=known.layout or "none, as of the batches before",
+                fix="one layout for all batches; layout= of fn.external_source says which",
+            )
+        kind = Kind(known.dtype, known.ndim, layout)
+        kind.check(column)
         self._queue.append(copied(column))
-        if layout:
-            self.kinds = (Kind(self.kinds[0].dtype, self.kinds[0].ndim, layout),)
+        self.kinds = (kind,)
 
     def give(self, turn: Turn, row: int | None) -> Any:
         """The next batch that was fed."""

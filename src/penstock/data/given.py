@@ -52,10 +52,9 @@ class Kind:
     def seen(self, column: Column) -> Kind:
         """This kind with what a column shows."""
         sample: Any = column[0]
-        rank = self.rank
-        return Kind(
-            sample.dtype if self.dtype is None else self.dtype, sample.ndim if rank is None else rank, self.layout
-        )
+        dtype = sample.dtype if self.dtype is None else self.dtype
+        rank = sample.ndim if self.rank is None else self.rank
+        return Kind(dtype, rank, self.layout or (letters(column) if rank == sample.ndim else ""))
 
     def check(self, column: Column) -> None:
         """Check that samples are of this kind, so far as it is known.
@@ -82,6 +81,13 @@ class Kind:
         return f"{self.dtype or 'any dtype'} with {rank} axes" + (f", layout {self.layout}" if self.layout else "")
 
 
+def letters(column: Column) -> str:
+    """The layout of samples that tell it, such as those of a `TensorListCPU`; else ""."""
+    layout = getattr(column[0], "layout", None)
+    told = layout() if callable(layout) else ""
+    return told if isinstance(told, str) else ""
+
+
 def as_sample(given: Any) -> Array:
     """One sample as an array in host memory: of its own memory, where that can be shared.
 
@@ -100,7 +106,7 @@ def as_sample(given: Any) -> Array:
             given=f"{shown(cast(Any, given))} of type {type(cast(Any, given)).__name__}",
             fix="np.frombuffer for bytes; an index or a file name for text",
         )
-    return array
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def _converted(given: Any) -> Array:
@@ -148,7 +154,10 @@ def copied(column: Column) -> Column:
 def kept(given: Any) -> Any:
     """What a source gave, with copies of NumPy's arrays."""
     if isinstance(given, np.ndarray):
-        return cast(Array, given).copy()
+        copy = cast(Array, given).copy()
+        if type(cast(object, given)) is not np.ndarray:  # a sample of a tensor list, with its layout
+            vars(copy).update(vars(given))
+        return copy
     if isinstance(given, list | tuple):
         parts = list(map(kept, cast(Sequence[Any], given)))
         return parts if isinstance(given, list) else tuple(parts)

@@ -94,11 +94,27 @@ class Operator:
                 fix="give it once: to the class, or to the call",
                 where=user_line(),
             )
-        return lookup(self.kind)(*inputs, **{**made, **given})
+        together = {**made, **given}
+        if self.kind == "external_source" and not inputs and "source" not in together:
+            return _fed_by_hand(together)
+        return lookup(self.kind)(*inputs, **together)
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self._arguments.items())
         return f"{type(self).__name__}({given})"
+
+
+def _fed_by_hand(given: Mapping[str, Any]) -> Any:
+    """An external source without a source; with `num_outputs`, which only the class takes then, a list of them."""
+    count = given.get("num_outputs")
+    if not isinstance(count, int) or given.get("name"):
+        return lookup("external_source")(**given)
+    each = [{name: value for name, value in given.items() if name != "num_outputs"} for _ in range(count)]
+    for name in ("dtype", "layout", "ndim"):
+        if isinstance(values := given.get(name), list | tuple):
+            for number, arguments in enumerate(each):
+                arguments[name] = values[number] if number < len(values) else None
+    return [lookup("external_source")(**arguments) for arguments in each]
 
 
 @functools.cache

@@ -10,6 +10,7 @@ from typing import Any, Self
 from penstock.errors import ContextError, PenstockError, UnreadyError, UsageError, did_you_mean
 from penstock.graph.accepts import checked
 from penstock.graph.node import Graph
+from penstock.graph.operator import Feed
 from penstock.graph.trace import DataNode, Trace
 from penstock.pipeline.arguments import WantedOutputs
 from penstock.pipeline.debugging import Debugging
@@ -108,13 +109,18 @@ class DefinedPipeline(OlderPipeline):
     def iter_setup(self) -> None:
         """Called where nothing is left of what was fed. A subclass may feed the next batch, or raise StopIteration."""
 
+    def _guessed(self, graph: Graph) -> list[Any]:
+        """The inputs that a graph needs of which it is not known yet what they are fed."""
+        streams = [node.operator.stream for node in graph.feeds if isinstance(node.operator, Feed)]
+        return [stream for stream in self._trace.fed.values() if stream.guessed and stream in streams]
+
     def _settle(self) -> None:
         """Make the definition's calls again, where it is known by now what is fed.
 
         Raises:
             UsageError: nothing was fed, so what is fed is not known.
         """
-        guessed = [stream for stream in self._trace.fed.values() if stream.guessed]
+        guessed = self._guessed(self._definition())
         if not guessed:
             return
         if any(not stream.waits for stream in guessed):
@@ -141,7 +147,7 @@ class DefinedPipeline(OlderPipeline):
         refill = weakref.WeakMethod(self.iter_setup)
         for stream in self._trace.fed.values():
             stream.refill = refill
-        if not self._trace.journal.open:
+        if not self._guessed(graph):
             self._wanted.check(graph)
         self._graph = graph
 
@@ -184,7 +190,7 @@ class DefinedPipeline(OlderPipeline):
             except UnreadyError:
                 self._postponed = True
                 raise
-            self._defined = definition if self._trace.journal.open and self._trace.journal.branches else None
+            self._defined = definition if self._trace.fed and self._trace.journal.branches else None
             self.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
 
     def define_early(self, definition: Callable[[], Any]) -> None:

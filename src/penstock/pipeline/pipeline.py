@@ -173,9 +173,7 @@ class Pipeline(DefinedPipeline):
             return
         if self._graph is None and not self._postponed:
             self.define_early(self.define_graph)
-        if self._graph is not None and not any(
-            stream.guessed and not stream.waits for stream in self._trace.fed.values()
-        ):
+        if self._graph is not None and all(stream.waits for stream in self._guessed(self._graph)):
             self._start()
 
     def _start(self) -> Running:

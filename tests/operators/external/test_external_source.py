@@ -400,6 +400,11 @@ def test_what_is_known_of_some_outputs_only():
     assert [output.layout() for output in made.run()] == ["HWC", ""]
 
 
+def test_arrays_in_the_order_of_bytes_of_another_machine():
+    made = pipeline(lambda: np.arange(8).reshape(4, 2).astype(">i2"))
+    assert made.run()[0].as_array().tolist() == np.arange(8).reshape(4, 2).tolist()
+
+
 def test_outputs_of_different_length():
     made = pipeline(lambda: (np.zeros(4), np.zeros(3)), num_outputs=2, dtype=np.float64, ndim=0)
     with pytest.raises(errors.SourceError, match="another number of samples for each output"):

@@ -280,21 +280,21 @@ def _check_fed(num_outputs: int | None, cycle: Any, batch_info: bool) -> None:
 
 def _kinds(num_outputs: int | None, layout: Any, dtype: Any, ndim: Any) -> tuple[Kind, ...]:
     count = num_outputs or 1
-    layouts = _each("layout", layout, count, fill="")
+    layouts = _each("layout", layout, count)
     dtypes = [None if each is None else as_dtype(each) for each in _each("dtype", dtype, count)]
     ranks = _each("ndim", ndim, count)
     return tuple(Kind(*what) for what in zip(dtypes, ranks, [each or "" for each in layouts], strict=True))
 
 
-def _each(what: str, given: Any, count: int, fill: Any = None) -> list[Any]:
-    """One for all outputs, or one for each."""
+def _each(what: str, given: Any, count: int) -> list[Any]:
+    """One for all outputs, or one for each; of the last ones nothing need be said."""
     if not isinstance(given, list | tuple):
         return [given] * count
     listed = list(cast(Sequence[Any], given))
-    if len(listed) > count or (len(listed) < count and fill is None):
+    if len(listed) > count:
         raise DefinitionError(
             f"fn.{_KIND}: {what} has one entry for all outputs, or one for each",
             given=f"{len(listed)} entries",
             expected=f"{count}",
         )
-    return [*listed, *[fill] * (count - len(listed))]
+    return [*listed, *[None] * (count - len(listed))]
