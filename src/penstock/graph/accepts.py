@@ -52,11 +52,11 @@ def checked(
           expected: a whole number of at least 1
           at:       <doctest penstock.graph.accepts.checked[3]>:1 in <module>: take(0)
     """
-    name = function.__qualname__.removesuffix(".__init__")
+    name, signature = function.__qualname__.removesuffix(".__init__"), inspect.signature(function)
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        bound = bind(function, args, kwargs, name)
+        bound = bind(signature, args, kwargs, name)
         bound = conforming(function, bound, name, kind=kind, limits=limits)
         return function(*bound.args, **bound.kwargs)
 
@@ -64,14 +64,19 @@ def checked(
 
 
 def bind(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], name: str
+    signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any], name: str
 ) -> inspect.BoundArguments:
     """The arguments of a call by name.
+
+    Args:
+        signature: the function's.
+        args: what was given by position.
+        kwargs: what was given by name.
+        name: what messages call the function.
 
     Raises:
         ArgumentTypeError: the function has no such argument, or needs one that is missing.
     """
-    signature = inspect.signature(function)
     try:
         return signature.bind(*args, **kwargs)
     except TypeError as error:

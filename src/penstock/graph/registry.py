@@ -76,12 +76,12 @@ def named(name: str, function: Callable[P, R], maker: Call | None = None) -> Cal
         function: is called.
         maker: the call of the operator's function that returned this one, if one did.
     """
-    recorder = Recorder(name, function, maker)
+    recorder, signature = Recorder(name, function, maker), inspect.signature(function)
 
     def once(*args: P.args, **kwargs: P.kwargs) -> R:
         token = kind.set(name)
         try:
-            sets = input_sets(name, _bound(name, function, args, kwargs))
+            sets = input_sets(name, bind(signature, args, _known(name, function, kwargs), f"fn.{name}"))
             calls = [conforming(function, converted(each, _constant), f"fn.{name}", one_is_many=True) for each in sets]
             results = [recorder.record(each) for each in calls]
             return results[0] if len(results) == 1 else joined(results)
@@ -99,18 +99,15 @@ def named(name: str, function: Callable[P, R], maker: Call | None = None) -> Cal
     return call
 
 
-def _bound(
-    name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> inspect.BoundArguments:
-    """The arguments by name."""
+def _known(name: str, function: Callable[..., Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that were given by name and count."""
     known = _names(function)
     if "seed" not in known:  # as in DALI, any operator takes one, and those that draw no random numbers ignore it
         kwargs = {name: given for name, given in kwargs.items() if name != "seed"}
     _check_names(name, kwargs, known)
     hints = hints_of(function)
     # as in DALI, None stands for what is not given
-    kwargs = {name: given for name, given in kwargs.items() if given is not None or takes_none(hints.get(name, Any))}
-    return bind(function, args, kwargs, f"fn.{name}")
+    return {name: given for name, given in kwargs.items() if given is not None or takes_none(hints.get(name, Any))}
 
 
 def check_arguments(name: str, given: Iterable[str]) -> None:

@@ -55,8 +55,7 @@ class TensorCPU(Array):
         """
         (given,) = as_arrays([array])
         made = given.view(cls)
-        made.set_layout(layout)
-        made._origin = origin  # noqa: SLF001  # one class
+        made._layout, made._origin = as_layout(layout, given.ndim), origin  # noqa: SLF001  # one class
         return made
 
     @property

@@ -122,7 +122,7 @@ def trace(
         ArgumentTypeError: it does not take these arguments.
     """
     pipeline.name = definition.__name__
-    bind(definition, args, kwargs, definition.__name__)
+    bind(inspect.signature(definition), args, kwargs, definition.__name__)
     if pipeline.debug:
         define: Any = functools.partial(definition, *args, **kwargs)
         pipeline.define_graph = define  # in place of the method
