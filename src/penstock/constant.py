@@ -199,7 +199,7 @@ def _number(value: Any, dtype: Any) -> tuple[Any, DALIDataType]:
         return kind(number), found
     except (ValueError, OverflowError) as error:
         raise ArgumentTypeError(
-            "a constant that its type does not have", given=shown(value), expected=found.name, where=user_line()
+            "a constant that its type cannot hold", given=shown(value), expected=found.name, where=user_line()
         ) from error
 
 

@@ -316,7 +316,7 @@ def test_a_full_disk_leaves_nothing_half_written(photos, tmp_path, capsys, monke
         (["PROGRAM:computed", "out", "--names", "x"], 2, "before anything is computed"),
         (["PROGRAM:some", "out"], 2, "a name for each value"),
         (["PHOTOS", "out", "--names", "jpg"], 2, "2 names"),
-        (["PHOTOS", "out", "--names", "x,x"], 2, "names differ"),
+        (["PHOTOS", "out", "--names", "x,x"], 2, "the names of values are distinct"),
         (["PROGRAM:everything", "out", "--names", "a,b,c"], 2, "'c' has 2 axes"),
         (["PROGRAM:everything", "out", "--quality", "50"], 1, "no image that can be decoded"),
         (["PHOTOS", "FILE/out"], 1, "cannot be written: Not a directory"),

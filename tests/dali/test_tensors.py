@@ -419,5 +419,5 @@ def test_what_is_no_number_is_refused_as_a_constant():
             penstock.types.Constant(value)
     with pytest.raises(TypeError, match=r"no argument 'nmae'(.|\n)*name"):
         penstock.types.Constant(3, nmae="x")
-    with pytest.raises(TypeError, match="does not have"):
+    with pytest.raises(TypeError, match="its type cannot hold"):
         penstock.types.Constant(float("inf"), penstock.types.INT32)

@@ -103,7 +103,7 @@ def test_samples_of_several_shapes_are_written_one_after_another():
         (lambda: backend.TensorListCPU(np.zeros((2, 3)), "HW"), "a letter for each axis"),
         (lambda: backend.TensorListCPU([np.zeros(2), np.zeros((2, 2))]), "one dtype and one number of axes"),
         (lambda: backend.TensorListCPU([np.zeros(2), np.zeros(3)]).as_tensor(), "differ in shape"),
-        (lambda: backend.TensorListCPU(np.zeros((2, 3))).as_reshaped_tensor([5]), "another size"),
+        (lambda: backend.TensorListCPU(np.zeros((2, 3))).as_reshaped_tensor([5]), "another number of elements"),
     ],
     ids=["layout", "axes", "ragged", "size"],
 )

@@ -195,7 +195,7 @@ MISUSE = {
     "no size": (lambda x: fn.random_resized_crop(x), "missing a required keyword-only argument: 'size'"),
     "negative size": (lambda x: fn.random_resized_crop(x, size=[-3, 3]), "(height, width)"),
     "perm": (lambda x: fn.transpose(x, perm=[0, 0, 1]), "each axis once"),
-    "axes": (lambda x: fn.pad(x, axes=[3]), "axes names axes once"),
+    "axes": (lambda x: fn.pad(x, axes=[3]), "axes names each axis once"),
     "axis name": (lambda x: fn.slice(x, start=[1], axis_names="F"), "no axis F"),
     "start twice": (lambda x: fn.slice(x, start=[1, 1], rel_start=[0, 0]), "given twice"),
     "no bound": (lambda x: fn.slice(x), "where to begin or end"),

@@ -77,7 +77,7 @@ def test_what_was_not_given_is_taken_from_the_serialized_pipeline():
 def test_no_code_is_serialized():
     with (pipeline := Pipeline(2, 1)):
         pipeline.set_outputs(fn.python_function(fn.readers.arrays([1, 2]), function=lambda x: x))
-    with pytest.raises(UsageError, match=r"python_function is given what is no data") as caught:
+    with pytest.raises(UsageError, match=r"python_function is given something that is no data") as caught:
         pipeline.serialize()
     assert __file__ in str(caught.value)
 
@@ -87,8 +87,8 @@ def test_no_code_is_serialized():
     [
         (lambda read: b"nothing", "no pipeline"),
         (lambda read: json.dumps({**read, "version": 9}), "another version"),
-        (lambda read: json.dumps(read).replace("DALIDataType.INT16", "np.os"), "unknown word"),
-        (lambda read: json.dumps(read).replace('"slice"', '"eval"'), "another kind of value"),
+        (lambda read: json.dumps(read).replace("DALIDataType.INT16", "np.os"), "unknown constant"),
+        (lambda read: json.dumps(read).replace('"slice"', '"eval"'), "a value of an unknown kind"),
         (lambda read: json.dumps({**read, "pipeline": []}), "no pipeline"),
         (lambda read: json.dumps({**read, "calls": [{}]}), "is damaged"),
         (lambda read: json.dumps({**read, "outputs": [{"node": [99, 0]}]}), "is damaged"),

@@ -126,7 +126,7 @@ def _outputs(source: str, given: list[str] | None) -> tuple[list[str | None], li
             fix="--names, or a dictionary of nodes as what the definition returns",
         )  # fmt: skip
     if len(set(names)) != len(names) or not all(name is None or name.strip() == name != "" for name in names):
-        raise UsageError("names differ, and are not empty", given=names)
+        raise UsageError("the names of values are distinct, and none is empty", given=names)
     return [*names], nodes
 
 
@@ -168,22 +168,22 @@ class _Lines:
         self._what, self._total, self._done = "", 0, 0
 
     def begin(self, what: str, total: int, done: int) -> None:
-        """A stretch of work begins."""
+        """Begin a stretch of `total` samples, of which `done` are done."""
         self._what, self._total, self._done = what, total, done
 
     def advance(self, samples: int) -> None:
-        """So many more are done."""
+        """Count `samples` more as done; print a line at each tenth of the stretch."""
         with self._lock:
             before, self._done = self._done, self._done + samples
             if self._done * 10 // max(self._total, 1) > before * 10 // max(self._total, 1):
                 self.note(f"{self._what}: {self._done} of {self._total} samples")
 
     def note(self, text: str) -> None:
-        """A line."""
+        """Print `text`."""
         print(text, file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Nothing is left open."""
+        """End the progress: lines leave nothing open."""
 
 
 class _Bar(_Lines):

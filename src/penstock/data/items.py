@@ -31,7 +31,7 @@ class ItemSource(Source):
         lengths = {len(cast(Any, items))} if columns is None else {len(column) for column in columns.values()}
         if len(lengths) != 1 or lengths == {0}:
             raise DefinitionError(
-                "a sequence has items, and the columns of a dictionary as many each",
+                "a sequence has at least one item, and all columns of a dictionary are of one length",
                 given=", ".join(map(str, sorted(lengths))) or "no columns",
             )
         self._items: Any = items

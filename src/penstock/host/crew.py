@@ -87,7 +87,7 @@ class Crew:
             thread.start()
         except RuntimeError as error:
             if "shutdown" in str(error):
-                raise ContextError("batches are asked for while the program ends", fix="iterate before") from None
+                raise ContextError("batches are asked for while the program ends", fix="ask for them before") from None
             if not self.threads:
                 raise ResourceError("the system starts no thread any more", given=str(error)) from None
         else:

@@ -118,7 +118,9 @@ class TensorList:
         """
         dense = self._dense()
         if math.prod(shape) != dense.size or min(shape, default=0) < 0:
-            raise DefinitionError("a tensor of another size", given=f"shape {list(shape)}", expected=dense.shape)
+            raise DefinitionError(
+                "the new shape has another number of elements", given=f"shape {list(shape)}", expected=dense.shape
+            )
         return self._one(dense.reshape(tuple(shape)), "")
 
     def as_tensor(self) -> TensorCPU | TensorGPU:

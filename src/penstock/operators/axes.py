@@ -91,7 +91,7 @@ def axis_numbers(axes: Any, names: str | None, spec: Spec, kind: str) -> tuple[i
     numbers = [axes] if isinstance(axes, int) else list(axes or range(ndim))
     if not all(-ndim <= axis < ndim for axis in numbers) or len({axis % ndim for axis in numbers}) < len(numbers):
         raise DefinitionError(
-            f"fn.{kind}: axes names axes once", given=axes, expected=f"numbers from {-ndim} to {ndim - 1}"
+            f"fn.{kind}: axes names each axis once", given=axes, expected=f"numbers from {-ndim} to {ndim - 1}"
         )
     return tuple(axis % ndim for axis in numbers)
 

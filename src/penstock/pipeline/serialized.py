@@ -43,7 +43,7 @@ def to_json(graph: Graph, options: Mapping[str, Any]) -> bytes:
             inputs = [encode(each) for each in call.arguments[0]]
         except (TypeError, AttributeError) as error:
             raise UsageError(
-                f"the definition cannot be written: {call.kind} is given what is no data",
+                f"the definition cannot be written: {call.kind} is given something that is no data",
                 given=str(error).splitlines()[0],
                 expected="numbers, texts, arrays, nodes and lists of them",
                 fix="keep the program, which makes the same pipeline again",
@@ -155,7 +155,9 @@ def _decoded(given: Any, inner: Callable[[Any], Any]) -> Any:
         "ellipsis": lambda: Ellipsis,
     }
     if kind not in made:
-        raise StateError("a serialized pipeline has another kind of value", given=kind, fix=did_you_mean(kind, made))
+        raise StateError(
+            "a serialized pipeline has a value of an unknown kind", given=kind, fix=did_you_mean(kind, made)
+        )
     return made[kind]()
 
 
@@ -167,5 +169,5 @@ def _member(kind: str, name: str) -> Any:
     """A member of an enumeration of `penstock.types`, and of nothing else."""
     enumeration = getattr(types, kind, None)
     if not (isinstance(enumeration, type) and issubclass(enumeration, Enum)) or name not in enumeration.__members__:
-        raise StateError("a serialized pipeline has an unknown word", given=f"types.{kind}.{name}")
+        raise StateError("a serialized pipeline has an unknown constant", given=f"types.{kind}.{name}")
     return enumeration[name]

@@ -14,7 +14,7 @@ def autoserialize(dali_pipeline: Callable[..., Any]) -> Callable[..., Any]:
         dali_pipeline: a function decorated with `pipeline_def`.
 
     Returns:
-        It.
+        The function.
 
     Raises:
         ArgumentTypeError: it is no such function.

@@ -45,7 +45,7 @@ def data_parallel(
     Args:
         step: takes a state (any pytree) and a batch (any pytree of arrays with a leading axis of rows).
         sharding: how batches lie: their first axis is cut. None takes `batch_sharding()`, over all devices. NumPy
-            batches are put there; a batch that lies otherwise is refused. Where the axes of its mesh are Explicit, as
+            batches are put there; a batch that is placed in another way is refused. Where the axes of its mesh are Explicit, as
             those of `jax.make_mesh`, the step sees the same devices with Auto axes, and so does who looks at the state.
         state_sharding: how the state lies; None: whole on each device of `sharding`. For a model that is itself spread
             over devices: a tree of shardings with the structure of the state, or the beginning of it.
@@ -177,11 +177,11 @@ def _check_rows(batch: Any, rows: NamedSharding) -> None:
 
 
 def _check_placement(batch: Any, rows: NamedSharding, error: ValueError) -> None:
-    """Say of a batch that lies otherwise than the step takes it where it lies."""
+    """Raise where a batch does not lie on the devices as the step takes it."""
     for leaf in jax.tree.leaves(batch):
         if isinstance(leaf, jax.Array) and not leaf.sharding.is_equivalent_to(rows, leaf.ndim):
             raise UsageError(
-                "the batch lies otherwise on the devices than the step takes it",
+                "the batch does not lie on the devices as the step takes it",
                 given=leaf.sharding,
                 expected=rows,
                 fix="data_parallel(step, sharding=...), with the sharding of the iterator",

@@ -41,7 +41,7 @@ def data_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:  # pyright: 
     """
     devices = jax.devices() if devices is None else list(devices)
     if not devices or len(set(devices)) < len(devices):
-        raise UsageError("a mesh has devices, each once", given=devices, fix="jax.devices()")
+        raise UsageError("a mesh has at least one device, and none twice", given=devices, fix="jax.devices()")
     return Mesh(np.array(devices), (BATCH,), axis_types=(AxisType.Auto,))
 
 
@@ -140,7 +140,7 @@ def stack(tree: Any, devices: Sequence[jax.Device] | None = None) -> Any:  # pyr
     try:
         tree = jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, NUMBERS) else leaf, tree)
     except OverflowError as error:
-        raise UsageError(f"a number of the tree becomes an array: {error}", given=shown(tree)) from None
+        raise UsageError(f"a number of the tree does not fit into an array: {error}", given=shown(tree)) from None
     copies = replicate(tree, replicated_sharding(data_mesh(devices)))
     return map_arrays(_stacked(tuple(devices)), copies)
 
@@ -205,7 +205,7 @@ def place(tree: Any, shardings: Any, *, fresh: bool) -> Any:
 def _check_numeric(leaf: Any) -> None:
     """Check that JAX has arrays like it."""
     if not isinstance(leaf, jax.Array) and leaf.dtype != np.bool_ and not jnp.issubdtype(leaf.dtype, jnp.number):
-        raise UsageError("devices hold no such array", given=shown(leaf), expected="numbers or truth values")
+        raise UsageError("JAX has no arrays of this kind", given=shown(leaf), expected="numbers or truth values")
 
 
 def _check_shares(leaf: Any, sharding: NamedSharding) -> None:
@@ -214,7 +214,7 @@ def _check_shares(leaf: Any, sharding: NamedSharding) -> None:
         sharding.shard_shape(leaf.shape)
     except (ValueError, IndexError):
         raise UsageError(
-            "the devices cannot share an array so",
+            "the devices cannot share an array in this way",
             given=f"shape {tuple(leaf.shape)}, {sharding.spec} on {dict(sharding.mesh.shape)}",
             expected="axes that the devices divide; replicated_sharding() for whole copies",
         ) from None

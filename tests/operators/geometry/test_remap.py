@@ -65,5 +65,5 @@ def test_mistakes():
         run(IMAGES, X, Y[:, :4])
     with pytest.raises(DefinitionError, match="floats"):
         run(IMAGES, X.astype(int), Y)
-    with pytest.raises(DefinitionError, match="interpolate"):
+    with pytest.raises(DefinitionError, match="no such interpolation"):
         run(IMAGES, X, Y, interp=types.INTERP_LANCZOS3)

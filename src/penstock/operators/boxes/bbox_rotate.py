@@ -156,7 +156,9 @@ def bbox_rotate(
     if not {"H", "W"} <= set(shape_layout):
         raise DefinitionError(f"{kind}: shape_layout names H and W", given=shown(shape_layout), expected="'HW'")
     if not 0 <= remove_threshold <= 1:
-        raise DefinitionError(f"{kind}: remove_threshold is a part of a box", given=remove_threshold, expected="0 to 1")
+        raise DefinitionError(
+            f"{kind}: remove_threshold is a share of a box", given=remove_threshold, expected="0 to 1"
+        )
     sized = isinstance(size, DataNode) or (size is not None and np.size(size) > 0)
     if sized and keep_size:
         raise DefinitionError(f"{kind}: the size is given twice", given="size= and keep_size=True", fix="leave out one")

@@ -232,7 +232,7 @@ def random_bbox_crop(
     if bboxes.spec.dtype != _FLOAT or len(bboxes.spec.shape) != 2:
         raise ArgumentTypeError(f"{kind} takes boxes of float32", given=bboxes.spec, expected="float32[n, 4]")
     if ltrb is not None and bbox_layout:
-        raise DefinitionError(f"{kind}: ltrb= is said by bbox_layout=", given=f"both, {bbox_layout!r}")
+        raise DefinitionError(f"{kind} takes ltrb= or bbox_layout=", given=f"both, {bbox_layout!r}")
     ndim = len(bbox_layout) // 2 or (bboxes.spec.shape[1] or 4) // 2
     layout = bbox_layout or "xyz"[:ndim] + ("WHD" if ltrb is False else "XYZ")[:ndim]
     spellings = [sorted("xyz"[:ndim] + ends[:ndim]) for ends in ("XYZ", "WHD")]
@@ -282,7 +282,7 @@ def _operator(
         raise DefinitionError(f"{kind}: aspect_ratio is pairs of ratios", given=ratios.tolist(), expected="0 < a <= b")
     prune = windows.get("bbox_prune_threshold")
     if prune is not None and not 0 <= prune <= 1:
-        raise DefinitionError(f"{kind}: bbox_prune_threshold is a part of a box", given=prune, expected="from 0 to 1")
+        raise DefinitionError(f"{kind}: bbox_prune_threshold is a share of a box", given=prune, expected="from 0 to 1")
     whole = [] if fixed or not windows.get("allow_no_crop", True) else [-1.0]
     return {
         "thresholds": (*thresholds, *whole),

@@ -109,7 +109,7 @@ def roi_random_crop(
     if (roi_shape is None) == (roi_end is None):
         raise DefinitionError(f"{kind} takes roi_shape= or roi_end=", given="neither" if roi_end is None else "both")
     if data is not None and in_shape is not None:
-        raise DefinitionError(f"{kind}: the input has a shape", given="an input and in_shape=", fix="leave out one")
+        raise DefinitionError(f"{kind} takes an input or in_shape=", given="both")
     arguments: dict[str, Any] = dict(zip(_INTEGERS, (crop_shape, roi_start, roi_shape, roi_end, in_shape), strict=True))
     arguments = {name: value for name, value in arguments.items() if value is not None}
     known = {count for value in arguments.values() if (count := _count(value)) is not None}

@@ -75,7 +75,7 @@ def _check(sigma: Any, window: Any) -> None:
         )
     if ((window > 0) & (window % 2 == 0)).any():
         raise DefinitionError(
-            "fn.gaussian_blur: a window has a middle", given=f"window_size={np.max(window)}", expected="an odd number"
+            "fn.gaussian_blur: window_size is odd", given=f"window_size={np.max(window)}", expected="an odd number"
         )
 
 

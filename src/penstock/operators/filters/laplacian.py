@@ -109,7 +109,7 @@ class Laplacian(ImageOperator):
 
 def _check(sizes: Any) -> None:
     if (sizes % 2 == 0).any():
-        raise DefinitionError("fn.laplacian: a window has a middle", given=np.max(sizes), expected="an odd number")
+        raise DefinitionError("fn.laplacian: a window size is odd", given=np.max(sizes), expected="an odd number")
 
 
 @operator("laplacian")
@@ -162,7 +162,7 @@ def laplacian(
         expected = f"{own} or float32"
         raise DefinitionError("fn.laplacian gives floats or the input's dtype", given=wanted, expected=expected)
     if normalized_kernel and not (isinstance(scale, int | float) and scale == 1):
-        raise DefinitionError("fn.laplacian: normalized_kernel says what scale says", given="both", fix="one of them")
+        raise DefinitionError("fn.laplacian takes normalized_kernel= or scale=", given="both")
     sizes = [window_size] if smoothing_size is None else [window_size, smoothing_size]
     constant = not any(isinstance(size, DataNode) for size in sizes)
     length = min(max(3, *map(_largest, sizes)), _MOST) if constant else _MOST

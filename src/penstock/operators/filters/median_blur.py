@@ -53,7 +53,7 @@ class MedianBlur(ImageOperator):
 
 def _check(sizes: Any) -> None:
     if (sizes % 2 == 0).any():
-        raise DefinitionError("fn.median_blur: a window has a middle", given=np.max(sizes), expected="an odd number")
+        raise DefinitionError("fn.median_blur: window_size is odd", given=np.max(sizes), expected="an odd number")
 
 
 @operator("median_blur")

@@ -169,7 +169,7 @@ def erase(
     names = axis_names if axis_names is not None else layout.replace("C", "") if axes is None and layout else None
     numbers = axis_numbers(None if names is not None else axes, names, spec, "erase")
     if normalized is not None and (normalized_anchor is not None or normalized_shape is not None):
-        raise DefinitionError("fn.erase: normalized says what normalized_anchor and normalized_shape say", fix="one")
+        raise DefinitionError("fn.erase takes normalized=, or normalized_anchor= and normalized_shape=", given="both")
     if spec.dtype.kind not in "iuf":
         raise DefinitionError("fn.erase takes numbers", given=spec)
     if shape is None and anchor is not None:

@@ -147,7 +147,7 @@ class RotateVolume(ImageOperator):
     def infer(self, images: Spec, *, angle: Any, axis: Any, size: Any) -> Spec:
         """The input's, on another canvas."""
         if not isinstance(axis, Spec) and not np.any(axis):
-            raise DefinitionError("fn.rotate: an axis has a direction", given=axis, expected="a length that is not 0")
+            raise DefinitionError("fn.rotate: axis has no direction", given=axis, expected="a length that is not 0")
         if self.canvas == "kept":
             return self.warping.made(images, None)
         if self.canvas == "given":

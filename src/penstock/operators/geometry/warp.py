@@ -158,7 +158,7 @@ def interpolation(given: DALIInterpType | int, kind: str, *, cubic: bool = False
     made = _INTERPOLATIONS.get(int(given))
     if made is None or (made is Interpolation.CUBIC and not cubic):
         raise DefinitionError(
-            f"fn.{kind} does not interpolate so",
+            f"fn.{kind} has no such interpolation",
             given=f"interp_type={shown(given)}",
             expected="types.INTERP_LINEAR, types.INTERP_NN" + (" or types.INTERP_CUBIC" if cubic else ""),
         )

@@ -78,7 +78,9 @@ def _mixture(parts: Sequence[Part], weights: Any, epoch_size: int | None) -> Mix
     """How data sets are mixed; None where they lie one behind the other."""
     sources = [part.source for part in parts]
     if epoch_size is not None and not 0 < epoch_size < 1 << 62:
-        raise DefinitionError("an epoch has samples", given=f"epoch_size={epoch_size}", expected="at least 1")
+        raise DefinitionError(
+            "epoch_size is a number of samples", given=f"epoch_size={epoch_size}", expected="at least 1"
+        )
     if weights is None:
         joined = [each for each in sources if each.choice is not None]
         if joined:

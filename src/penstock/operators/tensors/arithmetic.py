@@ -151,7 +151,9 @@ class Binary(Operator, BatchKernel):
         common = self._common(left.dtype, right.dtype)
         given = f"{left.dtype} {self.symbol} {right.dtype}"
         if left.dtype.kind == right.dtype.kind == "b" and self.symbol in _NOT_FOR_BOOLS:
-            raise DefinitionError("truth values do not add up", given=given, fix="fn.cast one of them to types.INT32")
+            raise DefinitionError(
+                f"{self.symbol} does not work on truth values", given=given, fix="fn.cast one of them to types.INT32"
+            )
         if common.kind not in "biu" and self.symbol in _BITWISE:
             raise DefinitionError("bit operations work on integers and truth values", given=given)
         layout = common_layout(left, right)

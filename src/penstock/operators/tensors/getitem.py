@@ -207,6 +207,6 @@ def _expanded(indices: Sequence[Any], ndim: int) -> list[Any]:
     if not places:
         return list(indices)
     if len(places) > 1:
-        raise DefinitionError("brackets hold ... once", given=f"{len(places)} times")
+        raise DefinitionError("an index has ... at most once", given=f"{len(places)} times")
     named = sum(not isinstance(index, NewAxis) for index in indices) - 1
     return [*indices[: places[0]], *[slice(None)] * max(0, ndim - named), *indices[places[0] + 1 :]]

@@ -86,7 +86,7 @@ def rotation(
     """
     kind = "transforms.rotation"
     if axis is not None and not isinstance(axis, DataNode) and not np.any(axis):
-        raise DefinitionError(f"fn.{kind}: an axis has a direction", given=axis, expected="a length that is not 0")
+        raise DefinitionError(f"fn.{kind}: axis has no direction", given=axis, expected="a length that is not 0")
     ndim = dimensions(kind, transform, 2 if axis is None else 3)
     check_center(kind, center, ndim)
     before = () if transform is None else (transform,)
