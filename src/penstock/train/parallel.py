@@ -45,8 +45,9 @@ def data_parallel(
     Args:
         step: takes a state (any pytree) and a batch (any pytree of arrays with a leading axis of rows).
         sharding: how batches lie: their first axis is cut. None takes `batch_sharding()`, over all devices. NumPy
-            batches are put there; a batch that is placed in another way is refused. Where the axes of its mesh are Explicit, as
-            those of `jax.make_mesh`, the step sees the same devices with Auto axes, and so does who looks at the state.
+            batches are put there; a batch that is placed in another way is refused. Where the axes of its mesh are
+            Explicit, as those of `jax.make_mesh`, the step sees the same devices with Auto axes, and so does who looks
+            at the state.
         state_sharding: how the state lies; None: whole on each device of `sharding`. For a model that is itself spread
             over devices: a tree of shardings with the structure of the state, or the beginning of it.
         axis_name: for a step that is written for each device alone and combines with the others by itself, as one for
