@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import errno
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 
 class PenstockError(Exception):
@@ -183,7 +183,14 @@ def shown(given: object) -> str:
     >>> shown([1, "a"])
     "[1, 'a']"
     """
-    return _cut(_text(given, repr), 80)
+    return _cut(_text(given, _beginning), 80)
+
+
+def _beginning(given: object) -> str:
+    """What `repr` says, or more than the beginning of that, where it would take long."""
+    if isinstance(given, list | tuple) and len(cast(list[Any], given)) > 80:
+        return repr(cast(list[Any], given)[:80])
+    return repr(cast(object, given))
 
 
 def _cut(text: str, longest: int) -> str:

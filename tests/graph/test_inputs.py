@@ -107,6 +107,19 @@ def test_a_number_gives_draws_its_shape_alone(draw, meant, number, caplog):
     assert "test_inputs.py" in caplog.text
 
 
+def test_a_long_list_is_looked_at_once(monkeypatch):
+    asked = []
+    monkeypatch.setattr("penstock.graph.call.as_dtype", lambda dtype: asked.append(dtype) or np.dtype(np.uint8))
+    with Pipeline(2), pytest.raises(DefinitionError, match="dtype has one entry for all outputs, or one for each"):
+        fn.external_source(lambda: IMAGES, dtype=[types.UINT8] * 5000)
+    assert asked == [types.UINT8]
+
+
+def test_regions_that_no_axis_bounds_are_refused():
+    with pytest.raises(DefinitionError, match="regions are bounded along no axis"):
+        run(lambda x: fn.erase(x, anchor=[0, 0], shape=[1, 1], axis_names=""))
+
+
 def test_the_options_of_pipeline_def_may_be_given_when_the_pipeline_is_made():
     @pipeline_def(batch_size=2)
     def define():

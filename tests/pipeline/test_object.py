@@ -1,12 +1,14 @@
 """A pipeline as an object: scheduled, serialized, asked for what it is."""
 
+import copy
 import json
+import pickle
 
 import numpy as np
 import pytest
 
-from penstock import Pipeline, backend, fn, types
-from penstock.errors import StateError, UnknownNameError, UsageError
+from penstock import DataIterator, Pipeline, backend, fn, types
+from penstock.errors import ArgumentTypeError, StateError, UnknownNameError, UsageError
 from penstock.graph.fingerprint import fingerprint
 
 
@@ -72,6 +74,15 @@ def test_what_was_not_given_is_taken_from_the_serialized_pipeline():
         pass
     with pytest.raises(UsageError, match="needs a batch size"):
         Pipeline().set_outputs(fn.random.uniform())
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.deepcopy], ids=["pickled", "copied"])
+def test_what_is_neither_pickled_nor_copied_names_its_definition(copied):
+    with Pipeline(2) as pipeline:
+        pipeline.set_outputs(fn.readers.arrays([1, 2, 3]))
+    for made in (pipeline, DataIterator(pipeline, ["x"])):
+        with pytest.raises(ArgumentTypeError, match=r"neither pickled nor copied(.|\n)*fn.readers.arrays\(\[1, 2"):
+            copied(made)
 
 
 def test_no_code_is_serialized():

@@ -133,7 +133,10 @@ def _dtype(given: Any) -> Any:
     """An element type, or a list of them, however they are spelled."""
     try:
         if isinstance(given, list | tuple):
-            return [each if each is None else as_dtype(each) for each in cast(list[Any], given)]
+            listed = cast(list[Any], given)
+            few = {id(each): each for each in listed}
+            known = {number: each if each is None else as_dtype(each) for number, each in few.items()}
+            return [known[id(each)] for each in listed]
         return None if given is None else as_dtype(given)
     except ArgumentTypeError:
         return cast(Any, given)

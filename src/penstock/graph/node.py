@@ -189,8 +189,11 @@ def handles(result: Any) -> Iterator[Handle]:
         for each in cast(Mapping[Any, Any], result).values():
             yield from handles(each)
     elif isinstance(result, tuple | list):
-        for each in cast(list[Any], result):
-            yield from handles(each)
+        listed = cast(list[Any], result)
+        kinds = set(map(type, listed))  # few, where the list is long
+        if any(issubclass(kind, Handle | Mapping | tuple | list) for kind in kinds):
+            for each in listed:
+                yield from handles(each)
 
 
 @dataclass(frozen=True, eq=False)

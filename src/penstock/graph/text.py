@@ -60,7 +60,13 @@ def _pieces(thing: Any) -> Iterator[Piece]:
         case tuple() | list() if set(map(type, given)) <= _PLAIN:
             yield f"({', '.join(map(repr, given))})"
         case tuple() | list():
-            yield from ("(", *_joined(", ", map(_pieces, given)), ")")
+            few = {id(each): each for each in given}  # a long list has few elements, many times
+            pieces = {number: tuple(_pieces(each)) for number, each in few.items()}
+            if any(isinstance(piece, Result) for parts in pieces.values() for piece in parts):
+                yield from ("(", *_joined(", ", (pieces[id(each)] for each in given)), ")")
+            else:
+                texts = {number: "".join(cast(Any, parts)) for number, parts in pieces.items()}
+                yield f"({', '.join([texts[id(each)] for each in given])})"
         case functools.partial():
             yield from (*_pieces(given.func), *_pieces((*given.args, given.keywords)))
         case _:

@@ -390,6 +390,7 @@ class DataIterator:
         raise ArgumentTypeError(
             "an iterator is neither pickled nor copied",
             fix="make one in the other process from the same definition, and pass iterator.state() to its restore()",
+            where=self._planned.plan.graph.outputs[0].node.where,
         )
 
     def close(self) -> None:

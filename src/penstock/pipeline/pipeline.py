@@ -232,9 +232,10 @@ class Pipeline(DefinedPipeline):
     def __reduce__(self) -> Any:
         """Say how to have a pipeline in another process: it holds threads and arrays, which cannot be copied."""
         raise ArgumentTypeError(
-            "a pipeline is neither pickled nor copied",
+            f"the pipeline {self.name} is neither pickled nor copied",
             fix="make it in the other process, by the function that defines it; state() and restore() of an iterator "
             "carry its place over",
+            where=user_line() if self._graph is None else self._graph.outputs[0].node.where,
         )
 
     def close(self) -> None:

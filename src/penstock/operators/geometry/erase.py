@@ -174,6 +174,12 @@ def erase(
         raise DefinitionError("fn.erase takes numbers", given=spec)
     if shape is None and anchor is not None:
         raise DefinitionError("fn.erase: a region has a size", given="anchor= without shape=", fix="shape=[...]")
+    if not numbers and shape is not None:
+        raise DefinitionError(
+            "fn.erase: regions are bounded along no axis",
+            given=f"axis_names={axis_names!r}, layout {spec.layout!r}",
+            fix="leave it out: they are then bounded along all axes but the channels",
+        )
     known = [np.size(each) for each in (anchor, shape) if each is not None and not isinstance(each, DataNode)]
     if len(set(known)) > 1 or any(count % len(numbers) for count in known):
         raise DefinitionError(

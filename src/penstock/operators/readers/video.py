@@ -164,10 +164,15 @@ def video(
     del file_list_include_end, channels, additional_decode_surfaces, skip_vfr_check
     extras.load("av", "video", "fn.readers.video")
     element = as_dtype(dtype)
-    if element.name not in ("uint8", "float32") or image_type is not RGB or (normalized and element.name == "uint8"):
+    if image_type is not RGB:
         raise DefinitionError(
-            "fn.readers.video gives RGB in uint8 or float32", given=f"{image_type}, {element}, normalized={normalized}",
-            fix="dtype=types.FLOAT, or fn.color_space_conversion",
+            "fn.readers.video gives RGB", given=f"image_type=types.{image_type.name}",
+            fix=f"fn.color_space_conversion(frames, image_type=types.RGB, output_type=types.{image_type.name})",
+        )  # fmt: skip
+    if element.name not in ("uint8", "float32") or (normalized and element.name == "uint8"):
+        raise DefinitionError(
+            "fn.readers.video gives uint8 or float32, which alone can be normalized",
+            given=f"dtype {element}, normalized={normalized}", fix="dtype=types.FLOAT, and fn.cast for others",
         )  # fmt: skip
     if sequence_length < 1 or stride < 1 or step == 0:
         given = f"sequence_length={sequence_length}, stride={stride}, step={step}"
