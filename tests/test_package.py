@@ -79,6 +79,22 @@ def test_an_operator_is_loaded_when_it_is_first_used():
     assert done.returncode == 0, done.stderr
 
 
+def test_parts_of_modules_are_imported_as_dalis():
+    done = run(
+        "from penstock import fn, ops, tfrecord, types\n"
+        "from penstock.backend_impl.tfrecord import FixedLenFeature\n"
+        "from penstock.backend_impl.types import INTERP_LINEAR\n"
+        "from penstock.fn.experimental.decoders import video\n"
+        "from penstock.ops.experimental.readers import Video\n"
+        "from penstock.ops.readers import File\n"
+        "from penstock.ops import *\n"
+        "assert (FixedLenFeature, INTERP_LINEAR) == (tfrecord.FixedLenFeature, types.INTERP_LINEAR)\n"
+        "assert (video, File, Video) == (fn.decoders.video, ops.readers.File, ops.experimental.readers.Video)\n"
+        "assert Crop is ops.Crop and random.CoinFlip is ops.random.CoinFlip\n"
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_importing_starts_no_device_and_warns_of_nothing():
     done = run(
         "import warnings; warnings.simplefilter('error')\n"

@@ -42,6 +42,7 @@ ABSENT: Mapping[str, str] = {
     "backend.SetCUDACurrentDevice": "the sharding of an iterator says which devices hold its batches",
     "backend.TryGetSchema": _SCHEMA,
     "experimental": "the dynamic mode is not offered: call NumPy or JAX on arrays",
+    "fn._conditional": "write `if`, in a pipeline with enable_conditionals=True",
     **dict.fromkeys(
         ("fn.external_source(random_shuffle=)", "fn.external_source(shard_id=)", "fn.external_source(num_shards=)"),
         "fn.readers.items shuffles and shards what has a length and items by number",

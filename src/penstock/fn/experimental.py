@@ -1,9 +1,13 @@
 """What DALI calls experimental: the same operators as in `penstock.fn`."""
 
+import sys
+
 from penstock.fn import decoders as decoders
 from penstock.fn import inputs as inputs
 from penstock.fn import readers as readers
 from penstock.fn.names import present
 from penstock.graph.registry import offer
+
+sys.modules.update({f"{__name__}.decoders": decoders, f"{__name__}.inputs": inputs, f"{__name__}.readers": readers})
 
 __getattr__, __dir__ = offer(__name__, present)

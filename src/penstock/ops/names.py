@@ -49,8 +49,13 @@ def offer(part: str, *apart: str) -> tuple[Callable[[str], Any], Callable[[], li
         apart: names that the module defines itself.
     """
     prefix = f"{part}." if part else ""
+    if not part:
+        for inner in _parts():  # so that `import penstock.ops.readers` finds it
+            _module(inner)
 
     def getattr_(name: str) -> Any:
+        if name == "__all__":
+            return dir_()
         if name.startswith("__"):
             raise AttributeError(name)  # Python looks for these itself
         if (inner := prefix + name) in _parts():
