@@ -57,6 +57,7 @@ ABSENT: Mapping[str, str] = {
     "Pipeline.pop_current": "leave the `with` statement",
     "Pipeline.push_current": "use `with pipeline:`",
     "Pipeline.save_graph_to_dot_file": "explain() shows the plan as text",
+    "plugin.jax.integration": "jax.numpy.asarray makes arrays of what pipeline.run() returns",
     "plugin.mxnet": _JAX,
     "plugin.paddle": _JAX,
     "plugin.pytorch": f"{_JAX}; torch.from_dlpack takes them, and what pipeline.run() returns",

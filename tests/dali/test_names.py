@@ -15,7 +15,13 @@ from penstock.errors import PenstockError
 dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
 
 PAGE = Path(__file__).parents[2] / "docs" / "from-dali.md"
-MODULES = ("", "types", "pipeline", "math", "tensors", "backend", "tfrecord", "data_node", "plugin", "plugin.jax")
+AUGMENTATIONS = (
+    "augmentations", "auto_augment", "rand_augment", "trivial_augment", "core", "core.decorator", "core.policy",
+)  # fmt: skip
+MODULES = (
+    "", "types", "pipeline", "math", "tensors", "backend", "tfrecord", "data_node", "plugin", "plugin.jax",
+    *(f"auto_aug.{name}" for name in AUGMENTATIONS),
+)  # fmt: skip
 
 
 def theirs(module):
@@ -90,6 +96,7 @@ def test_every_name_is_here_or_says_what_to_do():
         ("from penstock.plugin import pytorch", "torch.from_dlpack"),
         ("import penstock.plugin.pytorch.fn", "torch.from_dlpack"),
         ("import penstock.plugin_manager", "docs/operators.md"),
+        ("import penstock.plugin.jax.integration", "jax.numpy.asarray"),
         ("import penstock.experimental.dynamic", "call NumPy or JAX"),
     ],
 )

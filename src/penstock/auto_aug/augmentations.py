@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock import fn, types
-from penstock.auto_aug.core.augmentation import Augmentation, augmentation
+from penstock.auto_aug.core.decorator import Augmentation, augmentation
 from penstock.errors import DefinitionError
 from penstock.graph.trace import DataNode
 from penstock.where import user_line
@@ -43,6 +43,16 @@ def _warped(data: DataNode, matrix: Any, fill_value: float | None, interp_type: 
 def _sheared(factor_x: float, factor_y: float) -> Any:
     """The matrix of a shear, from the result to the image."""
     return np.array([1, -factor_x, 0, -factor_y, 1, 0], np.float32)
+
+
+def warp_x_param(magnitude: Any) -> list[Any]:
+    """A magnitude along x, for `mag_to_param` of augmentations of one's own."""
+    return [magnitude, 0]
+
+
+def warp_y_param(magnitude: Any) -> list[Any]:
+    """The same along y."""
+    return [0, magnitude]
 
 
 @augmentation(mag_range=(0, 0.3), randomly_negate=True, mag_to_param=lambda magnitude: _sheared(magnitude, 0))

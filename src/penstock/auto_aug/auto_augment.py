@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock import fn, types
 from penstock.auto_aug import augmentations as a
-from penstock.auto_aug.core.augmentation import (
+from penstock.auto_aug.core.decorator import (
     Augmentation,
     Translation,
     check_arguments,

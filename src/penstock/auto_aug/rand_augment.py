@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from penstock import fn, types
 from penstock.auto_aug import augmentations as a
-from penstock.auto_aug.core.augmentation import (
+from penstock.auto_aug.core.decorator import (
     Augmentation,
     Bins,
     Translation,

@@ -1,8 +1,8 @@
 """What automatic augmentations are made of: augmentations with magnitudes, policies, and a choice for each sample."""
 
-from penstock.auto_aug.core.augmentation import Augmentation as Augmentation
-from penstock.auto_aug.core.augmentation import SignedBin as SignedBin
-from penstock.auto_aug.core.augmentation import augmentation as augmentation
-from penstock.auto_aug.core.augmentation import signed_bin as signed_bin
+from penstock.auto_aug.core.decorator import Augmentation as Augmentation
+from penstock.auto_aug.core.decorator import SignedBin as SignedBin
+from penstock.auto_aug.core.decorator import augmentation as augmentation
+from penstock.auto_aug.core.decorator import signed_bin as signed_bin
 from penstock.auto_aug.core.policy import Policy as Policy
 from penstock.auto_aug.core.selection import select as select

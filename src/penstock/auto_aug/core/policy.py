@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from penstock.auto_aug.core.augmentation import Augmentation, Bins, defining
+from penstock.auto_aug.core.decorator import Augmentation, Bins, defining
 from penstock.errors import DefinitionError, shown
 from penstock.where import user_line
 
