@@ -105,6 +105,40 @@ def maps(size):
     return x + 2 * np.sin(y / 5), y + 2 * np.cos(x / 5)
 
 
+def inverted(out, image):
+    """For numba: the negative of an image."""
+    for y in range(image.shape[0]):
+        for x in range(image.shape[1]):
+            for channel in range(image.shape[2]):
+                out[y, x, channel] = 255 - image[y, x, channel]
+
+
+def inverted_all(outs, images):
+    """Of each image of a batch."""
+    for out, image in zip(outs, images):  # noqa: B905  # numba knows no `strict`
+        for y in range(image.shape[0]):
+            for x in range(image.shape[1]):
+                for channel in range(image.shape[2]):
+                    out[y, x, channel] = 255 - image[y, x, channel]
+
+
+def as_large(outs, images):
+    """For numba: the sizes of the negatives."""
+    for row in range(len(outs[0])):
+        for axis in range(3):
+            outs[0][row][axis] = images[0][row][axis]
+
+
+def by_numba(images, fn, types, run_fn, **options):
+    """A user's function for images, compiled."""
+    if "nvidia" in fn.__name__:
+        from nvidia.dali.plugin.numba.fn.experimental import numba_function
+    else:
+        numba_function = fn.numba_function
+    kinds = {"in_types": [types.UINT8], "out_types": [types.UINT8], "ins_ndim": [3], "outs_ndim": [3]}
+    return numba_function(images, run_fn=run_fn, **kinds, **options)
+
+
 SHIFTED = [0.9, 0.1, 3.0, -0.1, 1.1, -2.0]
 TILTED = [0.9, 0.1, 1.0, -0.1, 1.1, -2.0, 0.0005, 0.001, 1.0]
 KERNEL = np.float32([[0, -1, 0], [-1, 5, -1], [0, -1, 0]])
@@ -254,5 +288,16 @@ WORKLOADS: dict[str, Workload] = {
     "crop_mirror_normalize": Workload(
         lambda x, fn, types, n: fn.crop_mirror_normalize(x, mirror=fn.random.coin_flip(), mean=[128.0], std=[64.0]),
         normalised,
+    ),
+    "numba_function": Workload(lambda x, fn, types, n: by_numba(x, fn, types, inverted)),
+    "numba_function, setup_fn": Workload(lambda x, fn, types, n: by_numba(x, fn, types, inverted, setup_fn=as_large)),
+    "numba_function, by batch": Workload(
+        lambda x, fn, types, n: by_numba(x, fn, types, inverted_all, batch_processing=True)
+    ),
+    "python_function": Workload(lambda x, fn, types, n: fn.python_function(x, function=np.invert)),
+    "python_function, by batch": Workload(
+        lambda x, fn, types, n: fn.python_function(
+            x, function=lambda xs: list(map(np.invert, xs)), batch_processing=True
+        )
     ),
 }

@@ -117,7 +117,7 @@ def flat(arguments: Sequence[Any]) -> tuple[tuple[Kind, ...], list[Any]]:
             array = cast(_Array, argument)
             flags = array.flags
             kinds.append((array.dtype, array.ndim, ("C" if flags.c_contiguous else "A") if flags.aligned else "U"))
-            values += (None, None, array.size, array.itemsize, _address(array), *array.shape, *array.strides)
+            values += (None, None, array.size, array.itemsize, address(array), *array.shape, *array.strides)
             continue
         dtype = _DTYPES.get(cast(Any, type(argument)))
         if dtype is None:
@@ -142,7 +142,7 @@ def parsed(kinds: str) -> tuple[Kind, ...]:
     return tuple(result)
 
 
-def _address(array: NDArray[Any]) -> int:
+def address(array: NDArray[Any]) -> int:
     """Where the data of an array begin."""
     # the first field of its C structure, which every extension reads; `array.ctypes.data` takes ten times longer
     return ctypes.c_ssize_t.from_address(id(array) + _HEADER).value

@@ -6,6 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any, cast
 
 import numpy as np
@@ -42,6 +43,29 @@ class UserCode:
 
     def __str__(self) -> str:
         return self.name
+
+
+class CodeNow:
+    """A function as it is now, with the values that it finds outside itself.
+
+    What is compiled from it has these values, and serves for another one that is equal, too.
+
+    Args:
+        function: it.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self._found = _found(function)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CodeNow) or len(self._found) != len(other._found):
+            return False
+        pairs = zip(self._found, other._found, strict=True)
+        return all(mine is theirs if callable(mine) else _same(mine, theirs) for mine, theirs in pairs)
+
+    def __hash__(self) -> int:
+        return hash(UserCode(self.function))
 
 
 def _inner(function: Any) -> Any:
@@ -88,3 +112,18 @@ def _same(mine: Any, theirs: Any) -> bool:
 
 def _cells(function: Any) -> list[Any]:
     return [cell.cell_contents for cell in function.__closure__ or ()]
+
+
+def _found(function: Any) -> list[Any]:
+    """What a function does, as far as its code and the names in it tell."""
+    if not inspect.isfunction(function):
+        return [function]
+    known = function.__globals__
+    outside = [*_cells(function), *[known[name] for name in _names(function.__code__) if name in known]]
+    copied = [cast(Any, value).copy() if isinstance(value, np.ndarray) else value for value in outside]
+    return [function.__code__, function.__defaults__, function.__kwdefaults__, *copied]
+
+
+def _names(code: CodeType) -> list[str]:
+    inner = [name for each in code.co_consts if isinstance(each, CodeType) for name in _names(each)]
+    return [*code.co_names, *inner]

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack, cast
+from typing import Any, ClassVar, Unpack, cast
 
 import numpy as np
 
-from penstock.data.source import Array, Column
+from penstock.data.source import Column
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.apply import apply_many
 from penstock.graph.call import Hint
-from penstock.graph.operator import BatchContext, Common, Operator, SampleContext, SampleKernel, WholeBatchKernel
+from penstock.graph.operator import BatchContext, Common, HostBatchKernel, Operator, WholeBatchKernel
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
-from penstock.operators.user_code.code import UserCode
+from penstock.operators.user_code.code import CodeNow, UserCode
+from penstock.operators.user_code.function import Kinds
+from penstock.operators.user_code.numba_loop import Run, Setup, Shapes, run_loop, setup_loop
 from penstock.types import as_dtype
 
 _KIND = "numba_function"
+_NEEDED = ("C_CONTIGUOUS", "ALIGNED", "WRITEABLE")
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,8 @@ class _NumbaFunction(Operator):
 
     run: UserCode
     setup: UserCode | None
-    outputs: tuple[tuple[np.dtype[Any], int], ...]
-    inputs: tuple[tuple[np.dtype[Any], int], ...]
+    outputs: Kinds
+    inputs: Kinds
 
     def infer(self, *inputs: Spec) -> tuple[Spec, ...]:
         """What the user says; where there is no setup function, in the inputs' shapes."""
@@ -49,6 +51,11 @@ class _NumbaFunction(Operator):
                 given=", ".join(map(str, inputs)),
                 expected=", ".join(f"{dtype} with {ndim} axes" for dtype, ndim in self.inputs),
             )
+        specs = self._specs(inputs)
+        _ = self._loops  # what numba cannot compile is said now, not by the first batch
+        return specs
+
+    def _specs(self, inputs: Sequence[Spec]) -> tuple[Spec, ...]:
         if self.setup is not None:
             return tuple([Spec(dtype, (None,) * ndim) for dtype, ndim in self.outputs])
         for number, (_, ndim) in enumerate(self.outputs):
@@ -60,31 +67,56 @@ class _NumbaFunction(Operator):
                 )
         return tuple([Spec(dtype, inputs[n].shape) for n, (dtype, _) in enumerate(self.outputs)])
 
-    def empty(self, columns: Sequence[Sequence[Array]]) -> list[list[Array]]:
-        """Per output an array for each sample, to be filled."""
-        if self.setup is None:
-            shapes: list[list[tuple[int, ...]]] = [[sample.shape for sample in column] for column in columns]
-        else:
-            rows = len(columns[0])
-            given = [np.array([sample.shape for sample in column], np.int64).reshape(rows, -1) for column in columns]
-            wanted = [np.zeros((rows, ndim), np.int64) for _, ndim in self.outputs]
-            _compiled(self.setup)(tuple(wanted), tuple(given))
-            shapes = [[tuple(shape) for shape in of_output.tolist()] for of_output in wanted]
-        return [
-            [np.zeros(shape, dtype) for shape in of_output]
-            for (dtype, _), of_output in zip(self.outputs, shapes, strict=False)
-        ]
+    @functools.cached_property
+    def _loops(self) -> tuple[Run, Setup | None]:
+        """What computes a batch, compiled once: for the shapes of the outputs, and for the outputs."""
+        seen = tuple([(dtype, max(ndim, 1)) for dtype, ndim in self.inputs])  # a number is seen as an array of one
+        run = self._compiled(self.run, run_loop, self.outputs, seen)
+        counts = len(self.outputs), len(self.inputs)
+        return run, None if self.setup is None else self._compiled(self.setup, setup_loop, *counts)
+
+    def _compiled(self, code: UserCode, make: Callable[..., Any], *kinds: Any) -> Any:
+        try:
+            return make(CodeNow(code.function), *kinds, by_batch=isinstance(self, WholeBatchKernel))
+        except Exception as error:
+            raise DefinitionError(
+                f"fn.{_KIND}: numba cannot compile {code}: {type(error).__name__}: {error}",
+                fix="what numba knows of Python and NumPy, in nopython mode; other functions can run in "
+                "fn.python_function",
+            ) from error
+
+    def computed(self, context: BatchContext, columns: Sequence[Column]) -> tuple[Column, ...]:
+        """The outputs for all samples: an array, where they have one shape."""
+        run, setup = self._loops
+        ins = [_ready(column, dtype) for column, (dtype, _) in zip(columns, self.inputs, strict=True)]
+        given = [_shapes(column) for column in ins]
+        wanted = given if setup is None else [np.zeros((context.rows, ndim), np.int64) for _, ndim in self.outputs]
+        if setup is not None:
+            setup(wanted, given)
+        outs: list[Column] = []
+        for shapes, (dtype, _) in zip(wanted, self.outputs, strict=False):
+            shape, out = tuple(shapes[0].tolist()), None if outs else context.out
+            if not (shapes == shape).all():
+                outs.append([np.empty(each, dtype) for each in shapes.tolist()])
+            elif out is not None and out.flags.carray and (out.shape[1:], out.dtype) == (shape, dtype):
+                outs.append(out)
+            else:
+                outs.append(np.empty((context.rows, *shape), dtype))
+        run(
+            outs, [column[:, None] if isinstance(column, np.ndarray) and column.ndim == 1 else column for column in ins]
+        )
+        return tuple(outs)
 
 
 @dataclass(frozen=True)
-class NumbaFunction(_NumbaFunction, SampleKernel):
+class NumbaFunction(_NumbaFunction, HostBatchKernel):
     """A function of one sample."""
 
-    def sample(self, context: SampleContext, *inputs: Array) -> Any:
-        """The sample's outputs."""
-        outputs = [column[0] for column in self.empty([[sample] for sample in inputs])]
-        _compiled(self.run)(*outputs, *map(np.ascontiguousarray, inputs))
-        return tuple(outputs)
+    takes_ragged: ClassVar[bool] = True
+
+    def batch(self, context: BatchContext, *inputs: Column) -> Any:
+        """The samples' outputs."""
+        return self.computed(context, inputs)
 
 
 @dataclass(frozen=True)
@@ -93,11 +125,21 @@ class NumbaBatchFunction(_NumbaFunction, WholeBatchKernel):
 
     def whole_batch(self, context: BatchContext, *inputs: Column) -> Any:
         """The outputs of all samples."""
-        columns = [[np.ascontiguousarray(sample) for sample in column] for column in inputs]
-        outputs = self.empty(columns)
-        typed: Any = importlib.import_module("numba.typed")
-        _compiled(self.run)(*[typed.List(column) for column in (*outputs, *columns)])
-        return tuple(outputs)
+        return self.computed(context, inputs)
+
+
+def _ready(column: Column, dtype: np.dtype[Any]) -> Column:
+    """A column as machine code takes it, whose samples are contiguous and may be written."""
+    if isinstance(column, np.ndarray):
+        return np.require(column, dtype, _NEEDED)
+    return [each if each.flags.carray and each.dtype == dtype else np.require(each, dtype, _NEEDED) for each in column]
+
+
+def _shapes(column: Column) -> Shapes:
+    """The shape of each sample."""
+    if isinstance(column, np.ndarray):
+        return np.full((len(column), column.ndim - 1), column.shape[1:], np.int64)
+    return np.array([each.shape for each in column], np.int64)
 
 
 @operator(_KIND)
@@ -138,7 +180,7 @@ def numba_function(
         A node, or a list of several.
 
     Raises:
-        DefinitionError: the inputs are of other kinds, or a shape is not known.
+        DefinitionError: the inputs are of other kinds, a shape is not known, or numba cannot compile a function.
 
     Example:
         >>> import numpy as np, penstock
@@ -170,7 +212,7 @@ def numba_function(
     return nodes[0] if len(nodes) == 1 else nodes
 
 
-def _kinds(types: str, dtypes: Any, ndim: str, ranks: int | Sequence[int]) -> tuple[tuple[np.dtype[Any], int], ...]:
+def _kinds(types: str, dtypes: Any, ndim: str, ranks: int | Sequence[int]) -> Kinds:
     listed = list(cast(Sequence[Any], dtypes)) if isinstance(dtypes, list | tuple) else [dtypes]
     each = [ranks] if isinstance(ranks, int) else list(ranks)
     if len(listed) != len(each):
@@ -178,13 +220,3 @@ def _kinds(types: str, dtypes: Any, ndim: str, ranks: int | Sequence[int]) -> tu
             f"fn.{_KIND}: {types} and {ndim} have as many entries", given=f"{len(listed)} and {len(each)}"
         )
     return tuple([(as_dtype(dtype), rank) for dtype, rank in zip(listed, each, strict=True)])
-
-
-@functools.cache
-def _njit(function: Callable[..., Any]) -> Callable[..., Any]:
-    numba: Any = importlib.import_module("numba")
-    return function if hasattr(function, "py_func") else numba.njit(nogil=True)(function)
-
-
-def _compiled(code: UserCode) -> Callable[..., Any]:
-    return _njit(code.function)
