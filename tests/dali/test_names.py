@@ -63,6 +63,7 @@ def public(kind):
 def walk():
     """Pairs of a name of DALI's and what penstock has there, or the error."""
     for module in MODULES:
+        importlib.import_module(f"penstock.{module}".rstrip("."))
         for name in theirs(module):
             full = f"{module}.{name}".lstrip(".")
             yield full, found(penstock, full)
