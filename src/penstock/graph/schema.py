@@ -11,13 +11,17 @@ import numpy as np
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, shown
 
+_NUMBERS = "biuf"
+"""The kinds of NumPy's dtypes that are numbers: truth values, signed and unsigned whole numbers, floats."""
 
-def as_numbers(what: str, given: Any) -> np.ndarray[Any, Any]:
+
+def as_numbers(what: str, given: Any, expected: Any = "a number or a list") -> np.ndarray[Any, Any]:
     """Numbers that a user gave, as an array.
 
     Args:
         what: the operator and the argument, for messages.
         given: a number, a nested sequence or an array.
+        expected: what it must be, for messages.
 
     Raises:
         ArgumentTypeError: it is something else.
@@ -29,9 +33,9 @@ def as_numbers(what: str, given: Any) -> np.ndarray[Any, Any]:
         values = np.asarray(given)
     except Exception:  # noqa: BLE001  # a ragged list, or whatever an array-like of somebody else's raises
         values = np.empty(0, object)
-    if values.dtype.kind not in "biuf":
+    if values.dtype.kind not in _NUMBERS:
         raise ArgumentTypeError(
-            f"{what} is numbers", given=f"{shown(given)} of type {type(given).__name__}", expected="a number or a list"
+            f"{what} takes numbers", given=f"{shown(given)} of type {type(given).__name__}", expected=expected
         )
     return values
 
@@ -69,33 +73,28 @@ class Argument:
             DefinitionError: its shape is another, or a number is not in range or not whole.
         """
         if isinstance(given, Spec):
-            if not self.varies:
-                raise ArgumentTypeError(f"{what} is the same for all samples", given="a node", expected="a constant")
-            if given.dtype.kind not in "biuf":
-                raise ArgumentTypeError(f"{what} is a number", given=given, expected=self)
-            if self._whole and given.dtype.kind == "f":
-                raise ArgumentTypeError(
-                    f"{what} is a whole number", given=given, expected=self, fix="fn.cast(..., dtype=types.INT32)"
-                )
-            axes = given.shape if self.shape else [extent for extent in given.shape if extent != 1]
-            if len(axes) > max(1, len(self.shape)):
-                raise DefinitionError(f"{what} has another shape", given=given, expected=self)
+            self._check_node(what, given)
             return
-        try:
-            values = np.asarray(given)
-            numbers = values.dtype.kind in "biuf"
-        except Exception:  # noqa: BLE001  # a ragged list, or whatever an array-like of somebody else's raises
-            numbers, values = False, np.empty(0)
-        if not numbers:
-            raise ArgumentTypeError(
-                f"{what} is a number", given=f"{shown(given)} of type {type(given).__name__}", expected=self
-            )
+        values = as_numbers(what, given, self)
         if not self._fits(values.shape):
             raise DefinitionError(f"{what} has another shape", given=shown(given), expected=self)
         if self._whole and (np.mod(values, 1) != 0).any():
             raise DefinitionError(f"{what} is a whole number", given=shown(given), expected=self)
         if values.size and not self._in_range(values.min().item(), values.max().item()):
             raise DefinitionError(f"{what} is out of range", given=shown(given), expected=self)
+
+    def _check_node(self, what: str, given: Spec) -> None:
+        if not self.varies:
+            raise ArgumentTypeError(f"{what} is the same for all samples", given="a node", expected="a constant")
+        if given.dtype.kind not in _NUMBERS:
+            raise ArgumentTypeError(f"{what} takes numbers", given=given, expected=self)
+        if self._whole and given.dtype.kind == "f":
+            raise ArgumentTypeError(
+                f"{what} is a whole number", given=given, expected=self, fix="fn.cast(..., dtype=types.INT32)"
+            )
+        axes = given.shape if self.shape else [extent for extent in given.shape if extent != 1]
+        if len(axes) > max(1, len(self.shape)):
+            raise DefinitionError(f"{what} has another shape", given=given, expected=self)
 
     @property
     def _whole(self) -> bool:

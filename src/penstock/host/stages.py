@@ -144,13 +144,23 @@ class BatchStage:
         try:
             result = self._kernel.batch(context, *inputs, **arguments)
         except Exception as error:
-            _blame(frame, self._node, self._alone, inputs, arguments, bits, self._call.by_row, error)
+            self._blame(frame, inputs, arguments, bits, error)
             raise
         for (value, register), column in zip(self.outputs, _outputs(result), strict=True):
             frame.keep(value, register, column)
 
-    def _alone(self, inputs: Sequence[Any], arguments: Mapping[str, Any], bits: Any) -> None:
-        self._kernel.batch(BatchContext(np, 1, bits), *inputs, **arguments)
+    def _blame(
+        self, frame: Frame, inputs: Sequence[Any], arguments: Mapping[str, Any], bits: Any, error: Exception
+    ) -> None:
+        """Find the first row for which the kernel fails alone, and raise the error that names its sample."""
+        for row in range(frame.rows):
+            one = slice(row, row + 1)
+            alone = {name: value[one] if name in self._call.by_row else value for name, value in arguments.items()}
+            context = BatchContext(np, 1, None if bits is None else bits[one])
+            try:
+                self._kernel.batch(context, *[column[one] for column in inputs], **alone)
+            except Exception as again:  # noqa: BLE001  # whatever a third party's kernel raises
+                raise frame.failure(self._node, row, again) from error
 
 
 class WholeBatchStage:
@@ -180,8 +190,7 @@ class WholeBatchStage:
         except Exception as error:
             said = f"{self._node} failed on a batch: {str(error) or type(error).__name__}"
             raise SampleError(said, where=self._node.where) from error
-        columns = made if isinstance(made, tuple) else (made,)
-        for (value, register), column in zip(self.outputs, columns, strict=True):
+        for (value, register), column in zip(self.outputs, _outputs(made), strict=True):
             if not value.spec.dense:
                 for row, sample in enumerate(column):
                     frame.check(value, row, sample)
@@ -288,26 +297,6 @@ def check_fits(frame: Frame, value: Value, column: Any, dtype: np.dtype[Any]) ->
             fix="jax.config.update('jax_enable_x64', True), or make them smaller",
         )
         frame.tolerate(frame.failure(value.node, row, error))
-
-
-def _blame(
-    frame: Frame,
-    node: Node,
-    compute: Callable[..., None],
-    inputs: Sequence[Any],
-    arguments: Mapping[str, Any],
-    bits: Any,
-    by_row: AbstractSet[str],
-    error: Exception,
-) -> None:
-    """Find the first row for which a kernel fails, and raise the error that names its sample."""
-    for row in range(frame.rows):
-        one = slice(row, row + 1)
-        alone = {name: value[one] if name in by_row else value for name, value in arguments.items()}
-        try:
-            compute([column[one] for column in inputs], alone, None if bits is None else bits[one])
-        except Exception as again:  # noqa: BLE001  # whatever a third party's kernel raises
-            raise frame.failure(node, row, again) from error
 
 
 def _outputs(result: Any) -> tuple[Any, ...]:
