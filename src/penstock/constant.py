@@ -32,7 +32,7 @@ class Constant:
         **hints: "name", "preserve" or "bytes_per_sample_hint", which change nothing.
 
     Raises:
-        ArgumentTypeError: it is no number, list or array; an argument of another kind, or one that does not exist.
+        ArgumentTypeError: it is no number, list or array; an argument of another type, or one that does not exist.
     """
 
     def __init__(

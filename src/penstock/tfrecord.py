@@ -29,8 +29,8 @@ class Feature:
         default_value: what an example has that does not have the feature; where the length varies, it has nothing.
 
     Raises:
-        ArgumentTypeError: the shape has other than whole numbers.
-        DefinitionError: there is no such type, or an extent that is not positive.
+        ArgumentTypeError: the shape has an entry that is no whole number.
+        DefinitionError: the type does not exist, or an extent is not positive.
     """
 
     @located

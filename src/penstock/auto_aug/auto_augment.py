@@ -143,7 +143,7 @@ def auto_augment(
         The augmented images.
 
     Raises:
-        DefinitionError: another policy, the limit of translations that does not apply.
+        DefinitionError: an unknown policy, or the limit of translations that does not apply.
 
     Example:
         >>> import numpy as np, penstock

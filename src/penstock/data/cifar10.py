@@ -29,7 +29,7 @@ def open_cifar10(folder: str, prefix: str) -> ArraySource:
 
     Raises:
         SourceNotFoundError: there is no such folder, or no such file in it.
-        SourceError: a file does not consist of whole records, or cannot be read, or there are none.
+        SourceError: a file does not consist of whole records or cannot be read, or there are no records.
     """
     if not is_remote(folder) and not Path(folder).is_dir():
         raise SourceNotFoundError(f"file_root is no folder: {folder!r}", fix="the folder that has data_batch_1.bin")

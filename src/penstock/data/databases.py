@@ -45,7 +45,7 @@ class DatabaseSource(RecordSource[Databases]):
         """What is read of a record.
 
         Raises:
-            ValueError: it has something else.
+            ValueError: the record is damaged, or of another kind than the first.
         """
 
     @abstractmethod

@@ -13,7 +13,7 @@ def decimals(text: bytes) -> NDArray[np.int64]:
     r"""The whole numbers in a text, with white space between them.
 
     Raises:
-        ValueError: there is something else, or a number of more than 18 digits.
+        ValueError: the text has anything else, or a number of more than 18 digits.
 
     >>> decimals(b"16 4\n20 -7\n").tolist()
     [16, 4, 20, -7]

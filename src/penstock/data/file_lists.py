@@ -15,7 +15,7 @@ def from_files(root: str, files: tuple[str, ...], labels: tuple[int, ...] | None
     """The files named, each labelled as given, or with its number.
 
     Raises:
-        SourceError: there are none, or the labels are not as many.
+        SourceError: there are no files, or not one label per file.
         SourceNotFoundError: the first file does not exist.
     """
     if not files:

@@ -169,7 +169,7 @@ def check_long(head: bytes, page: int, number: int, size: int) -> None:
     """Check the first bytes of a long value's pages.
 
     Raises:
-        DamagedError: they are none.
+        DamagedError: they do not begin a long value.
     """
     own, _, flags, low, high = _HEADER.unpack(head)
     if own != number or not flags & _OVERFLOW or (low | high << 16) * page < HEAD + size:

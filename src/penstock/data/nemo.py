@@ -54,7 +54,7 @@ class NemoSource(Source):
 
     Raises:
         SourceNotFoundError: a manifest, or the first sound file, does not exist.
-        SourceError: a line is no entry, or there are none that count.
+        SourceError: a line is no entry, or no entry is left.
     """
 
     def __init__(

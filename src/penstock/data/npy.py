@@ -81,7 +81,7 @@ class NpySource(ChosenFiles):
         """The array in a file's bytes.
 
         Raises:
-            SampleError: it is none, or another than the first.
+            SampleError: the bytes are no .npy file, or its array has another dtype or rank than the first one's.
         """
         try:
             array = parse_npy(data)
@@ -109,7 +109,7 @@ def parse_npy(data: Array) -> Array:
     """The array in the bytes of a .npy file. What follows it is left out, as `numpy.load` does.
 
     Raises:
-        ValueError: the bytes are no such file, are cut short, or hold something else than booleans and numbers.
+        ValueError: the bytes are no such file, are cut short, or hold anything but booleans and numbers.
 
     >>> import io
     >>> np.save(file := io.BytesIO(), np.asfortranarray([[1, 2], [3, 4]]))
@@ -126,7 +126,7 @@ def read_header(data: Array) -> tuple[Header, int]:
     """What the header in the first bytes of a .npy file says, and where its values begin.
 
     Raises:
-        ValueError: they are none, or the header goes on.
+        ValueError: the bytes are no .npy file, or end within the header.
     """
     start = data[:12].tobytes()
     if start[:6] != _MAGIC or len(start) < 10 or start[6] not in (1, 2, 3):

@@ -80,7 +80,7 @@ def packed(data: Record, start: int, stop: int, bits: int) -> list[int]:
     """The signed integers of `bits` bits that lie one after the other in data[start:stop].
 
     Raises:
-        ValueError: something else lies there.
+        ValueError: the bytes do not end where an integer ends.
 
     >>> packed(bytes([1, 2, 0x96, 1]), 1, 4, 32)
     [2, 150]

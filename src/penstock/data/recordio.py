@@ -169,7 +169,7 @@ class _Index:
 
     Raises:
         SourceNotFoundError: there is no such index.
-        SourceError: it is none.
+        SourceError: a file is no index.
     """
 
     def __init__(self, names: tuple[str, ...], paths: tuple[str, ...]) -> None:

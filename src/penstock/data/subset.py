@@ -120,7 +120,7 @@ def subset(source: Source, given: range | slice | Callable[[Indices], Any] | Any
             list; or a function that takes the numbers of all samples, int64, and returns such an array.
 
     Raises:
-        ArgumentTypeError: something else.
+        ArgumentTypeError: `given` is none of these.
         DefinitionError: numbers that the data set does not have, another number of truth values, or no sample is left.
     """
     count = len(source)
@@ -151,8 +151,8 @@ def drawn(source: Source, weights: Any) -> Source:
         weights: per sample how often it is drawn, compared with the others; a list or array.
 
     Raises:
-        ArgumentTypeError: these are no numbers.
-        DefinitionError: another number of them than of samples; a negative one, nan or infinity; or all are 0.
+        ArgumentTypeError: the weights are no numbers.
+        DefinitionError: not one weight per sample; a weight that is negative, nan or infinite; or all are 0.
     """
     values = check_weights(weights, len(source), "sample")
     return Subset(source, range(len(source)), Weighted.by(values))
@@ -167,7 +167,7 @@ def check_weights(weights: Any, count: int, of: str) -> NDArray[np.float64]:
         of: what each of them belongs to.
 
     Raises:
-        ArgumentTypeError: these are no numbers.
+        ArgumentTypeError: the weights are no numbers.
         DefinitionError: another number of them; a negative one, nan or infinity; or all are 0.
     """
     try:

@@ -150,7 +150,7 @@ def unpack(data: NDArray[np.uint8]) -> NDArray[np.int64]:
     """The integers of variable length that lie one after the other in an array of bytes: `packed` for many.
 
     Raises:
-        ValueError: something else lies there.
+        ValueError: the bytes do not end where an integer ends.
 
     >>> unpack(np.array([1, 2, 0x96, 1], np.uint8)).tolist()
     [1, 2, 150]

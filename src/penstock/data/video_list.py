@@ -75,7 +75,7 @@ def videos_of(list_path: str) -> tuple[Entry, ...]:
 
     Raises:
         SourceNotFoundError: there is no list.
-        SourceError: a line is something else, or there are none.
+        SourceError: a line does not have this form, or the list is empty.
     """
     try:
         lines = read_bytes(list_path).decode().splitlines()

@@ -24,7 +24,7 @@ def as_numbers(what: str, given: Any, expected: Any = "a number or a list") -> n
         expected: what it must be, for messages.
 
     Raises:
-        ArgumentTypeError: it is something else.
+        ArgumentTypeError: it holds no numbers.
 
     >>> as_numbers("fn.slice: start", [1, 2]).tolist()
     [1, 2]

@@ -85,7 +85,7 @@ class Trace:
         """A value, if it belongs to this definition; its own one for a value that was made outside of any.
 
         Raises:
-            ContextError: it belongs to another one.
+            ContextError: the value belongs to another definition.
         """
         if value.node in self.made:
             return value
@@ -141,7 +141,7 @@ class Trace:
         """Take a name for a node.
 
         Raises:
-            ArgumentTypeError: another one has it.
+            ArgumentTypeError: another node has this name.
         """
         if name and name in self.names:
             raise ArgumentTypeError(f"two nodes are named {name!r}", fix="give each its own name")
@@ -279,7 +279,7 @@ def as_value(thing: Any) -> Value:
     """The value that a node stands for, or a constant's.
 
     Raises:
-        ArgumentTypeError: it is neither.
+        ArgumentTypeError: it is neither a node nor a constant.
         ContextError: it belongs to another definition than the one that is being traced.
     """
     if isinstance(thing, DataNode):

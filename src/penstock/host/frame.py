@@ -167,7 +167,7 @@ class Frame:
         """Hold a column in its register: in its place in the batch, as one array where the value is dense.
 
         Raises:
-            PenstockError: it is not what the value's spec says.
+            PenstockError: a sample has another dtype or shape than the value's spec says.
         """
         slot, spec = self.slots[register], value.spec
         if isinstance(column, np.ndarray):
@@ -188,7 +188,7 @@ class Frame:
         """Check that a sample is what the spec of its value promises.
 
         Raises:
-            PenstockError: it is not.
+            PenstockError: the sample has another dtype or shape.
         """
         if not value.spec.accepts(sample):
             raise self.failure(value.node, row, unfit(value, sample.dtype, sample.shape))

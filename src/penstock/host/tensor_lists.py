@@ -236,7 +236,7 @@ class TensorListGPU(TensorList):
         origins: as for `TensorListCPU`.
 
     Raises:
-        ArgumentTypeError: it is no such array.
+        ArgumentTypeError: `samples` is no `jax.Array`.
         DefinitionError: the layout has another number of axes.
     """
 

@@ -26,7 +26,7 @@ def grouped(pipelines: Pipeline | Sequence[Pipeline]) -> list[Pipeline]:
     """The pipelines of an iterator, which agree on the batch size.
 
     Raises:
-        UsageError: there are none, or they do not.
+        UsageError: there are no pipelines, or they have different batch sizes.
     """
     group = [pipelines] if isinstance(pipelines, Pipeline) else list(pipelines or [])
     if not group:

@@ -196,7 +196,7 @@ class ComingBatch(Future[Any]):
             StopIteration: there is none, the epoch has ended.
             SampleError: a sample of it is bad.
             TimeoutError: it takes longer.
-            CancelledError: the iterator went elsewhere before the batch was made.
+            CancelledError: the iterator was reset, restored or closed before the batch was made.
             ContextError: the caller is a callback.
         """
         if self._announcer == threading.get_ident():
@@ -218,7 +218,7 @@ class ComingBatch(Future[Any]):
         return None
 
     def cancelled(self) -> bool:
-        """Whether the iterator went elsewhere before the batch was made."""
+        """Whether the iterator was reset, restored or closed before the batch was made."""
         return self._left and self._arrays is None
 
     def after(self, chunks: tuple[Future[Any], ...]) -> None:
@@ -243,7 +243,7 @@ class ComingBatch(Future[Any]):
         """The arrays of the batch.
 
         Raises:
-            CancelledError: there are none.
+            CancelledError: the iterator was reset, restored or closed before the batch was made.
         """
         if self._arrays is None:
             raise CancelledError

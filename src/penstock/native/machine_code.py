@@ -210,7 +210,7 @@ def compiled(function: Any, kinds: Sequence[Kind]) -> MachineCode:
         kinds: of its arguments.
 
     Raises:
-        InternalError: it is nothing that can be compiled, or more than machine code by itself can do.
+        InternalError: the loop cannot be compiled, or needs more than machine code by itself can do.
     """
     types, of_dtype, failure = _numba().types, _numba().from_dtype, _numba().core.errors.NumbaError
     signature = tuple(

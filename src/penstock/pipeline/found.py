@@ -157,7 +157,7 @@ def of_state(state: Any, readers: Sequence[str], window: int, size: int) -> tupl
         size: how many rows a bucket has.
 
     Raises:
-        StateError: it is something else.
+        StateError: `state` is something else.
     """
     try:
         entries = cast(Mapping[str, Any], state)

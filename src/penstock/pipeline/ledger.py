@@ -34,7 +34,7 @@ class Limits:
         """The limits that an iterator was given.
 
         Raises:
-            UsageError: they cannot be, or nothing is tolerated.
+            UsageError: a limit is out of range, or limits are given where nothing is tolerated.
         """
         if set(policies) == {"raise"} and (error_limit is not None or quarantine is not None):
             raise UsageError(

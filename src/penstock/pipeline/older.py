@@ -198,7 +198,7 @@ class OlderPipeline:
 
         Raises:
             UsageError: neither or both are given.
-            StateError: it is something else.
+            StateError: the bytes are no serialized pipeline.
         """
         if (serialized_pipeline is None) == (filename is None):
             raise UsageError("deserialize takes what serialize returned, or the name of a file that has it")
@@ -223,7 +223,7 @@ class OlderPipeline:
             serialized_pipeline: what `serialize` returned.
 
         Raises:
-            StateError: it is something else.
+            StateError: the bytes are no serialized pipeline.
 
         Example:
             >>> from penstock import Pipeline, fn

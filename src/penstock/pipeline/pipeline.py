@@ -62,7 +62,7 @@ class Pipeline(DefinedPipeline):
         **hints: options of DALI's that do nothing here.
 
     Raises:
-        UsageError: a batch size or number of threads that cannot be.
+        UsageError: a batch size or number of threads that is out of range.
 
     Example:
         >>> import penstock

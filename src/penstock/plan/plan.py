@@ -69,7 +69,8 @@ def make_plan(graph: Graph, target: Target, *, dense_outputs: bool, mask: bool =
         skips: whether rows may be skipped.
 
     Raises:
-        DefinitionError: an output must be an array and cannot be, or rows are skipped that others are computed from.
+        DefinitionError: an output must be an array and has samples of different shapes, or rows are skipped that
+            others are computed from.
     """
     for node in graph.nodes if skips else ():
         _check_apart(node)

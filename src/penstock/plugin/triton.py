@@ -17,7 +17,7 @@ def autoserialize(dali_pipeline: Callable[..., Any]) -> Callable[..., Any]:
         The function.
 
     Raises:
-        ArgumentTypeError: it is no such function.
+        ArgumentTypeError: it is no function decorated with `pipeline_def`.
     """
     if not hasattr(dali_pipeline, "definition"):
         raise ArgumentTypeError(

@@ -85,7 +85,7 @@ class Pipeline:
             operators say what comes out.
 
     Raises:
-        UsageError: a batch size or number of threads that cannot be.
+        UsageError: a batch size or number of threads that is out of range.
 
     Example:
         >>> import tempfile
@@ -213,7 +213,7 @@ class Pipeline:
         """The class numbers of the batch that was made last, int32 (batch_size,); with `fn.one_hot`, (…, classes).
 
         Raises:
-            ContextError: there are none.
+            ContextError: no batch was made, or it has no class numbers.
         """
         if not self._labels_made:
             raise ContextError("there are no labels", fix="use a reader with labels, and call run first")
@@ -270,7 +270,7 @@ def iterator_arguments(pipelines: Pipeline | Sequence[Pipeline]) -> dict[str, An
     """What penstock's own iterator has to be told of these pipelines.
 
     Raises:
-        UsageError: they are none, or treat the last batch differently.
+        UsageError: something given is no rocAL pipeline, or they treat the last batch differently.
     """
     group = [pipelines] if isinstance(pipelines, Pipeline) else list(pipelines)
     if not group or not all(isinstance(pipeline, Pipeline) for pipeline in group):

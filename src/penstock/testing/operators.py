@@ -96,7 +96,7 @@ def check_docstring(name: str) -> None:
         name: the operator's, as `penstock.fn` spells it.
 
     Raises:
-        AssertionError: it is not.
+        AssertionError: something of this is missing.
 
     Example:
         >>> check_docstring("resize")

@@ -20,7 +20,7 @@ class Policy:
             a bin, or None for an augmentation without magnitudes.
 
     Raises:
-        DefinitionError: an entry of another form, a probability beyond 0 to 1, a bin that does not exist.
+        DefinitionError: an entry that is no triple of these, a probability beyond 0 to 1, a bin that does not exist.
     """
 
     @defining

@@ -110,7 +110,7 @@ def mel_filter_bank(
         float32, bands in the place of frequencies.
 
     Raises:
-        DefinitionError: limits that are out of order, or above half the sample rate; another formula.
+        DefinitionError: limits that are out of order, or above half the sample rate; an unknown formula.
 
     Example:
         >>> import numpy as np, penstock

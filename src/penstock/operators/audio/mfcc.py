@@ -97,7 +97,8 @@ def mfcc(
         float32, coefficients in the place of bands: `n_mfcc`, or as many as there are bands.
 
     Raises:
-        DefinitionError: an axis that does not exist, another type, a normalised type 1.
+        DefinitionError: an axis that does not exist, a `dct_type` other than 1 to 4, no coefficients, or `normalize`
+            with type 1.
 
     Example:
         >>> import numpy as np, penstock

@@ -57,7 +57,7 @@ def power_spectrum(
         float32, ``nfft // 2 + 1`` frequencies along the axis.
 
     Raises:
-        DefinitionError: an axis that does not exist, another power.
+        DefinitionError: an axis that does not exist, a power other than 1 or 2, an `nfft` below 1.
 
     Example:
         >>> import numpy as np, penstock

@@ -71,7 +71,7 @@ def preemphasis_filter(
         Same shape and layout, in `dtype`.
 
     Raises:
-        DefinitionError: more than one axis, or another border.
+        DefinitionError: more than one axis, or an unknown border.
 
     Example:
         >>> import numpy as np, penstock

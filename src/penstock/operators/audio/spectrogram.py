@@ -49,7 +49,11 @@ class Spectrogram(Operator, SampleKernel):
             raise DefinitionError("fn.spectrogram: the signal is too short", given=data)
         windows = None if length is None else self._windows(length)
         if windows is not None and windows < 1:
-            raise DefinitionError("fn.spectrogram: the signal is shorter than a window", given=f"{length} and {size}")
+            raise DefinitionError(
+                "fn.spectrogram: the signal is shorter than a window",
+                given=f"{length} elements",
+                expected=f"at least {size}",
+            )
         shape = (self.nfft // 2 + 1, windows)
         return Spec(np.dtype(np.float32), shape if self.layout == "ft" else shape[::-1], self.layout)
 
@@ -110,7 +114,7 @@ def spectrogram(
         float32, ``nfft // 2 + 1`` frequencies for each window.
 
     Raises:
-        DefinitionError: more than one axis, a transform shorter than the window, another power or layout.
+        DefinitionError: more than one axis, a transform shorter than the window, an unknown power or layout.
         SampleError: a signal that is shorter than a window.
 
     Example:

@@ -125,7 +125,7 @@ def box_encoder(
 
     Raises:
         ArgumentTypeError: other dtypes.
-        DefinitionError: anchors that are no boxes, an overlap that cannot be.
+        DefinitionError: anchors that are no boxes, an overlap outside of 0 to 1, standard deviations of 0.
 
     Example:
         >>> import numpy as np, penstock

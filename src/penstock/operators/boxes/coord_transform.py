@@ -119,7 +119,7 @@ def coord_transform(
         The shape of `data`, with m components.
 
     Raises:
-        ArgumentTypeError: a dtype that cannot be.
+        ArgumentTypeError: points or a result of a dtype that is not offered.
         DefinitionError: a matrix that does not fit the points, or MT beside M or T.
 
     Example:

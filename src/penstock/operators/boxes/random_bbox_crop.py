@@ -214,7 +214,7 @@ def random_bbox_crop(
         int32, if wanted.
 
     Raises:
-        DefinitionError: arguments that cannot be, or exclude each other.
+        DefinitionError: arguments that are out of range, or exclude each other.
         SampleError: while running, a box that leaves the image, or no window after 100000 attempts.
 
     Example:

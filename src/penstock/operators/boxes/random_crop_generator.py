@@ -68,7 +68,7 @@ def random_crop_generator(
         Where a window begins, and its size, both int32 (2,): along height and width.
 
     Raises:
-        DefinitionError: limits that are none, or inputs that are no shapes.
+        DefinitionError: limits that are out of order or not positive, or inputs that are no shapes of images.
 
     Example:
         >>> import numpy as np, penstock

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from penstock.graph.apply import apply
 from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
-from penstock.operators.colour.levels import Levels
-from penstock.operators.convert import wanted_dtype
+from penstock.operators.colour.levels import change_levels
 from penstock.types import DALIDataType
 
 
@@ -38,7 +36,7 @@ def brightness(
         The changed values, rounded and clipped where they are integers; shape and layout of the input.
 
     Raises:
-        DefinitionError: arguments that are no numbers.
+        ArgumentTypeError: arguments that are no numbers.
 
     Example:
         >>> import numpy as np, penstock
@@ -50,13 +48,4 @@ def brightness(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [255, 150, 75]
     """
-    made = Levels(wanted_dtype(dtype), centred=True)
-    return apply(
-        made,
-        data,
-        common=common,
-        brightness=brightness,
-        brightness_shift=brightness_shift,
-        contrast=1.0,
-        contrast_center=0.0,
-    )
+    return change_levels(data, dtype, common, brightness=brightness, brightness_shift=brightness_shift)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from penstock.graph.apply import apply
 from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
-from penstock.operators.colour.levels import Levels
-from penstock.operators.convert import wanted_dtype
+from penstock.operators.colour.levels import change_levels
 from penstock.types import DALIDataType
 
 
@@ -43,7 +41,7 @@ def brightness_contrast(
         The changed values, rounded and clipped where they are integers; shape and layout of the input.
 
     Raises:
-        DefinitionError: arguments that are no numbers.
+        ArgumentTypeError: arguments that are no numbers.
 
     Example:
         >>> import numpy as np, penstock
@@ -55,13 +53,12 @@ def brightness_contrast(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [136, 36, 0]
     """
-    made = Levels(wanted_dtype(dtype), centred=contrast_center is not None)
-    return apply(
-        made,
+    return change_levels(
         data,
-        common=common,
+        dtype,
+        common,
         brightness=brightness,
         brightness_shift=brightness_shift,
         contrast=contrast,
-        contrast_center=0.0 if contrast_center is None else contrast_center,
+        contrast_center=contrast_center,
     )

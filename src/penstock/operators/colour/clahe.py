@@ -170,7 +170,7 @@ def clahe(
         Same shape, dtype and layout.
 
     Raises:
-        DefinitionError: another dtype than uint8, another number of channels, no tiles, other bins.
+        DefinitionError: a dtype other than uint8, channels other than 1 or 3, no tiles, bins that are no power of 2.
 
     Example:
         >>> import numpy as np, penstock

@@ -136,7 +136,8 @@ def color_space_conversion(
         The images with one channel (GRAY) or three, uint8, in the input's layout. Values are rounded and clipped.
 
     Raises:
-        DefinitionError: another dtype than uint8, another number of channels than `image_type` has, another type.
+        DefinitionError: a dtype other than uint8, a number of channels other than that of `image_type`, an unknown
+            type.
 
     Example:
         >>> import numpy as np, penstock

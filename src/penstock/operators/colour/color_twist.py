@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from penstock.graph.apply import apply
 from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.colour.twist import twist
-from penstock.operators.convert import wanted_dtype
 from penstock.types import RGB, DALIDataType, DALIImageType
 
 
@@ -46,7 +44,7 @@ def color_twist(
         The changed values, rounded and clipped where they are integers; shape and layout of the input.
 
     Raises:
-        DefinitionError: images without three channels, another image type, or a factor that is negative.
+        DefinitionError: images without three channels, or another image type.
 
     Example:
         >>> import numpy as np, penstock
@@ -58,14 +56,14 @@ def color_twist(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [136, 36, 0]
     """
-    wanted = wanted_dtype(dtype)
-    return apply(
-        twist(data, "color_twist", wanted, image_type),
+    return twist(
         data,
-        common=common,
+        "color_twist",
+        dtype,
+        common,
+        image_type,
         hue=hue,
         saturation=saturation,
-        value=1.0,
         brightness=brightness,
         contrast=contrast,
     )

@@ -237,7 +237,7 @@ def debayer(
         RGB, or grey, in the input's dtype; layout HWC or FHWC.
 
     Raises:
-        DefinitionError: another dtype, an odd height or width, several channels, another algorithm.
+        DefinitionError: a dtype or algorithm that is not offered, an odd height or width, several channels.
 
     Example:
         >>> import numpy as np, penstock

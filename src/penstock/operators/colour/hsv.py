@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from penstock.graph.apply import apply
 from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.colour.twist import twist
-from penstock.operators.convert import wanted_dtype
 from penstock.types import UINT8, DALIDataType
 
 
@@ -40,7 +38,7 @@ def hsv(
         The changed values, rounded and clipped where they are integers; shape and layout of the input.
 
     Raises:
-        DefinitionError: images without three channels, another image type, or a factor that is negative.
+        DefinitionError: images without three channels, or another image type.
 
     Example:
         >>> import numpy as np, penstock
@@ -52,14 +50,4 @@ def hsv(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [162, 112, 87]
     """
-    wanted = wanted_dtype(dtype)
-    return apply(
-        twist(data, "hsv", wanted),
-        data,
-        common=common,
-        hue=hue,
-        saturation=saturation,
-        value=value,
-        brightness=1.0,
-        contrast=1.0,
-    )
+    return twist(data, "hsv", dtype, common, hue=hue, saturation=saturation, value=value)

@@ -9,10 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from penstock.data.spec import Spec
+from penstock.graph.apply import apply
+from penstock.graph.operator import Common
 from penstock.graph.schema import Argument
+from penstock.graph.trace import DataNode
 from penstock.operators.axes import assumed
+from penstock.operators.convert import wanted_dtype
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.steps import Convert, Images, Scale, Step
+from penstock.types import DALIDataType
 
 
 def full(dtype: np.dtype[Any]) -> float:
@@ -65,3 +70,25 @@ class Levels(ImageOperator):
         offset = brightness_shift * np.float32(full(made)) + brightness * (centre - contrast * centre)
         none, one = np.zeros((1, 1), np.float32), np.ones((1, 1), np.float32)
         return [Scale(none, (brightness * contrast)[:, None]), Scale(-offset[:, None], one), Convert(made)]
+
+
+def change_levels(
+    images: DataNode,
+    dtype: DALIDataType | Any,
+    common: Common,
+    *,
+    brightness: float | DataNode = 1.0,
+    brightness_shift: float | DataNode = 0.0,
+    contrast: float | DataNode = 1.0,
+    contrast_center: float | DataNode | None = None,
+) -> DataNode:
+    """Images with another brightness and contrast; what `Levels` says, the centre by default that of the range."""
+    return apply(
+        Levels(wanted_dtype(dtype), centred=contrast_center is not None),
+        images,
+        common=common,
+        brightness=brightness,
+        brightness_shift=brightness_shift,
+        contrast=contrast,
+        contrast_center=0.0 if contrast_center is None else contrast_center,
+    )

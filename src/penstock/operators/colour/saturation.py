@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from penstock.graph.apply import apply
 from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.colour.twist import twist
-from penstock.operators.convert import wanted_dtype
 from penstock.types import RGB, DALIDataType, DALIImageType
 
 
@@ -38,7 +36,7 @@ def saturation(
         The changed values, rounded and clipped where they are integers; shape and layout of the input.
 
     Raises:
-        DefinitionError: images without three channels, another image type, or a factor that is negative.
+        DefinitionError: images without three channels, or another image type.
 
     Example:
         >>> import numpy as np, penstock
@@ -50,14 +48,4 @@ def saturation(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [124, 124, 125]
     """
-    wanted = wanted_dtype(dtype)
-    return apply(
-        twist(data, "saturation", wanted, image_type),
-        data,
-        common=common,
-        hue=0.0,
-        saturation=saturation,
-        value=1.0,
-        brightness=1.0,
-        contrast=1.0,
-    )
+    return twist(data, "saturation", dtype, common, image_type, saturation=saturation)

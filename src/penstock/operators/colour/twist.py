@@ -10,12 +10,15 @@ import numpy as np
 
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.apply import apply
+from penstock.graph.operator import Common
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode
 from penstock.operators.axes import image_layout
+from penstock.operators.convert import wanted_dtype
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.steps import Convert, Images, Mix, Scale, Step
-from penstock.types import RGB
+from penstock.types import RGB, DALIDataType
 
 _TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
 _IN_RGB = np.einsum("ik,mj->kmij", np.linalg.inv(_TO_YIQ), _TO_YIQ).astype(np.float32)[:, :, None]
@@ -81,8 +84,27 @@ class Twist(ImageOperator):
         ]
 
 
-def twist(images: DataNode, kind: str, dtype: np.dtype[Any] | None, image_type: int = int(RGB)) -> Twist:
-    """The operator for some images.
+_NEUTRAL = {"hue": 0.0, "saturation": 1.0, "value": 1.0, "brightness": 1.0, "contrast": 1.0}
+"""The arguments that change nothing."""
+
+
+def twist(
+    images: DataNode,
+    kind: str,
+    dtype: DALIDataType | Any,
+    common: Common,
+    image_type: int = int(RGB),
+    **changes: Any,
+) -> DataNode:
+    """Images with other colours.
+
+    Args:
+        images: the images.
+        kind: of the operator, for messages.
+        dtype: of the result; None for the images'.
+        common: what every operator takes.
+        image_type: must be RGB.
+        **changes: those arguments of `Twist` that the operator has; the others change nothing.
 
     Raises:
         DefinitionError: they are no images with channels, or not of RGB.
@@ -97,4 +119,5 @@ def twist(images: DataNode, kind: str, dtype: np.dtype[Any] | None, image_type: 
             expected="types.RGB",
             fix="convert first, with fn.color_space_conversion",
         )
-    return Twist(layout, dtype, kind)
+    arguments: dict[str, Any] = {**_NEUTRAL, **changes}
+    return apply(Twist(layout, wanted_dtype(dtype), kind), images, common=common, **arguments)

@@ -87,7 +87,7 @@ def dump_image(
         The images, unchanged. A batch cannot be shared by several processes.
 
     Raises:
-        DefinitionError: no such images.
+        DefinitionError: images that are not uint8 in HWC with 1 or 3 channels.
         SampleError: an image has another number of channels, or the folder cannot be written to.
 
     Example:

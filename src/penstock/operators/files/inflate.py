@@ -77,9 +77,9 @@ def inflate(
         The arrays.
 
     Raises:
-        DefinitionError: another algorithm.
+        DefinitionError: an unknown algorithm.
         MissingExtraError: the package lz4 is not installed.
-        SampleError: what is no LZ4 block, or has another size.
+        SampleError: bytes that are no LZ4 block, or have another size when they are decompressed.
 
     Example:
         >>> import lz4.block, numpy as np, penstock

@@ -82,7 +82,7 @@ def numpy(data: DataNode, *, dtype: Any = None, ndim: int | None = None, **commo
 
     Raises:
         DefinitionError: the input is no vector of bytes; the first sample is asked for, and cannot be known.
-        SampleError: what is no .npy file, holds objects, or has another rank or type.
+        SampleError: bytes that are no .npy file, or one that holds objects, or has another rank or type.
 
     Example:
         >>> import io

@@ -39,7 +39,8 @@ def erode(
         Same shape, dtype and layout.
 
     Raises:
-        DefinitionError: an empty mask, an anchor outside of it, another border, a volume, another dtype.
+        DefinitionError: an empty mask, an anchor outside of it, an unknown border, a volume, a dtype that is not
+            offered.
 
     Example:
         >>> import numpy as np, penstock

@@ -122,7 +122,8 @@ def filter(  # noqa: A001  # DALI's name
         The filtered images, in the input's layout; integers are rounded and clipped.
 
     Raises:
-        DefinitionError: weights that are not (rows, columns), another border or mode, a volume, another dtype.
+        DefinitionError: weights that are not (rows, columns), an unknown border or mode, a volume, a dtype that is not
+            offered.
         SampleError: while running, a filter larger than the image in mode "valid".
 
     Example:

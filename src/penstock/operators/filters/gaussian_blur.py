@@ -105,7 +105,7 @@ def gaussian_blur(
         The blurred images, in the input's shape and layout.
 
     Raises:
-        DefinitionError: neither sigma nor window, an even window, another dtype.
+        DefinitionError: neither sigma nor window, an even window, a dtype that is not offered.
 
     Example:
         >>> import numpy as np, penstock

@@ -144,7 +144,7 @@ def laplacian(
         The Laplacian, in the input's shape and layout; integers are rounded and clipped.
 
     Raises:
-        DefinitionError: an even window, `scale` beside `normalized_kernel`, another dtype.
+        DefinitionError: an even window, `scale` beside `normalized_kernel`, a dtype that is not offered.
 
     Example:
         >>> import numpy as np, penstock

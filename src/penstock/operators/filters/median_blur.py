@@ -75,7 +75,7 @@ def median_blur(
         Same shape, dtype and layout.
 
     Raises:
-        DefinitionError: an even window, a volume, another dtype.
+        DefinitionError: an even window, a volume, a dtype that is not offered.
 
     Example:
         >>> import numpy as np, penstock

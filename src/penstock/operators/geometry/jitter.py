@@ -61,7 +61,7 @@ def jitter(
         Same shape, dtype and layout.
 
     Raises:
-        DefinitionError: a volume, another interpolation, a fill value that the images cannot have.
+        DefinitionError: a volume, an unknown interpolation, a fill value that the images cannot have.
 
     Example:
         >>> import numpy as np, penstock

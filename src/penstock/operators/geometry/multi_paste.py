@@ -183,7 +183,8 @@ def multi_paste(
         The canvases, 0 where no image is, in the inputs' layout.
 
     Raises:
-        DefinitionError: `in_ids` beside several inputs; something given in pixels and in parts; another layout.
+        DefinitionError: `in_ids` beside several inputs; something given in pixels and in parts; a layout other than HWC
+            and FHWC.
         SampleError: while running, a region that leaves its image or the canvas, or numbers that are not one pair per
             region. In the device program, where nothing can be raised, what lies outside is left out.
 

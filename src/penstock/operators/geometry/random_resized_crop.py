@@ -94,7 +94,7 @@ def random_resized_crop(
         Images of `size`, in the input's layout.
 
     Raises:
-        DefinitionError: a size or limits that are none, a dtype or layout that is not offered.
+        DefinitionError: a size or limits that are not positive or out of order, a dtype or layout that is not offered.
 
     Example:
         >>> import numpy as np, penstock

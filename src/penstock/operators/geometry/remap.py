@@ -126,7 +126,7 @@ def remap(
         Images of the maps' size, same dtype and layout.
 
     Raises:
-        DefinitionError: maps that do not fit, another layout or interpolation.
+        DefinitionError: maps that do not fit, a layout or interpolation that is not offered.
 
     Example:
         >>> import numpy as np, penstock

@@ -246,8 +246,8 @@ def rotate(
         The turned images, in the input's layout.
 
     Raises:
-        DefinitionError: a volume without an axis, or an image with one; another interpolation or dtype; both `size` and
-            `keep_size`.
+        DefinitionError: a volume without an axis, or an image with one; an interpolation or dtype that is not offered;
+            both `size` and `keep_size`.
 
     Example:
         >>> import numpy as np, penstock

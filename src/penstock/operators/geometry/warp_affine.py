@@ -106,8 +106,8 @@ def warp_affine(
         The warped images, in the input's layout.
 
     Raises:
-        DefinitionError: a matrix that is given twice, or has too few numbers or too many; another interpolation or
-            dtype.
+        DefinitionError: a matrix that is given twice, or has too few numbers or too many; an interpolation or dtype
+            that is not offered.
         SampleError: while running, a matrix without an inverse.
 
     Example:

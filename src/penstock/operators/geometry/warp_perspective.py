@@ -105,7 +105,8 @@ def warp_perspective(
         The warped images, same dtype and layout.
 
     Raises:
-        DefinitionError: no matrix, or two; a volume; another interpolation; a fill value that the images cannot have.
+        DefinitionError: no matrix, or two; a volume; an unknown interpolation; a fill value that the images cannot
+            have.
         SampleError: while running, a matrix without an inverse that has to be inverted.
 
     Example:

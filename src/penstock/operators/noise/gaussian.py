@@ -55,7 +55,7 @@ def gaussian(
         Same shape, dtype and layout; integers are rounded and clipped.
 
     Raises:
-        DefinitionError: values that are no numbers.
+        DefinitionError: an input that holds no numbers.
 
     Example:
         >>> import numpy as np, penstock

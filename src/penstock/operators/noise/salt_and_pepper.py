@@ -118,7 +118,7 @@ def salt_and_pepper(
         Same shape, dtype and layout.
 
     Raises:
-        DefinitionError: a probability outside of 0 to 1, or values that are no numbers; `per_channel` for a layout
+        DefinitionError: a probability outside of 0 to 1, or an input that holds no numbers; `per_channel` for a layout
             without channels.
 
     Example:

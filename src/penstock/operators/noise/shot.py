@@ -101,7 +101,7 @@ def shot(
         Same shape, dtype and layout; integers are rounded and clipped.
 
     Raises:
-        DefinitionError: a negative factor, or values that are no numbers.
+        DefinitionError: a negative factor, or an input that holds no numbers.
 
     Example:
         >>> import numpy as np, penstock

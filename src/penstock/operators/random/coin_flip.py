@@ -51,7 +51,7 @@ def coin_flip(
         A sample of `shape`, in `dtype`.
 
     Raises:
-        DefinitionError: a probability outside [0, 1], a shape of something else than whole numbers.
+        DefinitionError: a probability outside [0, 1], a shape that is not whole numbers.
 
     Example:
         >>> import penstock

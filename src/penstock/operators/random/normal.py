@@ -63,7 +63,7 @@ def normal(
         A sample of `shape`, in `dtype`.
 
     Raises:
-        DefinitionError: a negative deviation, a shape of something else than whole numbers.
+        DefinitionError: a negative deviation, a shape that is not whole numbers.
 
     Example:
         >>> import penstock

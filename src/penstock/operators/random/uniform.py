@@ -76,7 +76,7 @@ def uniform(
         A sample of `shape`, in `dtype`.
 
     Raises:
-        DefinitionError: an empty range, both `range` and `values`, a shape of something else than whole numbers.
+        DefinitionError: an empty range, both `range` and `values`, a shape that is not whole numbers.
 
     Example:
         >>> import penstock

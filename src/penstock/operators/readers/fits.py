@@ -54,7 +54,8 @@ def fits(
         MissingExtraError: the package astropy is not installed.
         SourceNotFoundError: a path does not exist.
         SourceError: no files are found, or the first one has no such images, or other dtypes.
-        DefinitionError: none or two of the three ways are used, no numbers, or not as many dtypes.
+        DefinitionError: none or two of the three ways are used, an HDU below 1, or a number of dtypes other than that
+            of HDUs.
         SampleError: while running, a file that is damaged, or has other dtypes or numbers of axes than the first.
 
     Example:

@@ -78,7 +78,7 @@ def select_masks(
         The polygons and the vertices that are left, in the same form.
 
     Raises:
-        DefinitionError: inputs of another form.
+        DefinitionError: inputs of another rank, dtype or last extent than above.
         SampleError: while running, a mask that has no polygon, or is named twice.
 
     Example:

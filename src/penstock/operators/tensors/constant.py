@@ -64,7 +64,8 @@ def constant(
         A node of the value's shape.
 
     Raises:
-        ArgumentTypeError: the value holds something else than numbers, or another count than the shape has.
+        ArgumentTypeError: the value holds something other than numbers, or a number of them other than that of the
+            shape.
         DefinitionError: none or two of the three are given.
 
     Example:

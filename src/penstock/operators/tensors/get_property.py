@@ -35,7 +35,7 @@ def get_property(data: DataNode, *, key: str, **common: Unpack[Common]) -> DataN
         uint8 of shape (?,): the letters of the layout, or the bytes of the path, without a terminator.
 
     Raises:
-        DefinitionError: another key; "source_info" of branches whose values come from different readers.
+        DefinitionError: an unknown key; "source_info" of branches whose values come from different readers.
 
     Example:
         >>> import numpy as np, penstock

@@ -141,7 +141,7 @@ def getitem(value: DataNode, *indices: Any) -> DataNode:
 
     Raises:
         DefinitionError: too many indices, or one outside.
-        ArgumentTypeError: something else in the brackets.
+        ArgumentTypeError: an index of another type.
 
     Example:
         >>> import penstock

@@ -110,7 +110,7 @@ def one_hot(
         `(num_classes,)` for single numbers; else the shape of `data` with the new axis.
 
     Raises:
-        DefinitionError: an axis that cannot be, a value that `dtype` cannot hold.
+        DefinitionError: an axis that does not exist, a value that `dtype` cannot hold.
 
     Example:
         >>> import penstock

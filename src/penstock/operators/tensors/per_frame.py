@@ -57,7 +57,7 @@ def per_frame(data: DataNode, *, replace: bool = False, **common: Unpack[Common]
         The same values, whose layout begins with F.
 
     Raises:
-        DefinitionError: a number, or a layout that begins with another letter.
+        DefinitionError: a scalar, or a layout that does not begin with F.
 
     Example:
         >>> import numpy as np, penstock

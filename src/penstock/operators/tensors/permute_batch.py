@@ -66,7 +66,7 @@ def permute_batch(data: DataNode, *, indices: Sequence[int] | DataNode, **common
         Same dtype and layout.
 
     Raises:
-        DefinitionError: something else than whole numbers.
+        DefinitionError: indices that are not whole numbers.
         SampleError: a number that is out of range, or a list of another length than the batch has.
 
     Example:

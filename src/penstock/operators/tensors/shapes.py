@@ -52,7 +52,7 @@ def shapes(
         An extent per axis, in `dtype`.
 
     Raises:
-        DefinitionError: another `dtype`.
+        DefinitionError: a `dtype` that is not offered.
 
     Example:
         >>> import numpy as np, penstock

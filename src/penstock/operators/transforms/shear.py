@@ -70,7 +70,8 @@ def shear(
         A map, float32 (n, n + 1), as `fn.warp_affine` and the MT of `fn.coord_transform` take it.
 
     Raises:
-        DefinitionError: both `shear` and `angles`, or neither; not 2 or 6 numbers; another number of dimensions.
+        DefinitionError: both `shear` and `angles`, or neither; not 2 or 6 numbers; `transform` has another number of
+            dimensions.
 
     Example:
         >>> import penstock
