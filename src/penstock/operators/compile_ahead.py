@@ -26,6 +26,7 @@ MODULES = (
     "operators.image.equalize",
     "operators.image.extremes",
     "operators.image.grid",
+    "operators.image.jpeg_losses",
     "operators.image.kernels",
     "operators.image.median",
     "operators.image.random_window",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Unpack
@@ -11,22 +12,27 @@ import numpy as np
 import simplejpeg
 from PIL import Image
 
-from penstock.data.source import Array
+from penstock.data.source import Array, Column
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.apply import apply
-from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.operator import BatchContext, Common, HostBatchKernel, Operator
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode
 from penstock.operators.axes import assumed, image_layout
+from penstock.operators.image.jpeg_losses import lossy
+
+SMALL = 1 << 14
+"""Up to how many pixels images are rounded as JPEGs are without becoming files: beyond, libjpeg-turbo costs less."""
 
 
 @dataclass(frozen=True)
-class JpegCompressionDistortion(Operator, SampleKernel):
-    """Images encoded and decoded by libjpeg-turbo, colours at half of the resolution."""
+class JpegCompressionDistortion(Operator, HostBatchKernel):
+    """What libjpeg-turbo decodes of what it has encoded, colours at half of the resolution."""
 
     stays: ClassVar[bool] = True
+    takes_ragged: ClassVar[bool] = True
     schema: ClassVar[Mapping[str, Argument]] = {"quality": Argument(np.int32)}
 
     def infer(self, images: Spec, *, quality: Any) -> Spec:
@@ -37,24 +43,42 @@ class JpegCompressionDistortion(Operator, SampleKernel):
             )
         return replace(images, layout=assumed(images))
 
-    def sample(self, context: SampleContext, image: Array, *, quality: Any) -> Array:
-        """One image, or one frame after the other."""
-        if image.shape[-1] != 3:
-            raise ValueError(f"the image has {image.shape[-1]} channels, not 3")
-        out = np.empty(image.shape, np.uint8) if context.out is None else context.out
-        wanted = min(max(int(quality), 1), 100)
-        for frame, made in zip(image.reshape(-1, *image.shape[-3:]), out.reshape(-1, *image.shape[-3:]), strict=True):
-            file = io.BytesIO()
-            Image.fromarray(np.ascontiguousarray(frame)).save(file, "JPEG", quality=wanted)
-            made[...] = simplejpeg.decode_jpeg(file.getbuffer(), "RGB", False)
-        return out
+    def batch(self, context: BatchContext, images: Column, *, quality: Any) -> Any:
+        """All images or frames of one size in one call."""
+        wanted = np.clip(quality, 1, 100)
+        if not isinstance(images, list):
+            out = np.empty(images.shape, np.uint8) if context.out is None else context.out
+            _distort(images, wanted, out)
+            return out
+        made = [np.empty(image.shape, np.uint8) for image in images]
+        for row, (image, out) in enumerate(zip(images, made, strict=True)):
+            _distort(image[None], wanted[row : row + 1], out[None])
+        return made
+
+
+def _distort(images: Array, quality: Array, out: Array) -> None:
+    """Images, or sequences of frames, with a quality for each."""
+    *counts, height, width, channels = images.shape
+    if channels != 3:
+        raise ValueError(f"the image has {channels} channels, not 3")
+    frames = math.prod(counts), height, width, channels
+    each = np.repeat(quality, math.prod(counts[1:]))
+    given, made = np.ascontiguousarray(images).reshape(frames), out.reshape(frames)
+    if 0 < height * width <= SMALL:
+        lossy(given, each, made)
+        return
+    for frame, wanted, result in zip(given, each.tolist(), made, strict=True):
+        file = io.BytesIO()
+        Image.fromarray(frame).save(file, "JPEG", quality=wanted)
+        result[...] = simplejpeg.decode_jpeg(file.getbuffer(), "RGB", False)
 
 
 @operator("jpeg_compression_distortion")
 def jpeg_compression_distortion(data: DataNode, *, quality: int | DataNode = 50, **common: Unpack[Common]) -> DataNode:
     """Make images look as if they had been kept as JPEGs: encode and decode them.
 
-    libjpeg-turbo does so, as in DALI on the CPU, with colours at half of the resolution. It runs on the host.
+    The pixels are those of libjpeg-turbo, as in DALI on the CPU, with colours at half of the resolution. It runs on the
+    host.
 
     Args:
         data: images or sequences, uint8, RGB; layout HWC or FHWC (HWC where none is named).
