@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from mutations import MUTATIONS, mutated
 
+from penstock.data import common_protos
 from penstock.data.arrays import ArraySource
 from penstock.data.caffe2 import Caffe2Source, write_caffe2
+from penstock.data.common_protos import parse_common
 from penstock.data.lmdb_records import LmdbRecords
 from penstock.data.protobuf import encode_bytes, encode_int
-from penstock.data.tensor_protos import parse, parse_common
+from penstock.data.tensor_protos import parse
 from penstock.errors import SampleError, SourceError
 from penstock.types import LabelType
 
@@ -40,7 +42,7 @@ def test_both_parsers_tell_one_truth_of_damaged_records():
     common = 0
     for number in range(MUTATIONS):
         record = mutated(RECORDS[number % len(RECORDS)], rng)
-        short = parse_common(record)
+        short = parse_common([record])
         try:
             tensors = parse(record)
             values = [tensors[0].image() if tensors else None, *(each.numbers() for each in tensors[1:])]
@@ -50,9 +52,33 @@ def test_both_parsers_tell_one_truth_of_damaged_records():
         if short is not None:
             common += 1
             image, label = values
-            assert (bytes(image), label.tolist()) == (bytes(short[0]), [short[1]]), record
+            assert (bytes(image), label.tolist()) == (bytes(short[0][0]), short[1][0].tolist()), record
             assert label.dtype == np.int32
     assert common > MUTATIONS // 50
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_common_records_are_found_in_a_row(together, monkeypatch):
+    if not together:
+        monkeypatch.setattr(common_protos, "_SMALL", 0)
+    images, labels = [b"abc", b"jpeg" * 1000, b"x" * 130], [[5], [-1], [70_000]]
+    records = [
+        tensor(4, encode_bytes(6, image)) + tensor(2, encode_int(4, *label))
+        for image, label in zip(images, labels, strict=True)
+    ]
+    found = parse_common(records)
+    assert found is not None
+    assert ([bytes(image) for image in found[0]], found[1].tolist()) == (images, labels)
+    assert parse_common([*records, RECORDS[2]]) is None
+
+
+def test_a_label_with_another_length_is_not_common():
+    image = tensor(4, encode_bytes(6, b"jpeg"))
+    for length in range(8):
+        label = b"\x80" * (length - 1) + b"\0" * bool(length)
+        for said in range(8):
+            record = image + encode_bytes(1, b"\x10\x02\x22" + bytes([said]) + label)
+            assert (parse_common([record]) is not None) == (said == length and 1 <= length <= 5)
 
 
 @pytest.mark.parametrize(
@@ -109,6 +135,7 @@ def test_the_reader_equals_the_library(database):
     records = LmdbRecords(str(database))
     assert len(records) == len(right) == 400
     assert [(records.key(n), bytes(v)) for n, v in enumerate(records.get(range(400)))] == right
+    assert [bytes(records.get([n])[0]) for n in range(400)] == [value for _, value in right]
 
 
 @pytest.mark.parametrize("psize", [512, 1024, 65536])

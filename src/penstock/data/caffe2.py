@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import starmap
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 
 from penstock.data import protobuf
+from penstock.data.common_protos import parse_common
 from penstock.data.databases import DatabaseSource
 from penstock.data.lmdb_records import write_records
 from penstock.data.order import Indices
@@ -25,7 +25,6 @@ from penstock.data.tensor_protos import (
     STRING_DATA,
     Tensor,
     parse,
-    parse_common,
 )
 from penstock.types import LabelType
 
@@ -79,12 +78,8 @@ class Caffe2Source(DatabaseSource):
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """The values of the records at `indices`: encoded or raw image, labels, further tensors, box."""
-        common = [parse_common(record) for record in self.records.get(indices)] if self._common else [None]
-        if None in common:
-            return super().read(indices, out)
-        pairs = cast(list[tuple[Record, int]], common)
-        labels = np.array([label for _, label in pairs], np.int32).reshape(-1, 1)
-        return [np.frombuffer(image, np.uint8) for image, _ in pairs], labels
+        common = parse_common(self.records.get(indices)) if self._common else None
+        return super().read(indices, out) if common is None else common
 
     def _values(self, record: Record) -> list[Array]:
         tensors = parse(record)

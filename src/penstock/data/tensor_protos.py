@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,33 +110,3 @@ def _integers(record: Record, kind: int, first: int, second: int, bits: int) -> 
     if kind == protobuf.VARINT:
         return [protobuf.signed(first, bits)]
     return protobuf.packed(record, first, second, bits)
-
-
-# Most records are written alike: encoded image, then one INT32 label, fields in the order of their numbers.
-_LONG = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
-_IMAGE_HEAD = re.compile(rb"\n(" + _LONG + rb")(?:\x08" + _LONG + rb")*\x10\x04\x32(" + _LONG + rb")", re.DOTALL)
-_LABEL_TENSOR = re.compile(
-    rb"\n([\x00-\x7f])(?:\x08\x01)?\x10\x02(?:\x20|\x22([\x01-\x05]))(" + _LONG + rb")", re.DOTALL
-)
-
-
-def parse_common(record: Record) -> tuple[Record, int] | None:
-    """Image bytes and label of a record that is written in the common way, else None.
-
-    A shortcut: where it answers, `parse` finds the same image and label, in ten times the time.
-    """
-    head = _IMAGE_HEAD.match(record)
-    if head is None:
-        return None
-    start = head.end()
-    stop = start + _small(head[2])
-    tail = _LABEL_TENSOR.fullmatch(record, stop) if stop <= len(record) else None
-    if tail is None or head.end(1) + _small(head[1]) != stop or stop + 2 + tail[1][0] != len(record) or start == stop:
-        return None
-    if tail[2] is not None and tail[2][0] != len(tail[3]):
-        return None
-    return record[start:stop], protobuf.signed(_small(tail[3]), 32)
-
-
-def _small(encoded: bytes) -> int:
-    return (encoded[0] & 0x7F) | encoded[1] << 7 if len(encoded) == 2 else protobuf.varint(encoded, 0)[0]

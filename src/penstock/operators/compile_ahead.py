@@ -11,6 +11,7 @@ from penstock.native.compiled import Compiled
 MODULES = (
     "operators.colour.averages",
     "data.bits",
+    "data.common_protos",
     "data.crc32c",
     "data.decimals",
     "data.tar_index",

@@ -116,8 +116,11 @@ class DecodeImage(ImageDecoder):
         self, data: Array, header: Header, part: tuple[int, int, int, int], memory: Array | None, reduce: int
     ) -> Array:
         """That part."""
-        top, left, bottom, right = part
-        pixels = self.decoding.decode(data, header, memory, Region(top, bottom, left, right), reduce)
+        region = None
+        if reduce > 1 or part != (0, 0, header.height, header.width):
+            top, left, bottom, right = part
+            region = Region(top, bottom, left, right)
+        pixels = self.decoding.decode(data, header, memory, region, reduce)
         if pixels.dtype == self.dtype:
             return pixels
         full = 1.0 if self.dtype.kind == "f" else float(np.iinfo(self.dtype).max)

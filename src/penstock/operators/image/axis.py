@@ -202,13 +202,18 @@ def footprint(numbers: Numbers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     scale = (numbers.high - numbers.low) / numbers.size
     one = numbers.low + numbers.start * scale
     other = one + numbers.length * scale
-    stretch = np.where(numbers.antialias, np.maximum(np.abs(scale), 1.0), 1.0)
-    margin = _supports(numbers.filters) * stretch - np.abs(scale) / 2  # the outermost centres lie half a pixel inside
+    margin = _margin(numbers, np.abs(scale)) if is_resampled(numbers).any() else 0
+    first = np.clip(np.ceil(np.minimum(one, other) - margin), begin, end - 1)
+    last = np.clip(np.ceil(np.maximum(one, other) + margin), first + 1, end)
+    return first.astype(np.int64), last.astype(np.int64)
+
+
+def _margin(numbers: Numbers, scale: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How many pixels are read at most to each side of a part."""
+    stretch = np.where(numbers.antialias, np.maximum(scale, 1.0), 1.0)
+    margin = _supports(numbers.filters) * stretch - scale / 2  # the outermost centres lie half a pixel inside
     in_float32 = (numbers.filters <= INTERP_NN) | (numbers.filters == INTERP_GAUSSIAN)  # their places are rounded
     margin = np.where(is_resampled(numbers), margin + np.where(in_float32, 1.5, 0.51), 0)
     furthest = np.maximum(np.abs(numbers.low), np.abs(numbers.high)).astype(np.float32)
     drift = numbers.size * np.spacing(furthest)  # of centres that are each computed from the one before, in float32
-    margin = margin + np.where(numbers.filters == NEAREST_BY_STEPS, drift, 0)
-    first = np.clip(np.ceil(np.minimum(one, other) - margin), begin, end - 1)
-    last = np.clip(np.ceil(np.maximum(one, other) + margin), first + 1, end)
-    return first.astype(np.int64), last.astype(np.int64)
+    return margin + np.where(numbers.filters == NEAREST_BY_STEPS, drift, 0)

@@ -47,7 +47,7 @@ class ImageChain(Chain):
             return ImageWork(data, passes, self._scratch)
         headers: list[Any] = []
         if self._decoder is not None:
-            headers = [self._decoder.header(each) for each in data]
+            headers = self._decoder.headers(data)
             sizes = np.array([(h.height, h.width, h.channels) for h in headers], np.int64)
             arguments, bits = arguments[1:], bits[1:]
         elif isinstance(data, np.ndarray | Picked):

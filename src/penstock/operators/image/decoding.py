@@ -115,9 +115,9 @@ class DecodingWork(ImageWork):
         """
         given = zip(self._data[group], self._headers[group], self._reductions[group], strict=True)
         made = zip(parts[group], shapes[group], memory[group], strict=True)
+        decode, bytes_alone = self._decoder.decode, self.passes[0].reads == np.uint8
         for (data, header, reduction), (part, shape, place) in zip(given, made, strict=True):
-            own = place if place.dtype == np.uint8 else None
-            pixels = self._decoder.decode(data, header, part, own, reduction)
+            pixels = decode(data, header, part, place if bytes_alone else None, reduction)
             if pixels.shape != shape:  # what is beyond would be another image's
                 found, expected = (" x ".join(map(str, each)) for each in (pixels.shape, shape))
                 raise ValueError(f"damaged: the pixels are {found}, and the header announces {expected}")

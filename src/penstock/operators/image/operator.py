@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, ClassVar
 
@@ -73,11 +73,23 @@ class ImageDecoder(Operator, ChainKernel):
         """What the header of a file says.
 
         Returns:
-            An object with `height`, `width`, `channels`, and whether it is `reducible`.
+            An object with `height`, `width`, `channels`, whether it is `reducible`, and `head`: how many bytes, from
+            the first on, say all this; 0 where that is not known.
 
         Raises:
             ValueError: the bytes are no image.
         """
+
+    def headers(self, files: Iterable[Any]) -> list[Any]:
+        """What `header` gives for each file. Small ones that one program has written often begin alike."""
+        found: list[Any] = []
+        head, header = b"", None
+        for data in files:
+            if not head or data[: len(head)].tobytes() != head:
+                header = self.header(data)
+                head = data[: header.head].tobytes()
+            found.append(header)
+        return found
 
     @abstractmethod
     def part(self, header: Any, region: tuple[int, int, int, int], reduce: int) -> tuple[int, int, int, int]:

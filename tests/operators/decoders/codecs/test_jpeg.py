@@ -10,6 +10,7 @@ from penstock import types
 from penstock.operators.axes import MAX_PIXELS
 from penstock.operators.decoders.codecs.decoding import Decoding
 from penstock.operators.decoders.codecs.jpeg import read_header
+from penstock.operators.decoders.image import DecodeImage
 
 FILE = io.BytesIO()
 Image.fromarray(np.random.default_rng(1).integers(0, 256, (12, 20, 3), np.uint8)).save(FILE, "JPEG")
@@ -77,6 +78,36 @@ def test_a_header_that_ends_too_early_is_refused(end):
     assert read_header(data, types.RGB, True) is None
     with pytest.raises(ValueError, match=r"known format|damaged|truncated"):
         Decoding().decode(data, Decoding().header(data))
+
+
+def outcome(read):
+    try:
+        return read()
+    except ValueError as error:
+        return str(error)
+
+
+def test_files_that_begin_alike_have_the_header_that_each_has_alone():
+    decoder = DecodeImage(Decoding(types.ANY_DATA), np.dtype(np.uint8), reduced=False)
+    first = inserted(2, exif(6))
+    head = decoder.header(first).head
+    assert head == len(first) - len(BYTES) + SCAN + 4
+    others = [first, first[:head], first[: head - 1], first[:3], inserted(2, exif(3)), np.frombuffer(BYTES, np.uint8)]
+    for place in range(len(first) - len(BYTES) + FRAME + 40):
+        other = first.copy()
+        other[place] ^= 1 << place % 8
+        others.append(other)
+    for other in others:
+        expected = outcome(lambda other=other: [decoder.header(first), decoder.header(other), decoder.header(first)])
+        assert outcome(lambda other=other: decoder.headers([first, other, first])) == expected
+
+
+def test_what_begins_alike_is_read_once(monkeypatch):
+    decoder, read = DecodeImage(Decoding(), np.dtype(np.uint8), reduced=False), []
+    header = DecodeImage.header
+    monkeypatch.setattr(DecodeImage, "header", lambda self, data: read.append(1) or header(self, data))
+    decoder.headers([np.frombuffer(BYTES, np.uint8)] * 5)
+    assert len(read) == 1
 
 
 def test_too_many_pixels_are_refused_by_the_header():

@@ -8,7 +8,7 @@ from typing import Literal
 from penstock.data.source import Array
 from penstock.operators.decoders.codecs import jpeg, nvimgcodec, pillow
 from penstock.operators.decoders.codecs.header import Header, Region
-from penstock.operators.decoders.codecs.orientation import delivered_region, stored_region, swaps_axes, turned
+from penstock.operators.decoders.codecs.orientation import UPRIGHT, delivered_region, stored_region, swaps_axes, turned
 from penstock.types import RGB, DALIImageType
 
 Backend = Literal["simplejpeg", "nvimgcodec"]
@@ -101,6 +101,9 @@ class Decoding:
             ValueError: the data are damaged.
         """
         turn = header.orientation
+        if part is None and reduce == 1:
+            pixels = self._stored(data, header, memory, None, 1)
+            return pixels if turn == UPRIGHT else turned(pixels, turn)
         height, width = -(-header.height // reduce), -(-header.width // reduce)
         if part is None or part == (0, height, 0, width):
             return turned(self._stored(data, header, memory, None, reduce), turn)

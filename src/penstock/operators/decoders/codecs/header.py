@@ -29,6 +29,8 @@ class Header(NamedTuple):
         orientation: how the stored pixels are to be turned, as EXIF counts it.
         frame: where the frame header of a JPEG begins; 0 if Pillow decodes the image.
         below: how many more stored rows are decoded than are needed: the smooth upsampling of colours looks at them.
+        head: how many bytes, from the first on, say all this; 0 where that is not known. Files with the same ones have
+            the same header.
     """
 
     height: int
@@ -38,6 +40,7 @@ class Header(NamedTuple):
     orientation: int
     frame: int
     below: int = 0
+    head: int = 0
 
     @property
     def reducible(self) -> bool:

@@ -22,10 +22,10 @@ _FILL, _SCAN, _EXIF = 0xFF, 0xDA, 0xE1
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 """The markers of frame headers, one per way of coding."""
 
-_segment = struct.Struct(">BBH").unpack_from
+_segment = struct.Struct(">BBH")
 """A segment begins with 0xFF, its marker, and its length without these two bytes."""
 
-_size = struct.Struct(">HHB xB xxB xxB").unpack_from
+_size = struct.Struct(">HHB xB xxB xxB")
 """Height, width and number of components, from the sixth byte of a frame header on; of three components the sampling
 factors, of which the low four bits count rows. Behind a single component lies what follows the frame header."""
 
@@ -52,7 +52,7 @@ def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> Header
     frame, orientation, place = 0, 0, 2
     try:
         while True:
-            prefix, marker, length = _segment(view, place)
+            prefix, marker, length = _segment.unpack_from(view, place)
             if prefix != _FILL:
                 return None
             if marker == _FILL:  # any number of these may precede a marker
@@ -66,7 +66,7 @@ def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> Header
                 segment = bytes(view[place + 4 : place + 2 + length])
                 orientation = read_orientation(segment) if segment.startswith(PREFIX) else 0
             place += 2 + length
-        height, width, components, luma, blue, red = _size(view, frame + 5)
+        height, width, components, luma, blue, red = _size.unpack_from(view, frame + 5)
     except struct.error:  # the data end before the pixels begin
         return None
     if not frame or not height or not width or components not in (1, 3):
@@ -76,7 +76,8 @@ def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> Header
     channels = 1 if output_type is GRAY or (output_type is ANY_DATA and components == 1) else 3
     if swaps_axes(orientation):
         height, width = width, height
-    return Header(height, width, channels, _UINT8, orientation or UPRIGHT, frame, 0 if alike else _ROWS_BELOW)
+    below, head = 0 if alike else _ROWS_BELOW, max(place + _segment.size, frame + 5 + _size.size)
+    return Header(height, width, channels, _UINT8, orientation or UPRIGHT, frame, below, head)
 
 
 def decode(
