@@ -134,6 +134,20 @@ def test_without_a_sharding_arrays_are_uncommitted():
     assert jax.jit(lambda x, w: x @ w)(batch["x"], replicated).shape == (16,)
 
 
+def test_where_there_is_one_device_any_number_means_it(monkeypatch):
+    monkeypatch.setattr(jax, "local_devices", lambda: [jax.devices()[3]])
+
+    def of(rank):
+        with (pipeline := Pipeline(4, device_id=rank)):
+            pipeline.set_outputs(fn.readers.arrays(DATA, name="r", shard_id=rank, num_shards=2))
+        return pipeline
+
+    whole = np.concatenate([next(DataIterator(of(rank), ["x"], reader_name="r"))["x"] for rank in range(2)])
+    stacked = next(DataIterator([of(0), of(1)], ["x"], reader_name="r"))["x"]
+    assert stacked.devices() == {jax.devices()[3]}
+    np.testing.assert_array_equal(stacked, whole.reshape(2, 4, 6))
+
+
 @pytest.mark.parametrize(("rows", "nearest"), [(10, "8 or 16"), (3, "8"), (63, "56 or 64")])
 def test_a_batch_that_cannot_be_cut_evenly_is_refused_with_the_nearest_sizes(rows, nearest):
     for option in ({"sharding": SHARDINGS["one axis"]}, {"devices": list(DEVICES)}):

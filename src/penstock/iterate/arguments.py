@@ -117,9 +117,9 @@ def layout_of(
         return SingleDevice(group[0].device_id)
     ids = [pipeline.device_id for pipeline in group]
     devices = [local_device(device_id) for device_id in ids]
-    if len(set(ids)) == 1:
+    if len(set(devices)) == 1:
         return Stacked(devices[:1], len(group))
-    if len(set(ids)) != len(ids) or None in ids:
+    if len(set(devices)) != len(devices) or None in ids:
         raise UsageError("pipelines lie all on different devices, or all on one", given=f"device_ids {ids}")
     return Stacked(devices, len(group))
 

@@ -40,7 +40,7 @@ class Pipeline(DefinedPipeline):
         batch_size: how many samples a batch has.
         num_threads: how many threads work on the host; -1 takes 4.
         device_id: the number of the local device that its arrays lie on; None, 0 and DALI's CPU_ONLY_DEVICE_ID: the
-            default device, from where JAX moves them as it needs.
+            default device, from where JAX moves them as it needs. Where a process has one device, any number means it.
         seed: what all random numbers and shuffles derive from; None or a negative one draws it.
         exec_pipelined: whether batches are prepared ahead.
         prefetch_queue_depth: how many are prepared ahead; a dict, as DALI takes, counts with its "cpu_size".
@@ -92,7 +92,7 @@ class Pipeline(DefinedPipeline):
         output_layout: str | Sequence[str | None] | None = None,
         debug: bool = False,
         py_num_workers: Annotated[int, Range(0, 4096)] = 1,
-        py_start_method: Literal["fork", "spawn"] = "spawn",
+        py_start_method: Literal["fork", "forkserver", "spawn"] = "spawn",
         py_callback_pickler: Any = None,
         read_threads: Annotated[int, Range(-1, 4096)] = -1,
         **hints: Unpack[PipelineHints],

@@ -110,14 +110,23 @@ def _row_numbers(rows: int, blocks: int, shards: tuple[int, ...]) -> Indices:
 
 
 def local_device(device_id: int | None) -> Any:
-    """The local device with a number; the first one for None.
+    """The local device with a number; the first one for None. Where a process has one device, any number means that.
+
+    So a program with ``device_id=rank`` runs in processes that JAX gave a device each, and on a machine with one.
 
     Raises:
         UsageError: there is none.
     """
     devices = jax.local_devices()
+    if len(devices) == 1:
+        return devices[0]
     if device_id is not None and not 0 <= device_id < len(devices):
-        raise UsageError("device_id is no local device", given=device_id, expected=f"0 to {len(devices) - 1}")
+        raise UsageError(
+            "device_id is no local device",
+            given=device_id,
+            expected=f"0 to {len(devices) - 1}",
+            fix="leave it out, for the default device; jax.local_devices() lists those of this process",
+        )
     return devices[device_id or 0]
 
 
@@ -138,7 +147,7 @@ class SingleDevice(Layout):
 
     def __init__(self, device_id: int | None = None) -> None:
         self.devices = (local_device(device_id),)
-        self._device = self.devices[0] if device_id else None
+        self._device = None if self.devices[0] == jax.local_devices()[0] else self.devices[0]
         self.mesh = Mesh(np.empty((), object), ())
 
     def put_batch(self, columns: Mapping[int | None, Array]) -> dict[int | None, jax.Array]:

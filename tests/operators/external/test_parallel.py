@@ -111,6 +111,15 @@ def test_other_processes_call_it_and_never_import_jax():
     assert not children()
 
 
+@pytest.mark.parametrize("start", ["fork", "forkserver", "spawn"])
+def test_workers_are_new_processes_however_dali_would_start_them(start):
+    with (made := Pipeline(4, 1, py_num_workers=1, py_start_method=start)):
+        made.set_outputs(fn.external_source(sources.whereabouts, parallel=True, batch=False))
+    number, jax_is_there = made.run()[0].as_array()[0, :2].tolist()
+    assert (number, jax_is_there) == (children()[0].pid, 0)
+    made.close()
+
+
 def test_no_workers_means_this_process():
     made = pipeline(sources.whereabouts, workers=0)
     assert (made.run()[0].as_array()[:, 0] == os.getpid()).all()
