@@ -102,7 +102,7 @@ def test_no_augmentation_may_be_chosen_of_none():
         (lambda x: turned(x, magnitude_bin=3), "how many bins"),
         (lambda x: uneven(x, magnitude_bin=fn.random.coin_flip(), num_magnitude_bins=2), "float32.. and float64.."),
         (lambda x: turned(x, magnitude_bin=9, num_magnitude_bins=9), "number of a bin"),
-        (lambda _: Policy("mine", 3, [[(inverted, 1.5, None)]]), "has no probability"),
+        (lambda _: Policy("mine", 3, [[(inverted, 1.5, None)]]), "has a probability beyond"),
         (lambda _: Policy("mine", 3, [[(turned, 1.0, 3)]]), "does not exist"),
         (lambda _: Policy("mine", 3, [[(turned, 1.0, None)]]), "has no bin"),
         (lambda x: auto_augment.apply_auto_augment(Policy("mine", 3, []), x), "empty"),

@@ -42,13 +42,13 @@ class Policy:
         match parts:
             case (Augmentation() as augmentation, int() | float() as probability, number):
                 if not 0 <= probability <= 1:
-                    return "has no probability"
+                    return "has a probability beyond 0 to 1"
                 if number is None:
                     return "" if augmentation.mag_range is None else "has no bin, and its augmentation has magnitudes"
                 known = isinstance(number, int) and 0 <= number < self.num_magnitude_bins
                 return "" if known else "has a bin that does not exist"
             case _:
-                return "has another form"
+                return "is no such triple"
 
     @property
     def augmentations(self) -> dict[str, Augmentation]:
