@@ -34,7 +34,7 @@ class Progress(Protocol):
         ...
 
     def advance(self, samples: int) -> None:
-        """As many more are done. Called by several threads."""
+        """`samples` more are done. Called by several threads."""
         ...
 
     def note(self, text: str) -> None:
@@ -71,7 +71,7 @@ class Job:
 
     @property
     def samples(self) -> int:
-        """How many there are."""
+        """How many samples are packed."""
         return self.order.epoch_length
 
     @property
@@ -119,8 +119,8 @@ def pack(job: Job, folder: Path, threads: int, progress: Progress) -> tuple[int,
     Raises:
         SampleError: a sample cannot be read, or is no image and should be resized.
         SourceError: a shard on the disk is not what was written; it is removed, and made anew by the next run.
-        UsageError: the folder holds something else, or another process is at it.
-        OSError: it cannot be written.
+        UsageError: the folder holds something else, or another process is packing into it.
+        OSError: the folder cannot be written to.
     """
     form = FORMATS[job.form]()
     with Ledger(folder, job.settings()) as ledger:
@@ -149,7 +149,7 @@ def pack(job: Job, folder: Path, threads: int, progress: Progress) -> tuple[int,
             raise SourceError(
                 f"{len(faults)} of {job.shards} shards are not what was written, and are removed",
                 given=f"{_path(job, form, folder, shard).name}: {fault}",
-                fix="the same command again makes them anew; look after the disk",
+                fix="the same command again makes them anew; check the disk",
             )
     return samples, sum(entry["skipped"] for entry in entries)
 
@@ -278,4 +278,4 @@ def _fault(path: Path, form: Format, entry: dict[str, Any], stop: threading.Even
     except (OSError, ValueError) as error:
         return f"it cannot be read: {error}"
     progress.advance(entry["samples"])
-    return None if count.digest.hexdigest() == entry["sha256"] else "its content is another"
+    return None if count.digest.hexdigest() == entry["sha256"] else "its content is not what was written"

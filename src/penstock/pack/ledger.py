@@ -29,8 +29,8 @@ class Ledger:
         shards: per complete shard its entry.
 
     Raises:
-        UsageError: the folder holds another pack, or another process is at it.
-        OSError: it cannot be made or written.
+        UsageError: the folder holds another pack, or another process is packing into it.
+        OSError: the folder cannot be made, or not written to.
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
