@@ -28,7 +28,7 @@ def main(arguments=None):
     parser.add_argument("--samples", type=int, default=64)
     parser.add_argument("--batch-size", type=int, default=16, help="over all devices")
     parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--devices", type=int, default=8, help="at most so many")
+    parser.add_argument("--devices", type=int, default=8, help="how many are used at most")
     options = parser.parse_args(arguments)
     jax.config.update("jax_num_cpu_devices", 8)
     sharding = train.batch_sharding(train.data_mesh(jax.devices()[: options.devices]))

@@ -28,7 +28,7 @@ from penstock import data_iterator, fn, train
 from penstock.plugin.base_iterator import LastBatchPolicy
 
 OUT = Path("out/flax_cnn")
-PARTS = 8  # a mean over so many devices is a sum over the batch, divided by this; in all modes
+PARTS = 8  # a mean over this many devices is a sum over the batch, divided by this; in all modes
 
 
 def images(path, split, shuffle):

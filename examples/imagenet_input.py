@@ -55,7 +55,7 @@ def main():
     """Both iterators: plan, pass, picture."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, help="folder with a folder of JPEGs per class")
-    parser.add_argument("--devices", type=int, default=8, help="at most so many")
+    parser.add_argument("--devices", type=int, default=8, help="how many are used at most")
     parser.add_argument("--batch-size", type=int, default=64, help="of the global batch")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)

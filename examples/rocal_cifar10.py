@@ -81,7 +81,7 @@ def main():
     """Both halves."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path, help="cifar-10-batches-bin")
-    parser.add_argument("--devices", type=int, default=8, help="at most so many")
+    parser.add_argument("--devices", type=int, default=8, help="how many are used at most")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--batch", type=int, default=16, help="images per device")
     parser.add_argument("--rate", type=float, default=0.001, help="learning rate")

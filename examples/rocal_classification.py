@@ -46,7 +46,7 @@ def main():
     """Some epochs, and what their batches are."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--devices", type=int, default=8, help="at most so many")
+    parser.add_argument("--devices", type=int, default=8, help="how many are used at most")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch", type=int, default=8, help="images per device")
     options = parser.parse_args()

@@ -57,7 +57,7 @@ def main():
     """Both halves, then the plan and the pictures."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, help="folder with the LMDBs training and testing")
-    parser.add_argument("--devices", type=int, default=8, help="at most so many")
+    parser.add_argument("--devices", type=int, default=8, help="how many are used at most")
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--seed", type=int, default=0, help="of the shuffle")
     options = parser.parse_args()

@@ -106,7 +106,7 @@ def check_bad_samples(source: Source, bad: Sequence[int]) -> None:
 
     Args:
         source: among its first 16 samples some cannot be read, others can.
-        bad: the numbers of those that cannot be.
+        bad: the numbers of those that cannot be read.
 
     Raises:
         AssertionError: it does not.

@@ -26,25 +26,25 @@ from penstock.transfer.exchange import exchange
 
 
 class Checkpoint(Callback):
-    """Saves the training after each epoch, every so many steps, and when it stops; and takes it up from the last save.
+    """Saves the training after each epoch, at intervals within it and when it stops; continues it from the last save.
 
     What is saved: the arrays of the state (model and optimiser), with Orbax, the iterator's state, and the history.
     `fit` with a folder that holds a save goes on from it, so the same program, started again, ends as if it had not
     been interrupted: bit-equal, on the same devices. On other devices sums are rounded differently.
 
     Saving waits until the files are on the disk. A save that was killed does not count, and is removed at the next
-    start. Files have checksums: of a damaged save it is said what is wrong, and the one before is taken.
+    start. Files have checksums: for a damaged save a message says what is wrong, and the save before it is used.
 
     Args:
-        folder: where to; one folder per training, that all processes of a job see.
+        folder: where saves go; one folder per training, that all processes of a job see.
         every: steps between saves within an epoch; None saves after epochs and at the end only.
         keep: how many saves to keep; None for all.
 
     Raises:
         MissingExtraError: Orbax is not installed.
         CheckpointError: the folder cannot be written to, when a training starts or later.
-        StateError: when a training is taken up, the save is of another state, definition, data set or batch size; or no
-            save is whole.
+        StateError: when a training is continued, the save is of another state, definition, data set or batch size; or
+            no save is whole.
         UsageError: when a training starts, its iterator has no state to save; or wrong arguments.
 
     Example:
