@@ -3,6 +3,7 @@
 import inspect
 import json
 import logging
+import math
 import threading
 
 import jax
@@ -691,6 +692,29 @@ def test_what_is_said_of_a_last_batch_means_nothing_without_one(policy):
         if endless.delivered == 10:
             break
     assert endless._size == -1
+
+
+class CountingAsPrograms(DataIterator):
+    """An iterator that tells its length from what DALI's has inside, as published programs do."""
+
+    def __len__(self):
+        if self._reader_name and self._last_batch_policy is DROP:
+            return self._size_no_pad // self._shards_num // self.batch_size
+        return math.ceil(self.size / (self._num_gpus * self.batch_size))
+
+
+@pytest.mark.parametrize("policy", [FILL, DROP])
+@pytest.mark.parametrize(("shards", "pipelines"), [(1, 1), (2, 1), (2, 2)])
+def test_programs_count_batches(policy, shards, pipelines):
+    def sharded(shard):
+        pipeline = Pipeline(4, seed=1)
+        with pipeline:
+            pipeline.set_outputs(fn.readers.arrays(np.arange(14), name="r", num_shards=shards, shard_id=shard))
+        return pipeline
+
+    made = [sharded(shard) for shard in range(pipelines)]
+    iterator = CountingAsPrograms(made, ["x"], reader_name="r", last_batch_policy=policy)
+    assert (len(iterator), iterator._pipes) == (super(CountingAsPrograms, iterator).__len__(), made)
 
 
 def test_what_is_said_of_readers_changes_nothing():

@@ -147,9 +147,11 @@ class DataIterator:
         layout.check_outputs([value.spec for value in self._planned.plan.graph.outputs], output_map, self.batch_size)
         self._names = [*self.output_map, VALID] if mask or skips else self.output_map
         self._policies = said
-        self._lead_name = reader_name
+        self._reader_name = reader_name
         self._read: tuple[int, dict[Node, Reading]] | None = None  # how readers are read under the seed used last
         self._pipeline = group[0]
+        # what classes derived from DALI's read, as they count batches; `batch_size` is of all devices, so they are one
+        self._pipes, self._num_gpus, self._last_batch_policy = list(group), 1, last_batch_policy
         self._meter = Meter()
         schedule = schedule_of(self._readings(self._seed), self.batch_size, size, last_batch_policy, layout)
         alone = reader_name is None and layout.processes <= 1  # with others, all must end after the same batch
@@ -175,7 +177,7 @@ class DataIterator:
 
     def _readings(self, seed: int) -> dict[Node, Reading]:
         if self._read is None or self._read[0] != seed:
-            self._read = seed, self._planned.readings(seed, self._lead_name, self.batch_size)
+            self._read = seed, self._planned.readings(seed, self._reader_name, self.batch_size)
         return self._read[1]
 
     def _make_run(self) -> Run:
@@ -263,6 +265,15 @@ class DataIterator:
         if self._schedule.batches is None:
             raise ArgumentTypeError("an endless iterator has no length", fix="give reader_name or size")
         return self._schedule.batches
+
+    @property
+    def _size_no_pad(self) -> int:
+        return self._pipeline.reader_meta(self._reader_name)["epoch_size"]
+
+    @property
+    def _shards_num(self) -> int:  # those that are not in a batch
+        shards = self._pipeline.reader_meta(self._reader_name)["number_of_shards"]
+        return max(1, shards * self._pipeline.max_batch_size // self.batch_size)
 
     @property
     def delivered(self) -> int:
