@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, Unpack, cast
 
 import numpy as np
@@ -16,6 +17,7 @@ from penstock.graph.kinds import Range
 from penstock.graph.operator import BatchContext, Common, SampleContext, SampleKernel, WholeBatchKernel
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, as_value, defining_trace
+from penstock.host.buffers import Buffers
 from penstock.operators.user_code.code import UserCode
 from penstock.operators.user_code.function import Function, as_array, kinds_of, layouts_of
 
@@ -51,10 +53,22 @@ class BatchFunction(Function, WholeBatchKernel):
 
     def whole_batch(self, context: BatchContext, *inputs: Column) -> Any:
         """The samples of the outputs. The function gets copies: it may change them."""
-        columns = self._call([[np.array(sample) for sample in column] for column in inputs])
-        for sample in zip(*columns, strict=True):
+        columns = self._call(list(map(self._copies, inputs)))
+        for sample in zip(*columns, strict=True) if self.kinds else ():
             self.check(sample)
         return tuple(columns)
+
+    @cached_property
+    def _memory(self) -> Buffers:
+        return Buffers(keep=4)
+
+    def _copies(self, column: Column) -> list[Array]:
+        """A copy of each sample. Samples of one shape share memory, used again when the function has let go of it."""
+        if not isinstance(column, np.ndarray):
+            return [np.array(sample) for sample in column]
+        copied = self._memory.empty(column.shape, column.dtype)
+        copied[...] = column
+        return [copied[row, ...] for row in range(len(copied))]
 
     def _call(self, inputs: Sequence[list[Array]]) -> list[list[Array]]:
         result = self.code(*inputs)
