@@ -23,7 +23,7 @@ from penstock.graph.trace import DataNode
 from penstock.operators.axes import assumed, image_layout
 from penstock.operators.image.jpeg_losses import lossy
 
-SMALL = 1 << 14
+SMALL = 1 << 15
 """Up to how many pixels images are rounded as JPEGs are without becoming files: beyond, libjpeg-turbo costs less."""
 
 

@@ -46,13 +46,13 @@ def lossy(images: Array, quality: NDArray[np.int32], out: Array) -> None:
     """
     count, height, width, _ = images.shape
     tall, wide = 8 * -(-height // 16), 8 * -(-width // 16)
-    luma, colours = np.empty((2 * tall, 2 * wide), np.uint8), np.empty((2, tall, wide), np.uint8)
+    luma, colours = np.empty((2 * tall, 2 * wide), np.uint8), np.empty((tall, 2 * wide), np.uint8)
     lines, strips = np.empty((4, 2 * wide + 2), np.int32), np.empty((3, 8, 2 * wide), np.int32)
     shares, flat = np.empty((8, 2 * wide), np.float32), (count, height, 3 * width)
     lose(images.reshape(flat), quality, _STEPS, luma, colours, lines, strips, shares, out.reshape(flat))
 
 
-@ahead("u1[3] i4[1] i4[4] u1[2] u1[3] i4[2] i4[3] f4[2] u1[3]")
+@ahead("u1[3] i4[1] i4[4] u1[2] u1[2] i4[2] i4[3] f4[2] u1[3]")
 @Compiled
 def lose(
     images: Array,
@@ -72,7 +72,7 @@ def lose(
         quality: int32 (images,), from 1 on.
         steps: int32 (qualities, 2, 8, 8): of luma and colours.
         luma: uint8, of the images' size up to multiples of 16; overwritten.
-        colours: uint8 (2, ...), half of that; overwritten.
+        colours: uint8, half as high; overwritten. Blue is on the left, red on the right.
         lines: int32 (4, two more than `luma` is wide); overwritten.
         strips: int32 (3, 8, as wide as `luma`); overwritten.
         shares: float32 (8, as wide as `luma`); overwritten.
@@ -84,8 +84,7 @@ def lose(
         tile(table[0], strips[2], shares)
         quantize(luma, strips[2], shares, strips[0], strips[1])
         tile(table[1], strips[2], shares)
-        quantize(colours[0], strips[2], shares, strips[0], strips[1])
-        quantize(colours[1], strips[2], shares, strips[0], strips[1])
+        quantize(colours, strips[2], shares, strips[0], strips[1])
         join(luma, colours, lines, out[n])
 
 
@@ -93,7 +92,7 @@ def lose(
 def split(image: Array, luma: Array, colours: Array, lines: Array) -> None:
     """Luma, and two colours at half of the resolution. Beyond the edge of the image, its outermost pixels go on."""
     height, width = image.shape[0], image.shape[1] // 3
-    rows = (height + 1) // 2
+    rows, half = (height + 1) // 2, colours.shape[1] // 2
     for y in range(2 * rows):
         row, bright = image[min(y, height - 1)], luma[y]
         blue, red = lines[y % 2 * 2], lines[y % 2 * 2 + 1]
@@ -106,13 +105,12 @@ def split(image: Array, luma: Array, colours: Array, lines: Array) -> None:
         bright[width:], blue[width:], red[width:] = bright[width - 1], blue[width - 1], red[width - 1]
         if y % 2:
             for c in range(2):
-                above, below, made = lines[c], lines[2 + c], colours[c, y // 2]
-                for x in range(made.shape[0]):  # halves are rounded down and up by turns
+                above, below, made = lines[c], lines[2 + c], colours[y // 2, c * half : c * half + half]
+                for x in range(half):  # halves are rounded down and up by turns
                     total = above[2 * x] + above[2 * x + 1] + below[2 * x] + below[2 * x + 1]
                     made[x] = np.int32(total + 1 + x % 2) >> 2
     go_on(luma, height)
-    go_on(colours[0], rows)
-    go_on(colours[1], rows)
+    go_on(colours, rows)
 
 
 @Compiled
@@ -229,12 +227,13 @@ def inverse(given: Array, bits: int, made: Array, width: int) -> None:
 def join(luma: Array, colours: Array, lines: Array, image: Array) -> None:
     """RGB, of colours that are drawn out smoothly: three parts of the nearest one, one part of the next."""
     height, width = image.shape[0], image.shape[1] // 3
-    rows, columns = (height + 1) // 2, (width + 1) // 2
+    rows, columns, half = (height + 1) // 2, (width + 1) // 2, colours.shape[1] // 2
     for y in range(height):
         nearest = y // 2
         beside = min(max(nearest - 1 + y % 2 * 2, 0), rows - 1)
         for c in range(2):
-            near, far, mixed, made = colours[c, nearest], colours[c, beside], lines[2 + c], lines[c]
+            near, far = colours[nearest, c * half :], colours[beside, c * half :]
+            mixed, made = lines[2 + c], lines[c]
             if columns > 2:
                 for x in range(columns):
                     mixed[x + 1] = np.int32(np.int32(3) * near[x] + far[x])
