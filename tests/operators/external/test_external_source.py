@@ -519,6 +519,24 @@ def test_nothing_is_said_of_what_is_fed():
         made.feed_input("files", np.zeros((2, 4), np.float32))
 
 
+def test_a_layout_may_be_said_when_a_batch_is_fed():
+    @pipeline_def(batch_size=2, num_threads=1, enable_conditionals=True)
+    def cropped():
+        planes = fn.external_source(name="x", dtype=types.UINT8, ndim=3)
+        if fn.external_source(name="where", dtype=types.INT32, ndim=0):
+            part = fn.crop(planes, crop=(2, 2))
+        else:
+            part = fn.crop(planes, crop=(2, 2), crop_pos_x=0.0)
+        return part
+
+    made = cropped()
+    made.build()
+    for _ in range(2):
+        made.feed_input("x", np.zeros((2, 3, 6, 5), np.uint8), layout="CHW")
+        made.feed_input("where", np.int32([0, 1]))
+        assert made.run()[0].shape() == [(3, 2, 2)] * 2
+
+
 def test_what_no_kind_of_data_can_be():
     with pytest.raises(errors.DefinitionError, match="crop"), Pipeline(2):
         fn.crop_mirror_normalize(fn.external_source(name="x"), crop=(4, 4, 4, 4, 4))
