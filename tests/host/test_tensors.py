@@ -110,3 +110,10 @@ def test_samples_of_several_shapes_are_written_one_after_another():
 def test_mistakes_are_told(mistake, message):
     with pytest.raises(DefinitionError, match=message):
         mistake()
+
+
+def test_a_copy_of_a_sample_is_the_same_sample():
+    sample = tensors.TensorCPU(np.zeros((2, 3), np.uint8), "HW", lambda: "a.jpg")
+    copy = sample.copy()
+    assert (copy.layout(), copy.source_info(), copy.shape()) == ("HW", "a.jpg", [2, 3])
+    assert copy.data_ptr() != sample.data_ptr()

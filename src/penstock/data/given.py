@@ -154,10 +154,7 @@ def copied(column: Column) -> Column:
 def kept(given: Any) -> Any:
     """What a source gave, with copies of NumPy's arrays."""
     if isinstance(given, np.ndarray):
-        copy = cast(Array, given).copy()
-        if type(cast(object, given)) is not np.ndarray:  # a sample of a tensor list, with its layout
-            vars(copy).update(vars(given))
-        return copy
+        return cast(Array, given).copy()
     if isinstance(given, list | tuple):
         parts = list(map(kept, cast(Sequence[Any], given)))
         return parts if isinstance(given, list) else tuple(parts)

@@ -58,6 +58,16 @@ class TensorCPU(Array):
         made._layout, made._origin = as_layout(layout, given.ndim), origin  # noqa: SLF001  # one class
         return made
 
+    def copy(self, order: Any = "C") -> TensorCPU:
+        """The same sample in memory of its own.
+
+        Args:
+            order: the memory layout, as NumPy takes it.
+        """
+        made = super().copy(order)
+        made._layout, made._origin = self._layout, self._origin  # noqa: SLF001  # one class
+        return made
+
     @property
     def shape(self) -> Extents:  # pyright: ignore[reportIncompatibleMethodOverride]  # a tuple, too
         """The extents of its axes: a tuple, and called, as in DALI, a list."""

@@ -617,3 +617,17 @@ def test_a_dropped_pipeline_leaves_its_source_alone():
     del made, source
     gc.collect()
     assert kept() is None
+
+
+class Bare(np.ndarray):
+    """An array of a library's own, with nothing beside its elements."""
+
+    __slots__ = ()
+
+
+@pytest.mark.parametrize("batch", [True, False])
+def test_arrays_of_other_classes_are_samples(batch):
+    rows = np.arange(6.0).reshape(2, 3).view(Bare)
+    source = (lambda: rows) if batch else (lambda info: rows[info.idx_in_batch])
+    made = pipeline(source, batch_size=2, batch=batch)
+    np.testing.assert_array_equal(made.run()[0].as_array(), rows)
