@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from penstock.data.order import Indices
 from penstock.data.schedule import Step
-from penstock.data.stores.ahead import Announcement, ahead
+from penstock.data.stores.ahead import Announcement, Readers, ahead
 from penstock.data.stores.cache import without_kept
 from penstock.data.stores.extent import Extent
 from penstock.host.pool import Pool
@@ -40,6 +40,8 @@ class ReadAhead:
         self._readings = [r for r in readings if any(reader.source.cost in pool.fetched for reader in r.readers)]
         self._local_rows, self._after = local_rows, after
         self._pool = pool.reading if self._readings else None
+        if self._pool is not None:
+            self._readers = Readers(self._pool.submit, self._pool.workers)
         self._steps = depth + _STEPS
         self._announced: deque[tuple[Step, Announcement]] = deque()
 
@@ -52,7 +54,7 @@ class ReadAhead:
         following = self._after(self._announced[-1][0]) if self._announced else step
         while len(self._announced) <= self._steps:
             needs = self._needs(following)
-            self._announced.append((following, ahead.announce(needs, self._pool.submit)))
+            self._announced.append((following, ahead.announce(needs, self._readers)))
             following = self._after(following)
 
     def _needs(self, step: Step) -> Sequence[Extent]:

@@ -6,19 +6,24 @@ and repeats requests that fail for a while. Whatever goes wrong is an OSError th
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import functools
 import os
 import re
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from penstock import extras
-from penstock.data.source import Array
-from penstock.data.stores.extent import Extent, Found
+from penstock.data.stores.extent import Answer, Extent, Found
 from penstock.errors import SourceError, SourceNotFoundError
+
+if TYPE_CHECKING:
+    from penstock.data.stores.direct import Direct
 
 _REMOTE = re.compile(r"(s3|gs|az|https?)://([^/]+)/*(.*)", re.DOTALL)
 _LOST_SLASH = re.compile(r"(s3|gs|az|https?):/[^/]")
@@ -114,20 +119,21 @@ def listed(path: str) -> tuple[list[str], list[Found]]:
     return folders, [Found(base + each["path"], each["size"], _tag(each)) for each in result["objects"]]
 
 
-def fetch(extent: Extent, unless: str = "") -> tuple[Array, str] | None:
+def fetch(extent: Extent, unless: str = "") -> Answer | None:
     """The bytes of an extent, uint8, and the object's ETag. None where it still has the ETag `unless`.
 
     Raises:
         OSError: they cannot be fetched, or the object has another ETag than the extent's.
     """
-    api, client, key = _client_of(extent.path)
+    client, key = _client_of(extent.path)
+    api = client.api
     options: dict[str, Any] = {"if_match": extent.tag} if extent.tag.startswith('"') else {}
     if unless.startswith('"'):
         options["if_none_match"] = unless
     if extent.stop is not None:
         options["range"] = (extent.start, extent.stop)
     try:
-        result = api.get(client, key, options=options)
+        result = api.get(client.store, key, options=options)
         meta, tag = result.meta, _tag(result.meta)
         if unless and tag == unless:
             return None
@@ -142,6 +148,40 @@ def fetch(extent: Extent, unless: str = "") -> tuple[Array, str] | None:
     if len(data) != expected:
         raise OSError(errno.EIO, f"it is cut short: {len(data)} of {expected} bytes came")
     return np.frombuffer(data, np.uint8) if len(data) else np.empty(0, np.uint8), tag
+
+
+def asked_together(path: str) -> bool:
+    """Whether one thread may ask for several objects of a path's store at once."""
+    return path.startswith(("s3:", "http:", "https:"))
+
+
+def ask(extents: Sequence[Extent]) -> list[Answer | None]:
+    """Ask for extents, all at once.
+
+    Args:
+        extents: what.
+
+    Returns:
+        For each its bytes and the object's ETag; None where `fetch` is to be asked.
+    """
+    results: list[Answer | None] = [None] * len(extents)
+    groups: dict[Direct, list[tuple[int, tuple[Extent, str]]]] = {}
+    for place, extent in enumerate(extents):
+        with contextlib.suppress(OSError):  # which `fetch` raises, too
+            client, key = _client_of(extent.path)
+            if client.direct is not None:
+                groups.setdefault(client.direct, []).append((place, (extent, key)))
+    for direct, group in groups.items():
+        answers = direct.get([asked for _, asked in group])
+        for (place, _), answer in zip(group, answers, strict=True):
+            results[place] = answer
+    return results
+
+
+def rest() -> None:
+    """Close the connections over which nothing is asked."""
+    for client in list(_clients.values()):
+        client.rest()
 
 
 def several(function: Any, items: Any) -> list[Any]:
@@ -181,8 +221,42 @@ def cannot_open(path: str, error: OSError) -> SourceError:
     return kind(f"{path!r} cannot be read: {error.strerror}")
 
 
-_clients: dict[str, tuple[dict[str, str], Any, Any]] = {}
-"""Per bucket the settings of its client, the library, and the client."""
+class _Client:
+    """What asks for the objects of a bucket.
+
+    Args:
+        api: the library.
+        scheme: that of the paths.
+        bucket: its name, or the web server's.
+        settings: environment variables on which it depends.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+
+    def __init__(self, api: Any, scheme: str, bucket: str, settings: dict[str, str]) -> None:
+        self.api, self.settings = api, settings
+        self.store = _made(api, scheme, bucket, settings)
+        self._place = scheme, bucket
+
+    @functools.cached_property
+    def direct(self) -> Direct | None:
+        """What asks without the library."""
+        from penstock.data.stores.direct import direct_to  # noqa: PLC0415  # imports TLS, which not all need
+
+        try:
+            return direct_to(self.api, *self._place, self.store, self.settings)
+        except Exception:  # noqa: BLE001  # the library is asked, and says what is wrong
+            return None
+
+    def rest(self) -> None:
+        """Close the connections that are not in use."""
+        direct: Direct | None = vars(self).get("direct")  # where it was made
+        if direct is not None:
+            direct.rest()
+
+
+_clients: dict[str, _Client] = {}
 _lock = threading.Lock()
 os.register_at_fork(after_in_child=_clients.clear)
 
@@ -198,24 +272,29 @@ def _parts(path: str) -> tuple[str, str, str]:
     return found[1], found[2], found[3]
 
 
-def _client_of(path: str) -> tuple[Any, Any, str]:
-    """The library, the client of the path's bucket, and the key."""
+def _client_of(path: str) -> tuple[_Client, str]:
+    """The client of the path's bucket, and the key."""
     scheme, bucket, key = _parts(path)
     made = _clients.get(f"{scheme}://{bucket}")
-    return (*made[1:], key) if made is not None else _open(path)
+    return (made or _current(scheme, bucket)), key
 
 
 def _open(path: str) -> tuple[Any, Any, str]:
-    """The same, for the credentials that the environment has now."""
+    """The library, its client for the credentials that the environment has now, and the key."""
     scheme, bucket, key = _parts(path)
+    made = _current(scheme, bucket)
+    return made.api, made.store, key
+
+
+def _current(scheme: str, bucket: str) -> _Client:
     api = _obstore()
     name = f"{scheme}://{bucket}"
     settings = {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS)}
     with _lock:
         made = _clients.get(name)
-        if made is None or made[0] != settings:
-            made = _clients[name] = settings, api, _made(api, scheme, bucket, settings)
-    return (*made[1:], key)
+        if made is None or made.settings != settings:
+            made = _clients[name] = _Client(api, scheme, bucket, settings)
+    return made
 
 
 def _made(api: Any, scheme: str, bucket: str, settings: dict[str, str]) -> Any:
