@@ -55,6 +55,10 @@ def serving(*answers, wrap=lambda connection: connection):
         thread.join()
 
 
+def get(direct, extent, key="a"):
+    return direct.get([(extent, key)])[0]
+
+
 def test_answers_over_one_connection():
     with serving(WHOLE, PART, WHOLE.replace(b"10\r\n\r\n0123456789", b"0\r\n\r\n"), WHOLE) as server:
         direct = Direct(server.origin, lambda key: "/b/" + key)
@@ -64,7 +68,7 @@ def test_answers_over_one_connection():
             (Extent(""), b""),
             (Extent(""), b"0123456789"),
         ):
-            data, tag = direct.get(extent, "a")
+            data, tag = get(direct, extent)
             assert (data.tobytes(), tag) == (expected, '"t"')
         assert not data.flags.writeable
         assert len(server.connections) == 1
@@ -112,10 +116,10 @@ def test_answers_over_one_connection():
 def test_answers_after_which_the_library_is_asked(answer):
     with serving(answer, WHOLE) as server:
         direct, extent = Direct(server.origin, lambda key: "/" + key), Extent("", tag='"t"')
-        assert direct.get(extent, "a") is None
-        assert direct.get(extent, "a") is None  # without a question
+        assert get(direct, extent) is None
+        assert get(direct, extent) is None  # without a question
         assert len(server.asked) == 1
-        assert direct.get(extent, "a") is not None
+        assert get(direct, extent) is not None
         assert len(server.connections) == 2
 
 
@@ -127,27 +131,59 @@ def test_answers_after_which_the_library_is_asked(answer):
 def test_parts_after_which_the_library_is_asked(answer):
     with serving(answer) as server:
         direct = Direct(server.origin, lambda key: "/" + key)
-        assert direct.get(Extent("", 2, 5), "a") is None
+        assert get(direct, Extent("", 2, 5)) is None
 
 
-def test_connections_that_the_server_closes_are_made_again():
+def test_after_a_connection_that_the_server_closes_another_one_is_made():
     with serving(WHOLE, None, WHOLE, WHOLE.replace(b"OK", b"OK\r\nConnection: close"), WHOLE) as server:
         direct = Direct(server.origin, lambda key: "/" + key)
-        assert all(direct.get(Extent(""), "a") is not None for _ in range(4))
+        answers = [get(direct, Extent("")) for _ in range(6)]
+        # the second is asked for over a closed connection, and the third is left to the library
+        assert [answer is not None for answer in answers] == [True, False, False, True, True, True]
         assert len(server.connections) == 3
+
+
+def test_a_group_is_asked_for_before_any_of_it_is_answered():
+    listening = socket.create_server(("127.0.0.1", 0))
+    asked = []
+
+    def serve():
+        connections = [listening.accept()[0] for _ in range(3)]
+        asked.extend(connection.recv(65536).split()[1] for connection in connections)
+        for connection, body in zip(connections, (b"0123456789", b"", b"abcdefghij"), strict=True):
+            connection.sendall(WHOLE.replace(b"0123456789", body))
+            connection.close()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    direct = Direct(f"http://127.0.0.1:{listening.getsockname()[1]}", lambda key: "/" + key)
+    answers = direct.get([(Extent(""), key) for key in "abc"])
+    thread.join()
+    listening.close()
+    assert asked == [b"/a", b"/b", b"/c"]
+    assert [answer and answer[0].tobytes() for answer in answers] == [b"0123456789", None, b"abcdefghij"]
+
+
+def test_connections_that_are_not_in_use_are_closed():
+    with serving(WHOLE, WHOLE) as server:
+        direct = Direct(server.origin, lambda key: "/" + key)
+        assert get(direct, Extent("")) is not None
+        direct.rest()
+        assert get(direct, Extent("")) is not None
+        assert len(server.connections) == 2
 
 
 def test_ever_more_objects_are_left_to_the_library():
     with serving(*[None] * 100) as server:
         direct = Direct(server.origin, lambda key: "/" + key)
-        assert not any(direct.get(Extent(""), "a") for _ in range(1 + 1 + 1 + 3 + 1 + 7 + 1))
+        assert not any(get(direct, Extent("")) for _ in range(1 + 1 + 1 + 3 + 1 + 7 + 1))
         assert len(server.asked) == 4
 
 
 @pytest.mark.parametrize(("key", "tag"), [("a//b", ""), ("../b", ""), (".", ""), ("a", '"t"\r\nhost: other\r\nx: "')])
 def test_what_no_request_can_have(key, tag):
     direct = Direct("http://127.0.0.1:9", lambda _: "/")
-    assert direct.get(Extent("", tag=tag), key) is None
+    assert get(direct, Extent("", tag=tag), key) is None
 
 
 @pytest.mark.parametrize("signed", [True, False])
@@ -162,7 +198,7 @@ def test_urls_are_those_of_the_library(signed, s3, monkeypatch):
         found = objects.head(f"{s3.url}/{key}")
         client = objects._clients[s3.url]
         s3.proxy.forget()
-        data, tag = client.direct.get(Extent(found.path, tag=found.tag), key)
+        data, tag = get(client.direct, Extent(found.path, tag=found.tag), key)
         assert (data.tobytes(), tag) == (key.encode(), found.tag)
         assert ("X-Amz-Signature=" in s3.proxy.asked[0][1]) == signed
         s3.proxy.forget()
@@ -203,6 +239,6 @@ def test_over_tls_where_the_certificate_is_trusted(tmp_path, monkeypatch):
     with serving(WHOLE, large, wrap=wrap) as server:
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "pem"))
         direct = Direct(server.origin.replace("http", "https"), lambda key: "/" + key)
-        assert direct.get(Extent(""), "a")[0].tobytes() == b"0123456789"
-        assert direct.get(Extent(""), "a")[0].tobytes() == large[-1_000_000:]
+        assert get(direct, Extent(""))[0].tobytes() == b"0123456789"
+        assert get(direct, Extent(""))[0].tobytes() == large[-1_000_000:]
         assert len(server.connections) == 1

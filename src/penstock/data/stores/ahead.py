@@ -149,7 +149,9 @@ class Ahead:
         for place, data in zip(missing, kept_of([extents[place] for place in missing]), strict=True):
             results[place] = data
         missing = [place for place in missing if results[place] is None]
-        far = [place for place in missing if is_remote(extents[place].path)]
+        for place, data in zip(missing, fetch_together([extents[place] for place in missing]), strict=True):
+            results[place] = data
+        far = [place for place in missing if results[place] is None and is_remote(extents[place].path)]
         for place, result in zip(far, several(fetch_through, [extents[place] for place in far]), strict=True):
             results[place] = result
         for place in missing:

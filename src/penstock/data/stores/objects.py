@@ -156,10 +156,7 @@ def asked_together(path: str) -> bool:
 
 
 def ask(extents: Sequence[Extent]) -> list[Answer | None]:
-    """Ask for extents, all at once.
-
-    Args:
-        extents: what.
+    """Ask for extents, many at once.
 
     Returns:
         For each its bytes and the object's ETag; None where `fetch` is to be asked.
@@ -171,10 +168,11 @@ def ask(extents: Sequence[Extent]) -> list[Answer | None]:
             client, key = _client_of(extent.path)
             if client.direct is not None:
                 groups.setdefault(client.direct, []).append((place, (extent, key)))
-    for direct, group in groups.items():
-        answers = direct.get([asked for _, asked in group])
-        for (place, _), answer in zip(group, answers, strict=True):
-            results[place] = answer
+    for direct, asked in groups.items():
+        for start in range(0, len(asked), _AT_ONCE):
+            group = asked[start : start + _AT_ONCE]
+            for (place, _), answer in zip(group, direct.get([each for _, each in group]), strict=True):
+                results[place] = answer
     return results
 
 
