@@ -1,7 +1,8 @@
 """Objects of a store, by paths such as ``s3://bucket/key``: their sizes, their bytes, what lies under a prefix.
 
 The store is asked by obstore (the extra `stores`), which takes credentials, regions and endpoints from the environment
-and repeats requests that fail for a while. Whatever goes wrong is an OSError that says what, as with local files.
+and repeats requests that fail for a while; `direct` asks some for many objects at once. Whatever goes wrong is an
+OSError that says what, as with local files.
 """
 
 from __future__ import annotations
