@@ -40,8 +40,6 @@ class ReadAhead:
         self._readings = [r for r in readings if any(reader.source.cost in pool.fetched for reader in r.readers)]
         self._local_rows, self._after = local_rows, after
         self._pool = pool.reading if self._readings else None
-        if self._pool is not None:
-            self._readers = Readers(self._pool.submit, self._pool.workers)
         self._steps = depth + _STEPS
         self._announced: deque[tuple[Step, Announcement]] = deque()
 
@@ -51,6 +49,8 @@ class ReadAhead:
             return
         while self._announced and self._announced[0][0] != step:
             ahead.release(self._announced.popleft()[1])
+        if not self._announced:  # also after `close`, which may have interrupted threads in their turns
+            self._readers = Readers(self._pool.submit, self._pool.workers)
         following = self._after(self._announced[-1][0]) if self._announced else step
         while len(self._announced) <= self._steps:
             needs = self._needs(following)

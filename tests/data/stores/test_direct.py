@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from penstock.data.stores import direct as module
 from penstock.data.stores import objects
 from penstock.data.stores.direct import Direct, direct_to
 from penstock.data.stores.extent import Extent
@@ -91,6 +92,11 @@ def test_answers_over_one_connection():
         WHOLE.replace(b": 10", b": -10"),
         WHOLE.replace(b": 10", b": ten"),
         WHOLE.replace(b": 10", b": 1000000000000000000"),
+        WHOLE.replace(b": 10", b": 1_0"),
+        WHOLE.replace(b": 10", b": 10\r\nContent-Length: 9"),
+        WHOLE.replace(b": 10", b": 10\r\nContent-Range: bytes 5-14/100"),
+        WHOLE.replace(b" 200 ", b" 2000 "),
+        WHOLE.replace(b"\r\n", b"\n"),
         b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 2000 + WHOLE[17:],
         PART,
         b"nonsense\r\n\r\n",
@@ -107,6 +113,11 @@ def test_answers_over_one_connection():
         "negative",
         "no-number",
         "huge",
+        "python-number",
+        "two-lengths",
+        "range-unasked",
+        "long-status",
+        "line-feeds",
         "long-head",
         "part",
         "nonsense",
@@ -138,7 +149,7 @@ def test_after_a_connection_that_the_server_closes_another_one_is_made():
     with serving(WHOLE, None, WHOLE, WHOLE.replace(b"OK", b"OK\r\nConnection: close"), WHOLE) as server:
         direct = Direct(server.origin, lambda key: "/" + key)
         answers = [get(direct, Extent("")) for _ in range(6)]
-        # the second is asked for over a closed connection, and the third is left to the library
+        # the second is asked for over a connection that then ends, and the third is left to the library
         assert [answer is not None for answer in answers] == [True, False, False, True, True, True]
         assert len(server.connections) == 3
 
@@ -168,7 +179,7 @@ def test_connections_that_are_not_in_use_are_closed():
     with serving(WHOLE, WHOLE) as server:
         direct = Direct(server.origin, lambda key: "/" + key)
         assert get(direct, Extent("")) is not None
-        direct.rest()
+        direct.close_idle()
         assert get(direct, Extent("")) is not None
         assert len(server.connections) == 2
 
@@ -178,6 +189,35 @@ def test_ever_more_objects_are_left_to_the_library():
         direct = Direct(server.origin, lambda key: "/" + key)
         assert not any(get(direct, Extent("")) for _ in range(1 + 1 + 1 + 3 + 1 + 7 + 1))
         assert len(server.asked) == 4
+        assert not direct.useless
+        assert not any(get(direct, Extent("")) for _ in range(5000))
+        assert len(server.asked) == 11
+        assert direct.useless
+
+
+def test_what_nobody_asked_for_is_no_answer():
+    with serving(WHOLE, WHOLE) as server:
+        direct = Direct(server.origin, lambda key: "/" + key)
+        assert get(direct, Extent("")) is not None
+        server.connections[0].sendall(WHOLE.replace(b"0123456789", b"of another"))
+        assert direct._idle[0]._socket.recv(1, socket.MSG_PEEK)  # it is here
+        assert get(direct, Extent(""))[0].tobytes() == b"0123456789"
+        assert len(server.connections) == 2
+
+
+def test_one_silence_is_waited_for_and_the_others_of_the_group_are_not(monkeypatch):
+    monkeypatch.setattr(module, "_SILENCE", 0.1)
+    waited, receive = [], module._Connection._receive
+
+    def _receive(self, view, until):
+        waited.append(until)
+        return receive(self, view, until)
+
+    monkeypatch.setattr(module._Connection, "_receive", _receive)
+    with socket.create_server(("127.0.0.1", 0)) as listening:  # nobody answers
+        direct = Direct(f"http://127.0.0.1:{listening.getsockname()[1]}", lambda key: "/" + key)
+        assert direct.get([(Extent(""), "a")] * 3) == [None] * 3
+    assert [until > 0 for until in waited] == [True, False, False]
 
 
 @pytest.mark.parametrize(("key", "tag"), [("a//b", ""), ("../b", ""), (".", ""), ("a", '"t"\r\nhost: other\r\nx: "')])
@@ -207,13 +247,21 @@ def test_urls_are_those_of_the_library(signed, s3, monkeypatch):
 
 
 def test_where_the_library_alone_is_asked(monkeypatch):
-    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"):
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
     assert direct_to(None, "http", "host", None, {}) is not None
     assert direct_to(None, "http", "user@host", None, {}) is None
     assert direct_to(None, "gs", "bucket", None, {}) is None
-    monkeypatch.setenv("https_proxy", "http://proxy:1")
+    assert direct_to(None, "http", "host", None, {"AWS_SSE_CUSTOMER_KEY_BASE64": "key"}) is None
+    monkeypatch.setenv("http_proxy", "http://proxy:1")
+    assert direct_to(None, "https", "host", None, {}) is not None
     assert direct_to(None, "http", "host", None, {}) is None
+    monkeypatch.setenv("no_proxy", "host")
+    assert direct_to(None, "http", "host", None, {}) is not None
+    monkeypatch.delenv("http_proxy")
+    monkeypatch.setenv("all_proxy", "http://proxy:1")
+    assert direct_to(None, "https", "other", None, {}) is None
 
 
 def test_over_tls_where_the_certificate_is_trusted(tmp_path, monkeypatch):

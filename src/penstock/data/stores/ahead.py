@@ -16,13 +16,14 @@ from typing import Any
 from penstock.data.source import Array
 from penstock.data.stores.cache import fetch_through, fetch_together, kept_of
 from penstock.data.stores.extent import Extent
-from penstock.data.stores.objects import asked_together, is_remote, rest, several
+from penstock.data.stores.objects import asked_together, close_idle, is_remote, several
 
 _GUESS = 1 << 17
 """Bytes of an object of which no size is known."""
 _IN_TURN, _TOGETHER = 4, 16
 """How many short extents a thread is given: each time costs. More, where it asks for all of them at once."""
 _SHORT = 1 << 21
+"""Bytes of all of them."""
 
 
 class Readers:
@@ -30,7 +31,7 @@ class Readers:
 
     Args:
         submit: runs a function on the next free one.
-        count: how many they are, and how many extents they may ask for at once; but one thread may ask for its group.
+        count: how many they are, and how many extents are asked for at once, at most; but always those of one group.
     """
 
     def __init__(self, submit: Callable[..., Future[Any]], count: int) -> None:
@@ -57,13 +58,13 @@ class _Group:
     def __init__(self, entry: _Entry) -> None:
         self.entries = [entry]
         self.size = entry.size
-        self.together = asked_together(entry.extent.path)  # all of it at once
+        self.together = asked_together(entry.extent)  # all of it at once
 
     def takes(self, entry: _Entry) -> bool:
         """Add another extent, if there is room for it."""
         most = _TOGETHER if self.together else _IN_TURN
         fits = len(self.entries) < most and self.size + entry.size <= _SHORT
-        if not fits or asked_together(entry.extent.path) != self.together:
+        if not fits or asked_together(entry.extent) != self.together:
             return False
         self.entries.append(entry)
         self.size += entry.size
@@ -149,9 +150,7 @@ class Ahead:
         for place, data in zip(missing, kept_of([extents[place] for place in missing]), strict=True):
             results[place] = data
         missing = [place for place in missing if results[place] is None]
-        for place, data in zip(missing, fetch_together([extents[place] for place in missing]), strict=True):
-            results[place] = data
-        far = [place for place in missing if results[place] is None and is_remote(extents[place].path)]
+        far = [place for place in missing if is_remote(extents[place].path)]
         for place, result in zip(far, several(fetch_through, [extents[place] for place in far]), strict=True):
             results[place] = result
         for place in missing:
@@ -208,7 +207,7 @@ class Ahead:
                     self._held += len(data) - entry.size
                     entry.size = len(data)
         self._go_on()
-        self._rest()
+        self._close_idle()
         return results
 
     def _forget(self, announcement: Announcement) -> None:
@@ -219,12 +218,12 @@ class Ahead:
                 if entry.fetching is not None:
                     self._held -= entry.size
         announcement.entries = []
-        self._rest()
+        self._close_idle()
 
-    def _rest(self) -> None:
+    def _close_idle(self) -> None:
         """Keep no connections for nothing."""
         if not self._entries:
-            rest()
+            close_idle()
 
 
 def _or_error(extent: Extent) -> Array | OSError:

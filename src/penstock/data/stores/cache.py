@@ -161,7 +161,7 @@ def fetch_through(extent: Extent) -> Array:
 
 
 def fetch_together(extents: Sequence[Extent]) -> list[Array | None]:
-    """The bytes of extents, many of them asked for at once; None where `fetch_through` is to be asked."""
+    """The bytes of extents, all asked for at once; None where `fetch_through` is to be asked."""
     cache = the_cache()
     far = [each for each in extents if is_remote(each.path) and (cache is None or (each.tag and not cache.has(each)))]
     answers = dict(zip(far, ask(far), strict=True))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import os
 import re
 import threading
@@ -34,6 +33,9 @@ _SETTINGS = ("AWS_", "GOOGLE_", "AZURE_")
 _RETRIES: dict[str, Any] = {"max_retries": 6}
 _AT_ONCE = 32
 """How many requests are under way at once where no other threads fetch."""
+
+_SHORT = 1 << 20
+"""Bytes of the longest extents that are asked for with others: what is longer comes as fast from the library."""
 
 _CREDENTIALS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; AWS_SKIP_SIGNATURE=true reads a public bucket",
@@ -62,18 +64,19 @@ def head(path: str) -> Found:
     Raises:
         OSError: there is none, or the store does not answer.
     """
-    api, client, key = _open(path)
+    client, key = _open(path)
+    api, store = client.api, client.store
     try:
-        meta = api.head(client, key)
+        meta = api.head(store, key)
     except Exception as error:
         failure = _failure(path, error)
         if not isinstance(failure, FileNotFoundError) and "501" not in str(failure):
             raise failure from error
         if not path.startswith("http"):
-            _bucket_exists(api, client, path)
+            _bucket_exists(api, store, path)
             raise failure from error
         try:
-            meta = api.get(client, key).meta  # a server may know no HEAD
+            meta = api.get(store, key).meta  # a server may know no HEAD
         except Exception:  # noqa: BLE001  # then it is not that
             raise failure from error
     return Found(path, meta["size"], _tag(meta))
@@ -88,14 +91,14 @@ def _tag(meta: Any) -> str:
     return tag if tag.endswith('"') else f'"{tag}"'  # Azure lists them without quotes
 
 
-def _bucket_exists(api: Any, client: Any, path: str) -> None:
+def _bucket_exists(api: Any, store: Any, path: str) -> None:
     """Find out why there is no object: an answer without a body does not say.
 
     Raises:
         FileNotFoundError: the bucket does not exist.
     """
     try:
-        next(iter(api.list(client, "nothing", chunk_size=1)), None)
+        next(iter(api.list(store, "nothing", chunk_size=1)), None)
     except Exception as error:
         failure = _failure(path, error)
         if isinstance(failure, FileNotFoundError):
@@ -108,11 +111,11 @@ def listed(path: str) -> tuple[list[str], list[Found]]:
     Raises:
         OSError: the store does not answer.
     """
-    api, client, key = _open(path)
+    client, key = _open(path)
     if path.startswith("http"):
         raise OSError(errno.ENOTSUP, "a web server does not list what it has: give files or a file_list")
     try:
-        result = api.list_with_delimiter(client, key.rstrip("/") or None)
+        result = client.api.list_with_delimiter(client.store, key.rstrip("/") or None)
     except Exception as error:
         raise _failure(path, error) from error
     folders = [each.rpartition("/")[2] for each in result["common_prefixes"]]
@@ -151,13 +154,17 @@ def fetch(extent: Extent, unless: str = "") -> Answer | None:
     return np.frombuffer(data, np.uint8) if len(data) else np.empty(0, np.uint8), tag
 
 
-def asked_together(path: str) -> bool:
-    """Whether one thread may ask for several objects of a path's store at once."""
-    return path.startswith(("s3:", "http:", "https:"))
+def asked_together(extent: Extent) -> bool:
+    """Whether one thread may ask for an extent and others at once."""
+    scheme, bucket, _ = _parts(extent.path) if is_remote(extent.path) else ("", "", "")
+    if scheme not in ("s3", "http", "https") or (extent.stop is not None and extent.stop - extent.start > _SHORT):
+        return False
+    client = _clients.get(f"{scheme}://{bucket}")
+    return client is None or client.asks_directly
 
 
 def ask(extents: Sequence[Extent]) -> list[Answer | None]:
-    """Ask for extents, many at once.
+    """Ask for extents, all at once.
 
     Returns:
         For each its bytes and the object's ETag; None where `fetch` is to be asked.
@@ -169,18 +176,17 @@ def ask(extents: Sequence[Extent]) -> list[Answer | None]:
             client, key = _client_of(extent.path)
             if client.direct is not None:
                 groups.setdefault(client.direct, []).append((place, (extent, key)))
-    for direct, asked in groups.items():
-        for start in range(0, len(asked), _AT_ONCE):
-            group = asked[start : start + _AT_ONCE]
-            for (place, _), answer in zip(group, direct.get([each for _, each in group]), strict=True):
-                results[place] = answer
+    for direct, group in groups.items():
+        answers = direct.get([asked for _, asked in group])
+        for (place, _), answer in zip(group, answers, strict=True):
+            results[place] = answer
     return results
 
 
-def rest() -> None:
+def close_idle() -> None:
     """Close the connections over which nothing is asked."""
     for client in list(_clients.values()):
-        client.rest()
+        client.close_idle()
 
 
 def several(function: Any, items: Any) -> list[Any]:
@@ -237,22 +243,29 @@ class _Client:
         self.api, self.settings = api, settings
         self.store = _made(api, scheme, bucket, settings)
         self._place = scheme, bucket
+        self._direct: Direct | None = None
+        self._tried = False  # to make that
 
-    @functools.cached_property
+    @property
+    def asks_directly(self) -> bool:
+        """Whether some objects are asked for without the library, as far as it is known."""
+        return not self._tried or (self._direct is not None and not self._direct.useless)
+
+    @property
     def direct(self) -> Direct | None:
-        """What asks without the library."""
-        from penstock.data.stores.direct import direct_to  # noqa: PLC0415  # imports TLS, which not all need
+        """What asks without the library; None where that cannot be."""
+        if not self._tried:
+            from penstock.data.stores.direct import direct_to  # noqa: PLC0415  # imports TLS, which not all need
 
-        try:
-            return direct_to(self.api, *self._place, self.store, self.settings)
-        except Exception:  # noqa: BLE001  # the library is asked, and says what is wrong
-            return None
+            with contextlib.suppress(Exception):  # the library is asked, and says what is wrong
+                self._direct = direct_to(self.api, *self._place, self.store, self.settings)
+            self._tried = True
+        return self._direct
 
-    def rest(self) -> None:
+    def close_idle(self) -> None:
         """Close the connections that are not in use."""
-        direct: Direct | None = vars(self).get("direct")  # where it was made
-        if direct is not None:
-            direct.rest()
+        if self._direct is not None:
+            self._direct.close_idle()
 
 
 _clients: dict[str, _Client] = {}
@@ -275,17 +288,12 @@ def _client_of(path: str) -> tuple[_Client, str]:
     """The client of the path's bucket, and the key."""
     scheme, bucket, key = _parts(path)
     made = _clients.get(f"{scheme}://{bucket}")
-    return (made or _current(scheme, bucket)), key
+    return (made, key) if made is not None else _open(path)
 
 
-def _open(path: str) -> tuple[Any, Any, str]:
-    """The library, its client for the credentials that the environment has now, and the key."""
+def _open(path: str) -> tuple[_Client, str]:
+    """The same, for the credentials that the environment has now."""
     scheme, bucket, key = _parts(path)
-    made = _current(scheme, bucket)
-    return made.api, made.store, key
-
-
-def _current(scheme: str, bucket: str) -> _Client:
     api = _obstore()
     name = f"{scheme}://{bucket}"
     settings = {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS)}
@@ -293,7 +301,7 @@ def _current(scheme: str, bucket: str) -> _Client:
         made = _clients.get(name)
         if made is None or made.settings != settings:
             made = _clients[name] = _Client(api, scheme, bucket, settings)
-    return made
+    return made, key
 
 
 def _made(api: Any, scheme: str, bucket: str, settings: dict[str, str]) -> Any:
