@@ -61,13 +61,14 @@ def get(direct, extent, key="a"):
 
 
 def test_answers_over_one_connection():
-    with serving(WHOLE, PART, WHOLE.replace(b"10\r\n\r\n0123456789", b"0\r\n\r\n"), WHOLE) as server:
+    lines = WHOLE.replace(b"0123456789", b"0\n\n3\r\n\r\n89")
+    with serving(WHOLE, PART, WHOLE.replace(b"10\r\n\r\n0123456789", b"0\r\n\r\n"), lines) as server:
         direct = Direct(server.origin, lambda key: "/b/" + key)
         for extent, expected in (
             (Extent("", tag='"t"'), b"0123456789"),
             (Extent("", 2, 5), b"234"),
             (Extent(""), b""),
-            (Extent(""), b"0123456789"),
+            (Extent(""), b"0\n\n3\r\n\r\n89"),
         ):
             data, tag = get(direct, extent)
             assert (data.tobytes(), tag) == (expected, '"t"')
@@ -209,9 +210,9 @@ def test_one_silence_is_waited_for_and_the_others_of_the_group_are_not(monkeypat
     monkeypatch.setattr(module, "_SILENCE", 0.1)
     waited, receive = [], module._Connection._receive
 
-    def _receive(self, view, until):
+    def _receive(self, view, until, **how):
         waited.append(until)
-        return receive(self, view, until)
+        return receive(self, view, until, **how)
 
     monkeypatch.setattr(module._Connection, "_receive", _receive)
     with socket.create_server(("127.0.0.1", 0)) as listening:  # nobody answers
