@@ -138,12 +138,14 @@ def now() -> tuple[float, float]:
 def settle(limit: float = 30.0) -> tuple[float, float]:
     """Wait until no other thread of this process works any more, or for so many seconds.
 
+    Threads that wait for a store that answers after 20 ms will go on: a pause counts as the end after 50 ms.
+
     Returns:
         What `now` was when one of them was last seen to work.
     """
     ended = now()
     latest, quiet = ended[1] + limit, 0
-    while quiet < 2 and time.perf_counter() < latest:
+    while quiet < 10 and time.perf_counter() < latest:
         before = time.process_time()
         time.sleep(0.005)
         moment = now()

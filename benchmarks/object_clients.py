@@ -1,8 +1,9 @@
 """What a client of an object store costs: CPU time of this process for each photograph that it fetches.
 
-The clients take turns. Each fetches whole objects on 32 threads from a server that answers after 20 ms
-(`object_server.py`); its own CPU time is not counted. s3fs is measured where it is installed. "penstock" is what
-readers ask, "obstore" the library that it asks where its own connections do not do.
+The clients take turns. Each fetches whole objects from a server that answers after 20 ms (`object_server.py`), 64 at
+once; the server's CPU time is not counted. "penstock" is what reading ahead asks, 16 objects on each of 4 threads, the
+others have 64 threads. "obstore" is the library that it asks where its own connections do not do. s3fs is measured
+where it is installed.
 
     python benchmarks/object_clients.py FOLDER [--images 2000] [--rounds 5] [--latency 20]
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import http.client
 import importlib
 import os
@@ -19,7 +21,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote
@@ -28,7 +30,9 @@ import obstore
 import obstore.store
 
 from penstock.data.stores.extent import Extent
-from penstock.data.stores.objects import fetch
+from penstock.data.stores.objects import ask
+
+GROUP = 16
 
 
 def clients(port: int, stack: contextlib.ExitStack) -> dict[str, Callable[[str], object]]:
@@ -44,7 +48,6 @@ def clients(port: int, stack: contextlib.ExitStack) -> dict[str, Callable[[str],
 
     store = obstore.store.S3Store("bucket", client_options={"allow_http": True})
     found: dict[str, Callable[[str], object]] = {
-        "penstock": lambda key: fetch(Extent(f"s3://bucket/{key}")),
         "obstore": lambda key: obstore.get(store, key).bytes(),
         "http.client": by_hand,
     }
@@ -56,16 +59,25 @@ def clients(port: int, stack: contextlib.ExitStack) -> dict[str, Callable[[str],
     return found | {"s3fs": lambda key: files.cat_file(f"bucket/{key}")}
 
 
+def together(keys: list[str]) -> None:
+    """Fetch a group of objects."""
+    if None in ask([Extent(f"s3://bucket/{key}") for key in keys]):
+        raise RuntimeError("an object did not come")
+
+
 def measured(port: int, keys: list[str], rounds: int) -> dict[str, list[float]]:
     """Per client the CPU time of a request in milliseconds, for each round."""
     os.environ.update(AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}", AWS_SKIP_SIGNATURE="true", AWS_REGION="us-east-1")
-    with contextlib.ExitStack() as stack, ThreadPoolExecutor(32) as pool:
-        contenders = clients(port, stack)
+    groups = [keys[start : start + GROUP] for start in range(0, len(keys), GROUP)]
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor(64) as many, ThreadPoolExecutor(64 // GROUP) as few:
+        contenders: dict[str, Callable[[], Iterator[object]]] = {"penstock": lambda: few.map(together, groups)}
+        for name, get in clients(port, stack).items():
+            contenders[name] = functools.partial(many.map, get, keys)
         times: dict[str, list[float]] = {name: [] for name in contenders}
         for number in range(rounds + 1):
-            for name, get in contenders.items():
+            for name, run in contenders.items():
                 start = time.process_time()
-                for _ in pool.map(get, keys):
+                for _ in run():
                     pass
                 if number:  # the first round opens connections
                     times[name].append(1000 * (time.process_time() - start) / len(keys))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from penstock.data.order import Indices
 from penstock.data.schedule import Step
-from penstock.data.stores.ahead import Announcement, ahead
+from penstock.data.stores.ahead import Announcement, Readers, ahead
 from penstock.data.stores.cache import without_kept
 from penstock.data.stores.extent import Extent
 from penstock.host.pool import Pool
@@ -49,10 +49,12 @@ class ReadAhead:
             return
         while self._announced and self._announced[0][0] != step:
             ahead.release(self._announced.popleft()[1])
+        if not self._announced:  # also after `close`, which may have interrupted threads in their turns
+            self._readers = Readers(self._pool.submit, self._pool.workers)
         following = self._after(self._announced[-1][0]) if self._announced else step
         while len(self._announced) <= self._steps:
             needs = self._needs(following)
-            self._announced.append((following, ahead.announce(needs, self._pool.submit)))
+            self._announced.append((following, ahead.announce(needs, self._readers)))
             following = self._after(following)
 
     def _needs(self, step: Step) -> Sequence[Extent]:

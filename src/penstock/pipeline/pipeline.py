@@ -54,8 +54,8 @@ class Pipeline(DefinedPipeline):
         py_start_method: how DALI starts them. Here they are always new processes, since JAX has threads, which a fork
             does not survive.
         read_threads: how many threads read ahead what the next batches need from object stores, and from folders of
-            files, too, if it is given: for network file systems and slow disks. 0 reads nothing ahead; -1 takes 32 for
-            each of `num_threads`, from 64 to 512, for object stores.
+            files, too, if it is given: for network file systems and slow disks. As many objects are asked for at once.
+            0 reads nothing ahead; -1 takes 32 for each of `num_threads`, from 64 to 512, for object stores.
         py_callback_pickler: a module or object with `dumps` and `loads` that sends sources there, or a tuple of it and
             dictionaries of their keyword arguments; None: pickle, or cloudpickle where pickle cannot.
         debug: whether the definition runs for each batch; see `pipeline_def`, which it needs, or `define_graph`.

@@ -1,7 +1,7 @@
 """What is fetched ahead: in which order, how much, and that nobody sees it but by the clock."""
 
 import threading
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from penstock import data_iterator, fn
 from penstock.data.stores import ahead as module
 from penstock.data.stores import cache
-from penstock.data.stores.ahead import Ahead
+from penstock.data.stores.ahead import Ahead, Readers
 from penstock.data.stores.extent import Extent, Found
 from penstock.data.stores.pieces import Pieces
 from penstock.errors import SampleError
@@ -19,7 +19,10 @@ CONTENT = np.random.default_rng(1).integers(0, 256, 5 << 20, np.uint8)
 
 @pytest.fixture
 def fetched(monkeypatch):
-    """The extents that are fetched, from an object in memory; what stands at byte 13 cannot be."""
+    """The extents that are fetched, from an object in memory; what stands at byte 13 cannot be.
+
+    Where several are asked for at once, only what stands at an even byte comes.
+    """
     extents = []
 
     def fetch(extent):
@@ -28,7 +31,11 @@ def fetched(monkeypatch):
             raise OSError(5, "it is unlucky")
         return CONTENT[extent.start : extent.stop]
 
+    def fetch_together(wanted):
+        return [None if extent.start % 2 else fetch(extent) for extent in wanted]
+
     monkeypatch.setattr(module, "fetch_through", fetch)
+    monkeypatch.setattr(module, "fetch_together", fetch_together)
     return extents
 
 
@@ -37,6 +44,7 @@ class ByHand:
 
     def __init__(self):
         self.begun = []
+        self.readers = Readers(self.submit, 1)
 
     def submit(self, function, *arguments):
         future = Future()
@@ -58,14 +66,14 @@ class ByHand:
                     future.set_exception(error)
 
 
-def extents(*starts):
-    return [Extent("s3://b/a", start, start + 10) for start in starts]
+def extents(*starts, scheme="s3"):
+    return [Extent(f"{scheme}://b/a", start, start + 10) for start in starts]
 
 
 def test_as_much_as_there_is_room_for_in_order(fetched):
     ahead, threads = Ahead(35), ByHand()
-    first = ahead.announce(extents(0, 10), threads.submit)
-    second = ahead.announce(extents(10, 20, 30), threads.submit)
+    first = ahead.announce(extents(0, 10), threads.readers)
+    second = ahead.announce(extents(10, 20, 30), threads.readers)
     assert threads.starts == [[0, 10]]
     threads.run(1)
     assert ahead.held == 20
@@ -81,24 +89,49 @@ def test_as_much_as_there_is_room_for_in_order(fetched):
 
 def test_what_is_released_before_it_began_is_not_fetched(fetched):
     ahead, threads = Ahead(1000), ByHand()
-    ahead.release(ahead.announce(extents(0, 10), threads.submit))
+    ahead.release(ahead.announce(extents(0, 10), threads.readers))
     threads.run(1)
     assert (fetched, ahead.held) == ([], 0)
 
 
-def test_a_few_short_ones_at_once(fetched):
+@pytest.mark.parametrize(
+    ("scheme", "groups"),
+    [("gs", [[0, 10, 13, 20], [30, 100], [200]]), ("s3", [[0, 10, 13, 20, 30], [100], [200]])],
+)
+def test_a_few_short_ones_at_once(scheme, groups, fetched):
     ahead, threads = Ahead(1 << 30), ByHand()
-    long = [Extent("s3://b/a", start, start + (1 << 20)) for start in (100, 200)]
-    ahead.announce(extents(0, 10, 13, 20, 30) + long, threads.submit)
-    assert threads.starts == [[0, 10, 13, 20], [30], [100], [200]]
-    threads.run(4)
-    assert [isinstance(each, OSError) for each in ahead.read(extents(0, 13, 30))] == [False, True, False]
+    long = [Extent(f"{scheme}://b/a", start, start + (1 << 20) + 1) for start in (100, 200)]
+    ahead.announce(extents(0, 10, 13, 20, 30, scheme=scheme) + long, threads.readers)
+    assert threads.starts == groups
+    threads.run(len(groups))
+    read = ahead.read(extents(0, 13, 30, scheme=scheme))
+    assert [isinstance(each, OSError) for each in read] == [False, True, False]
     assert len(fetched) == 7
+
+
+def test_no_more_are_asked_for_at_once_than_there_are_readers(monkeypatch):
+    inside, two = threading.Semaphore(2), threading.Barrier(2, timeout=60)
+
+    def fetch_together(wanted):
+        if wanted:
+            assert inside.acquire(blocking=False)
+            two.wait()
+            inside.release()
+            two.wait()
+        return [CONTENT[extent.start : extent.stop] for extent in wanted]
+
+    monkeypatch.setattr(module, "fetch_together", fetch_together)
+    ahead = Ahead(1 << 30)
+    wanted = extents(*range(64))
+    with ThreadPoolExecutor(4) as pool:
+        announced = ahead.announce(wanted, Readers(pool.submit, 32))
+        assert [each[0] for each in ahead.read(wanted)] == CONTENT[:64].tolist()
+        ahead.release(announced)
 
 
 def test_errors_are_those_of_fetching_at_once(fetched):
     ahead, threads = Ahead(1000), ByHand()
-    ahead.announce(extents(13), threads.submit)
+    ahead.announce(extents(13), threads.readers)
     threads.run(1)
     assert [str(error) for error in ahead.read(extents(13))] == ["[Errno 5] it is unlucky"]
     assert [str(error) for error in Ahead(1).read(extents(13))] == ["[Errno 5] it is unlucky"]
@@ -182,6 +215,7 @@ def test_batches_and_resume_are_those_of_local_files(folder, s3):
     expected = numbers(near, 1)
     assert "of an object store" in far.explain()
     assert reading_threads()
+    assert any("jpg?" in path and "X-Amz-Signature=" in path for _, path, _ in s3.proxy.asked)  # not by the library
     far.close()
     assert not reading_threads()
     assert module.ahead.held == 0

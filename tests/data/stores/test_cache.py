@@ -8,8 +8,9 @@ import pytest
 
 from penstock.data.file_lists import from_files
 from penstock.data.folders import from_root
-from penstock.data.stores.cache import Cache, kept_of, the_cache, without_kept
+from penstock.data.stores.cache import Cache, fetch_together, kept_of, the_cache, without_kept
 from penstock.data.stores.extent import Extent
+from penstock.data.stores.objects import listed
 from penstock.errors import MissingExtraError, UsageError
 
 
@@ -43,6 +44,19 @@ def test_what_was_fetched_is_not_fetched_again_unless_it_changed(listed, s3, kep
     s3.put("c/a.jpg", b"second")
     assert source().content(0).tobytes() == b"second"
     assert len(entries(kept)) == 1
+
+
+def test_what_was_asked_for_with_others_is_kept(s3, kept):
+    for name in "abc":
+        s3.put(f"c/{name}.jpg", name.encode() * 2)
+    extents = [Extent(found.path, tag=found.tag) for found in listed(s3.url + "/c")[1]]
+    s3.proxy.fail("truncate", at="b.jpg")
+    fetched = fetch_together([*extents, Extent(f"{s3.url}/c/a.jpg")])  # of the last it is not known what it should be
+    assert [data is not None and data.tobytes() for data in fetched] == [b"aa", False, b"cc", False]
+    s3.proxy.forget()
+    assert [data is not None for data in kept_of(extents)] == [True, False, True]
+    assert [data is not None for data in fetch_together(extents)] == [False, True, False]
+    assert len(s3.proxy.asked) == 1
 
 
 DAMAGES = {

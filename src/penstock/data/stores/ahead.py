@@ -14,16 +14,29 @@ from concurrent.futures import CancelledError, Future
 from typing import Any
 
 from penstock.data.source import Array
-from penstock.data.stores.cache import fetch_through, kept_of
+from penstock.data.stores.cache import fetch_through, fetch_together, kept_of
 from penstock.data.stores.extent import Extent
-from penstock.data.stores.objects import is_remote, several
+from penstock.data.stores.objects import asked_together, close_idle, is_remote, several
 
-Submit = Callable[..., Future[Any]]
 _GUESS = 1 << 17
 """Bytes of an object of which no size is known."""
-_AT_ONCE = 4
-"""How many extents a thread is given at once, to fetch one after the other, where they are short: each time costs."""
-_SHORT = 1 << 20
+_IN_TURN, _TOGETHER = 4, 16
+"""How many short extents a thread is given: each time costs. More, where it asks for all of them at once."""
+_SHORT = 1 << 21
+"""Bytes of all of them."""
+
+
+class Readers:
+    """Threads that may wait for a store.
+
+    Args:
+        submit: runs a function on the next free one.
+        count: how many they are, and how many extents are asked for at once, at most; but always those of one group.
+    """
+
+    def __init__(self, submit: Callable[..., Future[Any]], count: int) -> None:
+        self.submit = submit
+        self.turns = threading.Semaphore(max(1, count // _TOGETHER))
 
 
 class _Entry:
@@ -34,24 +47,35 @@ class _Entry:
         self.size = _GUESS if extent.stop is None else extent.stop - extent.start
         self.fetching: Future[list[Array | OSError | None]] | None = None
         self.place = 0  # in what that gives
-        self.holders: list[Submit] = []  # per announcement what runs functions for it
+        self.holders: list[Readers] = []  # per announcement who fetches it
 
 
 class _Group:
-    """What one thread fetches."""
+    """What one thread fetches: an extent, and those that follow while they are short."""
 
-    __slots__ = ("entries", "size")
+    __slots__ = ("entries", "size", "together")
 
-    def __init__(self) -> None:
-        self.entries: list[_Entry] = []
-        self.size = 0
+    def __init__(self, entry: _Entry) -> None:
+        self.entries = [entry]
+        self.size = entry.size
+        self.together = asked_together(entry.extent)  # all of it at once
+
+    def takes(self, entry: _Entry) -> bool:
+        """Add another extent, if there is room for it."""
+        most = _TOGETHER if self.together else _IN_TURN
+        fits = len(self.entries) < most and self.size + entry.size <= _SHORT
+        if not fits or asked_together(entry.extent) != self.together:
+            return False
+        self.entries.append(entry)
+        self.size += entry.size
+        return True
 
 
 class Announcement:
     """Extents that will be read. Their bytes are held until it is released."""
 
-    def __init__(self, entries: list[_Entry], submit: Submit) -> None:
-        self.entries, self.submit = entries, submit
+    def __init__(self, entries: list[_Entry], readers: Readers) -> None:
+        self.entries, self.readers = entries, readers
 
 
 class Ahead:
@@ -79,29 +103,27 @@ class Ahead:
         """How many bytes are held or on their way."""
         return self._held
 
-    def announce(self, extents: Iterable[Extent], submit: Submit) -> Announcement:
+    def announce(self, extents: Iterable[Extent], readers: Readers) -> Announcement:
         """Say what will be read next, after all that was announced before.
 
         Args:
             extents: what.
-            submit: runs a function on a thread that may wait for a store.
+            readers: who fetches it.
         """
         entries: list[_Entry] = []
-        group = _Group()
+        group: _Group | None = None
         with self._lock:
             for extent in extents:
                 entry = self._entries.get(extent)
                 if entry is None:
                     entry = self._entries[extent] = _Entry(extent)
-                    if not group.entries or len(group.entries) == _AT_ONCE or group.size + entry.size > _SHORT:
-                        group = _Group()
+                    if group is None or not group.takes(entry):
+                        group = _Group(entry)
                         self._waiting.append(group)
-                    group.entries.append(entry)
-                    group.size += entry.size
-                entry.holders.append(submit)
+                entry.holders.append(readers)
                 entries.append(entry)
         self._go_on()
-        return Announcement(entries, submit)
+        return Announcement(entries, readers)
 
     def release(self, announcement: Announcement) -> None:
         """Forget an announcement: from now on, nothing begins for its sake."""
@@ -162,31 +184,46 @@ class Ahead:
         entries = [entry for entry in group.entries if entry.holders]
         if not entries:
             return
-        fetching = entries[0].holders[-1](self._fetched, entries)
+        readers = entries[0].holders[-1]
+        fetching = readers.submit(self._fetched, entries, readers.turns if group.together else None)
         for place, entry in enumerate(entries):
             entry.fetching, entry.place = fetching, place
             self._held += entry.size
 
-    def _fetched(self, entries: Sequence[_Entry]) -> list[Array | OSError | None]:
+    def _fetched(self, entries: Sequence[_Entry], turns: threading.Semaphore | None) -> list[Array | OSError | None]:
+        answers: dict[Extent, Array | None] = {}
+        if turns is not None:
+            with turns:
+                wanted = [entry.extent for entry in entries if entry.holders]
+                answers = dict(zip(wanted, fetch_together(wanted), strict=True))
         results: list[Array | OSError | None] = []
         for entry in entries:
-            data = _or_error(entry.extent) if entry.holders else None
+            data = answers.get(entry.extent)
+            if data is None and entry.holders:
+                data = _or_error(entry.extent)
             results.append(data)
             with self._lock:
                 if entry.holders and not isinstance(data, OSError | None):
                     self._held += len(data) - entry.size
                     entry.size = len(data)
         self._go_on()
+        self._close_idle()
         return results
 
     def _forget(self, announcement: Announcement) -> None:
         for entry in announcement.entries:
-            entry.holders.remove(announcement.submit)
+            entry.holders.remove(announcement.readers)
             if not entry.holders:
                 del self._entries[entry.extent]
                 if entry.fetching is not None:
                     self._held -= entry.size
         announcement.entries = []
+        self._close_idle()
+
+    def _close_idle(self) -> None:
+        """Keep no connections for nothing."""
+        if not self._entries:
+            close_idle()
 
 
 def _or_error(extent: Extent) -> Array | OSError:

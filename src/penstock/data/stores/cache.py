@@ -25,7 +25,7 @@ from penstock import extras
 from penstock.data.source import Array
 from penstock.data.stores.extent import Extent
 from penstock.data.stores.local import content, part
-from penstock.data.stores.objects import fetch, head, is_remote
+from penstock.data.stores.objects import ask, fetch, head, is_remote
 from penstock.disk import UNFINISHED, user_folder, write_whole
 from penstock.errors import UsageError, shown
 
@@ -158,6 +158,20 @@ def fetch_through(extent: Extent) -> Array:
     if tag:  # without one, nothing tells whether the object is still the same
         cache.keep(extent, data, tag)
     return data
+
+
+def fetch_together(extents: Sequence[Extent]) -> list[Array | None]:
+    """The bytes of extents, all asked for at once; None where `fetch_through` is to be asked."""
+    cache = the_cache()
+    far = [each for each in extents if is_remote(each.path) and (cache is None or (each.tag and not cache.has(each)))]
+    answers = dict(zip(far, ask(far), strict=True))
+    results: list[Array | None] = []
+    for extent in extents:
+        answer = answers.get(extent)
+        if answer is not None and cache is not None:
+            cache.keep(extent, *answer)
+        results.append(None if answer is None else answer[0])
+    return results
 
 
 def kept_of(extents: Sequence[Extent]) -> list[Array | None]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 class Extent(NamedTuple):
     """Bytes of an object.
@@ -29,3 +32,7 @@ class Found:
     path: str
     size: int
     tag: str
+
+
+Answer = tuple[NDArray[np.uint8], str]
+"""The bytes of an extent, uint8, and the object's ETag."""

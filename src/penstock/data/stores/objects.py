@@ -1,24 +1,29 @@
 """Objects of a store, by paths such as ``s3://bucket/key``: their sizes, their bytes, what lies under a prefix.
 
 The store is asked by obstore (the extra `stores`), which takes credentials, regions and endpoints from the environment
-and repeats requests that fail for a while. Whatever goes wrong is an OSError that says what, as with local files.
+and repeats requests that fail for a while; `direct` asks some for many objects at once. Whatever goes wrong is an
+OSError that says what, as with local files.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from penstock import extras
-from penstock.data.source import Array
-from penstock.data.stores.extent import Extent, Found
+from penstock.data.stores.extent import Answer, Extent, Found
 from penstock.errors import SourceError, SourceNotFoundError
+
+if TYPE_CHECKING:
+    from penstock.data.stores.direct import Direct
 
 _REMOTE = re.compile(r"(s3|gs|az|https?)://([^/]+)/*(.*)", re.DOTALL)
 _LOST_SLASH = re.compile(r"(s3|gs|az|https?):/[^/]")
@@ -28,6 +33,9 @@ _SETTINGS = ("AWS_", "GOOGLE_", "AZURE_")
 _RETRIES: dict[str, Any] = {"max_retries": 6}
 _AT_ONCE = 32
 """How many requests are under way at once where no other threads fetch."""
+
+_SHORT = 1 << 20
+"""Bytes of the longest extents that are asked for with others: what is longer comes as fast from the library."""
 
 _CREDENTIALS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; AWS_SKIP_SIGNATURE=true reads a public bucket",
@@ -56,18 +64,19 @@ def head(path: str) -> Found:
     Raises:
         OSError: there is none, or the store does not answer.
     """
-    api, client, key = _open(path)
+    client, key = _open(path)
+    api, store = client.api, client.store
     try:
-        meta = api.head(client, key)
+        meta = api.head(store, key)
     except Exception as error:
         failure = _failure(path, error)
         if not isinstance(failure, FileNotFoundError) and "501" not in str(failure):
             raise failure from error
         if not path.startswith("http"):
-            _bucket_exists(api, client, path)
+            _bucket_exists(api, store, path)
             raise failure from error
         try:
-            meta = api.get(client, key).meta  # a server may know no HEAD
+            meta = api.get(store, key).meta  # a server may know no HEAD
         except Exception:  # noqa: BLE001  # then it is not that
             raise failure from error
     return Found(path, meta["size"], _tag(meta))
@@ -82,14 +91,14 @@ def _tag(meta: Any) -> str:
     return tag if tag.endswith('"') else f'"{tag}"'  # Azure lists them without quotes
 
 
-def _bucket_exists(api: Any, client: Any, path: str) -> None:
+def _bucket_exists(api: Any, store: Any, path: str) -> None:
     """Find out why there is no object: an answer without a body does not say.
 
     Raises:
         FileNotFoundError: the bucket does not exist.
     """
     try:
-        next(iter(api.list(client, "nothing", chunk_size=1)), None)
+        next(iter(api.list(store, "nothing", chunk_size=1)), None)
     except Exception as error:
         failure = _failure(path, error)
         if isinstance(failure, FileNotFoundError):
@@ -102,11 +111,11 @@ def listed(path: str) -> tuple[list[str], list[Found]]:
     Raises:
         OSError: the store does not answer.
     """
-    api, client, key = _open(path)
+    client, key = _open(path)
     if path.startswith("http"):
         raise OSError(errno.ENOTSUP, "a web server does not list what it has: give files or a file_list")
     try:
-        result = api.list_with_delimiter(client, key.rstrip("/") or None)
+        result = client.api.list_with_delimiter(client.store, key.rstrip("/") or None)
     except Exception as error:
         raise _failure(path, error) from error
     folders = [each.rpartition("/")[2] for each in result["common_prefixes"]]
@@ -114,20 +123,21 @@ def listed(path: str) -> tuple[list[str], list[Found]]:
     return folders, [Found(base + each["path"], each["size"], _tag(each)) for each in result["objects"]]
 
 
-def fetch(extent: Extent, unless: str = "") -> tuple[Array, str] | None:
+def fetch(extent: Extent, unless: str = "") -> Answer | None:
     """The bytes of an extent, uint8, and the object's ETag. None where it still has the ETag `unless`.
 
     Raises:
         OSError: they cannot be fetched, or the object has another ETag than the extent's.
     """
-    api, client, key = _client_of(extent.path)
+    client, key = _client_of(extent.path)
+    api = client.api
     options: dict[str, Any] = {"if_match": extent.tag} if extent.tag.startswith('"') else {}
     if unless.startswith('"'):
         options["if_none_match"] = unless
     if extent.stop is not None:
         options["range"] = (extent.start, extent.stop)
     try:
-        result = api.get(client, key, options=options)
+        result = api.get(client.store, key, options=options)
         meta, tag = result.meta, _tag(result.meta)
         if unless and tag == unless:
             return None
@@ -142,6 +152,41 @@ def fetch(extent: Extent, unless: str = "") -> tuple[Array, str] | None:
     if len(data) != expected:
         raise OSError(errno.EIO, f"it is cut short: {len(data)} of {expected} bytes came")
     return np.frombuffer(data, np.uint8) if len(data) else np.empty(0, np.uint8), tag
+
+
+def asked_together(extent: Extent) -> bool:
+    """Whether one thread may ask for an extent and others at once."""
+    scheme, bucket, _ = _parts(extent.path) if is_remote(extent.path) else ("", "", "")
+    if scheme not in ("s3", "http", "https") or (extent.stop is not None and extent.stop - extent.start > _SHORT):
+        return False
+    client = _clients.get(f"{scheme}://{bucket}")
+    return client is None or client.asks_directly
+
+
+def ask(extents: Sequence[Extent]) -> list[Answer | None]:
+    """Ask for extents, all at once.
+
+    Returns:
+        For each its bytes and the object's ETag; None where `fetch` is to be asked.
+    """
+    results: list[Answer | None] = [None] * len(extents)
+    groups: dict[Direct, list[tuple[int, tuple[Extent, str]]]] = {}
+    for place, extent in enumerate(extents):
+        with contextlib.suppress(OSError):  # which `fetch` raises, too
+            client, key = _client_of(extent.path)
+            if client.direct is not None:
+                groups.setdefault(client.direct, []).append((place, (extent, key)))
+    for direct, group in groups.items():
+        answers = direct.get([asked for _, asked in group])
+        for (place, _), answer in zip(group, answers, strict=True):
+            results[place] = answer
+    return results
+
+
+def close_idle() -> None:
+    """Close the connections over which nothing is asked."""
+    for client in list(_clients.values()):
+        client.close_idle()
 
 
 def several(function: Any, items: Any) -> list[Any]:
@@ -181,8 +226,49 @@ def cannot_open(path: str, error: OSError) -> SourceError:
     return kind(f"{path!r} cannot be read: {error.strerror}")
 
 
-_clients: dict[str, tuple[dict[str, str], Any, Any]] = {}
-"""Per bucket the settings of its client, the library, and the client."""
+class _Client:
+    """What asks for the objects of a bucket.
+
+    Args:
+        api: the library.
+        scheme: that of the paths.
+        bucket: its name, or the web server's.
+        settings: environment variables on which it depends.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+
+    def __init__(self, api: Any, scheme: str, bucket: str, settings: dict[str, str]) -> None:
+        self.api, self.settings = api, settings
+        self.store = _made(api, scheme, bucket, settings)
+        self._place = scheme, bucket
+        self._direct: Direct | None = None
+        self._tried = False  # to make that
+
+    @property
+    def asks_directly(self) -> bool:
+        """Whether some objects are asked for without the library, as far as it is known."""
+        return not self._tried or (self._direct is not None and not self._direct.useless)
+
+    @property
+    def direct(self) -> Direct | None:
+        """What asks without the library; None where that cannot be."""
+        if not self._tried:
+            from penstock.data.stores.direct import direct_to  # noqa: PLC0415  # imports TLS, which not all need
+
+            with contextlib.suppress(Exception):  # the library is asked, and says what is wrong
+                self._direct = direct_to(self.api, *self._place, self.store, self.settings)
+            self._tried = True
+        return self._direct
+
+    def close_idle(self) -> None:
+        """Close the connections that are not in use."""
+        if self._direct is not None:
+            self._direct.close_idle()
+
+
+_clients: dict[str, _Client] = {}
 _lock = threading.Lock()
 os.register_at_fork(after_in_child=_clients.clear)
 
@@ -198,14 +284,14 @@ def _parts(path: str) -> tuple[str, str, str]:
     return found[1], found[2], found[3]
 
 
-def _client_of(path: str) -> tuple[Any, Any, str]:
-    """The library, the client of the path's bucket, and the key."""
+def _client_of(path: str) -> tuple[_Client, str]:
+    """The client of the path's bucket, and the key."""
     scheme, bucket, key = _parts(path)
     made = _clients.get(f"{scheme}://{bucket}")
-    return (*made[1:], key) if made is not None else _open(path)
+    return (made, key) if made is not None else _open(path)
 
 
-def _open(path: str) -> tuple[Any, Any, str]:
+def _open(path: str) -> tuple[_Client, str]:
     """The same, for the credentials that the environment has now."""
     scheme, bucket, key = _parts(path)
     api = _obstore()
@@ -213,9 +299,9 @@ def _open(path: str) -> tuple[Any, Any, str]:
     settings = {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS)}
     with _lock:
         made = _clients.get(name)
-        if made is None or made[0] != settings:
-            made = _clients[name] = settings, api, _made(api, scheme, bucket, settings)
-    return (*made[1:], key)
+        if made is None or made.settings != settings:
+            made = _clients[name] = _Client(api, scheme, bucket, settings)
+    return made, key
 
 
 def _made(api: Any, scheme: str, bucket: str, settings: dict[str, str]) -> Any:
