@@ -34,6 +34,7 @@ _RETRIES: dict[str, Any] = {"max_retries": 6}
 _AT_ONCE = 32
 """How many requests are under way at once where no other threads fetch."""
 
+_ASKED_TOGETHER = re.compile("(s3|https?)://[^/]+")
 _SHORT = 1 << 20
 """Bytes of the longest extents that are asked for with others: what is longer comes as fast from the library."""
 
@@ -156,10 +157,10 @@ def fetch(extent: Extent, unless: str = "") -> Answer | None:
 
 def asked_together(extent: Extent) -> bool:
     """Whether one thread may ask for an extent and others at once."""
-    scheme, bucket, _ = _parts(extent.path) if is_remote(extent.path) else ("", "", "")
-    if scheme not in ("s3", "http", "https") or (extent.stop is not None and extent.stop - extent.start > _SHORT):
+    found = _ASKED_TOGETHER.match(extent.path)
+    if found is None or (extent.stop is not None and extent.stop - extent.start > _SHORT):
         return False
-    client = _clients.get(f"{scheme}://{bucket}")
+    client = _clients.get(found[0])
     return client is None or client.asks_directly
 
 
