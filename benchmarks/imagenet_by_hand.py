@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -50,13 +51,18 @@ class _Decoder(threading.local):
     def __init__(self) -> None:
         self._memory = np.empty(0, np.uint8)
 
-    def __call__(self, path: str) -> np.ndarray:
-        with open(path, "rb") as file:  # noqa: PTH123  # what is fastest
-            data = file.read()
+    def __call__(self, data: bytes) -> np.ndarray:
         height, width, _, _ = simplejpeg.decode_jpeg_header(data)
         if self._memory.size < height * width * 3:
             self._memory = np.empty(height * width * 3, np.uint8)
         return simplejpeg.decode_jpeg(data, "RGB", buffer=self._memory)
+
+
+def read(paths: Iterable[str]) -> Iterator[bytes]:
+    """The content of files, one after the other."""
+    for path in paths:
+        with open(path, "rb") as file:  # noqa: PTH123  # what is fastest
+            yield file.read()
 
 
 def by_hand(
@@ -66,6 +72,7 @@ def by_hand(
     *,
     aligned: bool = False,
     sharding: Any = None,
+    read: Callable[[list[str]], Iterable[bytes]] = read,
 ) -> Batches:
     """Whole images are decoded; one call of a compiled function resamples, mirrors and normalises each.
 
@@ -75,6 +82,7 @@ def by_hand(
         threads: how many batches are made at the same time.
         aligned: whether batches lie where JAX takes them without a copy.
         sharding: where they go.
+        read: gives the content of files.
     """
     draw = np.random.default_rng(1)
     decode = _Decoder()
@@ -87,8 +95,8 @@ def by_hand(
     def make(index, draws, mirror):
         out = empty(shape, dtype, aligned=aligned)
         images = out if as_bytes else out.transpose(0, 2, 3, 1)
-        for row, number in enumerate(index):
-            pixels = decode(files.paths[number])
+        for row, data in enumerate(read([files.paths[number] for number in index])):
+            pixels = decode(data)
             if draws is None:
                 window, mirrored = centre_window(*pixels.shape[:2], 256, 224), False
             else:

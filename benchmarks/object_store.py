@@ -2,14 +2,16 @@
 
 The server (`object_server.py`) runs on the same machine and takes its share of the processors, which a store elsewhere
 would not; its CPU time is printed. `--apart` gives it the last processor, and everything else the others. "not ahead"
-fetches a chunk's photographs when it begins. With `--cache`, what was fetched is kept on the disk, and the data set is
-visited once before anything is measured.
+fetches a chunk's photographs when it begins. "s3fs by hand" is a loop in numba and simplejpeg that has s3fs, where it
+is installed, fetch the photographs of a batch; neither tf.data nor Grain reads from such a server. With `--cache`, what
+was fetched is kept on the disk, and the data set is visited once before anything is measured.
 
     python benchmarks/object_store.py FOLDER [--images 2048] [--rounds 5] [--latency 20]
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import statistics
 import subprocess
@@ -17,6 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from data import Files
 from measure import BATCH, arguments, compare, epochs
 
 from penstock import data_iterator, fn, types
@@ -29,6 +32,21 @@ def training(root):
     images = fn.decoders.image_random_crop(jpegs, output_type=types.RGB)
     images = fn.resize(images, size=[224, 224])
     return fn.crop_mirror_normalize(images, mean=128.0, std=64.0, mirror=fn.random.coin_flip()), labels
+
+
+def s3fs_by_hand(folder, copies, port, threads):
+    """The same training without penstock."""
+    files = importlib.import_module("s3fs").S3FileSystem(anon=True, endpoint_url=f"http://127.0.0.1:{port}")
+    by_hand = importlib.import_module("imagenet_by_hand").by_hand
+    names = sorted(path.name for path in folder.iterdir())
+    paths = [f"bucket/{copy}/{name}" for copy in range(copies) for name in names]
+    labels = [copy for copy in range(copies) for _ in names]
+
+    def read(wanted):
+        found = files.cat(wanted)
+        return [found[path] for path in wanted]
+
+    return by_hand(Files(paths, labels), "train", threads, read=read)
 
 
 def main() -> None:
@@ -73,6 +91,7 @@ def run(options, folder, port, server) -> None:
         "disk": lambda: epochs(training(folder / "disk", **settings)),
         "disk again": lambda: epochs(training(folder / "disk", **settings)),
         "store": lambda: epochs(training("s3://bucket", **settings)),
+        "s3fs by hand": lambda: s3fs_by_hand(options.folder, options.copies, port, options.threads[0]),
         "store, not ahead": lambda: epochs(training("s3://bucket", read_threads=0, **settings)),
     }
     times = compare(f"photographs, batches of {BATCH}, {options.latency:g} ms", contenders, options, ["disk"])
