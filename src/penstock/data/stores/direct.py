@@ -1,9 +1,9 @@
 """Short extents over connections of our own: one thread asks for many at once.
 
 A thread that asks the library for an object is woken several times until it has it, which takes longer than to copy a
-photograph. Here all requests of a group are sent before the first answer is read. Only answers as they should be are
-known. What else comes is not judged: the library is asked, which repeats requests, follows redirections and knows what
-errors mean.
+photograph. Here all requests of a group are sent before the first answer is read. Only answers that are exactly as
+expected are taken. What else comes is not judged: the library is asked, which repeats requests, follows redirections
+and knows what errors mean.
 """
 
 from __future__ import annotations

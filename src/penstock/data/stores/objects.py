@@ -35,7 +35,7 @@ _AT_ONCE = 32
 """How many requests are under way at once where no other threads fetch."""
 
 _ASKED_TOGETHER = re.compile("(s3|https?)://[^/]+")
-_SHORT = 1 << 20
+_LONGEST_TOGETHER = 1 << 20
 """Bytes of the longest extents that are asked for with others: what is longer comes as fast from the library."""
 
 _CREDENTIALS = {
@@ -158,7 +158,7 @@ def fetch(extent: Extent, unless: str = "") -> Answer | None:
 def asked_together(extent: Extent) -> bool:
     """Whether one thread may ask for an extent and others at once."""
     found = _ASKED_TOGETHER.match(extent.path)
-    if found is None or (extent.stop is not None and extent.stop - extent.start > _SHORT):
+    if found is None or (extent.stop is not None and extent.stop - extent.start > _LONGEST_TOGETHER):
         return False
     client = _clients.get(found[0])
     return client is None or client.asks_directly
