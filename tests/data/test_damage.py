@@ -11,7 +11,6 @@ import pytest
 from mutations import MUTATIONS, mutated
 
 from penstock.data import common_protos
-from penstock.data.arrays import ArraySource
 from penstock.data.caffe2 import Caffe2Source, write_caffe2
 from penstock.data.common_protos import parse_common
 from penstock.data.lmdb_records import LmdbRecords
@@ -252,37 +251,6 @@ def test_a_file_that_is_cut_while_it_is_read(kind, keep, tmp_path):
         assert str(tmp_path) in done.stdout
     else:
         assert done.stdout.startswith("READ"), "the data are in memory"
-
-
-def test_a_mapped_file_that_is_cut_while_a_batch_is_copied(tmp_path, monkeypatch):
-    file = tmp_path / "rows.npy"
-    np.save(file, np.ones((40, 1000), np.uint8))
-    source = ArraySource([np.load(file, mmap_mode="r")], [""])
-    before, rows = source.read(np.arange(40), [None]), source._rows
-
-    def cut_after_the_copy(indices, out):
-        copied = rows(indices, out)
-        os.truncate(file, file.stat().st_size - 10)  # within a page, which stays, and has zeros from there on
-        return copied
-
-    assert before[0].all()
-    monkeypatch.setattr(source, "_rows", cut_after_the_copy)
-    with pytest.raises(SourceError, match="became shorter while it was mapped"):
-        source.read(np.arange(40), [None])
-
-
-def test_large_rows_are_copied_between_looks_at_the_size_of_their_file(tmp_path, monkeypatch):
-    np.save(tmp_path / "rows.npy", np.arange(12 * (1 << 16), dtype=np.uint8).reshape(12, -1))
-    source = ArraySource([np.load(tmp_path / "rows.npy", mmap_mode="r")], [""])
-    looks = []
-    monkeypatch.setattr(source, "_check_files", lambda: looks.append(1))
-    monkeypatch.setattr("penstock.data.arrays._COPIED", 1 << 17)
-    chosen = np.array([3, 11, 0, 7, 7])
-    out = np.empty((5, 1 << 16), np.uint8)
-    (read,) = source.read(chosen, [out])
-    assert read is out
-    np.testing.assert_array_equal(read, source.arrays[0][chosen])
-    assert len(looks) == 4
 
 
 def test_a_database_that_is_written_to_while_it_is_read(tmp_path):

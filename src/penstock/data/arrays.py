@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Sequence
-from typing import Any, cast
 
 import numpy as np
 
+from penstock.data.mapped import mapped_file, mapped_rows
 from penstock.data.order import Indices
 from penstock.data.source import Array, Picked, Source
 from penstock.data.spec import Spec
-from penstock.errors import DefinitionError, SourceError
+from penstock.errors import DefinitionError
 
 _BLOCK = 1 << 20
 """How many bytes of two arrays are compared at a time."""
-
-_COPIED = 1 << 23
-"""How many bytes of a mapped file are copied between two looks at its size, which take 1% of that."""
 
 
 class ArraySource(Source):
@@ -46,8 +42,8 @@ class ArraySource(Source):
         )
         self.arrays = tuple(arrays)
         self._name = name
-        self._files = [needed for array in arrays if (needed := _needed(array)) is not None]
-        self.in_memory = () if self._files else self.arrays
+        self._mapped = list(map(mapped_rows, arrays))
+        self.in_memory = () if any(self._mapped) else self.arrays
 
     def __len__(self) -> int:
         return len(self.arrays[0])
@@ -56,36 +52,13 @@ class ArraySource(Source):
         """The rows at `indices` of every array.
 
         Raises:
-            SourceError: a file that is mapped has become shorter.
+            SourceError: a file that is mapped has become shorter, or cannot be read.
         """
-        if not self._files:
-            return self._rows(indices, out)
-        slots = [
-            np.empty((len(indices), *a.shape[1:]), a.dtype) if o is None else o
-            for a, o in zip(self.arrays, out, strict=True)
-        ]
-        row = max(array.nbytes // len(array) for array in self.arrays)
-        step = max(1, _COPIED // max(row, 1))
-        for start in range(0, len(indices), step):
-            self._check_files()
-            part = slice(start, start + step)
-            self._rows(indices[part], [slot[part] for slot in slots])
-        self._check_files()  # what a page has beyond the end of its file reads as zeros
-        return tuple(slots)
+        return tuple([self._rows(value, indices, slot) for value, slot in enumerate(out)])
 
-    def _rows(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Array, ...]:
-        return tuple([Picked(array, indices).copied(slot) for array, slot in zip(self.arrays, out, strict=True)])
-
-    def _check_files(self) -> None:
-        """Check that files that are mapped are as long as they were: to touch what is not there ends the process.
-
-        Raises:
-            SourceError: one has become shorter.
-        """
-        for path, file, size in self._files:
-            if (found := _size(path, file)) is not None and found < size:
-                fix = "let files that are read be as they are: write another one, and rename it"
-                raise SourceError(f"{path!r} became shorter while it was mapped", given=f"{found} bytes", fix=fix)
+    def _rows(self, value: int, indices: Indices, out: Array | None = None) -> Array:
+        mapped = self._mapped[value]
+        return Picked(self.arrays[value], indices).copied(out) if mapped is None else mapped.copied(indices, out)
 
     def describe(self, index: int) -> str:
         """The row's number."""
@@ -95,63 +68,26 @@ class ArraySource(Source):
         """Whether the rows are the same: a definition that makes its arrays makes new ones for every shard."""
         if not isinstance(other, ArraySource) or (other.specs, len(other)) != (self.specs, len(self)):
             return False
-        return self is other or all(map(_same_array, self.arrays, other.arrays))
+        return self is other or all(self._same(other, value) for value in range(len(self.arrays)))
+
+    def _same(self, other: ArraySource, value: int) -> bool:
+        """Whether two arrays of one shape and dtype hold the same. Files that are mapped are not read for it."""
+        mine, theirs = self.arrays[value], other.arrays[value]
+        if mine.strides == theirs.strides:
+            here, there = mapped_file(mine), mapped_file(theirs)
+            if mine.ctypes.data == theirs.ctypes.data or (here and here == there):
+                return True
+        if self._mapped[value] and other._mapped[value]:
+            return False
+        step = max(1, _BLOCK * len(mine) // max(mine.nbytes, 1))
+        parts = (np.arange(start, min(start + step, len(mine))) for start in range(0, len(mine), step))
+        return all(self._rows(value, part).tobytes() == other._rows(value, part).tobytes() for part in parts)
 
     def fingerprint(self) -> str:
         """Shapes, dtypes and the content of up to 64 rows."""
         digest = hashlib.sha256()
-        for array in self.arrays:
-            rows: Any = np.linspace(0, len(array) - 1, num=min(64, len(array)), dtype=np.int64)
+        rows = np.linspace(0, len(self) - 1, num=min(64, len(self)), dtype=np.int64)
+        for value, array in enumerate(self.arrays):
             digest.update(f"{array.shape}{array.dtype}".encode())
-            digest.update(np.ascontiguousarray(array[rows]).tobytes())
+            digest.update(self._rows(value, rows).tobytes())
         return f"arrays:{len(self)}:{digest.hexdigest()[:16]}"
-
-
-def _same_array(mine: Array, theirs: Array) -> bool:
-    """Whether two arrays of one shape and dtype hold the same. Files that are mapped are not read for it."""
-    here, there = _mapped(mine), _mapped(theirs)
-    if mine.strides == theirs.strides and (mine.ctypes.data == theirs.ctypes.data or (here and here == there)):
-        return True
-    if here and there:
-        return False
-    rows = max(1, _BLOCK * len(mine) // max(mine.nbytes, 1))
-    return all(
-        mine[start : start + rows].tobytes() == theirs[start : start + rows].tobytes()
-        for start in range(0, len(mine), rows)
-    )
-
-
-def _mapped(array: Array) -> tuple[str, int] | None:
-    """The file whose bytes an array shows, and where in it the array begins; None for one that is in memory."""
-    owner: Any = array
-    while isinstance(owner.base, np.ndarray):
-        owner = cast(Array, owner.base)
-    if not isinstance(owner, np.memmap) or owner.filename is None:
-        return None
-    return str(owner.filename), int(owner.offset + array.ctypes.data - owner.ctypes.data)
-
-
-def _needed(array: Array) -> tuple[str, tuple[int, int], int] | None:
-    """The file that an array is mapped from, what tells that file from others, and how many bytes it needs.
-
-    To touch what the file has lost would end the process by a signal.
-    """
-    mapped = _mapped(array)
-    if mapped is None:
-        return None
-    path, start = mapped
-    try:
-        found = os.stat(path)  # noqa: PTH116  # a call per batch
-    except OSError:  # it was removed, and stays as it is
-        return None
-    last = np.lib.array_utils.byte_bounds(array)[1] - array.ctypes.data
-    return path, (found.st_dev, found.st_ino), start + last
-
-
-def _size(path: str, file: tuple[int, int]) -> int | None:
-    """The size of a file; None if it is no longer the one at this path."""
-    try:
-        found = os.stat(path)  # noqa: PTH116  # a call per batch
-    except OSError:
-        return None
-    return found.st_size if (found.st_dev, found.st_ino) == file else None
