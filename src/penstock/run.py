@@ -172,14 +172,19 @@ class Run:
         """
         return self._carried.at(step) if self._carried else None
 
-    def resume(self, step: Step, state: Sequence[Sequence[Any]] | None) -> None:
+    def resume(self, step: Step, state: Sequence[Sequence[Any]] | None, *, anew: bool = False) -> None:
         """Go to a step, with the state that operators carried there; None stands for the state at the beginning.
+
+        Args:
+            step: where.
+            state: what was carried there.
+            anew: whether operators begin anew where no state is given, or that of others.
 
         Raises:
             StateError: the state belongs to other operators.
         """
         if self._carried:
-            self._carried.resume(step, state)
+            self._carried.resume(step, state, anew=anew)
 
     def close(self) -> None:
         """End the threads and forget what was prepared. The run may be used again."""

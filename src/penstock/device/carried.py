@@ -54,20 +54,27 @@ class Carried:
         while len(self._snapshots) > _KEPT:
             del self._snapshots[next(iter(self._snapshots))]
 
-    def resume(self, step: Step, state: Sequence[Sequence[Any]] | None) -> None:
+    def resume(self, step: Step, state: Sequence[Sequence[Any]] | None, *, anew: bool = False) -> None:
         """Go to a step with the state that was saved there; None is the state before the first batch.
+
+        Args:
+            step: where.
+            state: what was saved there.
+            anew: whether the state before the first batch takes the place of one that is missing or does not fit.
 
         Raises:
             StateError: the saved state belongs to other operators.
         """
         self._snapshots.clear()
         initial = [node.operator.initial for node in self._nodes if isinstance(node.operator, DeviceKernel)]
-        if state is None and any((step.epoch, step.row, *step.totals)):
+        if state is None and not anew and any((step.epoch, step.row, *step.totals)):
             return  # `at` says what is missing, when a batch is asked for
         given = initial if state is None else [[np.asarray(leaf) for leaf in leaves] for leaves in state]
         kinds, expected = (
             [[(leaf.dtype, leaf.shape) for leaf in leaves] for leaves in each] for each in (given, initial)
         )
         if kinds != expected:
-            raise StateError("the saved state belongs to other operators", given=kinds, expected=expected)
+            if not anew:
+                raise StateError("the saved state belongs to other operators", given=kinds, expected=expected)
+            given = initial
         self._snapshots[step] = self._place(given)

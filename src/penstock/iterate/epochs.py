@@ -1,4 +1,4 @@
-"""What an epoch of an iterator is: its schedule and its size."""
+"""What an epoch of an iterator is: its schedule and its size, and what sources must be able to do for it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from penstock.data.schedule import Schedule, Step
-from penstock.errors import UsageError
+from penstock.errors import StateError, UsageError
 from penstock.graph.node import Graph, Node
 from penstock.host.reading import Reading
 from penstock.pipeline.planned import Planned, leading
@@ -80,6 +80,21 @@ def check_feeds(planned: Planned, schedule: Schedule) -> None:
                 "num_shards, and gives each shard a source of its own",
                 where=node.where,
             )
+
+
+def check_seeks(planned: Planned) -> None:
+    """Check that the users' sources can be asked for any batch.
+
+    Raises:
+        StateError: one of them only goes on from where it stands.
+    """
+    for node, why in planned.obstacles:
+        raise StateError(
+            f"the source of {node} cannot go to another place: {why}",
+            fix="a source that is told which sample or batch is meant, such as a function of types.SampleInfo; or "
+            "one with a length and items by number, such as a list",
+            where=node.where,
+        )
 
 
 def schedule_of(readings: Readings, rows: int, size: int, policy: LastBatchPolicy, layout: Layout) -> Schedule:

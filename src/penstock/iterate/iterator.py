@@ -15,19 +15,17 @@ import jax
 
 from penstock.data.schedule import Step
 from penstock.data.stream import EndOfStreamError
-from penstock.device.program import stateful
-from penstock.errors import ArgumentTypeError, SampleError, SourceError, StateError, UsageError
+from penstock.errors import ArgumentTypeError, SampleError, SourceError, UsageError
 from penstock.graph.accepts import checked
 from penstock.graph.fingerprint import definition
 from penstock.graph.node import Graph, Node
-from penstock.graph.operator import DeviceKernel
 from penstock.host.reading import Reading
 from penstock.host.setting import BadRow, Setting
 from penstock.iterate import dry_run
 from penstock.iterate.agreement import agree, agree_on_shapes, take_part
 from penstock.iterate.arguments import VALID as VALID
 from penstock.iterate.arguments import AutoReset, Shardings, grouped, layout_of, named, switch, without_mask
-from penstock.iterate.epochs import check_epoch, check_feeds, epoch_size, exact, schedule_of
+from penstock.iterate.epochs import check_epoch, check_feeds, check_seeks, epoch_size, exact, schedule_of
 from penstock.iterate.state import Origin, carried, encode
 from penstock.meter import Meter
 from penstock.pipeline.ledger import Ledger, Limits
@@ -348,36 +346,15 @@ class DataIterator:
                 state, self._schedule, lambda seed: self._readings(seed).values(), new_definition=new_definition
             )
             if step != self._next:
-                self._check_seeks()
+                check_seeks(self._planned)
             if self._ledger is not None:
                 self._ledger.restore(state.get("bad"))
             if seed != self._seed:
                 self._run.close()
                 self._seed = seed
                 self._run = self._make_run()
-            self._resume(self._schedule.begun(step), carried(state), begin_anew=new_definition)
+            self._run.resume(self._schedule.begun(step), carried(state), anew=new_definition)
             self._go_to(step)
-
-    def _check_seeks(self) -> None:
-        """Check that every stream can be asked for any batch."""
-        for node, why in self._planned.obstacles:
-            raise StateError(
-                f"the source of {node} cannot go to another place: {why}",
-                fix="a source that is told which sample or batch is meant, such as a function of types.SampleInfo; or "
-                "one with a length and items by number, such as a list",
-                where=node.where,
-            )
-
-    def _resume(self, step: Step, kept: list[list[Any]] | None, *, begin_anew: bool) -> None:
-        """Go to a step with what operators carried there; or with what they begin with, if that does not fit."""
-        operators = (node.operator for node in stateful(self._planned.plan))
-        anew = [list(operator.initial) for operator in operators if isinstance(operator, DeviceKernel)]
-        try:
-            self._run.resume(step, anew if kept is None and begin_anew else kept)
-        except StateError:
-            if not begin_anew:
-                raise
-            self._run.resume(step, anew)
 
     def checkpoints(self) -> list[str]:
         """The state as a list with one JSON text, for programs that keep DALI's checkpoints."""
