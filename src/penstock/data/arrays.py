@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.data.mapped import mapped_file, mapped_rows
+from penstock.data.mapped import mapped_rows
 from penstock.data.order import Indices
 from penstock.data.source import Array, Picked, Source
 from penstock.data.spec import Spec
@@ -54,7 +54,9 @@ class ArraySource(Source):
         Raises:
             SourceError: a file that is mapped has become shorter, or cannot be read.
         """
-        return tuple([self._rows(value, indices, slot) for value, slot in enumerate(out)])
+        return tuple(
+            [self._rows(value, indices, slot) for value, slot in zip(range(len(self.arrays)), out, strict=True)]
+        )
 
     def _rows(self, value: int, indices: Indices, out: Array | None = None) -> Array:
         mapped = self._mapped[value]
@@ -71,17 +73,23 @@ class ArraySource(Source):
         return self is other or all(self._same(other, value) for value in range(len(self.arrays)))
 
     def _same(self, other: ArraySource, value: int) -> bool:
-        """Whether two arrays of one shape and dtype hold the same. Files that are mapped are not read for it."""
+        """Whether two arrays of one shape and dtype hold the same. Files that have names are not read for it."""
         mine, theirs = self.arrays[value], other.arrays[value]
-        if mine.strides == theirs.strides:
-            here, there = mapped_file(mine), mapped_file(theirs)
-            if mine.ctypes.data == theirs.ctypes.data or (here and here == there):
-                return True
-        if self._mapped[value] and other._mapped[value]:
+        here, there = ((mapped and mapped.place) for mapped in (self._mapped[value], other._mapped[value]))
+        if mine.strides == theirs.strides and (mine.ctypes.data == theirs.ctypes.data or (here and here == there)):
+            return True
+        if here and there:
             return False
         step = max(1, _BLOCK * len(mine) // max(mine.nbytes, 1))
-        parts = (np.arange(start, min(start + step, len(mine))) for start in range(0, len(mine), step))
-        return all(self._rows(value, part).tobytes() == other._rows(value, part).tobytes() for part in parts)
+        return all(
+            self._bytes(value, start, start + step) == other._bytes(value, start, start + step)
+            for start in range(0, len(mine), step)
+        )
+
+    def _bytes(self, value: int, start: int, stop: int) -> bytes:
+        if self._mapped[value] is None:
+            return self.arrays[value][start:stop].tobytes()
+        return self._rows(value, np.arange(start, min(stop, len(self)))).tobytes()
 
     def fingerprint(self) -> str:
         """Shapes, dtypes and the content of up to 64 rows."""
