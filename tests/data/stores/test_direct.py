@@ -60,6 +60,30 @@ def get(direct, extent, key="a"):
     return direct.get([(extent, key)])[0]
 
 
+def test_an_address_that_does_not_answer_is_tried_once(monkeypatch):
+    """As where IPv6 leads nowhere: each try takes seconds."""
+    tried, connect, resolve = [], socket.create_connection, socket.getaddrinfo
+
+    def connected(place, timeout):
+        tried.append(place[0])
+        if place[0] == "2001:db8::1":
+            raise TimeoutError
+        return connect(place, timeout)
+
+    def addresses(host, *given, **options):
+        answer = resolve("127.0.0.1" if host == "both.test" else host, *given, **options)
+        dead = [(socket.AF_INET6, *answer[0][1:4], ("2001:db8::1", *answer[0][4][1:], 0, 0))]
+        return dead + answer if host == "both.test" else answer
+
+    closing = WHOLE.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1)
+    with serving(closing, closing, closing) as server:
+        direct = Direct(server.origin.replace("127.0.0.1", "both.test"), lambda key: "/" + key)
+        monkeypatch.setattr(socket, "getaddrinfo", addresses)
+        monkeypatch.setattr(socket, "create_connection", connected)
+        assert all(get(direct, Extent("")) for _ in range(3))
+    assert tried == ["2001:db8::1", *["127.0.0.1"] * 3]
+
+
 def test_answers_over_one_connection():
     lines = WHOLE.replace(b"0123456789", b"0\n\n3\r\n\r\n89")
     with serving(WHOLE, PART, WHOLE.replace(b"10\r\n\r\n0123456789", b"0\r\n\r\n"), lines) as server:

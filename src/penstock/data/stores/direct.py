@@ -59,6 +59,7 @@ class Direct:
         self._place = parts.hostname or "", parts.port or (443 if self._tls else 80)
         self._target = target
         self._headers = f"host: {parts.netloc}\r\naccept: */*\r\nuser-agent: penstock\r\n"
+        self._family = socket.AF_UNSPEC
         self._idle: list[_Connection] = []
         self._pause = self._next_pause = 0
 
@@ -113,10 +114,25 @@ class Direct:
                 if time.monotonic() > until:
                     break
                 request = self._request(extent, key)
-                connection = self._free() or _Connection(self._place, self._tls)
+                connection = self._free() or _Connection(self._connected(), self._place[0], self._tls)
                 connection.send(request)
                 connections.append(connection)
         return connections
+
+    def _connected(self) -> socket.socket:
+        """A connection to one of the server's addresses, first of the kind that has answered before.
+
+        Raises:
+            OSError: no address answers.
+        """
+        found = socket.getaddrinfo(*self._place, type=socket.SOCK_STREAM)
+        found.sort(key=lambda each: each[0] != self._family)
+        for family, *_, address in found:
+            with contextlib.suppress(OSError):  # such as an IPv6 address to which there is no way
+                made = socket.create_connection((str(address[0]), self._place[1]), _CONNECT)
+                self._family = family
+                return made
+        raise OSError("no address of the server answers")
 
     def _request(self, extent: Extent, key: str) -> bytes:
         """A request.
@@ -146,18 +162,23 @@ class Direct:
 class _Connection:
     """A connection to a server, which is closed when nobody holds it any more.
 
+    Args:
+        connected: the socket.
+        host: the name that the server's certificate has.
+        tls: how certificates are checked; None for a connection without TLS.
+
     Attributes:
         lasting: whether it takes another request after the last answer.
         used: when that came.
     """
 
-    def __init__(self, place: tuple[str, int], tls: ssl.SSLContext | None) -> None:
-        self._socket: socket.socket = socket.create_connection(place, _CONNECT)
+    def __init__(self, connected: socket.socket, host: str, tls: ssl.SSLContext | None) -> None:
+        self._socket: socket.socket = connected
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._plain = tls is None and os.name == "posix"
         self._wait = 0.0
         if tls is not None:
-            self._socket = tls.wrap_socket(self._socket, server_hostname=place[0])
+            self._socket = tls.wrap_socket(self._socket, server_hostname=host)
         elif self._plain:
             self._socket.settimeout(None)  # the kernel waits, until all is there: Python need not look at each part
         self.lasting, self.used = True, time.monotonic()
@@ -254,8 +275,7 @@ class _Connection:
         return count
 
     def __del__(self) -> None:
-        if hasattr(self, "_socket"):
-            self._socket.close()
+        self._socket.close()
 
 
 def direct_to(api: Any, scheme: str, bucket: str, client: Any, settings: dict[str, str]) -> Direct | None:
