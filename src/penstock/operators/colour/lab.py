@@ -30,7 +30,8 @@ def _curved(values: Array) -> Array:
 
 
 def _root(values: Array) -> Array:
-    return np.where(values < 0.008856, values * 7.787 + 16 / 116, np.cbrt(values))
+    roots = np.cbrt(values.astype(np.float64)).astype(np.float32)  # those of float32 depend on the CPU
+    return np.where(values < 0.008856, values * 7.787 + 16 / 116, roots)
 
 
 def _whole(values: Array) -> Array:
@@ -39,7 +40,8 @@ def _whole(values: Array) -> Array:
 
 _LIGHT = _whole(255 * (1 << _LIGHT_BITS) * _linear(np.arange(256) / 255))
 _ROOTS = _whole(np.float32(1 << _ROOT_BITS) * _root(np.arange(3072, dtype=np.float32) / np.float32(255 << _LIGHT_BITS)))
-"""In float32, as there: two of them are next to half a number."""
+_ROOTS[[324, 2079]] -= 1
+"""In float32, as there, where the roots that are next to half a number are a little smaller."""
 _TO_XYZ = _whole((1 << _FACTOR_BITS) * _XYZ / _WHITE[:, None])
 
 _LIGHTNESS = np.arange(256) * 100 / 255
