@@ -72,7 +72,7 @@ def launched():
 def job():
     """A function that runs a program of ours as a job, and returns what it printed."""
 
-    def run(processes, devices, program, *arguments, timeout=120):
+    def run(processes, devices, program, *arguments, timeout=200):
         done = _execute(_launched(processes, devices, PROGRAMS / program, *arguments), timeout)
         assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-4000:]}"
         return done.stdout
@@ -83,7 +83,7 @@ def job():
 @pytest.fixture
 def hosts():
     """Two network namespaces, joined by a cable: hosts, as far as the network goes."""
-    names, addresses = ("penstock-a", "penstock-b"), ("10.217.3.1", "10.217.3.2")
+    names, addresses = (f"penstock-{os.getpid()}-a", f"penstock-{os.getpid()}-b"), ("10.217.3.1", "10.217.3.2")
 
     def ip(*words):
         subprocess.run(["ip", *words], check=True, capture_output=True, text=True)

@@ -58,7 +58,7 @@ def test_a_process_that_stands_still_for_a_while_is_waited_for(tmp_path, launche
         with pytest.raises(subprocess.TimeoutExpired):
             job.wait(5)
         stopped.send_signal(signal.SIGCONT)
-        out, error = job.communicate(timeout=60)
+        out, error = job.communicate(timeout=240)
     finally:
         job.terminate()
     assert job.returncode == 0, error

@@ -7,12 +7,13 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from penstock.launch.local import free_port
 
 PROGRAM = Path(__file__).parent / "programs" / "failing.py"
 PATIENCE = 60
@@ -50,9 +51,8 @@ def bare(environment):
     """A function that runs two processes without any launcher."""
 
     def run(how):
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            address = f"127.0.0.1:{probe.getsockname()[1]}"
-        return ended(started(how, address, environment))
+        with free_port() as port:
+            return ended(started(how, f"127.0.0.1:{port}", environment))
 
     return run
 

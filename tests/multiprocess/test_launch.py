@@ -12,6 +12,8 @@ import pytest
 
 from penstock.errors import UsageError
 from penstock.launch import detect, initialize, launch
+from penstock.launch.join import check_port
+from penstock.launch.local import free_port
 
 
 def write(folder, text):
@@ -227,3 +229,11 @@ def test_what_started_a_process_is_detected():
 
 def test_without_a_job_there_is_nothing_to_join():
     assert initialize().started_by == "nobody"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a port is free until process 0 listens")
+def test_nobody_else_is_given_the_port_at_which_a_job_meets():
+    with free_port() as port:
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+        check_port(port)

@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any
@@ -78,16 +78,15 @@ def launch(
     if not words or shutil.which(words[0], path=inherited.get("PATH")) is None:
         raise UsageError("there is no such program", given=words)
     shares = _gpu_shares(processes, inherited)
-    address = f"127.0.0.1:{port or _free_port()}"
     name = secrets.token_hex(8)
     out, error = Printer(sys.stdout), Printer(sys.stderr)
     job: list[_Process] = []
     stop = _Interruptions()
-    with stop, _keeper(name):
+    with stop, _keeper(name), nullcontext(port) if port is not None else free_port() as meeting:
         try:
             for number in range(processes):
                 own = {
-                    COORDINATOR: address,
+                    COORDINATOR: f"127.0.0.1:{meeting}",
                     NUM_PROCESSES: str(processes),
                     PROCESS_ID: str(number),
                     JOB: name,
@@ -223,10 +222,17 @@ def _keeper(name: str) -> Iterator[None]:
         yield
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+@contextmanager
+def free_port() -> Iterator[int]:
+    """A port at which process 0 can listen. On Linux no other program is given it while this is entered."""
+    with socket.socket() as held:
+        if sys.platform == "linux":  # who asks for this port may have it, as long as nobody listens
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("", 0))
+        port: int = held.getsockname()[1]
+        if sys.platform != "linux":
+            held.close()
+        yield port
 
 
 def _gpu_shares(processes: int, environment: Mapping[str, str]) -> list[str]:
