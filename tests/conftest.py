@@ -42,6 +42,13 @@ def digits_lmdb(digits, tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
+def the_same_numbers(request, monkeypatch):
+    """A module's generator RNG begins anew for each test, so that what a test draws does not depend on those before."""
+    if hasattr(request.module, "RNG"):
+        monkeypatch.setattr(request.module, "RNG", np.random.default_rng(1))
+
+
+@pytest.fixture(autouse=True)
 def no_thread_is_left():
     """After every test, the threads of the iterators and pipelines that it made and dropped are gone."""
     before = set(threading.enumerate())  # a failed test before this one may hold some

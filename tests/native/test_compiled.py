@@ -97,7 +97,9 @@ def process(*, path=None, **environment):
 
 def test_numba_is_needed_by_the_first_process_only(tmp_path):
     together = [process(NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2)]
-    assert [one.communicate() for one in together] == [("True\n", "")] * 2
+    said = [one.communicate() for one in together]
+    assert ("True\n", "") in said
+    assert set(said) <= {("True\n", ""), ("False\n", "")}  # one that begins late finds what the other has kept
     (kept,) = (tmp_path / "penstock").iterdir()
     assert kept.suffix == ".code"
     assert process(NUMBA_CACHE_DIR=str(tmp_path)).communicate() == ("False\n", "")
