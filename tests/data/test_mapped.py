@@ -75,6 +75,10 @@ def test_rows_of_any_view_are_what_numpy_takes(tmp_path_factory, view, data):
     assert source.fingerprint() == ArraySource([np.array(array)], [""]).fingerprint()
 
 
+def missing():
+    raise OSError(errno.ENOSYS, "process_vm_readv")
+
+
 @pytest.mark.parametrize("error", [errno.ENOSYS, errno.EPERM])
 def test_what_the_kernel_may_not_copy_numpy_copies(error, tmp_path, monkeypatch):
     def refused(*given):
@@ -102,10 +106,11 @@ def test_a_system_without_the_call(monkeypatch):
         mapped._system_call.__wrapped__()
 
 
-def test_large_rows_are_copied_between_looks_at_the_size_of_their_file(tmp_path, monkeypatch):
+def test_large_rows_are_copied_by_numpy_between_looks_at_the_size_of_their_file(tmp_path, monkeypatch):
     np.save(tmp_path / "rows.npy", np.arange(12 * (1 << 16), dtype=np.uint8).reshape(12, -1))
     source = ArraySource([np.load(tmp_path / "rows.npy", mmap_mode="r")], [""])
     looks = []
+    monkeypatch.setattr(mapped, "_system_call", missing)
     monkeypatch.setattr(source._mapped[0], "_check", lambda: looks.append(1))
     monkeypatch.setattr(mapped, "_GROUP", 1 << 17)
     chosen = np.array([3, 11, 0, 7, 7])
@@ -183,6 +188,26 @@ def test_a_file_that_is_cut_after_every_look_at_it(keep, tmp_path):
         rows.copied(np.array([399, 0]))
     with pytest.raises(SourceError, match="became shorter"):
         rows.copied(np.array([0]))
+
+
+@pytest.mark.parametrize("by_numpy", [False, True])
+def test_a_file_that_is_cut_while_a_batch_is_copied(by_numpy, tmp_path, monkeypatch):
+    file = tmp_path / "rows.npy"
+    np.save(file, np.ones((40, 1000), np.uint8))
+    source = ArraySource([np.load(file, mmap_mode="r")], [""])
+    rows = source._mapped[0]
+    copy = rows._copy
+
+    def cut_after_the_copy(indices, out):
+        copy(indices, out)
+        os.truncate(file, file.stat().st_size - 10)  # within a page, which stays, and has zeros from there on
+
+    if by_numpy:
+        monkeypatch.setattr(mapped, "_system_call", missing)
+    assert source.read(np.arange(40), [None])[0].all()
+    monkeypatch.setattr(rows, "_copy", cut_after_the_copy)
+    with pytest.raises(SourceError, match="became shorter while it was mapped"):
+        source.read(np.arange(40), [None])
 
 
 @pytest.mark.parametrize("keep", [100, 900])

@@ -72,7 +72,7 @@ def launched():
 def job():
     """A function that runs a program of ours as a job, and returns what it printed."""
 
-    def run(processes, devices, program, *arguments, timeout=200):
+    def run(processes, devices, program, *arguments, timeout=120):
         done = _execute(_launched(processes, devices, PROGRAMS / program, *arguments), timeout)
         assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-4000:]}"
         return done.stdout

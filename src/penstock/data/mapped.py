@@ -30,7 +30,7 @@ _PIECE = 2500
 """How many bytes are copied in the time that a piece costs by itself."""
 
 _GROUP = 1 << 22
-"""How many bytes are copied between two looks at the size of the file."""
+"""How many bytes are copied at once: also what NumPy copies between two looks at the size of the file."""
 
 
 def mapped_rows(array: Array) -> MappedRows | None:
@@ -95,7 +95,6 @@ class MappedRows:
         step = max(1, _GROUP // max(self._strides[0], 1))
         for start in range(0, len(indices) if rows.size else 0, step):
             part = slice(start, start + step)
-            self._check()
             self._copy(indices[part], rows[part])
         self._check()  # a page that is kept in part has zeros behind the end of its file
         return rows
@@ -108,10 +107,10 @@ class MappedRows:
         try:
             _copy_memory(starts, self._piece, memory)
         except OSError as error:
+            self._check()
             if error.errno != errno.EFAULT:  # the system does not allow it
                 Picked(array, indices).copied(rows)
                 return
-            self._check()
             raise SourceError(f"a part of {self._name} cannot be read", fix="look for errors of its disk") from None
         if memory is not rows:
             rows[...] = np.ndarray(rows.shape, array.dtype, memory, -self._low, self._strides)
