@@ -299,7 +299,7 @@ def test_what_is_fed_may_be_unknown_where_there_are_branches(shape):
     def served(library):
         images = library.fn.external_source(name="images")
         first = library.fn.reductions.max(images)
-        if first > 100:  # noqa: SIM108
+        if first > 100:  # noqa: SIM108  # a program as users write it
             images = library.fn.cast(images, dtype=library.types.FLOAT) / 2
         else:
             images = images * 1.5
@@ -384,7 +384,7 @@ def test_functions_run_though_nothing_is_made_of_them(outputs):
         )
         def definition(seen=seen):
             number = library.fn.external_source([[np.array([n]) for n in (4, 5, 6)]], cycle=True)
-            watch = lambda value: (seen.append(int(value[0])), value if outputs else None)[1]  # noqa: E731
+            watch = lambda value: (seen.append(int(value[0])), value if outputs else None)[1]  # noqa: E731  # likewise
             if number[0] > 4:
                 library.fn.python_function(number, function=watch, num_outputs=outputs)
             return number

@@ -377,7 +377,7 @@ def test_a_constant_number_tells_the_same(number):
     told = []
     for lib in (dali, penstock):
         made = number(lib.types)
-        kinds = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()  # noqa: SIM905
+        kinds = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()  # noqa: SIM905  # reads better
         every = [made, *(getattr(made, kind)() for kind in kinds)]
         texts = [(each.value, type(each.value), each.dtype.name, each.shape, str(each), repr(each)) for each in every]
         as_python = []

@@ -35,7 +35,7 @@ def observe(failed: Callable[[BaseException], None]) -> None:
         plain_exit(status)
 
     def noted_quit(self: Quitter, code: Any = None) -> NoReturn:
-        _note(code, sys._getframe(1))  # noqa: SLF001
+        _note(code, sys._getframe(1))  # noqa: SLF001  # likewise
         plain_quit(self, code)
 
     sys.excepthook, sys.exit, Quitter.__call__ = hook, noted_exit, noted_quit
