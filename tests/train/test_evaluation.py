@@ -171,7 +171,7 @@ def test_a_metric_is_one_number_per_row(devices, folder, compilations):
     wrong(lambda _, batch: batch["x"], data, "<lambda> of shape (8, 2)", fix="reduce the other axes")
     wrong(lambda _, batch: batch["x"][:, :1], data, "<lambda> of shape (8, 1)")
     wrong(lambda _, batch: batch["x"].mean(), data, "<lambda> of shape ()", fix="leave the mean over rows to evaluate")
-    wrong(lambda _, batch: batch["x"][:4, 0], data, "<lambda> of shape (4,)")
+    wrong(lambda _, batch: batch["x"][:4, 0], data, "<lambda> of shape (4,)", fix="mean over rows")
     assert compilations("totals") == compiled
     with pytest.raises(UsageError, match="returned no values"):
         train.evaluate(lambda _, batch: None, None, data)

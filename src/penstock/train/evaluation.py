@@ -141,15 +141,14 @@ def _check_values(metric: Metric, values: Any, rows: int) -> None:
     leaves = jax.tree_util.tree_leaves_with_path(values)
     if not leaves:
         raise UsageError("the metric returned no values", given=name, expected=f"an array of shape ({rows},)")
+    several = f"{FLATTEN}; otherwise reduce the other axes, for example with .mean(axis=1)"
     for path, value in leaves:
         if value.shape != (rows,):
             raise UsageError(
                 "a metric returns one number per row",
                 given=f"{name}{jax.tree_util.keystr(path)} of shape {value.shape}",
                 expected=f"shape ({rows},)",
-                fix=FLATTEN + "; otherwise reduce the other axes, for example with .mean(axis=1)"
-                if value.ndim > 1
-                else "leave the mean over rows to evaluate",
+                fix=several if value.ndim > 1 else "leave the mean over rows to evaluate",
             )
 
 
