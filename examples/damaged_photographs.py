@@ -29,7 +29,7 @@ def photographs(folder):
     jpegs, labels = fn.readers.file(file_root=folder, name="photographs", random_shuffle=True)
     images = fn.decoders.image(jpegs, output_type=types.RGB)
     images = fn.resize(images, size=[16, 16])
-    return fn.crop_mirror_normalize(images, mean=128.0, std=64.0, output_layout="HWC"), labels
+    return fn.crop_mirror_normalize(images, mean=128.0, std=64.0, output_layout="HWC"), fn.squeeze(labels, axes=[0])
 
 
 def damage(source: Path, target: Path, share: float) -> int:
@@ -47,7 +47,7 @@ def damage(source: Path, target: Path, share: float) -> int:
 def errors(weights, batch):
     """The squared error of each row."""
     rows = batch["images"].reshape(len(batch["images"]), -1)
-    return (rows @ weights[:-1] + weights[-1] - batch["labels"][:, 0]) ** 2
+    return (rows @ weights[:-1] + weights[-1] - batch["labels"]) ** 2
 
 
 def step(weights, batch):

@@ -35,8 +35,9 @@ def images(path, split, shuffle):
     """Images as bytes, with their class."""
     if path is None:
         images, labels = fn.readers.arrays(digit_arrays(split), name="reader", random_shuffle=shuffle)
-        return images, labels
-    return fn.readers.mnist(path=path, split=split, name="reader", random_shuffle=shuffle)
+    else:
+        images, labels = fn.readers.mnist(path=path, split=split, name="reader", random_shuffle=shuffle)
+    return images, fn.squeeze(labels, axes=[0])
 
 
 def main(arguments=None):
@@ -69,7 +70,7 @@ def main(arguments=None):
         return update(state, slope), {"loss": loss}
 
     def right(state, batch):
-        return jnp.argmax(logits(state, batch["images"]), axis=1) == batch["labels"][:, 0]
+        return jnp.argmax(logits(state, batch["images"]), axis=1) == batch["labels"]
 
     named = {"output_map": ["images", "labels"], "reader_name": "reader"}
     sharding = train.batch_sharding(train.data_mesh(devices))

@@ -34,7 +34,7 @@ def training(sources):
     jpegs, labels = fn.readers.mix(*readers, weights=[3, 1], random_shuffle=True, name="mixture")
     images = fn.decoders.image_random_crop(jpegs, output_type=types.RGB)
     images = fn.resize(images, size=[96, 96])
-    return fn.crop_mirror_normalize(images, mean=128.0, std=64.0), labels
+    return fn.crop_mirror_normalize(images, mean=128.0, std=64.0), fn.squeeze(labels, axes=[0])
 
 
 @contextlib.contextmanager
@@ -93,7 +93,7 @@ def main() -> None:
         iterator = training(sources=sources, batch_size=arguments.batch_size, num_threads=2, seed=1)
         print(iterator.explain())
         for epoch in range(arguments.epochs):
-            labels = np.concatenate([np.asarray(batch["labels"])[:, 0] for batch in iterator])
+            labels = np.concatenate([np.asarray(batch["labels"]) for batch in iterator])
             print(f"epoch {epoch}: {np.bincount(labels).tolist()} photographs by class")
         iterator.close()
         if asked:

@@ -37,7 +37,7 @@ def training(root):
     images = fn.crop_mirror_normalize(
         images, dtype=types.FLOAT, output_layout="CHW", mean=MEAN, std=STD, mirror=fn.random.coin_flip()
     )
-    return images, labels.gpu()
+    return images, fn.squeeze(labels.gpu(), axes=[0])
 
 
 def evaluation(root):
@@ -48,7 +48,7 @@ def evaluation(root):
     images = fn.crop_mirror_normalize(
         images, dtype=types.FLOAT, output_layout="CHW", crop=(224, 224), mean=MEAN, std=STD
     )
-    return images, labels.gpu()
+    return images, fn.squeeze(labels.gpu(), axes=[0])
 
 
 def main():

@@ -39,7 +39,7 @@ def training(root, size):
     images = fn.resize(images, size=[size, size])
     mirror = fn.random.coin_flip()
     images = fn.crop_mirror_normalize(images, output_layout="HWC", mean=MEAN, std=STD, mirror=mirror)
-    return images, labels.gpu()
+    return images, fn.squeeze(labels.gpu(), axes=[0])
 
 
 def validation(root, size):
@@ -47,13 +47,14 @@ def validation(root, size):
     jpegs, labels = fn.readers.file(file_root=root, name="reader")
     images = fn.decoders.image(jpegs, device="mixed", output_type=types.RGB)
     images = fn.resize(images, resize_shorter=size * 256 // 224)
-    return fn.crop_mirror_normalize(images, output_layout="HWC", crop=(size, size), mean=MEAN, std=STD), labels.gpu()
+    images = fn.crop_mirror_normalize(images, output_layout="HWC", crop=(size, size), mean=MEAN, std=STD)
+    return images, fn.squeeze(labels.gpu(), axes=[0])
 
 
 def step(state, batch):
     """One step of the optimiser, with the loss and the share of rows that are right."""
     model, optimizer = state
-    labels = batch["labels"][:, 0]
+    labels = batch["labels"]
 
     def loss(model):
         logits = model(batch["images"])
@@ -71,7 +72,7 @@ def right(state, batch):
     model.eval()  # the copy that is traced: means of the training, not of the batch
     logits = model(batch["images"])
     first = jax.lax.top_k(logits, min(5, logits.shape[1]))[1]
-    return {"top1": first[:, 0] == labels[:, 0], "top5": (first == labels).any(axis=1)}
+    return {"top1": first[:, 0] == labels, "top5": (first == labels[:, None]).any(axis=1)}
 
 
 def main(arguments=None):

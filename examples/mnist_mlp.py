@@ -59,4 +59,4 @@ def update_of_a_device(model, batch, rate=LEARNING_RATE):
 
 def right(model, batch):
     """Which images of a batch are classified rightly."""
-    return jnp.argmax(predict(model, batch["images"]), axis=1) == batch["labels"].ravel()
+    return jnp.argmax(predict(model, batch["images"]), axis=1) == batch["labels"]

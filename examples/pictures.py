@@ -47,7 +47,7 @@ def batch_by_device(path: Path, images, labels, columns: int = 16) -> None:
                 picture = rows[number].reshape(28, 28) if rows.ndim == 2 else rows[number].clip(0, 1)
                 axes.imshow(picture, cmap="gray", vmin=0, vmax=1)
                 label = np.asarray(labels[first + number])
-                axes.set_title(int(label[0] if label.size == 1 else label.argmax()), fontsize=8, pad=1)
+                axes.set_title(int(label.argmax() if label.ndim else label), fontsize=8, pad=1)
         line[0].text(
             -0.3, 0.5, f"{shard.device}\nrows {first} to {first + len(rows) - 1}",
             transform=line[0].transAxes, ha="right", va="center", fontsize=8,

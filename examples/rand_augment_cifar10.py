@@ -50,14 +50,14 @@ def training(folder, augmented):
     images = fn.crop(fn.crop(images, crop=(40, 40), out_of_bounds_policy="pad"), crop=(32, 32), **place)
     if augmented:
         images = rand_augment.rand_augment(images, n=1, m=7, shape=(32, 32))
-    return fn.crop_mirror_normalize(images, mean=MEAN, std=STD, output_layout="HWC"), labels
+    return fn.crop_mirror_normalize(images, mean=MEAN, std=STD, output_layout="HWC"), fn.squeeze(labels, axes=[0])
 
 
 def testing(folder):
     """Test images and their classes."""
     images, labels = fn.readers.cifar10(file_root=folder, filename_prefix="test_batch", name="cifar")
     images = fn.transpose(images, perm=[1, 2, 0])
-    return fn.crop_mirror_normalize(images, mean=MEAN, std=STD, output_layout="HWC"), labels
+    return fn.crop_mirror_normalize(images, mean=MEAN, std=STD, output_layout="HWC"), fn.squeeze(labels, axes=[0])
 
 
 def update(state, batch):
@@ -65,7 +65,7 @@ def update(state, batch):
 
     def loss(params):
         logits = state.apply_fn({"params": params}, batch["images"])
-        return optax.softmax_cross_entropy_with_integer_labels(logits, batch["labels"].reshape(-1)).mean()
+        return optax.softmax_cross_entropy_with_integer_labels(logits, batch["labels"]).mean()
 
     value, gradient = jax.value_and_grad(loss)(state.params)
     return state.apply_gradients(grads=gradient), value
@@ -74,7 +74,7 @@ def update(state, batch):
 def right(state, batch):
     """Which rows are classified rightly."""
     logits = state.apply_fn({"params": state.params}, batch["images"])
-    return logits.argmax(axis=-1) == batch["labels"].reshape(-1)
+    return logits.argmax(axis=-1) == batch["labels"]
 
 
 def main() -> None:

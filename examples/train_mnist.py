@@ -50,7 +50,7 @@ def validation_pipeline(data_path):
     jpegs, labels = fn.readers.caffe2(path=data_path, name="reader")
     images = fn.decoders.image(jpegs, device="mixed", output_type=types.GRAY)
     images = fn.crop_mirror_normalize(images, dtype=types.FLOAT, std=[255.0], output_layout="CHW")
-    return fn.reshape(images, shape=[IMAGE_SIZE * IMAGE_SIZE]), labels.gpu()
+    return fn.reshape(images, shape=[IMAGE_SIZE * IMAGE_SIZE]), fn.squeeze(labels.gpu(), axes=[0])
 
 
 def main():

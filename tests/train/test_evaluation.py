@@ -25,7 +25,7 @@ def test_exact_over_any_number_of_samples(rows, devices, compilations):
         hit = batch["p"].argmax(1) == batch["y"]
         with jax.numpy_dtype_promotion("standard"):
             loss = scale * (batch["p"] ** 2).sum(1) + jnp.log(0.0 + batch["valid"])  # infinite where a row was added
-        return {"accuracy": hit, "loss": loss, "square": batch["p"] ** 2}
+        return {"accuracy": hit, "loss": loss, "square": (batch["p"] ** 2).mean(1)}
 
     batches = train.batches(data, 200, sharding=sharding(devices))
     found = train.evaluate(metric, np.float32(2), batches)
@@ -78,7 +78,7 @@ def test_the_state_may_lie_anywhere_and_is_kept(weights, errors, samples):
 
 def test_the_metric_may_hold_what_is_no_array(samples):
     state = {"f": jnp.abs, "w": np.float32(2)}
-    found = train.evaluate(lambda s, b: s["w"] * s["f"](b["x"]), state, train.batches(samples, 16))
+    found = train.evaluate(lambda s, b: s["w"] * s["f"](b["x"]).mean(1), state, train.batches(samples, 16))
     assert found == pytest.approx(2 * np.abs(samples["x"]).mean(), rel=1e-6)
 
 
@@ -107,14 +107,117 @@ def test_inexact_iterators_are_refused():
         train.evaluate(metric, None, endless)
     with pytest.raises(UsageError, match="no samples"):
         train.evaluate(metric, None, [])
-    with pytest.raises(UsageError, match="a value per row"):
-        train.evaluate(lambda _, batch: batch["x"].mean(), None, train.batches(data, 8))
     stacked = data_iterator(
         lambda: fn.readers.arrays(data["x"], name="r"), ["x"], reader_name="r", devices=jax.devices(),
         last_batch_policy=LastBatchPolicy.PAD,
     )  # fmt: skip
     with pytest.raises(UsageError, match=r"layout of jax\.pmap"):
         train.evaluate(metric, None, stacked(batch_size=8))
+
+
+def files(folder, flat):
+    """File names as predictions, and labels as the reader gives them or flat."""
+    content, labels = fn.readers.file(file_root=str(folder), name="reader")
+    return fn.reshape(content, shape=[]), fn.squeeze(labels, axes=[0]) if flat else labels
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder of 12 classes with one file each; the byte in it is the class."""
+    for number in range(12):
+        (tmp_path / f"{number:02}").mkdir()
+        (tmp_path / f"{number:02}" / "1.jpg").write_bytes(bytes([number]))
+    return tmp_path
+
+
+def right(_, batch):
+    return batch["x"].astype(jnp.int32) == batch["labels"]
+
+
+def wrong(metric, iterator, given, expected="shape (8,)", fix="flatten the labels"):
+    """A metric is refused at the first batch, before it is compiled."""
+    taken = []
+
+    def watched():
+        for batch in iterator:
+            taken.append(batch)
+            yield batch
+
+    with jax.numpy_rank_promotion("allow"), pytest.raises(UsageError, match="one number per row") as refused:
+        train.evaluate(metric, None, watched())
+    text = str(refused.value)
+    assert f"given:    {given}\n" in text
+    assert f"expected: {expected}\n" in text
+    assert fix in text
+    assert "test_evaluation.py" in text
+    assert len(taken) == 1
+
+
+@pytest.mark.parametrize("devices", [1, 8])
+def test_a_metric_is_one_number_per_row(devices, folder, compilations):
+    rows = {"reader_name": "reader", "last_batch_policy": LastBatchPolicy.PAD, "sharding": sharding(devices)}
+    make = data_iterator(files, ["x", "labels"], **rows)
+    assert train.evaluate(right, None, make(folder, True, batch_size=8)) == 1
+    compiled = compilations("totals")
+    labels = make(folder, False, batch_size=8)
+    wrong(right, labels, "right of shape (8, 8)", fix="fn.squeeze(labels, axes=[0])")
+    labels.next_epoch()
+    wrong(
+        lambda _, batch: {"flat": batch["x"], "a": {"b": right(_, batch)}},
+        labels,
+        "<lambda>['a']['b'] of shape (8, 8)",
+    )
+    data = train.batches({"x": np.arange(16.0).reshape(8, 2)}, 8, sharding=sharding(devices))
+    wrong(lambda _, batch: batch["x"], data, "<lambda> of shape (8, 2)", fix="reduce the other axes")
+    wrong(lambda _, batch: batch["x"][:, :1], data, "<lambda> of shape (8, 1)")
+    wrong(lambda _, batch: batch["x"].mean(), data, "<lambda> of shape ()", fix="leave the mean over rows to evaluate")
+    wrong(lambda _, batch: batch["x"][:4, 0], data, "<lambda> of shape (4,)", fix="mean over rows")
+    assert compilations("totals") == compiled
+    with pytest.raises(UsageError, match="returned no values"):
+        train.evaluate(lambda _, batch: None, None, data)
+
+
+def test_after_a_refusal_the_iterator_says_how_to_begin_again(folder):
+    make = data_iterator(files, ["x", "labels"], reader_name="reader", last_batch_policy=LastBatchPolicy.PAD)
+    labels = make(folder, False, batch_size=8)
+    with jax.numpy_rank_promotion("allow"), pytest.raises(UsageError, match="one number per row"):
+        train.evaluate(right, None, labels)
+    with pytest.raises(UsageError, match=r"middle of an epoch[^@]*fix: .*next_epoch\(\)"):
+        train.evaluate(right, None, labels)
+    labels.next_epoch()
+    assert train.evaluate(lambda _, batch: right(_, {**batch, "labels": batch["labels"][:, 0]}), None, labels) == 1
+
+
+@pytest.mark.parametrize("devices", [1, 8])
+def test_a_metric_is_refused_before_the_training(devices, folder):
+    rows = {"reader_name": "reader", "last_batch_policy": LastBatchPolicy.PAD, "sharding": sharding(devices)}
+    make = data_iterator(files, ["x", "labels"], **rows)
+    step = train.data_parallel(lambda state, batch: state + 1, sharding(devices))
+
+    def run(flat):
+        taken = []
+        count = train.Callback()
+        count.on_step = taken.append
+        data = train.batches(np.ones(16), 8, sharding=sharding(devices))
+        test = train.Evaluate(right, make(folder, flat, batch_size=8))
+        try:
+            return train.fit(step, np.float32(0), data, epochs=1, callbacks=[test, count]).history.epochs
+        finally:
+            assert len(taken) == 2 * flat
+
+    with jax.numpy_rank_promotion("allow"), pytest.raises(UsageError, match=r"right of shape \(8, 8\)"):
+        run(flat=False)
+    assert run(flat=True) == [{"test": 1.0}]
+
+
+@pytest.mark.parametrize(
+    "mask", [np.ones((8, 1), bool), np.ones(1, bool), np.full(8, 0.5, np.float32), np.ones((8, 4), bool)]
+)
+def test_a_mask_is_one_boolean_per_row(mask):
+    batches = [{"x": jnp.arange(8.0), "valid": jnp.asarray(mask)}]
+    with jax.numpy_rank_promotion("allow"), pytest.raises(UsageError, match="one boolean per row") as refused:
+        train.evaluate(lambda _, batch: batch["x"], None, batches)
+    assert f"given:    valid, {mask.dtype}{list(mask.shape)}\n  expected: bool[8]\n" in str(refused.value)
 
 
 def test_batches_shuffle_in_each_epoch_and_resume():

@@ -144,6 +144,63 @@ def test_no_step_is_waited_for(monkeypatch, sgd, weights, samples):
     assert len(loop.history.steps["loss"]) == 14
 
 
+@pytest.mark.parametrize("devices", [1, 8])
+@pytest.mark.parametrize("how", ["data_parallel", "shard_map", "jit"])
+def test_metrics_of_a_step_are_scalars(how, devices):
+    rows = train.batch_sharding(train.data_mesh(jax.devices()[:devices]))
+    data = {"x": np.arange(32) % 3, "labels": (np.arange(32) % 3)[:, None]}
+    recorder = Recorder()
+
+    def fit(metrics):
+        compiled = {
+            "data_parallel": lambda step: train.data_parallel(step, rows),
+            "shard_map": lambda step: train.data_parallel(step, rows, axis_name="batch"),
+            "jit": jax.jit,
+        }[how]
+        step = compiled(lambda state, batch: (state, metrics(batch)))
+        batches = train.batches(data, 16, sharding=rows)
+        with jax.numpy_rank_promotion("allow"):
+            return train.fit(
+                step, train.replicate(np.float32(0), rows_of(rows)), batches, epochs=1, callbacks=[recorder]
+            )
+
+    def hit(batch):
+        return (batch["x"] == batch["labels"]).astype(jnp.float32)
+
+    size = 16 // devices if how == "shard_map" else 16
+    for metrics, given in (
+        (hit, f"loss of shape ({size}, {size})"),
+        (lambda batch: {"loss": hit(batch).mean(), "a": {"b": hit(batch)}}, f"a.b of shape ({size}, {size})"),
+        (lambda batch: {"x": batch["x"]}, f"x of shape ({size},)"),
+    ):
+        with pytest.raises(UsageError, match="a metric of a step is a scalar") as refused:
+            fit(metrics)
+        assert f"given:    {given}\n" in str(refused.value)
+        assert "fn.squeeze(labels, axes=[0])" in str(refused.value)
+        assert recorder.calls == [("start", 0), "close"]  # no second step
+        recorder.calls.clear()
+    assert fit(lambda batch: {"loss": hit(batch).mean()}).history.steps["loss"] != []
+
+
+def rows_of(rows):
+    """Whole copies on the devices of a sharding."""
+    return train.replicated_sharding(rows.mesh)
+
+
+@pytest.mark.parametrize("devices", [1, 8])
+def test_metrics_of_pmap_are_one_value_per_device(devices):
+    local = jax.local_devices()[:devices]
+    batch = np.arange(devices * 16, dtype=np.float32).reshape(devices, 16)
+
+    def fit(metrics):
+        step = jax.pmap(lambda state, x: (state, metrics(x)), "batch", devices=local)
+        return train.fit(step, train.stack(np.float32(0), local), [batch, batch], epochs=1).history
+
+    assert fit(jnp.mean).steps == {"loss": [batch.mean()] * 2}
+    with pytest.raises(UsageError, match=rf"loss of shape \({devices}, 16\)"):
+        fit(lambda x: x)
+
+
 def test_a_training_that_fails_closes_its_callbacks_and_threads(sgd, weights, samples, tmp_path):
     class Fails(train.Callback):
         def on_step(self, loop):

@@ -227,6 +227,14 @@ class DataIterator:
     def _go_to(self, step: Step) -> None:
         self._next, self._held, self._failed, self._stream_ended = step, None, (), False
 
+    @property
+    def element_spec(self) -> Any:
+        """Shape, dtype and sharding of each array of a batch, as `jax.ShapeDtypeStruct`s in the form of a batch.
+
+        Known without reading data. `jax.eval_shape` and `jax.jit(...).lower` take it in place of a batch.
+        """
+        return self._form(self._planned.structs(self.batch_size, mask=len(self._names) > len(self.output_map)))
+
     def __iter__(self) -> Self:
         with self._lock:
             if self.at_end:

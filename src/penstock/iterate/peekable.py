@@ -8,13 +8,12 @@ from concurrent.futures import CancelledError, Future
 from typing import Any
 
 import jax
-import numpy as np
 
 from penstock.data.schedule import Step
 from penstock.data.stream import EndOfStreamError
 from penstock.errors import ContextError, UsageError
 from penstock.graph.accepts import checked
-from penstock.iterate.iterator import VALID, Batch, DataIterator
+from penstock.iterate.iterator import Batch, DataIterator
 from penstock.pipeline.planned import leading
 from penstock.types import LastBatchPolicy
 
@@ -56,21 +55,6 @@ class PeekableDataIterator(DataIterator):
                 expected=f"{schedule.rows} rows",
                 fix="LastBatchPolicy.PAD, which adds a mask, FILL or DROP",
             )
-
-    @property
-    def element_spec(self) -> Any:
-        """Shape, dtype and sharding of each array of a batch, as `jax.ShapeDtypeStruct`s in the form of a batch.
-
-        Known without reading data. `jax.eval_shape` and `jax.jit(...).lower` take it in place of a batch.
-        """
-        layout, rows = self._planned.layout, self.batch_size
-        specs = [value.spec for value in self._planned.plan.graph.outputs]
-        dtypes = [jax.dtypes.canonicalize_dtype(spec.dtype) for spec in specs]
-        shapes = [(rows, *spec.sizes) for spec in specs]
-        structs = [layout.struct(n, *what) for n, what in enumerate(zip(shapes, dtypes, strict=True))]
-        if VALID in self._names[len(structs) :]:
-            structs.append(layout.struct(None, (rows,), np.dtype(np.bool_)))
-        return self._form(structs)
 
     @property
     def is_nonpadding(self) -> jax.Array:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import cast
 
 import jax
+import numpy as np
 
 from penstock.data.order import mix
 from penstock.data.schedule import Schedule
@@ -125,6 +126,14 @@ class Planned:
         if self.facts is None or node.serial not in self.program.local:
             return None
         return [of_block[number] for of_block in self.facts]
+
+    def structs(self, rows: int, *, mask: bool) -> list[jax.ShapeDtypeStruct]:
+        """Shape, dtype and sharding of each output of a batch, and of its mask."""
+        structs = [
+            self.layout.struct(number, (rows, *value.spec.sizes), jax.dtypes.canonicalize_dtype(value.spec.dtype))
+            for number, value in enumerate(self.plan.graph.outputs)
+        ]
+        return [*structs, self.layout.struct(None, (rows,), np.dtype(np.bool_))] if mask else structs
 
     @cached_property
     def dataset(self) -> str:

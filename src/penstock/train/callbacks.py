@@ -14,7 +14,7 @@ from jax.experimental import multihost_utils
 from penstock.errors import MissingExtraError, NotFiniteError, UsageError
 from penstock.graph.accepts import checked
 from penstock.iterate import DataIterator
-from penstock.train.evaluation import Metric, evaluate
+from penstock.train.evaluation import Metric, check_metric, evaluate
 from penstock.train.history import NotFinite, flat
 from penstock.train.loop import Callback, Loop
 
@@ -27,6 +27,10 @@ class Evaluate(Callback):
         iterator: likewise.
         name: what the results are called, alone where the metric is one value, else ``name_metric``.
         take: what to evaluate of the loop's state; None takes all of it. `unstack`, for a training with `jax.pmap`.
+
+    Raises:
+        UsageError: as for `evaluate`. A metric that does not return one number per row of a `DataIterator` is refused
+            before the first step.
 
     Example:
         >>> import numpy as np
@@ -48,10 +52,17 @@ class Evaluate(Callback):
         self._metric, self._iterator, self._name = metric, iterator, name
         self._take = take
 
+    def _state(self, loop: Loop) -> Any:
+        return loop.state if self._take is None else self._take(loop.state)
+
+    def on_start(self, loop: Loop) -> None:
+        """Check the shapes of the metric, so that a mistake does not cost an epoch of training."""
+        if isinstance(self._iterator, DataIterator):
+            check_metric(self._metric, self._state(loop), self._iterator.element_spec)
+
     def on_epoch(self, loop: Loop) -> None:
         """Evaluate and record."""
-        state = loop.state if self._take is None else self._take(loop.state)
-        means = evaluate(self._metric, state, self._iterator)
+        means = evaluate(self._metric, self._state(loop), self._iterator)
         named = {self._name: means} if isinstance(means, float) else flat({self._name: means}, "_")
         loop.history.epochs[-1].update(named)
 

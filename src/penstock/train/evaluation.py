@@ -9,13 +9,13 @@ from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.sharding import NamedSharding
 
 from penstock.errors import UsageError, shown
 from penstock.graph.accepts import checked
 from penstock.iterate import DataIterator
 from penstock.iterate.iterator import VALID
+from penstock.train.history import FLATTEN
 from penstock.train.placement import auto_context, on_auto_axes, place, replicated_sharding
 from penstock.train.trees import Split
 
@@ -31,10 +31,13 @@ def evaluate(metric: Metric, state: Any, iterator: Iterable[Mapping[str, Any]]) 
     and the state is not used up.
 
     Args:
-        metric: takes the state and a batch, and returns a value per row, ``(rows, ...)``: numbers or booleans, or a
-            pytree of such. Compiled once per function, so give the same one each time.
+        metric: takes the state and a batch, and returns one number or boolean per row, an array of shape ``(rows,)``,
+            or a pytree of such arrays. Readers of files give labels of shape ``(rows, 1)``, and ``==`` would compare
+            each of them with all predictions: flatten them in the definition, with ``fn.squeeze(labels, axes=[0])``.
+            Compiled once per function, so give the same one each time.
         state: any pytree. What lies on the batches' devices is taken as it is.
-        iterator: an iterator at the beginning of an epoch; or any batches with a mask, or without, if all rows count.
+        iterator: an iterator at the beginning of an epoch; or any batches with a mask, one boolean per row, or without,
+            if all rows count.
 
     Returns:
         For each value its mean, a float, in a tree like that of `metric`. Booleans and integers are summed exactly, in
@@ -42,9 +45,10 @@ def evaluate(metric: Metric, state: Any, iterator: Iterable[Mapping[str, Any]]) 
 
     Raises:
         UsageError: there are no samples; the iterator is endless, in the middle of an epoch, or leaves out or repeats
-            samples; the metric does not return a value per row.
+            samples; at the first batch, the metric does not return one number per row.
 
     Example:
+        >>> import numpy as np
         >>> from penstock import train
         >>> data = train.batches(np.arange(61.0), batch_size=16)
         >>> evaluate(lambda scale, batch: {"mean": scale * batch["x"], "large": batch["x"] >= 30}, 2.0, data)
@@ -62,11 +66,10 @@ def evaluate(metric: Metric, state: Any, iterator: Iterable[Mapping[str, Any]]) 
         totals.append(total)
         counts.append(count)
     totals, counts = jax.device_get((totals, counts))
-    if not any(map(np.any, jax.tree.leaves(counts))):
+    count = sum(map(int, counts))
+    if not count:
         raise UsageError("there are no samples to evaluate", given=f"{len(counts)} batches")
-    total = jax.tree.map(lambda *values: math.fsum(map(float, values)), *totals)
-    count = jax.tree.map(lambda *values: sum(map(int, values)), *counts)
-    return jax.tree.map(lambda total, count: total / count, total, count)
+    return jax.tree.map(lambda *values: math.fsum(map(float, values)) / count, *totals)
 
 
 _programs: weakref.WeakKeyDictionary[Metric, Any] = weakref.WeakKeyDictionary()
@@ -87,34 +90,66 @@ def _compiled(metric: Metric) -> Any:
     return program
 
 
+def check_metric(metric: Metric, state: Any, spec: Mapping[str, jax.ShapeDtypeStruct]) -> None:
+    """Check that a metric returns one number per row, without computing it.
+
+    Args:
+        metric: as for `evaluate`.
+        state: likewise.
+        spec: the iterator's `element_spec`.
+    """
+
+    def shape(leaf: Any) -> Any:  # without its sharding: the state may lie on other devices until it is evaluated
+        if not isinstance(leaf, jax.Array | jax.ShapeDtypeStruct):
+            return leaf
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=leaf.weak_type)
+
+    with auto_context(jax.tree.leaves(spec)[0].sharding):
+        parts = Split.of(state)
+        jax.eval_shape(
+            _compiled(metric), parts.replaced([shape(array) for array in parts.arrays]), jax.tree.map(shape, spec)
+        )
+
+
 def _totals(metric: Metric, parts: Split, batch: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Per value of a metric its sum over the rows that count, and how many numbers that is."""
-    rows = len(jax.tree.leaves(batch)[0])
+    """Sum of each value of a metric over the valid rows, and the number of these rows."""
+    rows = len(jax.tree.leaves({name: value for name, value in batch.items() if name != VALID} or batch)[0])
     valid = batch.get(VALID, jnp.ones(rows, bool))
-    if valid.ndim != 1:
+    if valid.shape != (rows,) or valid.dtype != bool:
         raise UsageError(
-            "the batches have the layout of jax.pmap",
-            given=f"a mask of shape {valid.shape}",
-            fix="evaluate the state of one device (train.unstack) on an iterator with sharding=",
+            "the mask of a batch has one boolean per row",
+            given=f"{VALID}, {valid.dtype}{list(valid.shape)}",
+            expected=f"bool[{rows}]",
+            fix="flatten the mask, and multiply weights into the metric; for batches in the layout of jax.pmap, "
+            "evaluate the state of one device (train.unstack) on an iterator with sharding=",
         )
     values = jax.tree.map(jnp.asarray, metric(parts.tree(), batch))
-    for value in jax.tree.leaves(values):
-        if value.shape[:1] != (rows,):
-            raise UsageError(
-                "a metric returns a value per row",
-                given=f"an array of shape {value.shape}",
-                expected=f"({rows}, ...)",
-                fix="leave the mean over rows to evaluate",
-            )
+    _check_values(metric, values, rows)
 
     def total(value: jax.Array) -> jax.Array:
         whole = jnp.issubdtype(value.dtype, jnp.integer) or value.dtype == bool
-        value = value.astype(jnp.int32 if whole else jnp.float32).reshape(rows, -1)
+        value = value.astype(jnp.int32 if whole else jnp.float32)
         # not a product: what the metric made of an added row may be infinite
-        return jnp.where(valid[:, None], value, jnp.zeros((), value.dtype)).sum()
+        return jnp.where(valid, value, jnp.zeros((), value.dtype)).sum()
 
-    counts = jax.tree.map(lambda value: valid.sum() * (value.size // rows), values)
-    return jax.tree.map(total, values), counts
+    return jax.tree.map(total, values), valid.sum()
+
+
+def _check_values(metric: Metric, values: Any, rows: int) -> None:
+    """Check that a metric returned one number per row, while it is traced."""
+    name = getattr(metric, "__name__", type(metric).__name__)
+    leaves = jax.tree_util.tree_leaves_with_path(values)
+    if not leaves:
+        raise UsageError("the metric returned no values", given=name, expected=f"an array of shape ({rows},)")
+    several = f"{FLATTEN}; otherwise reduce the other axes, for example with .mean(axis=1)"
+    for path, value in leaves:
+        if value.shape != (rows,):
+            raise UsageError(
+                "a metric returns one number per row",
+                given=f"{name}{jax.tree_util.keystr(path)} of shape {value.shape}",
+                expected=f"shape ({rows},)",
+                fix=several if value.ndim > 1 else "leave the mean over rows to evaluate",
+            )
 
 
 def _check(iterator: DataIterator) -> None:
@@ -126,7 +161,7 @@ def _check(iterator: DataIterator) -> None:
         raise UsageError(
             "the iterator is in the middle of an epoch",
             given=f"{iterator.delivered} of {len(iterator)} batches were taken",
-            fix=fix,
+            fix=f"iterator.next_epoch() after an evaluation that failed; beside a training, {fix}",
         )
     if not iterator.exact:
         raise UsageError(

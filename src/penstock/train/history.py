@@ -14,10 +14,16 @@ from typing import Any, NamedTuple, cast
 import jax
 import numpy as np
 
-from penstock.errors import MissingExtraError
+from penstock.errors import MissingExtraError, UsageError
 from penstock.graph.accepts import checked
 
 _log = logging.getLogger("penstock")
+
+FLATTEN = (
+    "if labels of shape (N, 1) are compared with predictions of shape (N,), flatten the labels: "
+    "fn.squeeze(labels, axes=[0]) in the definition, or labels[:, 0]"
+)
+"""How to mend an array of shape (N, N). Readers of files give such labels, and broadcasting compares all with all."""
 
 _UNREAD = 256
 """Steps whose metrics may stay on the devices. When there are more, the older half is read: those steps are done."""
@@ -74,10 +80,21 @@ class History:
     def add(self, metrics: Any) -> None:
         """Record the metrics of a step: a scalar, called "loss", or a tree of scalars, called as their paths.
 
-        Of a metric with several values, as `jax.pmap` gives one per device, it is the mean that is recorded.
+        Of the values that `jax.pmap` returns, one per device, the mean is recorded.
+
+        Raises:
+            UsageError: a metric has other values, such as one per row.
         """
-        self._count += 1
         named = flat(metrics)
+        for name, value in named.items():
+            if not _is_scalar(value):
+                raise UsageError(
+                    "a metric of a step is a scalar",
+                    given=f"{name} of shape {np.shape(value)}",
+                    expected="shape (), or one value per device, as jax.pmap returns",
+                    fix=f"reduce it in the step, for example with .mean(); {FLATTEN}",
+                )
+        self._count += 1
         if named:
             self._unread.append((self._count, named))
         if len(self._unread) > _UNREAD:
@@ -177,6 +194,16 @@ class History:
                 axes.legend()
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=120)
+
+
+def _is_scalar(value: Any) -> bool:
+    """Whether a metric is one value, or one per device in the layout of `jax.pmap`."""
+    shape = np.shape(value)
+    if math.prod(shape) == 1:
+        return True
+    if len(shape) != 1 or not isinstance(value, jax.Array):
+        return False
+    return value.sharding.shard_shape(shape) == (1,) and len(value.sharding.device_set) == shape[0]
 
 
 def _done(named: Mapping[str, Any]) -> bool:

@@ -97,7 +97,7 @@ def fit(
 
     Args:
         step: ``step(state, batch) -> state`` or ``(state, metrics)``, compiled: `data_parallel(step)`, or a jitted
-            one. Metrics are a scalar, called "loss", or a tree of scalars.
+            one. Metrics are a scalar, called "loss", or a tree of scalars; under `jax.pmap`, one value per device.
         state: what the first step starts from. `data_parallel` leaves the caller's as it is.
         iterator: batches; iterated over once per epoch.
         epochs: how many epochs there are in all, those before a resume included.
@@ -109,7 +109,8 @@ def fit(
 
     Raises:
         UsageError: neither or both of epochs and steps are given, they are no whole numbers; epochs of an endless
-            iterator; `callbacks` has something that is no callback; there are no batches.
+            iterator; `callbacks` has something that is no callback; there are no batches; after the first step, a
+            metric is not a scalar.
 
     Example:
         >>> import numpy as np

@@ -35,6 +35,7 @@ def caffe(
     Returns:
         The image, encoded bytes as uint8 of shape (?,) or raw pixels as uint8 (height, width, channels), whose bytes
         stay as they are; the class, int32 of shape (1,). One node where one of them is asked for.
+        Batches have labels of shape (N, 1); ``fn.squeeze(labels, axes=[0])`` makes it (N,), as metrics and losses need.
 
     Raises:
         SourceNotFoundError: a path does not exist.
@@ -52,9 +53,9 @@ def caffe(
         >>> pipeline = penstock.Pipeline(batch_size=2)
         >>> with pipeline:
         ...     jpegs, labels = fn.readers.caffe(path=path)
-        ...     pipeline.set_outputs(labels)
+        ...     pipeline.set_outputs(fn.squeeze(labels, axes=[0]))
         >>> pipeline.run()[0].as_array().tolist()
-        [[3], [5]]
+        [3, 5]
     """
     paths = as_paths(path)
     if not paths:

@@ -42,7 +42,8 @@ def caffe2(
 
     Returns:
         The image, encoded bytes as uint8 of shape (?,) or raw pixels as uint8 HWC; the label, int32 or float32 of
-        shape (1,) for one number; then what else was asked for. Without labels the image alone.
+        shape (1,) for one number; then what else was asked for. Without labels the image alone. Batches have labels
+        of shape (N, 1); ``fn.squeeze(labels, axes=[0])`` makes it (N,), as metrics and losses need.
 
     Raises:
         SourceNotFoundError: a path does not exist.
@@ -58,9 +59,9 @@ def caffe2(
         >>> pipeline = penstock.Pipeline(batch_size=2)
         >>> with pipeline:
         ...     jpegs, labels = fn.readers.caffe2(path=path)
-        ...     pipeline.set_outputs(labels)
+        ...     pipeline.set_outputs(fn.squeeze(labels, axes=[0]))
         >>> pipeline.run()[0].as_array().tolist()
-        [[3], [5]]
+        [3, 5]
     """
     paths = as_paths(path)
     if not paths:

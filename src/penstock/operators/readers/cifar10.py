@@ -32,6 +32,7 @@ def cifar10(
 
     Returns:
         Images, uint8 of shape (3, 32, 32), layout CHW, and class numbers, int32 of shape (1,).
+        Batches have labels of shape (N, 1); ``fn.squeeze(labels, axes=[0])`` makes it (N,), as metrics and losses need.
 
     Raises:
         SourceNotFoundError: there is no such folder, or no such file in it.
@@ -45,10 +46,11 @@ def cifar10(
         >>> _ = (folder / "test_batch.bin").write_bytes((bytes([7]) + bytes(3072)) + (bytes([9]) + bytes(3072)))
         >>> pipeline = penstock.Pipeline(batch_size=2)
         >>> with pipeline:
-        ...     pipeline.set_outputs(*fn.readers.cifar10(file_root=folder, filename_prefix="test_batch"))
+        ...     images, labels = fn.readers.cifar10(file_root=folder, filename_prefix="test_batch")
+        ...     pipeline.set_outputs(images, fn.squeeze(labels, axes=[0]))
         >>> images, labels = pipeline.run()
         >>> images.as_array().shape, labels.as_array().tolist()
-        ((2, 3, 32, 32), [[7], [9]])
+        ((2, 3, 32, 32), [7, 9])
     """
     folder = fspath(file_root) if is_remote(file_root) else str(Path(fspath(file_root)).absolute())
     stamp = stamp_of_cifar10(folder, filename_prefix)

@@ -53,6 +53,7 @@ def file(
 
     Returns:
         The files' bytes, uint8 of shape (?,), and the class numbers, int32 of shape (1,).
+        Batches have labels of shape (N, 1); ``fn.squeeze(labels, axes=[0])`` makes it (N,), as metrics and losses need.
 
     Raises:
         SourceNotFoundError: a path does not exist.
@@ -70,9 +71,9 @@ def file(
         >>> pipeline = penstock.Pipeline(batch_size=2)
         >>> with pipeline:
         ...     data, labels = fn.readers.file(file_root=root)
-        ...     pipeline.set_outputs(labels)
+        ...     pipeline.set_outputs(fn.squeeze(labels, axes=[0]))
         >>> pipeline.run()[0].as_array().tolist()
-        [[0], [1]]
+        [0, 1]
     """
     root = None if file_root is None else fspath(file_root)
     if files is not None and file_list is not None:

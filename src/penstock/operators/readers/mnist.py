@@ -34,6 +34,7 @@ def mnist(
 
     Returns:
         Images, uint8 of shape (28, 28, 1), layout HWC, and class numbers, int32 of shape (1,).
+        Batches have labels of shape (N, 1); ``fn.squeeze(labels, axes=[0])`` makes it (N,), as metrics and losses need.
 
     Raises:
         SourceNotFoundError: a file does not exist.
@@ -51,10 +52,11 @@ def mnist(
         ...     gzip.compress(bytes([0, 0, 8, 1, 0, 0, 0, 2, 7, 9])))
         >>> pipeline = penstock.Pipeline(batch_size=2)
         >>> with pipeline:
-        ...     pipeline.set_outputs(*fn.readers.mnist(path=folder))
+        ...     images, labels = fn.readers.mnist(path=folder)
+        ...     pipeline.set_outputs(images, fn.squeeze(labels, axes=[0]))
         >>> images, labels = pipeline.run()
         >>> images.as_array().shape, labels.as_array().tolist()
-        ((2, 28, 28, 1), [[7], [9]])
+        ((2, 28, 28, 1), [7, 9])
     """
     if split not in _SPLITS:
         raise DefinitionError("fn.readers.mnist: no such split", given=shown(split), fix=did_you_mean(split, _SPLITS))

@@ -33,7 +33,8 @@ def mxnet(
 
     Returns:
         The images' bytes, uint8 of shape (?,), and labels, float32: of shape (1,) if the first record has one, else
-        (?,).
+        (?,). With one each, batches have labels of shape (N, 1); ``fn.squeeze(labels, axes=[0])`` makes it (N,), which
+        metrics and losses take.
 
     Raises:
         SourceNotFoundError: a file does not exist.
@@ -50,9 +51,9 @@ def mxnet(
         >>> pipeline = penstock.Pipeline(batch_size=2)
         >>> with pipeline:
         ...     jpegs, labels = fn.readers.mxnet(path=path, index_path=index)
-        ...     pipeline.set_outputs(labels)
+        ...     pipeline.set_outputs(fn.squeeze(labels, axes=[0]))
         >>> pipeline.run()[0].as_array().tolist()
-        [[3.0], [5.0]]
+        [3.0, 5.0]
     """
     paths, indexes = as_paths(path), as_paths(index_path)
     if not paths:

@@ -134,6 +134,7 @@ def video(
     Returns:
         The clips, (frames, height, width, 3), layout FHWC, RGB. Where there are labels, int32 (1,); then, if they are
         asked for, numbers, int32 (1,) or (frames,), and times in seconds, float64 (frames,); -1 for padded frames.
+        Batches have labels of shape (N, 1); ``fn.squeeze(labels, axes=[0])`` makes it (N,), as metrics and losses need.
 
     Raises:
         SourceNotFoundError: a path does not exist.
