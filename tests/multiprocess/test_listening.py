@@ -23,8 +23,8 @@ def program(pytestconfig):
 
 def listening(*outputs):
     """Per process the addresses at which it listens; NCCL's interface is the same for all."""
-    lines = [line[line.index("[", 1) if line.startswith(("[0] ", "[1] ")) else 0 :] for line in "".join(outputs).splitlines()]
-    rows = [json.loads(line) for line in lines if line.endswith("]]")]
+    lines = [line.partition("[[")[2] for line in "".join(outputs).splitlines()]
+    rows = [json.loads(f"[{line}") for line in lines if line]
     (interface,) = {interface for _, interface, _ in rows}
     return interface, {process: [plain(address) for address in addresses] for process, _, addresses in rows}
 
@@ -51,6 +51,13 @@ def test_a_job_on_one_machine_listens_on_loopback_only(program, hosts, launched,
     assert interface == "lo"
 
 
+def test_a_job_is_not_open_where_there_is_one_network_only(program, launched, execute):
+    done = execute(launched(PROCESSES, 1, program))
+    assert done.returncode == 0, done.stderr
+    _, addresses = listening(done.stdout)
+    assert {address for each in addresses.values() for address in each} == {"127.0.0.1"}
+
+
 def test_a_program_that_initializes_jax_by_itself_is_not_open_either(tmp_path, program, hosts, launched, execute):
     text = program.read_text()
     own = "jax.distributed.initialize(num_processes=2, process_id=int(os.environ['PENSTOCK_PROCESS_ID']))"
@@ -65,7 +72,8 @@ def test_a_program_that_initializes_jax_by_itself_is_not_open_either(tmp_path, p
 def started(name, program, environment, **variables):
     """A process of a job on a host of the fixture."""
     command = on(name, [sys.executable, program])
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(**variables))
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, text=True, env=environment(**variables), **pipes)
 
 
 def outputs(job):

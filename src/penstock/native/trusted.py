@@ -1,9 +1,9 @@
 """Files that are safe to run: nobody but the user and root can have written them, nor can replace them.
 
-Every folder from the root on counts, because who can write to a folder can rename what is in it. A folder that everybody
-can write to is accepted on the way only with the sticky bit, as /tmp has it: there, only owners rename. All checks look
-at what is already open, so that nothing can be exchanged between the check and the use. ACLs count: they show as the
-permissions of the group. On Windows, where files have no such permissions, nothing is checked.
+Every folder from the root on counts, because who can write to a folder can rename what is in it. A folder that
+everybody can write to is accepted on the way only with the sticky bit, as /tmp has it: there, only owners rename. All
+checks look at what is already open, so that nothing can be exchanged between the check and the use. ACLs count: they
+show as the permissions of the group. On Windows, where files have no such permissions, nothing is checked.
 """
 
 from __future__ import annotations

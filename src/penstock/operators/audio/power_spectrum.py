@@ -16,6 +16,7 @@ from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.audio.signal import check_signal
 from penstock.operators.axes import axis_numbers
+from penstock.operators.limits import Length
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class PowerSpectrum(Operator, SampleKernel):
 
 @operator("power_spectrum")
 def power_spectrum(
-    data: DataNode, *, nfft: int | None = None, axis: int = -1, power: int = 2, **common: Unpack[Common]
+    data: DataNode, *, nfft: Length | None = None, axis: int = -1, power: int = 2, **common: Unpack[Common]
 ) -> DataNode:
     """Transform a signal into its spectrum.
 

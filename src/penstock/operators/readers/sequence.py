@@ -20,6 +20,7 @@ from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.decoders.codecs.channels import CHANNELS
 from penstock.operators.decoders.codecs.decoding import Decoding
+from penstock.operators.limits import Length
 from penstock.operators.readers.loader import LoaderArguments, load
 from penstock.types import RGB, DALIImageType
 
@@ -65,7 +66,7 @@ class DecodeSequence(Operator, SampleKernel):
 def sequence(
     *,
     file_root: Location[str | PathLike[str]],
-    sequence_length: int,
+    sequence_length: Length,
     step: int = 1,
     stride: int = 1,
     image_type: DALIImageType = RGB,

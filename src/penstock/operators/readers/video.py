@@ -18,6 +18,7 @@ from penstock.errors import DefinitionError, did_you_mean, shown
 from penstock.graph.call import Default, Hint, Location
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
+from penstock.operators.limits import Length
 from penstock.operators.readers.loader import LoaderArguments, load
 from penstock.operators.tensors.cast import cast
 from penstock.types import FLOAT, RGB, UINT8, DALIDataType, DALIImageType, as_dtype
@@ -66,7 +67,7 @@ class VideoArguments(LoaderArguments, total=False):
 @operator("readers.video")
 def video(
     *,
-    sequence_length: int,
+    sequence_length: Length,
     filenames: Location[Path | Sequence[Path] | None] = None,
     file_root: Location[Path | None] = None,
     file_list: Location[Path | None] = None,
