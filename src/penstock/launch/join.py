@@ -111,6 +111,8 @@ def initialize() -> Job:
         from penstock.transfer.loopback import detected  # noqa: PLC0415  # likewise
 
         coordinator, process = (job.coordinator, job.process_id) if job.coordinator else detected()
+        if coordinator is None:
+            raise UsageError(f"JAX finds no coordinator under {job.started_by}", fix=f"set {COORDINATOR}")
         if _on_one_machine(job.started_by):
             coordinator = f"{LOOPBACK}:{split_address(coordinator)[1]}"
         bound = os.environ.get(BIND, coordinator)

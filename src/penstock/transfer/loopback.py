@@ -11,11 +11,11 @@ import jax
 from jax._src import xla_bridge
 from jax._src.clusters import ClusterEnv
 from jax._src.distributed import global_state
+from jax._src.lib import _jax
 from jax.extend.backend import register_backend_factory
-from jaxlib import _jax
 
 
-def detected() -> tuple[str, int]:
+def detected() -> tuple[str | None, int | None]:
     """The coordinator's address and the number of this process, as JAX finds them under Open MPI and SLURM."""
     address, _, process, _ = ClusterEnv.auto_detect_unset_distributed_params(None, None, None, [], None, None)
     return address, process
