@@ -5,13 +5,13 @@ from __future__ import annotations
 import ipaddress
 import os
 from functools import partial
-from typing import Any
+from importlib import import_module
+from typing import Any, cast
 
 import jax
 from jax._src import xla_bridge
 from jax._src.clusters import ClusterEnv
 from jax._src.distributed import global_state
-from jax._src.lib import _jax
 from jax.extend.backend import register_backend_factory
 
 
@@ -45,4 +45,5 @@ def _cpu_client(host: str) -> Any:
     """JAX's CPU client, with Gloo at one host's address."""
     if getattr(jax.config, "jax_cpu_collectives_implementation", None) != "gloo":
         return xla_bridge.make_cpu_client()
-    return xla_bridge.make_cpu_client(_jax.make_gloo_tcp_collectives(global_state.client, hostname=host))
+    extension = cast(Any, import_module("jaxlib._jax"))  # it has no types
+    return xla_bridge.make_cpu_client(extension.make_gloo_tcp_collectives(global_state.client, hostname=host))
