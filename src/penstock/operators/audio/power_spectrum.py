@@ -70,7 +70,7 @@ def power_spectrum(
         [[0.0, 0.0, 16.0]]
     """
     check_signal("power_spectrum", data.spec)
-    if power not in (1, 2) or (nfft is not None and nfft < 1):
-        raise DefinitionError("fn.power_spectrum: power is 1 or 2, nfft positive", given=f"power={power}, nfft={nfft}")
+    if power not in (1, 2):
+        raise DefinitionError("fn.power_spectrum: power is 1 or 2", given=power)
     (number,) = axis_numbers([axis], None, data.spec, "power_spectrum")
     return apply(PowerSpectrum(nfft, number, power), data, common=common)

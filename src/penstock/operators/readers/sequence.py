@@ -110,9 +110,9 @@ def sequence(
         >>> [images.shape for images in pipeline.run()[0]], pipeline.run()[0].at(1)[:, 0, 0, 0].tolist()
         ([(3, 8, 6, 3), (3, 8, 6, 3)], [1, 2, 3])
     """
-    if min(sequence_length, step, stride) < 1:
+    if min(step, stride) < 1:
         given = f"sequence_length={sequence_length}, step={step}, stride={stride}"
-        raise DefinitionError("fn.readers.sequence: sequence_length, step and stride are at least 1", given=given)
+        raise DefinitionError("fn.readers.sequence: step and stride are at least 1", given=given)
     key = fspath(file_root), _PATTERNS, sequence_length, step, stride
     data, sizes = load(shared(SequenceSource, *key, stamp=stamp_of_root(key[0])), loader)
     return apply(DecodeSequence(sequence_length, Decoding(image_type)), data, sizes)

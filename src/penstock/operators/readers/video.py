@@ -175,9 +175,9 @@ def video(
             "fn.readers.video gives uint8 or float32, which alone can be normalized",
             given=f"dtype {element}, normalized={normalized}", fix="dtype=types.FLOAT, and fn.cast for others",
         )  # fmt: skip
-    if sequence_length < 1 or stride < 1 or step == 0:
+    if stride < 1 or step == 0:
         given = f"sequence_length={sequence_length}, stride={stride}, step={step}"
-        raise DefinitionError("fn.readers.video: sequence_length, stride and step are at least 1", given=given)
+        raise DefinitionError("fn.readers.video: stride and step are at least 1", given=given)
     entries, labelled = _entries(filenames, file_root, file_list, labels)
     if file_list_include_preceding_frame is not None:
         file_list_rounding = "start_down_end_up" if file_list_include_preceding_frame else "start_up_end_down"
