@@ -23,6 +23,17 @@ def user_folder() -> Path | None:
         return None
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder and its parents for the user alone, whatever the umask is: machine code is kept in some of them.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    if not folder.is_dir():
+        for path in reversed([folder, *folder.parents]):
+            path.mkdir(mode=0o700, exist_ok=True)
+
+
 def write_whole(path: Path, parts: Iterable[bytes | memoryview]) -> None:
     """Write a file under another name, then rename it: whoever reads or writes the same meanwhile has a whole one.
 

@@ -171,7 +171,7 @@ def test_definitions(tmp_path, monkeypatch):
         ({**many, "file_root": tmp_path}, "one of filenames, file_root and file_list"),
         ({**many, "labels": [1, 2]}, "a label per file"),
         ({"file_root": tmp_path, "sequence_length": 2, "labels": [1]}, "labels go with filenames"),
-        ({**many, "sequence_length": 0}, "at least 1"),
+        ({**many, "sequence_length": 0}, "sequence_length is out of range"),
         ({**many, "pad_mode": "edges"}, "no such pad_mode"),
         ({**many, "file_list_rounding": "up"}, "no such file_list_rounding"),
         ({**many, "enable_frame_num": "all"}, "no such enable_frame_num"),

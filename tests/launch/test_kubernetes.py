@@ -1,11 +1,13 @@
 """The example for Kubernetes: the API knows its fields, and they fit together and with `penstock.launch`."""
 
+import re
 from pathlib import Path
 
 import pytest
 import yaml
 
 from penstock.launch import detect
+from penstock.launch.join import BIND, split_address
 
 MANIFEST = Path(__file__).parents[2] / "examples" / "kubernetes.yaml"
 
@@ -42,14 +44,14 @@ def test_the_parts_fit(documents):
 def test_the_variables_make_a_job(documents):
     service, job = documents["Service"], documents["Job"]
     (container,) = job["spec"]["template"]["spec"]["containers"]
-    index = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+    fields = {"metadata.annotations['batch.kubernetes.io/job-completion-index']": "3", "status.podIP": "10.1.2.3"}
     variables = {}
     for variable in container["env"]:
-        field = variable.get("valueFrom", {"fieldRef": {"fieldPath": index}})["fieldRef"]["fieldPath"]
-        assert field == index
-        variables[variable["name"]] = variable.get("value", "3")
+        value = variable.get("value") or fields[variable["valueFrom"]["fieldRef"]["fieldPath"]]
+        variables[variable["name"]] = re.sub(r"\$\((\w+)\)", lambda name: variables[name[1]], value)
     found = detect(variables)
     host = f"{job['metadata']['name']}-0.{service['metadata']['name']}"
     assert found.coordinator == f"{host}:{service['spec']['ports'][0]['port']}"
+    assert split_address(variables[BIND]) == ("10.1.2.3", service["spec"]["ports"][0]["port"])
     assert (found.num_processes, found.process_id) == (job["spec"]["completions"], 3)
     assert job["spec"]["parallelism"] == found.num_processes

@@ -2,6 +2,9 @@
 
 import logging
 import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -83,3 +86,146 @@ def test_what_is_not_used_goes_first(place, monkeypatch):
     assert code_cache.read("c") == b"code"
     code_cache.write("new", b"code")
     assert sorted(path.stem for path in (place / "a").iterdir()) == ["a", "c", "new"]
+
+
+SOMEBODY = 12345
+"""A user other than the one who runs the tests."""
+needs_root = pytest.mark.skipif(getattr(os, "geteuid", lambda: -1)() != 0, reason="only root changes who owns a file")
+needs_permissions = pytest.mark.skipif(os.name != "posix", reason="files have no such permissions on Windows")
+
+
+@pytest.fixture
+def kept(place):
+    """The file of an entry, in a folder beside which there is no second one to fall back to."""
+    (place / "b").write_text("no folder")
+    code_cache.write("x", b"code")
+    return place / "a" / "x.code"
+
+
+def messages(caplog):
+    return [record.getMessage() for record in caplog.records]
+
+
+@needs_permissions
+@pytest.mark.parametrize("mode", [0o020, 0o002, 0o1002])
+@pytest.mark.parametrize("which", ["file", "folder"])
+def test_code_that_others_can_write_is_not_read(kept, which, mode, caplog):
+    path = kept if which == "file" else kept.parent
+    path.chmod(0o700 | mode)
+    assert [code_cache.read("x") for _ in range(3)] == [None] * 3
+    (message,) = messages(caplog)
+    assert f"neither loaded from {path}" in message
+    assert f"chmod go-w {path}" in message
+    path.chmod(0o700)
+    assert code_cache.read("x") == b"code"
+
+
+@needs_permissions
+@pytest.mark.parametrize(("mode", "read"), [(0o777, None), (0o775, None), (0o1777, b"code"), (0o755, b"code")])
+def test_a_folder_on_the_way_in_which_others_can_rename_is_not_trusted(tmp_path, mode, read, monkeypatch, caplog):
+    open_to_all = tmp_path / "open"
+    monkeypatch.setattr(code_cache, "folders", lambda: [open_to_all / "mine" / "penstock"])
+    monkeypatch.setattr(code_cache, "_said", set())
+    code_cache.write("x", b"code")
+    open_to_all.chmod(mode)
+    assert code_cache.read("x") == read
+    assert [f"from {open_to_all} " in message for message in messages(caplog)] == ([] if read else [True])
+
+
+@needs_root
+@pytest.mark.parametrize("which", ["x.code", ".", ".."])
+def test_code_of_another_user_is_not_read(place, kept, which, caplog):
+    path = Path(os.path.normpath(kept.parent / which))
+    os.chown(path, SOMEBODY, SOMEBODY)
+    assert code_cache.read("x") is None
+    (message,) = messages(caplog)
+    assert f"neither loaded from {path}" in message
+    assert f"it belongs to user {SOMEBODY}" in message
+
+
+@needs_root
+def test_code_of_root_is_read_by_other_users(shared):
+    folder = shared / "penstock"
+    folder.mkdir()
+    folder.chmod(0o755)
+    code_cache.store(folder, "x", b"code").chmod(0o644)
+    assert as_user(SOMEBODY, folder) == "b'code'"
+    os.chown(folder, SOMEBODY, SOMEBODY)
+    assert as_user(SOMEBODY, folder) == "b'code'"
+    assert as_user(SOMEBODY + 1, folder) == "None"
+
+
+@pytest.fixture
+def shared():
+    """A folder that every user may enter, unlike those of pytest."""
+    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def as_user(user, folder):
+    """What a process of a user reads. Modules are loaded before, since the user may not enter their folders."""
+    program = (
+        "import os, sys\nfrom pathlib import Path\nfrom penstock.native import code_cache\n"
+        "code_cache.folders = lambda: [Path(sys.argv[2])]\n"
+        "os.setgroups([])\nos.setgid(int(sys.argv[1]))\nos.setuid(int(sys.argv[1]))\nprint(code_cache.read('x'))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(user), str(folder)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@needs_permissions
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_what_is_no_file_is_not_read(kept, kind):
+    data = kept.read_bytes()
+    kept.unlink()
+    if kind == "link":
+        elsewhere = kept.parent.parent / "elsewhere"
+        elsewhere.write_bytes(data)
+        kept.symlink_to(elsewhere)
+    elif kind == "pipe":
+        os.mkfifo(kept, 0o600)
+    else:
+        kept.mkdir()
+    assert code_cache.read("x") is None
+
+
+@needs_permissions
+def test_a_link_to_a_folder_counts_as_that_folder(place):
+    (place / "real").mkdir(mode=0o700)
+    (place / "a").symlink_to("real")
+    code_cache.write("x", b"code")
+    assert (place / "real" / "x.code").exists()
+    assert code_cache.read("x") == b"code"
+    (place / "real").chmod(0o777)
+    assert code_cache.read("x") is None
+
+
+@needs_permissions
+def test_nothing_is_kept_where_others_can_write(place, caplog):
+    (place / "a").mkdir()
+    (place / "a").chmod(0o777)
+    for name in "xy":
+        code_cache.write(name, b"code")
+        assert code_cache.read(name) == b"code"
+    assert sorted(path.name for path in place.rglob("*.code")) == ["x.code", "y.code"]
+    assert {path.parent.name for path in place.rglob("*.code")} == {"b"}
+    (message,) = messages(caplog)
+    assert "others can write to it (mode 0777)" in message
+
+
+@needs_permissions
+def test_folders_are_made_for_the_user_alone(tmp_path, monkeypatch):
+    folder = tmp_path / "cache" / "penstock"
+    monkeypatch.setattr(code_cache, "folders", lambda: [folder])
+    before = os.umask(0)
+    try:
+        code_cache.write("x", b"code")
+    finally:
+        os.umask(before)
+    modes = {path.stat().st_mode & 0o777 for path in (folder.parent, folder)}
+    assert modes == {0o700}
+    assert code_cache.read("x") == b"code"

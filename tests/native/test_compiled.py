@@ -118,6 +118,22 @@ def test_where_nothing_can_be_kept_loops_are_compiled_in_memory(tmp_path):
     assert "Traceback" not in said
 
 
+@pytest.mark.skipif(os.name != "posix", reason="files have no such permissions on Windows")
+@pytest.mark.parametrize("open_to", ["everybody", "its owner"])
+def test_code_that_others_can_replace_is_compiled_again(tmp_path, open_to):
+    if open_to == "its owner" and os.geteuid() != 0:
+        pytest.skip("only root changes who owns a file")
+    assert process(NUMBA_CACHE_DIR=str(tmp_path)).communicate() == ("True\n", "")
+    assert process(NUMBA_CACHE_DIR=str(tmp_path)).communicate() == ("False\n", "")
+    if open_to == "everybody":
+        (tmp_path / "penstock").chmod(0o777)
+    else:
+        os.chown(tmp_path / "penstock", 12345, 12345)
+    out, said = process(NUMBA_CACHE_DIR=str(tmp_path)).communicate()
+    assert out == "True\n"
+    assert said.count(f"machine code is neither loaded from {tmp_path / 'penstock'} nor kept there") == 1
+
+
 def test_what_is_damaged_is_compiled_anew(places):
     values, out = np.arange(4.0), np.empty(4)
     as_if_new(doubled)(values, 4, out)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from penstock.data.stores.objects import is_remote
 from penstock.data.stores.opened import LocalFile, Opened
-from penstock.disk import user_folder, write_whole
+from penstock.disk import make_folder, user_folder, write_whole
 
 Places = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Where records begin, and their bytes."""
@@ -89,5 +89,5 @@ def _write(entry: Path, state: str, found: Places) -> None:
     data = np.stack(found).astype("<i8").tobytes()
     head = json.dumps({"state": state, "crc32": zlib.crc32(data), "bytes": len(data)}).encode()
     with contextlib.suppress(OSError):
-        entry.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(entry.parent)
         write_whole(entry, [head, b"\n", data])

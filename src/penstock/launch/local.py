@@ -2,6 +2,7 @@
 
 The contract:
 
+* Nothing listens to the network: the processes meet on the loopback interface.
 * Output is passed on as it comes, with the number of the process in front of each line.
 * When a process fails, the others are ended at once. They are asked first (SIGTERM), and killed a few seconds later: to
   a JAX program SIGTERM is a notice of preemption.
@@ -31,7 +32,7 @@ from penstock.errors import UsageError
 from penstock.graph.accepts import checked
 from penstock.graph.kinds import Range
 from penstock.launch import keeper
-from penstock.launch.join import COORDINATOR, NUM_PROCESSES, PROCESS_ID, check_port
+from penstock.launch.join import BIND, COORDINATOR, LOOPBACK, NUM_PROCESSES, PROCESS_ID, check_port
 from penstock.launch.keeper import JOB, kill
 from penstock.launch.output import Printer, pass_on
 
@@ -86,7 +87,8 @@ def launch(
         try:
             for number in range(processes):
                 own = {
-                    COORDINATOR: f"127.0.0.1:{meeting}",
+                    COORDINATOR: f"{LOOPBACK}:{meeting}",
+                    BIND: f"{LOOPBACK}:{meeting}",
                     NUM_PROCESSES: str(processes),
                     PROCESS_ID: str(number),
                     JOB: name,
@@ -94,7 +96,8 @@ def launch(
                     "PYTHONUNBUFFERED": "1",
                 }
                 own |= {"JAX_LOCAL_DEVICE_IDS": shares[number]} if shares else {}
-                job.append(_Process(number, words, {**inherited, **own}, out, error))
+                # NCCL prefers every other interface
+                job.append(_Process(number, words, {"NCCL_SOCKET_IFNAME": "lo", **inherited, **own}, out, error))
             code, why = _wait(job, stop, error)
         finally:
             _end(job, name)
@@ -228,7 +231,7 @@ def free_port() -> Iterator[int]:
     with socket.socket() as held:
         if sys.platform == "linux":  # who asks for this port may have it, as long as nobody listens
             held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind(("", 0))
+        held.bind((LOOPBACK, 0))
         port: int = held.getsockname()[1]
         if sys.platform != "linux":
             held.close()

@@ -1,4 +1,8 @@
-"""Machine code on disk: a folder with a file per compiled loop, which several processes may use at once."""
+"""Machine code on disk: a folder with a file per compiled loop, which several processes may use at once.
+
+What is kept runs in the process that finds it. So a folder is used only if nobody but the user and root can write to it
+(`trusted.py`).
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,17 @@ import os
 import sys
 from pathlib import Path
 
-from penstock.disk import user_folder, write_whole
+from penstock.disk import make_folder, user_folder, write_whole
+from penstock.native.trusted import UntrustedError, check_folder, read_trusted
 
 LIMIT = 512
 """How many files a folder keeps. A file has a few kilobytes; those that were not used for longest go first."""
 
 AHEAD = Path(__file__).parent / "ahead" / sys.implementation.cache_tag
-"""What was compiled when the package was built, for this version of Python. Never written to afterwards."""
+"""What was compiled when the package was built, for this version of Python. Never written to afterwards.
+
+Read as it is: who can write to the package's folder can change its Python files, too.
+"""
 
 _SUFFIX = ".code"
 _DIGEST = hashlib.sha256().digest_size
@@ -36,9 +44,16 @@ def folders() -> list[Path]:
 
 
 def read(name: str) -> bytes | None:
-    """What was kept under a name; None where nothing was, or what is there is damaged."""
+    """What was kept under a name; None where nothing was, or what is there is damaged or not to be trusted."""
     for folder in folders():
-        data = load(folder, name)
+        try:
+            data = _verified(read_trusted(folder, name + _SUFFIX))
+        except UntrustedError as error:
+            if os.path.lexists(folder / (name + _SUFFIX)):
+                _warn(error)
+            continue
+        except OSError:
+            continue
         if data is not None:
             with contextlib.suppress(OSError):
                 os.utime(folder / (name + _SUFFIX))  # it is in use
@@ -46,12 +61,16 @@ def read(name: str) -> bytes | None:
     return None
 
 
-def load(folder: Path, name: str) -> bytes | None:
-    """What a folder has under a name, if that is what was written."""
+def read_ahead(name: str) -> bytes | None:
+    """What was compiled when the package was built; None where nothing was, or what is there is damaged."""
     try:
-        content = (folder / (name + _SUFFIX)).read_bytes()
+        return _verified((AHEAD / (name + _SUFFIX)).read_bytes())
     except OSError:
         return None
+
+
+def _verified(content: bytes) -> bytes | None:
+    """The data in a file, if they are what was written."""
     digest, data = content[:_DIGEST], content[_DIGEST:]
     return data if hashlib.sha256(data).digest() == digest else None
 
@@ -61,20 +80,36 @@ def write(name: str, data: bytes) -> None:
     reasons: list[str] = []
     for folder in folders():
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(folder)
+            check_folder(folder)
             store(folder, name, data)
+        except UntrustedError as error:
+            _warn(error)
         except OSError as error:
             reasons.append(f"{folder} ({error.strerror or error})")
         else:
             _tidy(folder)
             return
     what = ", ".join(reasons)
-    if what not in _said:
+    if what and what not in _said:
         _said.add(what)
         _log.warning(
             "compiled loops cannot be kept, so every process compiles them anew: %s cannot be written; "
             "set NUMBA_CACHE_DIR to a folder that can",
             what,
+        )
+
+
+def _warn(error: UntrustedError) -> None:
+    """Say once why a folder is not used."""
+    if str(error.path) not in _said:
+        _said.add(str(error.path))
+        _log.warning(
+            "machine code is neither loaded from %s nor kept there, because %s: loops are compiled again; "
+            "fix: %s, or set NUMBA_CACHE_DIR to a folder that only you can write to",
+            error.path,
+            error.why,
+            error.fix,
         )
 
 

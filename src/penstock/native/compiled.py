@@ -113,7 +113,7 @@ class Compiled(Generic[P, R]):
     def _kept(self, kinds: tuple[Kind, ...]) -> Native | None:
         ahead, data = machine_code.environment_ahead(), None
         if kinds in self.ahead and ahead is not None:
-            data = code_cache.load(code_cache.AHEAD, self._key(kinds, ahead))
+            data = code_cache.read_ahead(self._key(kinds, ahead))
         if data is None:
             data = code_cache.read(self._key(kinds, machine_code.environment()))
         return None if data is None else machine_code.loaded(MachineCode.unpack(data), kinds)

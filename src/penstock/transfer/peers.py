@@ -35,6 +35,7 @@ from jax._src.distributed import global_state
 from penstock.errors import JobError
 from penstock.transfer import endings
 from penstock.transfer.board import Board
+from penstock.transfer.loopback import confine_collectives
 
 _PERIOD = 1.0
 """Seconds between two looks at the store."""
@@ -307,9 +308,11 @@ def _join_from_now_on() -> None:
         global _patience  # noqa: PLW0603  # as `_peers`
         plain(*args, shutdown_timeout_seconds=shutdown_timeout_seconds, **kwargs)
         _patience = shutdown_timeout_seconds
+        confine_collectives()
         join()
 
     global_state.initialize = initialize
+    confine_collectives()
     join()
 
 

@@ -26,7 +26,7 @@ from penstock.data.source import Array
 from penstock.data.stores.extent import Extent
 from penstock.data.stores.local import content, part
 from penstock.data.stores.objects import ask, fetch, head, is_remote
-from penstock.disk import UNFINISHED, user_folder, write_whole
+from penstock.disk import UNFINISHED, make_folder, user_folder, write_whole
 from penstock.errors import UsageError, shown
 
 _SUM = struct.Struct("<4sQ")  # b"PSC2", the checksum of what follows
@@ -217,6 +217,8 @@ def the_cache() -> Cache | None:
         own = user_folder()
         if own is None:
             raise UsageError("PENSTOCK_CACHE_SIZE keeps objects in a home, and there is none", fix="PENSTOCK_CACHE_DIR")
+        with contextlib.suppress(OSError):
+            make_folder(own)  # before one that others may enter is made on the way to it
         folder = str(own / "objects")
     return _opened(folder, size)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Unpack
+from typing import Unpack
 
 import numpy as np
 
@@ -12,11 +12,11 @@ from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.apply import apply
-from penstock.graph.kinds import Range
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.audio.signal import check_signal
+from penstock.operators.limits import Bands
 
 _KNEE, _LINEAR, _STEP = 1000.0, 200 / 3, np.log(6.4) / 27
 """Slaney's scale ("Auditory Toolbox", 1998) is linear up to the knee, in Hz, and logarithmic above."""
@@ -86,7 +86,7 @@ def _from_mel(mel: Array, htk: bool) -> Array:
 def mel_filter_bank(
     data: DataNode,
     *,
-    nfilter: Annotated[int, Range(1)] = 128,
+    nfilter: Bands = 128,
     sample_rate: float = 44100.0,
     freq_low: float = 0.0,
     freq_high: float = 0.0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Unpack
+from typing import Unpack
 
 import numpy as np
 
@@ -12,12 +12,12 @@ from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.apply import apply
-from penstock.graph.kinds import Range
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.audio.signal import check_signal
 from penstock.operators.axes import axis_numbers
+from penstock.operators.limits import Bands
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def _weights(transform: Mfcc, extent: int) -> Array:
 def mfcc(
     data: DataNode,
     *,
-    n_mfcc: Annotated[int, Range(1)] = 20,
+    n_mfcc: Bands = 20,
     dct_type: int = 2,
     normalize: bool = False,
     axis: int = 0,

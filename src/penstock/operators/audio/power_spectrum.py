@@ -16,6 +16,7 @@ from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.audio.signal import check_signal
 from penstock.operators.axes import axis_numbers
+from penstock.operators.limits import Length
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class PowerSpectrum(Operator, SampleKernel):
 
 @operator("power_spectrum")
 def power_spectrum(
-    data: DataNode, *, nfft: int | None = None, axis: int = -1, power: int = 2, **common: Unpack[Common]
+    data: DataNode, *, nfft: Length | None = None, axis: int = -1, power: int = 2, **common: Unpack[Common]
 ) -> DataNode:
     """Transform a signal into its spectrum.
 
@@ -69,7 +70,7 @@ def power_spectrum(
         [[0.0, 0.0, 16.0]]
     """
     check_signal("power_spectrum", data.spec)
-    if power not in (1, 2) or (nfft is not None and nfft < 1):
-        raise DefinitionError("fn.power_spectrum: power is 1 or 2, nfft positive", given=f"power={power}, nfft={nfft}")
+    if power not in (1, 2):
+        raise DefinitionError("fn.power_spectrum: power is 1 or 2", given=power)
     (number,) = axis_numbers([axis], None, data.spec, "power_spectrum")
     return apply(PowerSpectrum(nfft, number, power), data, common=common)

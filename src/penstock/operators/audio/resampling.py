@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 
 from penstock.data.source import Array
+from penstock.operators.limits import MAX_SIGNAL
 
 _BLOCK = 256
 """Within a block of this many elements, positions are added up in float32."""
@@ -34,7 +35,12 @@ def resample(data: Array, scale: float, length: int, quality: float) -> Array:
         scale: elements of the input per element of the output.
         length: elements of the output.
         quality: from 0 to 100; the number of lobes grows with it.
+
+    Raises:
+        ValueError: the output has too many elements. A file's header may announce any rate.
     """
+    if length > MAX_SIGNAL:
+        raise ValueError(f"the resampled signal has {length} elements, more than the {MAX_SIGNAL} that are possible")
     lobes = max(1, round(0.007 * quality * quality - 0.09 * quality + 3))
     window, values = _window(lobes), data.astype(np.float32)
     centre, points = np.float32(lobes * _POINTS / 2), np.float32(_POINTS / 2)

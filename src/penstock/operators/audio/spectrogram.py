@@ -17,6 +17,7 @@ from penstock.graph.operator import Common, Operator, SampleContext, SampleKerne
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.audio.signal import check_signal
+from penstock.operators.limits import Length
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def hann(length: int) -> tuple[float, ...]:
 def spectrogram(
     data: DataNode,
     *,
-    nfft: int | None = None,
+    nfft: Length | None = None,
     window_length: Annotated[float, Range(1, 1 << 24)] = 512,
     window_step: float = 256,
     window_fn: Sequence[float] | None = None,

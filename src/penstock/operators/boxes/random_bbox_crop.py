@@ -18,6 +18,7 @@ from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode
 from penstock.operators.boxes.boxes import check_counts
 from penstock.operators.boxes.search import PATIENCE, find_each
+from penstock.operators.limits import Attempts
 from penstock.operators.ragged import entries, joined, parted
 from penstock.operators.random.stream import streams
 
@@ -41,8 +42,8 @@ class Windows(TypedDict, total=False):
     threshold_type: str
     all_boxes_above_threshold: bool
     allow_no_crop: bool
-    num_attempts: int
-    total_num_attempts: int
+    num_attempts: Attempts
+    total_num_attempts: Attempts
     scaling: Sequence[float]
     aspect_ratio: Sequence[float]
     bbox_prune_threshold: float | None

@@ -9,6 +9,7 @@ from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.boxes.random_bbox_crop import random_bbox_crop
 from penstock.operators.geometry.slice import slice as cut
+from penstock.operators.limits import Attempts
 
 
 @operator("ssd_random_crop")
@@ -17,7 +18,7 @@ def ssd_random_crop(
     bboxes: DataNode,
     labels: DataNode,
     *,
-    num_attempts: int = 1,
+    num_attempts: Attempts = 1,
     seed: int = -1,
     **common: Unpack[Common],
 ) -> list[DataNode]:

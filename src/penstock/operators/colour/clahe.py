@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import Annotated, Any, Unpack
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.apply import apply
+from penstock.graph.kinds import Range
 from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
@@ -21,7 +22,10 @@ from penstock.operators.colour.lab import from_lab, to_lab
 from penstock.operators.image.tiles import equalize_tiles
 from penstock.operators.sums import rounded
 
-_MOST_BINS = 1 << 16
+_MOST_BINS = _MOST_TILES = 1 << 16
+
+Tiles = Annotated[int, Range(1, 1 << 12)]
+"""A number of tiles along an axis."""
 
 
 @dataclass(frozen=True)
@@ -144,8 +148,8 @@ def _between(size: int, count: int, extent: int) -> tuple[Array, Array]:
 def clahe(
     data: DataNode,
     *,
-    tiles_x: int,
-    tiles_y: int,
+    tiles_x: Tiles,
+    tiles_y: Tiles,
     clip_limit: float,
     bins: int = 256,
     luma_only: bool = True,
@@ -189,6 +193,8 @@ def clahe(
         raise DefinitionError(
             "fn.clahe: bins is a power of 2", given=f"bins={bins}", expected="up to 65536, such as 256"
         )
-    if min(tiles_x, tiles_y) < 1:
-        raise DefinitionError("fn.clahe: there is at least one tile", given=f"tiles_x={tiles_x}, tiles_y={tiles_y}")
+    if tiles_x * tiles_y > _MOST_TILES:
+        raise DefinitionError(
+            "fn.clahe: too many tiles", given=f"tiles_x={tiles_x}, tiles_y={tiles_y}", expected=f"up to {_MOST_TILES}"
+        )
     return apply(Clahe((tiles_y, tiles_x), float(clip_limit), int(bins), bool(luma_only)), data, common=common)

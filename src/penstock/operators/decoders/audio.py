@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 
@@ -14,12 +14,14 @@ from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.apply import apply_many
+from penstock.graph.kinds import Range
 from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode
 from penstock.operators.audio.audio_resample import denormalised
 from penstock.operators.audio.resampling import resample, resampled_length
+from penstock.operators.limits import MAX_RATE
 from penstock.types import FLOAT, as_dtype
 
 
@@ -37,7 +39,7 @@ class DecodeAudio(Operator, SampleKernel):
     dtype: np.dtype[Any]
     downmix: bool
     quality: float
-    schema: ClassVar[Mapping[str, Argument]] = {"sample_rate": Argument(np.float32, low=0)}
+    schema: ClassVar[Mapping[str, Argument]] = {"sample_rate": Argument(np.float32, low=0, high=MAX_RATE)}
 
     def infer(self, data: Spec, *, sample_rate: Any) -> tuple[Spec, Spec]:
         """Any length, any number of channels."""
@@ -68,7 +70,7 @@ def audio(
     data: DataNode,
     *,
     sample_rate: float | DataNode = 0.0,
-    quality: float = 50.0,
+    quality: Annotated[float, Range(0, 100)] = 50.0,
     downmix: bool = False,
     dtype: Any = FLOAT,
     **common: Unpack[Common],
@@ -77,7 +79,8 @@ def audio(
 
     Args:
         data: the bytes of each file.
-        sample_rate: in Hz, to which signals are resampled; 0 keeps their own. A node gives each sample its own.
+        sample_rate: in Hz, up to 10,000,000, to which signals are resampled; 0 keeps their own. A node gives each
+            sample its own.
         quality: of resampling, as in `fn.audio_resample`.
         downmix: whether channels are averaged.
         dtype: element type: float32, int16 or int32. The largest integer stands for 1.

@@ -22,6 +22,7 @@ from penstock.graph.operator import Common, Feed
 from penstock.graph.outside import OUTSIDE, made_again, made_outside
 from penstock.graph.registry import operator
 from penstock.graph.trace import current_trace
+from penstock.operators.limits import Rank
 from penstock.operators.user_code.code import UserCode
 from penstock.types import as_dtype
 
@@ -58,7 +59,7 @@ def external_source(
     cycle: bool | str | None = None,
     layout: str | Sequence[str | None] | None = None,
     dtype: Any = None,
-    ndim: int | Sequence[int | None] | None = None,
+    ndim: Rank | Sequence[Rank | None] | None = None,
     batch: bool | None = None,
     batch_info: bool = False,
     repeat_last: bool = False,

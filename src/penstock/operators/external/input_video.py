@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Unpack
+from typing import Literal, Unpack
 
 from penstock import extras
 from penstock.data.fed_video import FedVideo
 from penstock.graph.apply import apply
 from penstock.graph.call import Hint
-from penstock.graph.kinds import Range
 from penstock.graph.operator import Common, Feed
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, current_trace
+from penstock.operators.limits import Length
 
 _KIND = "inputs.video"
 
@@ -19,7 +19,7 @@ _KIND = "inputs.video"
 @operator(_KIND)
 def video(
     *,
-    sequence_length: Annotated[int, Range(1)],
+    sequence_length: Length,
     last_sequence_policy: Literal["partial", "pad"] = "partial",
     affine: Hint[bool] = True,
     blocking: Hint[bool] = False,

@@ -17,6 +17,7 @@ from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, as_value
 from penstock.operators.convert import convert
 from penstock.operators.first_sample import first_sample
+from penstock.operators.limits import Rank
 from penstock.types import as_dtype
 
 _SAY = "dtype= and ndim="
@@ -65,7 +66,7 @@ def _parse(file: Array) -> Array:
 
 
 @operator("decoders.numpy")
-def numpy(data: DataNode, *, dtype: Any = None, ndim: int | None = None, **common: Unpack[Common]) -> DataNode:
+def numpy(data: DataNode, *, dtype: Any = None, ndim: Rank | None = None, **common: Unpack[Common]) -> DataNode:
     """Decode .npy files.
 
     Type and rank are known before the pipeline runs. Where they are not given, the first sample tells them: of a

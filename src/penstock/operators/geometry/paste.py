@@ -15,7 +15,7 @@ from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode
-from penstock.operators.axes import image_layout
+from penstock.operators.axes import MAX_PIXELS, image_layout
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.steps import Cut, Fill, Images, Step
 
@@ -47,6 +47,13 @@ class Paste(ImageOperator):
         self, images: Images, bits: Any, *, ratio: Any, paste_x: Any, paste_y: Any, min_canvas_size: Any
     ) -> Sequence[Step]:
         """A window that leaves the image on all sides. Sizes and places are cut off to whole pixels."""
+        if images.xp is np:
+            height, width = (
+                np.maximum(ratio * images.sizes[self.layout.index(letter)].astype(np.float64), min_canvas_size)
+                for letter in "HW"
+            )
+            if (height * width > MAX_PIXELS).any():
+                raise ValueError(f"the canvas has more than {MAX_PIXELS} pixels")
         steps: list[Step] = []
         for letter, place in (("H", paste_y), ("W", paste_x)):
             axis = self.layout.index(letter)

@@ -27,6 +27,9 @@ Bounds = Sequence[float] | float | DataNode
 
 _STARTS, _ENDS = ("start", "rel_start"), ("end", "rel_end", "shape", "rel_shape")
 
+_FAR = np.float32((1 << 30) - 64)
+"""Farther than the end of every array. The distance of two such places is an int32, too."""
+
 
 @dataclass(frozen=True)
 class Slice(ImageOperator):
@@ -99,8 +102,9 @@ class Slice(ImageOperator):
 
 
 def _nearest(xp: Any, places: Any) -> Any:
-    """The nearest whole numbers, halves away from zero."""
-    return (places + xp.copysign(np.float32(0.5), places)).astype(np.int32)
+    """The nearest whole numbers, halves away from zero. So far outside that int32 has no such number, the last ones."""
+    nearest = places + xp.copysign(np.float32(0.5), places)
+    return xp.clip(nearest, -_FAR, _FAR).astype(np.int32)
 
 
 @operator("slice")

@@ -13,6 +13,7 @@ from penstock.errors import DefinitionError
 from penstock.graph.call import Location
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
+from penstock.operators.limits import Length
 from penstock.operators.readers.loader import LoaderArguments, load
 from penstock.types import LabelType
 
@@ -22,7 +23,7 @@ def caffe2(
     *,
     path: Location[Path | Sequence[Path]],
     label_type: int = LabelType.SINGLE_LABEL,
-    num_labels: int = 1,
+    num_labels: Length = 1,
     additional_inputs: int = 0,
     bbox: bool = False,
     image_available: bool = True,

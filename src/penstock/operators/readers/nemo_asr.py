@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Annotated, Any, Unpack
 
 import numpy as np
 
@@ -16,11 +16,13 @@ from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.apply import apply
 from penstock.graph.call import Hint, Location
+from penstock.graph.kinds import Range
 from penstock.graph.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.audio.audio_resample import denormalised
 from penstock.operators.audio.resampling import resample, resampled_length
+from penstock.operators.limits import MAX_RATE
 from penstock.operators.readers.loader import LoaderArguments, load
 from penstock.types import FLOAT, as_dtype
 
@@ -57,8 +59,8 @@ class ToRate(Operator, SampleKernel):
 def nemo_asr(
     *,
     manifest_filepaths: Location[Path | Sequence[Path]],
-    sample_rate: float = -1.0,
-    quality: float = 50.0,
+    sample_rate: Annotated[float, Range(high=MAX_RATE)] = -1.0,
+    quality: Annotated[float, Range(0, 100)] = 50.0,
     downmix: bool = True,
     dtype: Any = FLOAT,
     min_duration: float = 0.0,

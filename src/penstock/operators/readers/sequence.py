@@ -20,6 +20,7 @@ from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.decoders.codecs.channels import CHANNELS
 from penstock.operators.decoders.codecs.decoding import Decoding
+from penstock.operators.limits import Length
 from penstock.operators.readers.loader import LoaderArguments, load
 from penstock.types import RGB, DALIImageType
 
@@ -65,7 +66,7 @@ class DecodeSequence(Operator, SampleKernel):
 def sequence(
     *,
     file_root: Location[str | PathLike[str]],
-    sequence_length: int,
+    sequence_length: Length,
     step: int = 1,
     stride: int = 1,
     image_type: DALIImageType = RGB,
@@ -109,9 +110,9 @@ def sequence(
         >>> [images.shape for images in pipeline.run()[0]], pipeline.run()[0].at(1)[:, 0, 0, 0].tolist()
         ([(3, 8, 6, 3), (3, 8, 6, 3)], [1, 2, 3])
     """
-    if min(sequence_length, step, stride) < 1:
+    if min(step, stride) < 1:
         given = f"sequence_length={sequence_length}, step={step}, stride={stride}"
-        raise DefinitionError("fn.readers.sequence: sequence_length, step and stride are at least 1", given=given)
+        raise DefinitionError("fn.readers.sequence: step and stride are at least 1", given=given)
     key = fspath(file_root), _PATTERNS, sequence_length, step, stride
     data, sizes = load(shared(SequenceSource, *key, stamp=stamp_of_root(key[0])), loader)
     return apply(DecodeSequence(sequence_length, Decoding(image_type)), data, sizes)

@@ -18,6 +18,7 @@ from penstock.errors import DefinitionError, did_you_mean, shown
 from penstock.graph.call import Default, Hint, Location
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
+from penstock.operators.limits import Length
 from penstock.operators.readers.loader import LoaderArguments, load
 from penstock.operators.tensors.cast import cast
 from penstock.types import FLOAT, RGB, UINT8, DALIDataType, DALIImageType, as_dtype
@@ -66,7 +67,7 @@ class VideoArguments(LoaderArguments, total=False):
 @operator("readers.video")
 def video(
     *,
-    sequence_length: int,
+    sequence_length: Length,
     filenames: Location[Path | Sequence[Path] | None] = None,
     file_root: Location[Path | None] = None,
     file_list: Location[Path | None] = None,
@@ -175,9 +176,9 @@ def video(
             "fn.readers.video gives uint8 or float32, which alone can be normalized",
             given=f"dtype {element}, normalized={normalized}", fix="dtype=types.FLOAT, and fn.cast for others",
         )  # fmt: skip
-    if sequence_length < 1 or stride < 1 or step == 0:
+    if stride < 1 or step == 0:
         given = f"sequence_length={sequence_length}, stride={stride}, step={step}"
-        raise DefinitionError("fn.readers.video: sequence_length, stride and step are at least 1", given=given)
+        raise DefinitionError("fn.readers.video: stride and step are at least 1", given=given)
     entries, labelled = _entries(filenames, file_root, file_list, labels)
     if file_list_include_preceding_frame is not None:
         file_list_rounding = "start_down_end_up" if file_list_include_preceding_frame else "start_up_end_down"

@@ -11,6 +11,7 @@ from penstock.graph.trace import DataNode
 from penstock.operators.geometry.filters import FilterArguments
 from penstock.operators.geometry.resize import resize
 from penstock.operators.geometry.size_arguments import SizeArguments
+from penstock.operators.limits import Length
 from penstock.operators.readers.video import VideoArguments, video
 from penstock.types import RGB, UINT8, DALIDataType, DALIImageType
 
@@ -23,7 +24,7 @@ class VideoResizeArguments(VideoArguments, SizeArguments, FilterArguments, total
 
 @operator("readers.video_resize")
 def video_resize(
-    *, sequence_length: int, dtype: DALIDataType | Any = UINT8, **arguments: Unpack[VideoResizeArguments]
+    *, sequence_length: Length, dtype: DALIDataType | Any = UINT8, **arguments: Unpack[VideoResizeArguments]
 ) -> DataNode | list[DataNode]:
     """Read clips of videos, and resize them: `fn.readers.video`, then `fn.resize`. Needs the extra `video`.
 

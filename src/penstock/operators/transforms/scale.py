@@ -13,6 +13,7 @@ from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode
+from penstock.operators.limits import Rank
 from penstock.operators.transforms.affine import Affine, about, check_center, diagonal, dimensions, extent, spread
 
 
@@ -37,7 +38,7 @@ def scale(
     *,
     scale: float | Sequence[float] | DataNode,
     center: Sequence[float] | DataNode | None = None,
-    ndim: int | None = None,
+    ndim: Rank | None = None,
     reverse_order: bool = False,
     **common: Unpack[Common],
 ) -> DataNode:

@@ -17,6 +17,7 @@ from penstock.graph.call import Hint
 from penstock.graph.operator import BatchContext, Common, HostBatchKernel, Operator, WholeBatchKernel
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
+from penstock.operators.limits import Rank
 from penstock.operators.user_code.code import CodeNow, UserCode
 from penstock.operators.user_code.function import Kinds
 from penstock.operators.user_code.numba_loop import Run, Setup, Shapes, run_loop, setup_loop
@@ -148,8 +149,8 @@ def numba_function(
     run_fn: Callable[..., Any],
     out_types: Any,
     in_types: Any,
-    outs_ndim: int | Sequence[int],
-    ins_ndim: int | Sequence[int],
+    outs_ndim: Rank | Sequence[Rank],
+    ins_ndim: Rank | Sequence[Rank],
     setup_fn: Callable[..., Any] | None = None,
     batch_processing: bool = False,
     blocks: Hint[Any] = None,

@@ -18,6 +18,7 @@ from penstock.graph.operator import BatchContext, Common, SampleContext, SampleK
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode, as_value, defining_trace
 from penstock.host.buffers import Buffers
+from penstock.operators.limits import Rank
 from penstock.operators.user_code.code import UserCode
 from penstock.operators.user_code.function import Function, as_array, kinds_of, layouts_of
 
@@ -96,7 +97,7 @@ def python_function(
     output_layouts: str | Sequence[str] | None = None,
     batch_processing: bool = False,
     dtype: Any = None,
-    ndim: int | Sequence[int] | None = None,
+    ndim: Rank | Sequence[Rank] | None = None,
     **common: Unpack[Common],
 ) -> Any:
     """Call a Python function with each sample, or with all samples of a batch, on the host.
@@ -149,7 +150,7 @@ def dl_tensor_python_function(
     batch_processing: bool = True,
     synchronize_stream: Hint[bool] = True,
     dtype: Any = None,
-    ndim: int | Sequence[int] | None = None,
+    ndim: Rank | Sequence[Rank] | None = None,
     **common: Unpack[Common],
 ) -> Any:
     """Call a function of another library with all samples of a batch, or with each, on the host.

@@ -1,0 +1,18 @@
+"""Prints the addresses at which the processes of a job listen, once their collectives are connected."""
+
+import json
+import os
+
+import jax
+import numpy as np
+import psutil
+from jax.experimental.multihost_utils import process_allgather
+
+import penstock.launch
+
+penstock.launch.initialize()
+process_allgather(np.ones(1))
+sockets = psutil.Process(os.getpid()).net_connections("inet")
+listening = sorted(entry.laddr.ip for entry in sockets if entry.status == psutil.CONN_LISTEN)
+print("[" + json.dumps([jax.process_index(), os.environ.get("NCCL_SOCKET_IFNAME"), listening]))
+process_allgather(np.ones(1))

@@ -1,0 +1,142 @@
+"""Jobs listen where they have to, and nowhere else."""
+
+import ipaddress
+import json
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from penstock.errors import UsageError
+from penstock.launch import initialize
+from penstock.launch.join import check_address, split_address
+
+PROCESSES = 2
+
+
+@pytest.fixture
+def program(pytestconfig):
+    """The program that prints where it listens."""
+    return pytestconfig.rootpath / "tests" / "multiprocess" / "programs" / "listening.py"
+
+
+def listening(*outputs):
+    """Per process the addresses at which it listens; NCCL's interface is the same for all."""
+    lines = [line.partition("[[")[2] for line in "".join(outputs).splitlines()]
+    rows = [json.loads(f"[{line}") for line in lines if line]
+    (interface,) = {interface for _, interface, _ in rows}
+    return interface, {process: [plain(address) for address in addresses] for process, _, addresses in rows}
+
+
+def plain(address):
+    """An address without the form in which a socket of IPv6 has one of IPv4."""
+    parsed = ipaddress.ip_address(address)
+    return str(getattr(parsed, "ipv4_mapped", None) or parsed)
+
+
+def on(name, command):
+    """A command as it runs on a host of the fixture."""
+    return ["ip", "netns", "exec", name, *map(str, command)]
+
+
+def test_a_job_on_one_machine_listens_on_loopback_only(program, hosts, launched, execute):
+    names, _ = hosts  # whose own names resolve to addresses of the network
+    done = execute(on(names[0], launched(PROCESSES, 1, program)))
+    assert done.returncode == 0, done.stderr
+    interface, addresses = listening(done.stdout)
+    assert addresses.keys() == {0, 1}
+    assert all(addresses.values())
+    assert {address for each in addresses.values() for address in each} == {"127.0.0.1"}
+    assert interface == "lo"
+
+
+def test_a_job_is_not_open_where_there_is_one_network_only(program, launched, execute):
+    done = execute(launched(PROCESSES, 1, program))
+    assert done.returncode == 0, done.stderr
+    _, addresses = listening(done.stdout)
+    assert {address for each in addresses.values() for address in each} == {"127.0.0.1"}
+
+
+def test_a_program_that_initializes_jax_by_itself_is_not_open_either(tmp_path, program, hosts, launched, execute):
+    text = program.read_text()
+    own = "jax.distributed.initialize(num_processes=2, process_id=int(os.environ['PENSTOCK_PROCESS_ID']))"
+    script = tmp_path / "program.py"
+    script.write_text(text.replace("penstock.launch.initialize()", own).replace("penstock.launch", "penstock.iterate"))
+    done = execute(on(hosts[0][0], launched(PROCESSES, 1, script)))
+    assert done.returncode == 0, done.stderr
+    _, addresses = listening(done.stdout)
+    assert {address for each in addresses.values() for address in each} == {"127.0.0.1"}
+
+
+def started(name, program, environment, **variables):
+    """A process of a job on a host of the fixture."""
+    command = on(name, [sys.executable, program])
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, text=True, env=environment(**variables), **pipes)
+
+
+def outputs(job):
+    """The output of each process of a job."""
+    texts = [process.communicate(timeout=120) for process in job]
+    assert [process.returncode for process in job] == [0] * len(job), texts
+    return [out for out, _ in texts]
+
+
+@pytest.mark.parametrize("bind", [None, "127.0.0.1:29411"])
+def test_an_explicit_address_is_bound_exactly(bind, program, hosts, environment):
+    names, addresses = hosts
+    count = 1 if bind else 2  # nobody else reaches the second
+    variables = {"JAX_COORDINATOR_ADDRESS": f"{addresses[0]}:29411", "PENSTOCK_NUM_PROCESSES": str(count)}
+    if bind:
+        variables |= {"JAX_COORDINATOR_BIND_ADDRESS": bind, "JAX_COORDINATOR_ADDRESS": bind}
+    job = [
+        started(names[number], program, environment, PENSTOCK_PROCESS_ID=str(number), **variables)
+        for number in range(count)
+    ]
+    interface, found = listening(*outputs(job))
+    assert found[0].count((bind or addresses[0]).partition(":")[0]) == len(found[0])
+    assert interface == ("lo" if bind else None)
+
+
+def test_open_mpi_on_one_machine_listens_on_loopback_only(program, hosts, environment):
+    names, addresses = hosts
+    variables = {
+        "OMPI_MCA_orte_hnp_uri": f"1531576320.0;tcp://{addresses[0]}:34911",
+        "OMPI_COMM_WORLD_SIZE": str(PROCESSES),
+        "OMPI_COMM_WORLD_LOCAL_SIZE": str(PROCESSES),
+    }
+    ranks = [{f"OMPI_COMM_WORLD_{name}": str(number) for name in ("RANK", "LOCAL_RANK")} for number in range(PROCESSES)]
+    job = [started(names[0], program, environment, **variables, **rank) for rank in ranks]
+    _, found = listening(*outputs(job))
+    assert {address for each in found.values() for address in each} == {"127.0.0.1"}
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("192.0.2.77:29411", "cannot meet at port 29411 of 192.0.2.77"),
+        ("no.such.host.invalid:29411", "cannot resolve the coordinator's host"),
+        ("named:29411", "a name for the loopback interface"),
+        ("10.0.0.1", "not a host and a port"),
+    ],
+)
+def test_an_address_that_is_not_of_this_machine_is_refused(address, message, monkeypatch):
+    if address.startswith("named"):
+        entry = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.1.1", 29411))
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [entry])
+    for name, value in (("ADDRESS", address), ("BIND_ADDRESS", address)):
+        monkeypatch.setenv(f"JAX_COORDINATOR_{name}", value)
+    monkeypatch.setenv("PENSTOCK_NUM_PROCESSES", "2")
+    monkeypatch.setenv("PENSTOCK_PROCESS_ID", "0")
+    with pytest.raises(UsageError, match=message):
+        initialize()
+
+
+def test_addresses_of_this_machine_are_accepted():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    for host in ("127.0.0.1", "localhost", "0.0.0.0"):
+        check_address(f"{host}:{port}")
+    assert split_address("[::1]:29400") == ("::1", 29400)
