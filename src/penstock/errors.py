@@ -108,7 +108,10 @@ class SampleError(PenstockError, RuntimeError):
 
 
 class ResourceError(PenstockError, OSError):
-    """The machine lacks something: open files, memory. No sample is to blame, so none is skipped or replaced for it."""
+    """Something is missing or too small: open files, memory, disk space, a module, the limit on a sample's bytes.
+
+    No sample is to blame, so none is skipped or replaced for it.
+    """
 
 
 class StateError(PenstockError, ValueError):
@@ -160,15 +163,45 @@ class InternalError(PenstockError, RuntimeError):
         return InternalError(f"{outer}: {self.what}", given=self.given, expected=self.expected, where=where)
 
 
-_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+_RESOURCES = {
+    errno.EMFILE: "fewer threads, processes or open files; `ulimit -n` shows how many files may be open",
+    errno.ENFILE: "fewer processes or open files on this machine",
+    errno.ENOMEM: "fewer threads or processes, smaller batches, or more memory",
+    errno.ENOSPC: "make room on the disk",
+    errno.EDQUOT: "make room on the disk, or ask for a larger quota",
+}
+"""Numbers of system errors that no sample is to blame for, and what helps."""
 
 
-def lacking(error: BaseException | None) -> str | None:
-    """What the system said that it lacks, where that is the cause of an error; else None."""
-    while error is not None:
-        if isinstance(error, OSError) and error.errno in _RESOURCES:
-            return error.strerror
-        error = error.__cause__
+def resource_error(error: BaseException) -> ResourceError | None:
+    """Return the error to raise where the environment, not a sample, is the cause of an error; else None.
+
+    Environment is what fails for good samples, too: memory, open files, disk space, a module that cannot be imported,
+    a loop that Numba cannot compile.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ResourceError):
+            return ResourceError(str(cause.args[0]), where=cause.where)
+        if (lack := _lack(cause)) is not None:
+            said, fix = lack
+            return ResourceError(f"no sample can be read or computed now: {said}", fix=fix)
+        cause = cause.__cause__
+    return None
+
+
+def _lack(error: BaseException) -> tuple[str, str | None] | None:
+    """What the environment lacks, if an error says so, and what helps."""
+    if isinstance(error, OSError) and error.errno in _RESOURCES:
+        return str(error.strerror), _RESOURCES[error.errno]
+    if isinstance(error, MemoryError):
+        return f"out of memory{f': {error}' if str(error) else ''}", _RESOURCES[errno.ENOMEM]
+    if isinstance(error, PenstockError) and isinstance(error, ImportError):
+        return str(error.args[0]), None  # it names the extra to install
+    if isinstance(error, ImportError):
+        return f"{type(error).__name__}: {error}", "install the module, or import it where the program begins"
+    if type(error).__module__ == "numba.core.errors":  # by name, since importing Numba takes long
+        return f"Numba cannot compile a loop: {error}", None
     return None
 
 

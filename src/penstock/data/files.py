@@ -17,7 +17,7 @@ from penstock.data.stores.ahead import ahead
 from penstock.data.stores.extent import Extent
 from penstock.data.stores.local import content
 from penstock.data.stores.objects import cannot_open, head, is_remote
-from penstock.errors import SampleError, SourceNotFoundError, reason_of
+from penstock.errors import ResourceError, SampleError, SourceNotFoundError, reason_of
 
 
 class FileSource(Source):
@@ -57,11 +57,15 @@ class FileSource(Source):
 
         Raises:
             SampleError: one cannot be read.
+            ResourceError: one has more bytes than are read for one sample.
         """
+        return [self.checked(*each) for each in zip(indices.tolist(), self.attempts(indices), strict=True)]
+
+    def attempts(self, indices: Indices) -> Iterable[Array | OSError]:
+        """The bytes of each file, or what went wrong with it."""
         if not self._remote and not ahead.holds:
-            return [self._checked(index, self._local(index)) for index in indices.tolist()]
-        found = zip(indices.tolist(), ahead.read(self.needs(indices)), strict=True)
-        return [self._checked(index, data) for index, data in found]
+            return map(self._local, indices.tolist())
+        return ahead.read(self.needs(indices))
 
     @property
     def cost(self) -> Cost:
@@ -70,9 +74,9 @@ class FileSource(Source):
 
     def needs(self, indices: Indices) -> list[Extent]:
         """The files that are read for some samples."""
-        return [Extent(path, 0, None, tag) for path, tag in self._tagged(indices)]
+        return [Extent(path, 0, None, tag, limited=True) for path, tag in self._tagged(indices)]
 
-    def ranges(self, indices: Indices, starts: Sequence[int], stops: Sequence[int]) -> list[Array | Exception]:
+    def ranges(self, indices: Indices, starts: Sequence[int], stops: Sequence[int]) -> list[Array | OSError]:
         """Bytes of some files, of each from its start to its stop; or what went wrong with it.
 
         Where a file ends before, there are fewer, or something went wrong.
@@ -113,13 +117,21 @@ class FileSource(Source):
 
     def _local(self, index: int) -> Array | OSError:
         try:
-            return content(self._path(index))
+            return content(self._path(index), limited=True)
         except OSError as error:
             return error
 
-    def _checked(self, index: int, data: Array | OSError) -> Array:
+    def checked(self, index: int, data: Array | OSError) -> Array:
+        """The bytes that were read for file `index`, unless they are an error.
+
+        Raises:
+            SampleError: it cannot be read.
+            ResourceError: it has more bytes than are read for one sample.
+        """
         if not isinstance(data, OSError):
             return data
+        if isinstance(data, ResourceError):
+            raise data
         name = self.describe(index)
         raise SampleError.of(index, name, f"cannot be read: {reason_of(data)}", name) from data
 

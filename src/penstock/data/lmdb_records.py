@@ -17,6 +17,7 @@ from penstock.data.stores.extent import Extent, Found
 from penstock.data.stores.objects import cannot_open, is_remote
 from penstock.data.stores.opened import open_file
 from penstock.data.stores.pieces import Pieces
+from penstock.data.stores.sample_limit import check_sample_size, max_sample_size
 from penstock.errors import MissingExtraError, SampleError, SourceError, SourceNotFoundError, reason_of
 
 _COPY = "copy it again, from where it is whole"
@@ -89,7 +90,10 @@ class LmdbRecords:
 
     def needs(self, indices: Indices) -> list[Extent]:
         """What is fetched from an object store for some records."""
-        return self._pieces.extents(*self._places(indices)) if self.cost is Cost.STORE else []
+        if self.cost is not Cost.STORE:
+            return []
+        small = np.frombuffer(self._index.sizes, np.int64)[indices] <= max_sample_size()  # `get` refuses the others
+        return self._pieces.extents(*self._places(indices[small]))
 
     def _places(self, indices: Indices) -> tuple[Indices, Indices, Indices]:
         """Where records lie, with the head of a long one: the number of the file, the first byte, the one after."""
@@ -110,8 +114,12 @@ class LmdbRecords:
         Raises:
             SampleError: the file has been cut or damaged since the database was opened; what is missing is named.
             SourceError: it has been written to.
+            ResourceError: a value has more bytes than are read for one sample.
         """
         page, starts, sizes = self._root.page, self._index.starts, self._index.sizes
+        if indices:
+            largest = max(indices, key=sizes.__getitem__)
+            check_sample_size(sizes[largest], self._named(largest))
         far = self._fetched(np.array(indices, np.int64)) if self.cost is Cost.STORE else None
         if far is None and (short := self._short(indices)) is not None:
             return short
@@ -130,11 +138,16 @@ class LmdbRecords:
                     raise DamagedError(f"{len(record)} bytes of {size} are left")
             except (OSError, DamagedError) as error:
                 self._check_unchanged()
-                source = f"{self.path} at key {self.key(index).decode('ascii', 'replace')}"
-                raise SampleError.of(index, source, f"cannot be read: {reason_of(error)}", self.file) from error
+                raise SampleError.of(
+                    index, self._named(index), f"cannot be read: {reason_of(error)}", self.file
+                ) from error
             records.append(record)
         self._check_unchanged()
         return records
+
+    def _named(self, index: int) -> str:
+        """The database and the key of record `index`."""
+        return f"{self.path} at key {self.key(index).decode('ascii', 'replace')}"
 
     def _short(self, indices: Sequence[int]) -> list[Record] | None:
         """What `get` gives for records of a local file that are all whole and lie in pages with others; else None."""

@@ -28,6 +28,7 @@ from penstock.data.spec import Spec
 from penstock.data.stores.cache import read_bytes
 from penstock.data.stores.extent import Extent
 from penstock.data.stores.objects import is_remote
+from penstock.data.stores.sample_limit import check_announced_size
 from penstock.errors import SampleError, SourceError, SourceNotFoundError, reason_of
 
 _WHOLE = -1.0
@@ -135,6 +136,7 @@ class NemoSource(Source):
                 if left < 0:
                     raise ValueError(f"its offset is {offset} s, and the file has {file.frames / rate} s")
                 count = left if duration < 0 else min(int(duration * rate), left)
+                check_announced_size(count * file.channels * 4)
                 file.seek(start)
                 values: Array = file.read(count, dtype=self._read_as, always_2d=True)
                 if len(values) < count:

@@ -19,7 +19,7 @@ from penstock.data.file_choice import ChosenFiles, FileChoice
 from penstock.data.order import Indices
 from penstock.data.source import Array, Column, Source
 from penstock.data.spec import Spec
-from penstock.errors import SampleError, SourceError
+from penstock.errors import ResourceError, SampleError, SourceError
 
 _MAGIC = b"\x93NUMPY"
 _LONGEST = 10_000
@@ -64,7 +64,7 @@ class NpySource(ChosenFiles):
     def __init__(self, choice: FileChoice) -> None:
         super().__init__(choice)
         try:
-            content = self.records.content(0)
+            content = self.content(0)
             array = parse_npy(content)
         except ValueError as error:
             raise SourceError(f"{self.describe(0)} is no .npy file that can be read: {error}") from error
@@ -73,9 +73,40 @@ class NpySource(ChosenFiles):
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """The arrays."""
-        contents = self.records.contents(indices)
-        arrays = [self.array(index, data) for index, data in zip(indices.tolist(), contents, strict=True)]
+        contents = zip(indices.tolist(), self.records.attempts(indices), strict=True)
+        arrays = [self.array(index, self._whole(index, data)) for index, data in contents]
         return (np.stack(arrays, out=out[0]) if self.specs[0].dense else arrays,)
+
+    def content(self, index: int) -> Array:
+        """The bytes of a file, as `read` has them.
+
+        Raises:
+            SampleError: it cannot be read.
+        """
+        (data,) = self.records.attempts(np.array([index]))
+        return self._whole(index, data)
+
+    def _whole(self, index: int, data: Array | OSError) -> Array:
+        """The bytes of a file, given those that were read, or what went wrong.
+
+        A file may have more bytes than other samples: as many as its header announces.
+        """
+        if not isinstance(data, ResourceError):
+            return self.records.checked(index, data)
+        head = self._until(index, _LONGEST)
+        try:
+            header, begin = read_header(head)
+        except ValueError:
+            return head  # which says what is wrong with it
+        stop = begin + header.nbytes
+        if self.records.is_shorter(index, stop):
+            raise self.unreadable(index, f"is cut short: its header announces {stop} bytes")
+        return self._until(index, stop)
+
+    def _until(self, index: int, stop: int) -> Array:
+        """The first bytes of a file."""
+        (data,) = self.records.ranges(np.array([index]), [0], [stop])
+        return self.records.checked(index, data)
 
     def array(self, index: int, data: Array) -> Array:
         """The array in a file's bytes.

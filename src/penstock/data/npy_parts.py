@@ -112,7 +112,7 @@ class NpyParts(RecordSource[NpySource]):
 
     def _cut(self, index: int, slab: _Slab | None, places: tuple[int, int], data: Array | Exception) -> Array:
         if slab is None or isinstance(data, Exception) or len(data) < places[1] - places[0]:
-            array = self.records.array(index, self.records.records.content(index))
+            array = self.records.array(index, self.records.content(index))
             return _part(array, self._windows(index, array.shape), self._fill)
         shape, windows = list(slab.header.shape), list(slab.windows)
         shape[slab.axis] = slab.stop - slab.first

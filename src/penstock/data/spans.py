@@ -19,6 +19,7 @@ from penstock.data.stores.extent import Extent, Found
 from penstock.data.stores.objects import cannot_open, is_remote, several
 from penstock.data.stores.opened import LocalFile, Opened, open_file
 from penstock.data.stores.pieces import Pieces
+from penstock.data.stores.sample_limit import check_sample_size, max_sample_size
 from penstock.errors import PenstockError, SampleError, SourceError, SourceNotFoundError, reason_of
 
 _AHEAD = 1 << 16
@@ -113,8 +114,10 @@ class Spans:
 
         Raises:
             SampleError: a file became shorter, has been written to, or cannot be read.
+            ResourceError: a record has more bytes than are read for one sample.
         """
         sizes = self.sizes[numbers]
+        self._check_sizes(numbers, sizes)
         stops = np.cumsum(sizes)
         starts = stops - sizes
         data = np.empty(int(sizes.sum()), np.uint8)
@@ -128,6 +131,12 @@ class Spans:
         for file in np.unique(files[places]).tolist():
             self._read_file(file, numbers, samples, places[files[places] == file], block)
         return block
+
+    def _check_sizes(self, numbers: Indices, sizes: Indices) -> None:
+        """Check the sizes that files or indexes give, before memory is taken for them."""
+        if len(sizes):
+            largest = int(sizes.argmax())
+            check_sample_size(int(sizes[largest]), self.describe(int(numbers[largest])))
 
     def _read_file(self, file: int, numbers: Indices, samples: Indices | None, places: Indices, block: Block) -> None:
         """Read those records that lie in one local file, in the order of their places there."""
@@ -171,7 +180,7 @@ class Spans:
         if self.cost is not Cost.STORE:
             return []
         files = np.searchsorted(self.bounds, numbers, side="right") - 1
-        far = self._far[files]
+        far = self._far[files] & (self.sizes[numbers] <= max_sample_size())  # `read` refuses the others
         begin = self.starts[numbers[far]]
         return self._objects.extents(files[far], begin, begin + self.sizes[numbers[far]])
 

@@ -45,8 +45,8 @@ class ChainStage:
             self._compute(frame)
         except PenstockError:
             raise
-        except Exception as error:
-            self._blame(frame, error)
+        except Exception:
+            self._blame(frame)
             raise
 
     def _compute(self, frame: Frame) -> None:
@@ -88,7 +88,7 @@ class ChainStage:
                 return frame.failure(node, row, unfit(value, value.spec.dtype, shape))
         return InternalError(f"{self.label} describes row {row} in another way when it is alone")
 
-    def _blame(self, frame: Frame, error: Exception) -> None:
+    def _blame(self, frame: Frame) -> None:
         """Find the first row that fails, and in which node, and raise the error that names its sample."""
         gathered = [call.gather(frame) for call in self._calls]
         data = self._data(frame)
@@ -96,8 +96,8 @@ class ChainStage:
             for count, node in enumerate(self._nodes, start=1):
                 try:
                     self._try(self._alone(data, gathered, row, count), whole=count == len(self._nodes))
-                except Exception as again:  # noqa: BLE001  # whatever a third party's operator raises
-                    raise frame.failure(node, row, again) from error
+                except Exception as error:
+                    raise frame.failure(node, row, error) from error
 
     def _alone(self, data: Column | Picked, gathered: Sequence[Any], row: int, count: int) -> Work:
         """What the first `count` nodes of the chain do with one row."""

@@ -15,7 +15,7 @@ from penstock.data.order import Indices
 from penstock.data.schedule import Step
 from penstock.data.source import Array, Column, Picked
 from penstock.data.spec import Extent
-from penstock.errors import InternalError, PenstockError, ResourceError, SampleError, lacking
+from penstock.errors import InternalError, PenstockError, SampleError, resource_error
 from penstock.graph.node import Node, Value
 from penstock.graph.operator import Feed
 from penstock.host.feeding import Fed
@@ -219,11 +219,11 @@ class Frame:
 
         Raises:
             PenstockError: the error, where such rows are not tolerated.
-            ResourceError: its cause is no row, but what the machine lacks.
+            ResourceError: its cause is the environment, whatever is done about bad samples.
         """
-        if (lack := lacking(error)) is not None:
-            fix = "fewer threads, processes or open files; `ulimit -n` shows how many files may be open"
-            raise ResourceError(f"no sample can be read or computed now: {lack}", fix=fix, where=error.where) from error
+        if (lack := resource_error(error)) is not None:
+            lack.where = lack.where or error.where
+            raise lack from error
         whole = self.whole
         bad = whole.blamed
         if bad is None or bad.error is not error or bad.policy == "raise":

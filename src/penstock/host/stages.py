@@ -143,15 +143,13 @@ class BatchStage:
         context = BatchContext(np, frame.rows, bits, frame.slots[first] if self._writes else None)
         try:
             result = self._kernel.batch(context, *inputs, **arguments)
-        except Exception as error:
-            self._blame(frame, inputs, arguments, bits, error)
+        except Exception:
+            self._blame(frame, inputs, arguments, bits)
             raise
         for (value, register), column in zip(self.outputs, _outputs(result), strict=True):
             frame.keep(value, register, column)
 
-    def _blame(
-        self, frame: Frame, inputs: Sequence[Any], arguments: Mapping[str, Any], bits: Any, error: Exception
-    ) -> None:
+    def _blame(self, frame: Frame, inputs: Sequence[Any], arguments: Mapping[str, Any], bits: Any) -> None:
         """Find the first row for which the kernel fails alone, and raise the error that names its sample."""
         for row in range(frame.rows):
             one = slice(row, row + 1)
@@ -159,8 +157,8 @@ class BatchStage:
             context = BatchContext(np, 1, None if bits is None else bits[one])
             try:
                 self._kernel.batch(context, *[column[one] for column in inputs], **alone)
-            except Exception as again:  # noqa: BLE001  # whatever a third party's kernel raises
-                raise frame.failure(self._node, row, again) from error
+            except Exception as error:
+                raise frame.failure(self._node, row, error) from error
 
 
 class WholeBatchStage:

@@ -17,7 +17,7 @@ import numpy as np
 from penstock.data.order import Order
 from penstock.data.source import Array, Source
 from penstock.disk import sync_names
-from penstock.errors import DefinitionError, SampleError, SourceError
+from penstock.errors import DefinitionError, SampleError, SourceError, resource_error
 from penstock.pack.formats import FORMATS, Format, Member
 from penstock.pack.ledger import Ledger
 from penstock.pack.recode import Recoding
@@ -216,6 +216,8 @@ class _Writer:
                         raise errors[row]
                     values = self._values(index, [np.asarray(columns[column][row]) for column in job.columns])
                 except SampleError as error:
+                    if (lack := resource_error(error)) is not None:
+                        raise lack from error
                     if not job.skip:
                         raise
                     self._progress.note(f"left out: {error}")

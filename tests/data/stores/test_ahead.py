@@ -182,7 +182,7 @@ def test_folders_are_read_ahead_where_read_threads_are_given(on_error, tmp_path,
         (tmp_path / f"{number:02}").mkdir()
         (tmp_path / f"{number:02}" / "a.jpg").write_bytes(bytes([number]) * (1 + number % 5))
     readers, content = set(), cache.content
-    monkeypatch.setattr(cache, "content", lambda path: readers.add(threading.current_thread().name) or content(path))
+    monkeypatch.setattr(cache, "content", lambda *path: readers.add(threading.current_thread().name) or content(*path))
     plain, ahead = training(tmp_path, on_error), training(tmp_path, on_error, read_threads=3)
     assert numbers(plain) == numbers(ahead)
     assert {name.partition("_")[0] for name in readers} >= {"penstock-read"}

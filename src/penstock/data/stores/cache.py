@@ -13,7 +13,6 @@ import hashlib
 import logging
 import os
 import random
-import re
 import struct
 import threading
 import time
@@ -26,14 +25,14 @@ from penstock.data.source import Array
 from penstock.data.stores.extent import Extent
 from penstock.data.stores.local import content, part
 from penstock.data.stores.objects import ask, fetch, head, is_remote
+from penstock.data.stores.sample_limit import bytes_of
 from penstock.disk import UNFINISHED, make_folder, user_folder, write_whole
-from penstock.errors import UsageError, shown
+from penstock.errors import UsageError
 
 _SUM = struct.Struct("<4sQ")  # b"PSC2", the checksum of what follows
 _LENGTHS = struct.Struct("<QH")  # bytes of the data and of the ETag
 _HEAD = _SUM.size + _LENGTHS.size
 _MAGIC = b"PSC2"
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _STALE = 600.0
 """Seconds after which a file that was never renamed is one that a process has left behind."""
 
@@ -145,7 +144,11 @@ def fetch_through(extent: Extent) -> Array:
         OSError: they cannot be fetched.
     """
     if not is_remote(extent.path):
-        return content(extent.path) if extent.stop is None else part(extent.path, extent.start, extent.stop)
+        return (
+            content(extent.path, extent.limited)
+            if extent.stop is None
+            else part(extent.path, extent.start, extent.stop)
+        )
     cache = the_cache()
     if cache is None:
         return _fetched(extent)[0]
@@ -225,8 +228,5 @@ def the_cache() -> Cache | None:
 
 @functools.lru_cache(maxsize=8)
 def _opened(folder: str, size: str) -> Cache | None:
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?\s*", size, re.IGNORECASE)
-    if found is None:
-        raise UsageError("PENSTOCK_CACHE_SIZE is a number of bytes", given=shown(size), expected="50GB, 500MB or 0")
-    count = int(float(found[1]) * _UNITS[found[2].upper()])
+    count = bytes_of("PENSTOCK_CACHE_SIZE", size)
     return Cache(folder, count) if count else None

@@ -24,6 +24,7 @@ from urllib.request import getproxies, proxy_bypass
 import numpy as np
 
 from penstock.data.stores.extent import Answer, Extent
+from penstock.data.stores.sample_limit import max_sample_size
 
 _CONNECT = 5.0
 """Seconds that a server may take to accept a connection."""
@@ -232,7 +233,7 @@ class _Connection:
             not head.startswith(status)
             or len(fields) < len(found)
             or (length, fields.get(b"content-range", b"")[: len(part) or None]) != (b"%d" % size, part)
-            or size > _LONGEST
+            or size > (min(_LONGEST, max_sample_size()) if extent.limited else _LONGEST)
             or b"transfer-encoding" in fields
             or not re.fullmatch('(W/)?"[^"]*"', tag)
             or extent.tag not in ("", tag)

@@ -17,12 +17,14 @@ class Extent(NamedTuple):
         start: the first byte.
         stop: the byte after the last one; None for all that follow.
         tag: the ETag that the object must have; "" where it is not known.
+        limited: whether the object is a sample, whose size has a limit.
     """
 
     path: str
     start: int = 0
     stop: int | None = None
     tag: str = ""
+    limited: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,20 @@ import stat
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.data.stores.sample_limit import check_sample_size
+
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
-def content(path: bytes | str) -> NDArray[np.uint8]:
+def content(path: bytes | str, limited: bool = False) -> NDArray[np.uint8]:
     """The bytes of a file.
 
+    Args:
+        path: of the file.
+        limited: whether it is a sample, whose size has a limit.
+
     Raises:
+        ResourceError: it has more bytes than are read for one sample.
         OSError: it cannot be read, is no regular file, became shorter while it was read, or its path is none.
     """
     descriptor = _opened(path)
@@ -23,6 +30,8 @@ def content(path: bytes | str) -> NDArray[np.uint8]:
         info = os.fstat(descriptor)
         if not stat.S_ISREG(info.st_mode):
             raise OSError(errno.EINVAL, "it is no file, but a folder, a pipe, a socket or a device")
+        if limited:
+            check_sample_size(info.st_size, path)
         data = os.read(descriptor, info.st_size)
         while len(data) < info.st_size:
             part = os.read(descriptor, info.st_size - len(data))

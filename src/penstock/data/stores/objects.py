@@ -20,7 +20,8 @@ import numpy as np
 
 from penstock import extras
 from penstock.data.stores.extent import Answer, Extent, Found
-from penstock.errors import SourceError, SourceNotFoundError
+from penstock.data.stores.sample_limit import check_sample_size
+from penstock.errors import ResourceError, SourceError, SourceNotFoundError
 
 if TYPE_CHECKING:
     from penstock.data.stores.direct import Direct
@@ -142,9 +143,13 @@ def fetch(extent: Extent, unless: str = "") -> Answer | None:
         meta, tag = result.meta, _tag(result.meta)
         if unless and tag == unless:
             return None
+        if extent.limited:
+            check_sample_size(meta["size"], extent.path)
         data = result.bytes()
     except api.exceptions.NotModifiedError:
         return None
+    except ResourceError:
+        raise
     except Exception as error:
         raise _failure(extent.path, error) from error
     if extent.tag and tag != extent.tag:  # servers may ignore conditions

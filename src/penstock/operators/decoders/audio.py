@@ -12,6 +12,7 @@ import numpy as np
 from penstock import extras
 from penstock.data.source import Array
 from penstock.data.spec import Spec
+from penstock.data.stores.sample_limit import check_announced_size
 from penstock.errors import DefinitionError
 from penstock.graph.apply import apply_many
 from penstock.graph.kinds import Range
@@ -56,6 +57,7 @@ class DecodeAudio(Operator, SampleKernel):
         with soundfile.SoundFile(io.BytesIO(data.tobytes())) as file:
             rate = float(file.samplerate)
             as_it_is = not self.downmix and wanted in (0.0, rate)
+            check_announced_size(file.frames * file.channels * 4)  # libsndfile believes the header of a FLAC file
             values: Array = file.read(dtype=self.dtype.name if as_it_is else "float32", always_2d=True)
         if self.downmix:
             values = values.mean(axis=1, dtype=np.float32)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
+from penstock.data.npy import parse_npy
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError
@@ -59,10 +59,7 @@ def _parse(file: Array) -> Array:
     Raises:
         ValueError: there is none, or not one of numbers.
     """
-    array = np.lib.format.read_array(io.BytesIO(file.tobytes()), allow_pickle=False)
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"a .npy file holds {array.dtype}, not numbers")
-    return array.astype(array.dtype.newbyteorder("="), copy=False)
+    return parse_npy(file).copy()  # before memory is taken, it compares the header with the bytes that are there
 
 
 @operator("decoders.numpy")

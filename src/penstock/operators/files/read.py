@@ -9,6 +9,7 @@ import numpy as np
 
 from penstock.data.source import Array
 from penstock.data.spec import Spec
+from penstock.data.stores.local import content
 from penstock.errors import DefinitionError
 from penstock.graph.apply import apply
 from penstock.graph.call import Hint
@@ -31,7 +32,7 @@ class ReadFile(Operator, SampleKernel):
 
     def sample(self, context: SampleContext, path: Array) -> Array:
         """The bytes; zeros after a path end it."""
-        return np.fromfile(np.ascontiguousarray(path).tobytes().split(b"\0", 1)[0], np.uint8)
+        return content(np.ascontiguousarray(path).tobytes().split(b"\0", 1)[0], limited=True)
 
 
 @operator("io.file.read")
@@ -56,6 +57,7 @@ def read(
     Raises:
         DefinitionError: the input is no vector of bytes.
         SampleError: a file that cannot be read.
+        ResourceError: a file of more bytes than are read for one sample (`PENSTOCK_MAX_SAMPLE_SIZE`).
 
     Example:
         >>> import pathlib, tempfile

@@ -95,10 +95,12 @@ class DecodingWork(ImageWork):
 
     def _parts(self) -> NDArray[np.int64]:
         """Per row what is decoded, that is at least what will be read: top, left, bottom, right."""
-        axes = [self._axis(letter).numbers for letter in "HW"]
-        (tops, bottoms), (lefts, rights) = map(footprint, axes)
+        (tops, bottoms), (lefts, rights) = (footprint(self._axis(letter).numbers) for letter in "HW")
         parts = np.stack([tops, lefts, bottoms, rights], axis=1)
-        smaller = (tops > 0) | (lefts > 0) | (bottoms < axes[0].end) | (rights < axes[1].end)
+        # the image's own size: an axis that is resampled ends where its window does
+        sizes = np.array([(header.height, header.width) for header in self._headers])
+        sizes = -(-sizes // np.array(self._reductions)[:, None])
+        smaller = (tops > 0) | (lefts > 0) | (parts[:, 2:] < sizes).any(axis=1)
         for row in np.flatnonzero(smaller).tolist():
             top, left, bottom, right = parts[row].tolist()
             parts[row] = self._decoder.part(self._headers[row], (top, left, bottom, right), self._reductions[row])

@@ -27,6 +27,9 @@ class OrderArguments(Common, total=False):
     which an operator fails that computes from this reader: "raise", "skip" (its row is masked, for iterators only) or
     "replace" (another sample takes its place); without it, what the iterator says.
 
+    The environment variable PENSTOCK_MAX_SAMPLE_SIZE, such as 10GB, is the most bytes that any reader reads for one
+    sample, 2 GiB unless it is set. A larger file or record ends the run with a ResourceError before it is read.
+
     Hints that can only change speed, and do nothing here: initial_fill (the shuffle is always over everything),
     prefetch_queue_depth, read_ahead, dont_use_mmap, lazy_init, skip_cached_images, tensor_init_bytes.
     """

@@ -71,7 +71,7 @@ class Decoding:
         stored = stored_region(region, height, width, header.orientation)
         tall, wide = (width, height) if swaps_axes(header.orientation) else (height, width)
         small = nvimgcodec.part(stored, wide)
-        if self.backend != "nvimgcodec" or reduce > 1 or not _is_small(small, wide):
+        if not self._decodes_regions(header, reduce) or not _is_small(small, wide):
             small = Region(0, jpeg.rows(stored.bottom, tall, wide, reduce, header.below), 0, wide)
         return delivered_region(small, height, width, header.orientation)
 
@@ -90,7 +90,8 @@ class Decoding:
             header: what `header` says of them.
             memory: where the pixels may be written: C-contiguous uint8, large enough for them. The result may lie
                 there, or elsewhere.
-            part: what `part` gave. Its pixels are the same, bit by bit, as those of the whole image.
+            part: what `part` gave. Its pixels are the same, bit by bit, as those of the whole image. A part that it
+                would not give is cut out of the whole image.
             reduce: 2, 4 or 8 for a half, a quarter or an eighth of height and width, rounded up; only where the header
                 is reducible.
 
@@ -112,10 +113,16 @@ class Decoding:
         if not top and right - left == (height if swaps_axes(turn) else width):
             pixels = self._stored(data, header, memory, bottom, reduce)[:bottom]
         else:
-            pixels = nvimgcodec.decode(data, header, self.output_type, self.fast_idct, stored, memory)
+            pixels = None
+            if self._decodes_regions(header, reduce):
+                pixels = nvimgcodec.decode(data, header, self.output_type, self.fast_idct, stored, memory)
             if pixels is None:
                 pixels = self._stored(data, header, None, None, reduce)[top:bottom, left:right]
         return turned(pixels, turn)
+
+    def _decodes_regions(self, header: Header, reduce: int) -> bool:
+        """Return True if the backend decodes regions of such an image without what surrounds them."""
+        return self.backend == "nvimgcodec" and header.frame > 0 and reduce == 1
 
     def _stored(self, data: Array, header: Header, memory: Array | None, bottom: int | None, reduce: int) -> Array:
         """The pixels before they are turned, all or at least those above a row."""

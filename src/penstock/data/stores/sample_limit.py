@@ -1,0 +1,76 @@
+"""Limit on the bytes that are read for one sample, looked at before memory is taken for them."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+
+from penstock.errors import ResourceError, UsageError, shown
+
+_NAME = "PENSTOCK_MAX_SAMPLE_SIZE"
+_DEFAULT = 1 << 31
+"""Twice the bytes that the largest image which is decoded takes without compression, with four channels of 16 bits."""
+
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+def bytes_of(name: str, text: str) -> int:
+    """The number of bytes that an environment variable gives, such as 50GB.
+
+    Raises:
+        UsageError: it is not one.
+
+    >>> bytes_of("SIZE", "1.5 GB")
+    1500000000
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?\s*", text, re.IGNORECASE)
+    if match is None:
+        raise UsageError(f"{name} is a number of bytes", given=shown(text), expected="50GB, 500MB or 0")
+    return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+def max_sample_size() -> int:
+    """Return the most bytes that are read for one sample: ``PENSTOCK_MAX_SAMPLE_SIZE``, or 2 GiB.
+
+    Raises:
+        UsageError: it is not a number of bytes.
+    """
+    text = os.environ.get(_NAME)
+    return _limit(text) if text else _DEFAULT
+
+
+@functools.lru_cache(maxsize=8)
+def _limit(text: str) -> int:
+    return bytes_of(_NAME, text)
+
+
+def check_sample_size(size: int, where: str | bytes) -> None:
+    """Refuse to read a sample of too many bytes.
+
+    Args:
+        size: its bytes, as the file, the index or the store says before anything is read.
+        where: the path of the file, or the place in it.
+
+    Raises:
+        ResourceError: there are more than `max_sample_size`.
+    """
+    limit = max_sample_size()
+    if size > limit:
+        raise ResourceError(
+            f"{os.fsdecode(where)} is too large to be read for one sample",
+            given=f"{size} bytes",
+            expected=f"at most {limit}",
+            fix=f"remove it from the data set, or raise the limit in the environment: {_NAME}={-(-size // 10**9)}GB",
+        )
+
+
+def check_announced_size(size: int) -> None:
+    """Refuse to decode a sample whose header announces too many bytes of values.
+
+    Raises:
+        ValueError: there are more than `max_sample_size`. The header may be damaged, so the sample is bad.
+    """
+    limit = max_sample_size()
+    if size > limit:
+        raise ValueError(f"its header announces {size} bytes, more than the {limit} that {_NAME} allows")
