@@ -105,8 +105,8 @@ def iterator_of(definition, root):
 
 def digests(iterator, count):
     batches = [jax.tree.map(np.asarray, next(iterator)) for _ in range(count)]
-    joined = (b"".join(np.ascontiguousarray(value).tobytes() for _, value in sorted(batch.items())) for batch in batches)
-    return [hashlib.sha256(content).hexdigest()[:16] for content in joined]
+    contents = ([np.asarray(value).tobytes() for _, value in sorted(batch.items())] for batch in batches)
+    return [hashlib.sha256(b"".join(content)).hexdigest()[:16] for content in contents]
 
 
 @pytest.mark.skipif("PENSTOCK_STORE_STATES" not in os.environ, reason="states are stored once")
