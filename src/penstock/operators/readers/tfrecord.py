@@ -30,7 +30,8 @@ def tfrecord(
 
     A `penstock.tfrecord.FixedLenFeature` is read as an array of its shape, a string as its bytes, a `VarLenFeature` as
     an array of shape (?,), or (?, *shape). An example that lacks a feature has the default value, or nothing where the
-    length varies.
+    length varies. A `VarLenFeature` that no record names, of up to 512 from all over the files, is a scalar, as in
+    DALI: the default value. A record that has it nevertheless is an error; write empty lists to avoid that.
 
     Args:
         path: a file, or several, read one after the other.
