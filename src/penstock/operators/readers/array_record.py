@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from penstock.data.array_record import ArrayRecordSource
-from penstock.data.paths import Path, as_paths
+from penstock.data.paths import Path, as_shards
 from penstock.data.source import shared, stamp_of
 from penstock.errors import DefinitionError
 from penstock.graph.call import Location
@@ -26,7 +26,8 @@ def array_record(
     Records are stored in groups, and a group is decoded as a whole: for a shuffle, write files with ``group_size:1``.
 
     Args:
-        paths: a file, or several, read one after the other. Objects of a store are copied to a temporary folder first.
+        paths: a file, a folder of files that end in ".array_record", a glob, or a brace pattern; or several, read one
+            after the other. Objects of a store are copied to a temporary folder first.
         **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
 
     Returns:
@@ -54,7 +55,7 @@ def array_record(
         >>> [bytes(record) for record in pipeline.run()[0]]
         [b'a jpeg', b'another']
     """
-    files = as_paths(paths)
+    files = as_shards(paths, ".array_record")
     if not files:
         raise DefinitionError("fn.readers.array_record: paths is empty")
     (records,) = load(shared(ArrayRecordSource, files, stamp=stamp_of(*files)), loader)
