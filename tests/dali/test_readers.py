@@ -107,7 +107,13 @@ def test_tfrecord_files(both, tmp_path):
     from penstock.data.tfrecords import write_tfrecord
 
     numbers = [
-        {"image": b"j" * (n + 1), "label": [n - 1], "box": [0.5 * n] * (4 * n), "words": [-n] * n + [2**40], "empty": []}
+        {
+            "image": b"j" * (n + 1),
+            "label": [n - 1],
+            "box": [0.5 * n] * (4 * n),
+            "words": [-n] * n + [2**40],
+            "empty": [],
+        }
         for n in range(1, 7)
     ]
     paths, indexes = [str(tmp_path / name) for name in "ab"], [str(tmp_path / f"{name}.idx") for name in "ab"]

@@ -89,7 +89,9 @@ def test_our_files_are_read_by_an_independent_reader(tmp_path):
 
 
 def test_defaults(tmp_path):
-    write_tfrecord(tmp_path / "a", [encode_example({"x": [1]}), encode_example({}), encode_example({"x": [], "list": []})])
+    write_tfrecord(
+        tmp_path / "a", [encode_example({"x": [1]}), encode_example({}), encode_example({"x": [], "list": []})]
+    )
     features = {
         "x": FixedLenFeature([1], int64, -5),
         "y": FixedLenFeature((), float32, 2),
@@ -127,7 +129,7 @@ def test_a_feature_of_varying_length_is_a_scalar_only_if_no_record_names_it(tmp_
     data = (tmp_path / "a").read_bytes()
     (tmp_path / "a").write_bytes(data[: -len(last)] + bytes(len(last)))  # the one that names it is damaged
     found = source(tmp_path / "a", features=features)
-    assert [str(spec) for spec in found.specs] == ["int64[]"] + ["float32[]", "int64[]"]
+    assert [str(spec) for spec in found.specs] == ["int64[]", "float32[]", "int64[]"]
     with pytest.raises(SampleError, match="sample 999"):
         found.read(np.array([999]), [None] * 3)
 

@@ -7,6 +7,7 @@ import string
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from glob import glob, has_magic
+from itertools import pairwise
 from os import PathLike, fspath
 from pathlib import Path as LocalPath
 
@@ -58,7 +59,9 @@ def _files(path: str, suffix: str) -> list[str]:
         files = sorted(str(file) for file in LocalPath(path).iterdir() if file.name.endswith(suffix))
         files = [file for file in files if not LocalPath(file).name.startswith(".")]
         return _some(files, f"the folder {path!r} has no files that end in {suffix}")
-    return _some(sorted(glob(path, recursive=True)), f"no file matches {path!r}") if has_magic(path) else [path]
+    if not has_magic(path):
+        return [path]
+    return _some(sorted(glob(path, recursive=True)), f"no file matches {path!r}")  # noqa: PTH207  # absolute ones, too
 
 
 def _objects(path: str, suffix: str) -> list[str]:
@@ -97,7 +100,7 @@ def expand_braces(pattern: str) -> list[str]:
             break
     if start < 0 or depth:
         return [pattern]
-    parts = [pattern[first + 1 : last] for first, last in zip(cuts, cuts[1:], strict=False)]
+    parts = [pattern[first + 1 : last] for first, last in pairwise(cuts)]
     if len(parts) > 1:
         parts = [name for part in parts for name in expand_braces(part)]
     else:

@@ -6,11 +6,10 @@ The format: https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_fo
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import struct
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,20 +17,16 @@ from numpy.typing import NDArray
 
 from penstock.data.crc32c import masked_crc32c
 from penstock.data.decimals import decimals
+from penstock.data.examples import Examples, Features
 from penstock.data.order import Indices
 from penstock.data.record_source import RecordSource
 from penstock.data.source import Array, Column, Source
 from penstock.data.spans import Block, Heads, Spans
-from penstock.data.spec import Spec
 from penstock.data.stores.cache import read_bytes
 from penstock.data.stores.opened import Opened
-from penstock.data.tf_example import DTYPES, Found, default_of, find_features, value_of
 from penstock.errors import SampleError, SourceError, SourceNotFoundError
-from penstock.tfrecord import Feature, FixedLenFeature, VarLenFeature, string
 
 _HEAD, _TAIL = 12, 4
-_PROBED, _AT_ONCE = 512, 64
-"""Records in which features are looked for that the first record lacks, and how many of them are read at a time."""
 
 
 class TFRecordSource(RecordSource[Spans]):
@@ -49,79 +44,37 @@ class TFRecordSource(RecordSource[Spans]):
         DefinitionError: a default value does not fit its feature.
     """
 
-    def __init__(
-        self, paths: tuple[str, ...], indexes: tuple[str, ...], features: tuple[tuple[str, Feature], ...]
-    ) -> None:
-        self._features = [(name, name.encode(), feature) for name, feature in features]
-        self._wanted = {key: feature for _, key, feature in self._features}
-        for _, _, feature in self._features:
-            if feature.default_value is not None:
-                default_of(feature)
+    def __init__(self, paths: tuple[str, ...], indexes: tuple[str, ...], features: Features) -> None:
+        self._examples = Examples(features)
         super().__init__(Spans(paths, functools.partial(_find, indexes), "" if indexes else "tfrecord"))
         if not len(self):
             raise SourceError("the TFRecord files have no records", given=", ".join(paths[:4]))
-        self.named = len(self._features)
+        self.named = len(features)
         try:
-            absent = self._absent()
-            self._features = [(name, k, _scalar(f) if k in absent else f) for name, k, f in self._features]
-            self.specs = tuple(_spec(feature) for _, _, feature in self._features)
-            self.read(np.zeros(1, np.int64), [None] * len(self.specs))
+            self._examples.open(self, len(self))
         except SampleError as error:
             fix = "an index of these files; without index_path it is made" if indexes else None
             raise SourceError(f"the first record cannot be read: {error.args[0]}", fix=fix) from error
-
-    def _absent(self) -> set[bytes]:
-        """The features of varying length that none of many records names, taken from all over the files."""
-        absent = {key for key, feature in self._wanted.items() if isinstance(feature, VarLenFeature)}
-        probed = np.unique(np.linspace(0, len(self) - 1, _PROBED).astype(np.int64))
-        for indices in (probed[:1], *np.split(probed[1:], range(_AT_ONCE, len(probed) - 1, _AT_ONCE))):
-            if not absent:
-                break
-            try:
-                absent -= self._named(indices)
-            except SampleError:  # `read` reports a damaged record, if it comes to it
-                for row in range(len(indices)):
-                    with contextlib.suppress(SampleError):
-                        absent -= self._named(indices[row : row + 1])
-        return absent
-
-    def _named(self, indices: Indices) -> set[bytes]:
-        """The wanted features that any of these records names."""
-        return {key for _, found, _, _ in self._examples(indices) for key in found}
-
-    def _examples(self, indices: Indices) -> Iterator[tuple[int, Mapping[bytes, Found], memoryview, Array]]:
-        """Records: the index of each, the features in it, and its content as a view and as an array.
-
-        Raises:
-            SampleError: a record is damaged, or is not an Example.
-        """
-        block = self.records.read(indices)
-        self._verify(indices, block)
-        view: memoryview = block.data.data
-        for index, start, stop in zip(indices.tolist(), block.starts.tolist(), block.stops.tolist(), strict=True):
-            part = slice(start + _HEAD, stop - _TAIL)
-            try:
-                found = find_features(view[part], self._wanted)
-            except ValueError as error:
-                raise self._bad(index, error) from error
-            yield index, found, view[part], block.data[part]
-
-    def _bad(self, index: int, error: ValueError) -> SampleError:
-        return self.records.error(index, index, f"cannot be read as an Example: {error}")
+        self.specs = self._examples.specs
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """The features, in the order of their names."""
-        columns: tuple[list[Array], ...] = tuple([] for _ in self.specs)
-        for index, found, record, pixels in self._examples(indices):
-            try:
-                for column, (name, key, feature) in zip(columns, self._features, strict=True):
-                    column.append(_value(name, feature, found.get(key), record, pixels))
-            except ValueError as error:
-                raise self._bad(index, error) from error
-        return tuple(
-            np.stack(column, out=slot) if spec.dense else column
-            for column, spec, slot in zip(columns, self.specs, out, strict=True)
-        )
+        return self._examples.read(self, indices, out)
+
+    def messages(self, indices: Indices) -> Iterator[tuple[int, Array]]:
+        """The content of records, each with its index.
+
+        Raises:
+            SampleError: a record is damaged.
+        """
+        block = self.records.read(indices)
+        self._verify(indices, block)
+        for index, start, stop in zip(indices.tolist(), block.starts.tolist(), block.stops.tolist(), strict=True):
+            yield index, block.data[start + _HEAD : stop - _TAIL]
+
+    def error(self, index: int, reason: str) -> SampleError:
+        """The error of a record."""
+        return self.records.error(index, index, reason)
 
     def _verify(self, indices: Indices, block: Block) -> None:
         """Check lengths and checksums.
@@ -145,33 +98,13 @@ class TFRecordSource(RecordSource[Spans]):
         """Whether the same features of the same records are read."""
         return (
             isinstance(other, TFRecordSource)
-            and self._features == other._features  # noqa: SLF001  # one class
+            and self._examples.features == other._examples.features  # noqa: SLF001  # one class
             and self.records.same_records(other.records)
         )
 
     def fingerprint(self) -> str:
         """The names of the files, and the sizes of the records."""
         return f"tfrecord:{self.records.digest()}"
-
-
-def _value(name: str, feature: Feature, found: Found | None, record: memoryview, pixels: Array) -> Array:
-    try:
-        return value_of(feature, found, record, pixels)
-    except ValueError as error:
-        raise ValueError(f"feature {name!r}: {error}") from None
-
-
-def _scalar(feature: Feature) -> Feature:
-    """A feature that no record has: one number, as in DALI, where it is whatever was in memory."""
-    default = feature.default_value
-    return FixedLenFeature((), feature.dtype, 0 if default is None or np.ndim(default) else default)
-
-
-def _spec(feature: Feature) -> Spec:
-    if feature.dtype == string:
-        return Spec(DTYPES[string], (None,))
-    open_extent = (None,) if isinstance(feature, VarLenFeature) else ()
-    return Spec(DTYPES[feature.dtype], (*open_extent, *feature.shape))
 
 
 def _words(data: Array) -> NDArray[np.uint32]:

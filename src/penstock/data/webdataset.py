@@ -136,7 +136,8 @@ class WebdatasetSource(Source):
                 return _number(int(text), spec, output)
             if spec.dense:
                 what = f"has {shown(text[:40])}" if text else "has nothing"
-                raise ValueError(f"{what} for output {output}, which is the text of a whole number")
+                skipped = "" if text else '; missing_component_behavior="skip" leaves such samples out'
+                raise ValueError(f"{what} for output {output}, where the text of a whole number is expected{skipped}")
         if len(data) % spec.dtype.itemsize:
             raise ValueError(f"has {len(data)} bytes for output {output}, which are no {spec.dtype}")
         return data if spec.dtype == np.uint8 else data.copy().view(spec.dtype)

@@ -20,9 +20,8 @@ from penstock.operators.readers.loader import LoaderArguments, load
 from penstock.types import DALIDataType, as_dtype
 
 _MISSING = ("empty", "skip", "error")
-_IMAGES = frozenset(
-    "jpg jpeg jpe jfif png apng bmp dib tif tiff webp pbm pgm ppm pnm jp2 j2k j2c jpc jpf jpx".split()
-)
+_JPEG = ("jpg", "jpeg", "jpe", "jfif", "jp2", "j2k", "j2c", "jpc", "jpf", "jpx")
+_IMAGES = (*_JPEG, "png", "apng", "bmp", "tif", "tiff", "webp", "pbm", "pgm", "ppm", "pnm")
 """Extensions of images that are decoded: of formats that `fn.decoders.image` reads."""
 _HOW = {**dict.fromkeys(_IMAGES, "image"), **dict.fromkeys(NUMBERS, "number"), "npy": "array"}
 
@@ -54,8 +53,8 @@ def webdataset(
         paths: a tar file, a folder of them, a glob, or a brace pattern such as ``train-{000..012}.tar``; or several,
             read one after the other. Not compressed. In an object store, a folder ends with a slash.
         ext: an extension per output, or several between semicolons, of which the first that a sample has is read.
-        index_paths: an index for each file, as DALI's ``wds2idx`` writes them, or their folder, glob or pattern. Without all headers are read when
-            the reader is made; give them where that takes too long.
+        index_paths: an index for each file, as DALI's ``wds2idx`` writes them; also a folder, glob or pattern.
+            Without them all headers are read when the reader is made; give them where that takes too long.
         missing_component_behavior: what becomes of samples that lack a component: it is "empty", they are left out
             ("skip"), or the reader is refused ("error").
         case_sensitive_extensions: whether upper and lower case of extensions differ.
