@@ -31,13 +31,13 @@ class Normal(Drawn):
         xp, count = context.xp, math.prod(self.shape)
         draws = self.fractions(context.bits)
         number = draws.dtype.type
-        above_zero, turns = (
-            draws[:, ::2] + number(2**-53 if self.wide else 2**-24),
-            draws[:, 1::2] * number(2 * math.pi),
-        )
+        above_zero = draws[:, ::2] + number(2**-53 if self.wide else 2**-24)
+        turns = draws[:, 1::2] * number(2 * math.pi)
         length = xp.sqrt(number(-2) * xp.log(above_zero))
         normal = xp.concatenate([length * xp.cos(turns), length * xp.sin(turns)], axis=1)[:, :count]
-        centre, spread = (along_rows(xp, xp.asarray(term, np.float32), 2) for term in (mean, stddev))
+        centre, spread = (
+            along_rows(xp, xp.asarray(term, np.float32).astype(draws.dtype), 2) for term in (mean, stddev)
+        )
         return convert(xp, normal * spread + centre, self.dtype).reshape(context.rows, *self.shape)
 
 
