@@ -113,6 +113,63 @@ def test_a_folder_of_images_as_array_records(photos, contents, tmp_path):
     assert found == contents
 
 
+def red(image):
+    """The brightness by which the photos differ."""
+    return round(float(image[..., 0].mean()) / 10)
+
+
+def test_packed_tars_are_read_by_one_line(photos, tmp_path):
+    run(photos, tmp_path, "--samples-per-shard", 6)
+    with (pipeline := Pipeline(batch_size=COUNT)):
+        images, classes = fn.readers.webdataset(paths=tmp_path, ext=["jpg;png", "cls"], decode=True)
+        pipeline.set_outputs(images, classes)
+    images, classes = pipeline.run()
+    numbers = [red(np.asarray(image)) for image in images]
+    assert sorted(numbers) == list(range(COUNT))
+    assert [np.asarray(image).shape for image in images] == [(40, 60 + number, 3) for number in numbers]
+    assert classes.as_array().tolist() == [number % 3 for number in numbers]
+    pipeline.close()
+
+
+def test_packed_array_records_are_read_by_one_line(photos, tmp_path):
+    run(photos, tmp_path, "--format", "array_record", "--names", "image,label", "--samples-per-shard", 9)
+    features = {
+        "label": tfrecord.FixedLenFeature((), tfrecord.int64, -1),
+        "image": tfrecord.FixedLenFeature((), tfrecord.string, ""),
+    }
+    with (pipeline := Pipeline(batch_size=COUNT)):
+        data = fn.readers.array_record(paths=tmp_path, features=features)
+        assert list(data) == list(features)
+        pipeline.set_outputs(fn.decoders.image(data["image"]), data["label"])
+    images, labels = pipeline.run()
+    numbers = [red(np.asarray(image)) for image in images]
+    assert sorted(numbers) == list(range(COUNT))
+    assert labels.as_array().tolist() == [number % 3 for number in numbers]
+    pipeline.close()
+
+
+@pytest.mark.parametrize("form", ["tar", "array_record"])
+def test_packed_values_of_a_program_are_read_back(program, tmp_path, form):
+    run(f"{program}:everything", tmp_path, "--in-order", "--format", form, "--samples-per-shard", 7)
+    features = {
+        "bin": tfrecord.FixedLenFeature((), tfrecord.string, ""),
+        "number": tfrecord.FixedLenFeature((), tfrecord.int64, -1),
+        "wave.npy": tfrecord.FixedLenFeature((2, 3), tfrecord.int64, None),
+    }
+    with (pipeline := Pipeline(batch_size=20)):
+        if form == "tar":
+            kinds = [None, types.INT32, None]
+            data = fn.readers.webdataset(paths=tmp_path, ext=list(features), dtypes=kinds, decode=True)
+        else:
+            data = fn.readers.array_record(paths=tmp_path, features=features).values()
+        pipeline.set_outputs(*data)
+    files, numbers, waves = pipeline.run()
+    assert [bytes(file) for file in files] == [bytes([n]) * 3000 for n in range(20)]
+    assert numbers.as_array().ravel().tolist() == list(range(20))
+    assert waves.as_array().tolist() == [[[n] * 3] * 2 for n in range(20)]
+    pipeline.close()
+
+
 PROGRAM = """
 import os, time
 import numpy as np

@@ -97,6 +97,18 @@ def test_a_matrix_for_each_sample(agree):
     )
 
 
+def test_points_keep_their_layout(agree):
+    matrices = RNG.normal(size=(4, 3, 3)).astype(np.float32)
+    for define in (
+        lambda lib, p, m: lib.fn.coord_transform(p, MT=m),
+        lambda lib, p, m: lib.fn.coord_transform(p, M=m[:2, :2]),
+        lambda lib, p, m: lib.fn.coord_transform(p, MT=lib.fn.transforms.scale(scale=[2.0, 3.0])),
+        lambda lib, p, m: lib.fn.coord_transform(p, M=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+        lambda lib, p, m: lib.fn.coord_transform(p, M=[0.5, 0.5]),
+    ):
+        agree(define, POINTS, matrices, layouts=("NX", ""), rtol=1e-5, atol=1e-5)
+
+
 def test_a_factor_for_each_sample(agree):
     factors = np.float32([1, 2, 0.5, -3])
     agree(lambda lib, p, f: lib.fn.coord_transform(p, M=f, T=lib.fn.stack(f, f)), POINTS, factors, rtol=1e-6)

@@ -107,7 +107,13 @@ def test_tfrecord_files(both, tmp_path):
     from penstock.data.tfrecords import write_tfrecord
 
     numbers = [
-        {"image": b"j" * (n + 1), "label": [n - 1], "box": [0.5 * n] * (4 * n), "words": [-n] * n + [2**40]}
+        {
+            "image": b"j" * (n + 1),
+            "label": [n - 1],
+            "box": [0.5 * n] * (4 * n),
+            "words": [-n] * n + [2**40],
+            "empty": [],
+        }
         for n in range(1, 7)
     ]
     paths, indexes = [str(tmp_path / name) for name in "ab"], [str(tmp_path / f"{name}.idx") for name in "ab"]
@@ -126,6 +132,7 @@ def test_tfrecord_files(both, tmp_path):
             "number": tf.FixedLenFeature([], tf.int64, -1),
             "box": tf.VarLenFeature([4], tf.float32, 0.0),
             "words": tf.VarLenFeature(tf.int64, 0),
+            "empty": tf.VarLenFeature([2], tf.int64, 0),
         }
         del features["number"]
         read = lib.fn.readers.tfrecord(path=paths, index_path=indexes, features=features)
@@ -133,6 +140,30 @@ def test_tfrecord_files(both, tmp_path):
         return tuple(read[name] for name in features)
 
     same(both, define, rows=6)
+
+
+@pytest.mark.parametrize("shape", [(), ([],), ([4],), ([2, 2],)], ids=str)
+def test_features_of_varying_length_that_no_record_has(both, tmp_path, shape):
+    from nvidia import dali
+
+    import penstock
+    from penstock.data.tf_example import encode_example
+    from penstock.data.tfrecords import write_tfrecord
+
+    path, index, example = str(tmp_path / "a"), tmp_path / "a.idx", encode_example({"label": [1]})
+    write_tfrecord(path, [example] * 3)
+    index.write_text("".join(f"{n * (len(example) + 16)} {len(example) + 16}\n" for n in range(3)))
+
+    def define(lib):
+        tf = penstock.tfrecord if lib.fn is penstock.fn else dali.tfrecord
+        features = {"x": tf.VarLenFeature(*shape, tf.float32, 0.5), "n": tf.VarLenFeature(*shape, tf.int64, 7)}
+        read = lib.fn.readers.tfrecord(path=path, index_path=str(index), features=features)
+        return read["x"], read["n"]
+
+    actual, expected = both(define, rows=3)
+    for mine, theirs, default in zip(actual, expected, (0.5, 7), strict=True):
+        assert [(s.shape, s.dtype) for s in mine] == [(s.shape, s.dtype) for s in theirs]
+        assert [s.item() for s in mine] == [default] * 3, "DALI's are not initialized"
 
 
 @pytest.fixture

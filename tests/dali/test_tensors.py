@@ -165,6 +165,10 @@ JOINS = {
     "cat numbers": lambda lib, x: lib.fn.cat(lib.fn.cast(x[0, 0], dtype=lib.types.INT32), [1, 2]),
     "squeeze": lambda lib, x: (lib.fn.squeeze(x[:1], axes=0), lib.fn.squeeze(x[1:2, :, 2:], axes=[0, 2])),
     "squeeze names": lambda lib, x: lib.fn.squeeze(x[1:2, :, 2:], axis_names="CH"),
+    "expand nothing": lambda lib, x: (
+        lib.fn.expand_dims(x, axes=[]),
+        lib.fn.expand_dims(x, axes=[], new_axis_names=""),
+    ),
     "expand": lambda lib, x: (lib.fn.expand_dims(x, axes=0), lib.fn.expand_dims(x, axes=[0, 4])),
     "expand names": lambda lib, x: lib.fn.expand_dims(x, axes=[3, 0], new_axis_names="XY"),
     "expand number": lambda lib, x: lib.fn.expand_dims(x[0, 0, 0], axes=[1, 0], new_axis_names="YX"),
@@ -321,8 +325,17 @@ def test_files_and_arrays(agree, tmp_path):
         lambda lib: lib.fn.random.beta(alpha=0.2, beta=0.2, shape=2000),
         lambda lib: lib.fn.random.beta(alpha=2.0, beta=5.0, shape=2000),
         lambda lib: lib.fn.random.beta(alpha=0.3, beta=4.0, shape=2000),
+        lambda lib: lib.fn.random.beta(alpha=0.9, beta=0.1, shape=2000, dtype=lib.types.FLOAT64),
+        lambda lib: lib.fn.random.beta(alpha=0.001, beta=0.001, shape=2000, dtype=lib.types.FLOAT64),
+        lambda lib: lib.fn.random.beta(alpha=1e-44, beta=1e-44, shape=2000),
+        lambda lib: lib.fn.random.beta(alpha=1e-40, beta=1e-41, shape=2000),
+        lambda lib: lib.fn.random.choice(lib.fn.cast(3 * 2.0**50, dtype=lib.types.INT64), shape=2000),
+        lambda lib: lib.fn.random.choice(lib.fn.cast(np.int64(5), dtype=lib.types.INT64), shape=2000),
+        lambda lib: lib.fn.random.choice(lib.fn.cast(3.0 * 2**30, dtype=lib.types.UINT32), shape=2000),
+        lambda lib: lib.fn.random.uniform(range=[0.0, 2.0**62], shape=2000, dtype=lib.types.INT64),
+        lambda lib: lib.fn.random.normal(mean=2.0, shape=2000, dtype=lib.types.FLOAT64),
     ],
-    ids=range(6),
+    ids=range(15),
 )
 def test_choices_and_beta_are_distributed_alike(both, define):
     (mine,), (theirs,) = both(define, rows=10)
@@ -331,6 +344,41 @@ def test_choices_and_beta_are_distributed_alike(both, define):
     points = np.unique(np.quantile(b, np.linspace(0.05, 0.95, 19)))
     distance = max(abs((a <= point).mean() - (b <= point).mean()) for point in points)
     assert distance < 0.02  # Kolmogorov and Smirnov: 1 in 10 thousand for samples of 20 thousand
+
+
+WIDE = {
+    "uniform": lambda lib: lib.fn.random.uniform(range=[0.1, 0.2], shape=4000, dtype=lib.types.FLOAT64),
+    "uniform int64": lambda lib: lib.fn.random.uniform(range=[0.0, 2.0**62], shape=4000, dtype=lib.types.INT64),
+    "normal": lambda lib: lib.fn.random.normal(shape=4000, dtype=lib.types.FLOAT64),
+    "normal int64": lambda lib: lib.fn.random.normal(stddev=2.0**60, shape=4000, dtype=lib.types.INT64),
+    "beta": lambda lib: lib.fn.random.beta(alpha=2.0, beta=2.0, shape=4000, dtype=lib.types.FLOAT64),
+    "choice": lambda lib: lib.fn.random.choice(lib.fn.cast(2.0**62, dtype=lib.types.INT64), shape=4000),
+}
+
+
+@pytest.mark.parametrize("define", WIDE.values(), ids=WIDE)
+def test_draws_of_64_bits_use_more_than_a_float32_holds(both, define):
+    for column in both(define, rows=2):
+        for sample in column[0]:
+            assert len(np.unique(sample)) == sample.size
+            assert (sample.astype(np.float32).astype(sample.dtype) == sample).mean() < 0.01
+
+
+def test_choices_up_to_64_bits_have_all_bits():
+    limits = np.array([2**63 - 1, 2**40, 3, 1], np.int64)
+    pipeline = penstock.Pipeline(4, seed=5)
+    with pipeline:
+        limit = penstock.fn.readers.arrays(limits)
+        drawn = penstock.fn.random.choice(limit, shape=5000)
+        unsigned = penstock.fn.cast(limit, dtype=penstock.types.UINT64) * np.uint64(2)
+        pipeline.set_outputs(drawn, penstock.fn.random.choice(unsigned, shape=5000))
+    for output, ends in zip(pipeline.run(), (limits, limits.astype(np.uint64) * 2), strict=True):
+        for sample, end in zip(output.as_array(), ends, strict=True):
+            assert sample.min() >= 0
+            assert sample.max() < end
+            assert abs(sample.astype(np.float64).mean() / float(end) - (0.5 - 0.5 / float(end))) < 0.02
+            assert len(np.unique(sample % 64)) == min(int(end), 64), "the lowest bits vary, too"
+    pipeline.close()
 
 
 @pytest.mark.parametrize("kind", ["uniform", "normal", "coin_flip", "beta"])

@@ -10,8 +10,17 @@ from mutations import MUTATIONS, mutated
 from penstock import Pipeline, fn
 from penstock.data import array_record
 from penstock.data.array_record import ArrayRecordSource
-from penstock.errors import DefinitionError, MissingExtraError, PenstockError, SourceError, SourceNotFoundError
+from penstock.data.tf_example import encode_example
+from penstock.errors import (
+    DefinitionError,
+    MissingExtraError,
+    PenstockError,
+    SampleError,
+    SourceError,
+    SourceNotFoundError,
+)
 from penstock.testing import check_bad_samples, check_source
+from penstock.tfrecord import FixedLenFeature, VarLenFeature, float32, int64
 
 library = pytest.importorskip("array_record.python.array_record_module", reason="not built for this system")
 
@@ -44,6 +53,28 @@ def test_records(tmp_path, monkeypatch, options):
     monkeypatch.setattr(array_record, "_RESTING", 1)
     check_source(found := source(*paths))
     assert len(found._readers) == 1
+
+
+def test_features_of_examples(tmp_path):
+    features = (("label", FixedLenFeature((), int64, 9)), ("x", FixedLenFeature([2, 2], float32, None)))
+    examples = [encode_example({"label": [n], "x": [n + 0.5] * 4}) for n in range(5)]
+    path = write(tmp_path / "a", [*examples, encode_example({"x": [1.0]})])
+    found = ArrayRecordSource((str(path),), features)
+    check_bad_samples(found, [5])
+    labels, x = found.read(np.array([4, 0]), [None] * 2)
+    assert (labels.tolist(), x[1].tolist()) == ([4, 0], [[0.5, 0.5]] * 2)
+    assert found.same_data(ArrayRecordSource((str(path),), features))
+    assert not found.same_data(source(path))
+    with pytest.raises(SampleError, match=r"sample 5 .*a at record 5. .* feature 'x': it has 1 values"):
+        found.read(np.array([5]), [None] * 2)
+    with pytest.raises(SourceError, match=r"first record cannot be read: .* feature 'y': it is missing"):
+        ArrayRecordSource((str(path),), (("y", FixedLenFeature((), int64, None)),))
+    for options, message in (
+        ({"features": {}}, "features is empty"),
+        ({"features": {"x": VarLenFeature(1, "")}}, "string"),
+    ):
+        with Pipeline(batch_size=1), pytest.raises(DefinitionError, match=f"fn.readers.array_record.*{message}"):
+            fn.readers.array_record(paths=path, **options)
 
 
 def test_records_that_are_damaged_are_named(tmp_path):

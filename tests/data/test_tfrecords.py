@@ -89,13 +89,15 @@ def test_our_files_are_read_by_an_independent_reader(tmp_path):
 
 
 def test_defaults(tmp_path):
-    write_tfrecord(tmp_path / "a", [encode_example({"x": [1]}), encode_example({}), encode_example({"x": []})])
+    write_tfrecord(
+        tmp_path / "a", [encode_example({"x": [1]}), encode_example({}), encode_example({"x": [], "list": []})]
+    )
     features = {
         "x": FixedLenFeature([1], int64, -5),
         "y": FixedLenFeature((), float32, 2),
         "grid": FixedLenFeature([2, 2], float32, [0.5, 1.0]),
         "name": FixedLenFeature([], string, "none"),
-        "list": VarLenFeature(float32, 4.0),
+        "list": VarLenFeature(int64, 4),
     }
     found = source(tmp_path / "a", features=features)
     check_source(found)
@@ -111,6 +113,25 @@ def test_defaults(tmp_path):
         source(tmp_path / "a", features={"x": FixedLenFeature([1], int64, "one")})
     with pytest.raises(SourceError, match="feature 'q': it is missing"):
         source(tmp_path / "a", features={"q": FixedLenFeature([1], int64, None)})
+
+
+def test_a_feature_of_varying_length_is_a_scalar_only_if_no_record_names_it(tmp_path):
+    features = {"x": VarLenFeature([2], int64, None), "y": VarLenFeature(float32, [1.0]), "z": VarLenFeature(int64, 3)}
+    last = encode_example({"x": [1, 2]})
+    write_tfrecord(tmp_path / "a", [encode_example({"q": [1]})] * 999 + [last])
+    found = source(tmp_path / "a", features=features)
+    check_source(found)
+    assert [str(spec) for spec in found.specs] == ["int64[?, 2]", "float32[]", "int64[]"]
+    x, y, z = found.read(np.array([0, 999]), [None] * 3)
+    assert [part.shape for part in x] == [(0, 2), (1, 2)]
+    assert (y.tolist(), z.tolist()) == ([0.0, 0.0], [3, 3])
+
+    data = (tmp_path / "a").read_bytes()
+    (tmp_path / "a").write_bytes(data[: -len(last)] + bytes(len(last)))  # the one that names it is damaged
+    found = source(tmp_path / "a", features=features)
+    assert [str(spec) for spec in found.specs] == ["int64[]", "float32[]", "int64[]"]
+    with pytest.raises(SampleError, match="sample 999"):
+        found.read(np.array([999]), [None] * 3)
 
 
 @pytest.mark.parametrize(

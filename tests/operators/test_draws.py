@@ -2,6 +2,7 @@
 
 import io
 
+import jax
 import numpy as np
 import pytest
 from PIL import Image
@@ -55,6 +56,70 @@ GOLDEN = {
 @pytest.mark.parametrize(("draw", "expected"), GOLDEN.values(), ids=GOLDEN)
 def test_draws_are_pinned(draw, expected):
     np.testing.assert_allclose(drawn(draw, 2), expected, rtol=2e-6)
+
+
+GOLDEN_WIDE = {
+    "uniform": (
+        lambda: fn.random.uniform(dtype=types.FLOAT64),
+        [
+            [0.210529009261306, 0.822720220228881, 0.205375705126906, 0.419951409916069],
+            [0.405519612677647, -0.494025904350985, 0.884777481315737, -0.602207710944288],
+        ],
+    ),
+    "normal": (
+        lambda: fn.random.normal(mean=1, stddev=2, dtype=types.FLOAT64),
+        [
+            [-0.172192272194888, 0.412533412180991, 0.819838357494078, 2.55866488694146],
+            [-0.635833962734975, 1.4658301963935, 0.645115038872185, -1.51775041773104],
+        ],
+    ),
+    "beta": (
+        lambda: fn.random.beta(alpha=2, beta=3, dtype=types.FLOAT64),
+        [
+            [0.261384362903151, 0.586821402505736, 0.466937949724497, 0.502290869768896],
+            [0.256948678721147, 0.50591407829052, 0.447117326830026, 0.0962556207014447],
+        ],
+    ),
+    "choice": (
+        lambda: fn.random.choice(fn.cast(2.0**62, dtype=types.INT64)),
+        [
+            [2791289840390567853, 4202906688894014984, 2779407145083976298, 3274185041969652881],
+            [3240907587559246597, 1166696831354112454, 4346000978592203742, 917246565164802833],
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("draw", "expected"), GOLDEN_WIDE.values(), ids=GOLDEN_WIDE)
+def test_draws_of_64_bits_are_pinned(draw, expected):
+    np.testing.assert_allclose(drawn(draw, 2), expected, rtol=1e-13)
+
+
+WIDE = {
+    "uniform": lambda: fn.random.uniform(dtype=types.FLOAT64, shape=5),
+    "a range of integers": lambda: fn.random.uniform(range=[0, 2.0**62], dtype=types.INT64, shape=5),
+    "normal": lambda: fn.random.normal(mean=1, stddev=2, dtype=types.FLOAT64, shape=5),
+    "beta": lambda: fn.random.beta(alpha=0.9, beta=0.1, dtype=types.FLOAT64, shape=5),
+    "the smallest beta": lambda: fn.random.beta(alpha=1e-44, beta=1e-44, shape=5),
+    "choice": lambda: fn.random.choice(fn.readers.arrays(np.array([2**63 - 1, 2**40, 5, 1])), shape=5),
+    "choice of 32 bits": lambda: fn.random.choice(fn.cast(3.0 * 2**30, dtype=types.UINT32), shape=5),
+}
+
+
+@pytest.mark.parametrize("draw", WIDE.values(), ids=WIDE)
+def test_draws_of_64_bits_are_the_same_on_the_device(draw):
+    results = []
+    with jax.enable_x64(True):
+        for placement in ("host", "device"):
+            pipeline = Pipeline(batch_size=4, seed=11, placement=placement)
+            with pipeline:
+                pipeline.set_outputs(draw())
+            results.append(pipeline.run()[0].as_array())
+            pipeline.close()
+    host, device = results
+    assert host.dtype == device.dtype
+    assert not np.isnan(device.astype(np.float64)).any()
+    np.testing.assert_allclose(device, host, rtol=1e-14)
 
 
 BOXES = np.float32([[[0.1, 0.1, 0.5, 0.6], [0.4, 0.3, 0.9, 0.9]]] * 4)

@@ -6,13 +6,14 @@ import hashlib
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from penstock import extras
+from penstock.data.examples import Examples, Features
 from penstock.data.order import Indices
 from penstock.data.source import Array, Column, Source, stamp_of
 from penstock.data.spec import Spec
@@ -30,18 +31,22 @@ class ArrayRecordSource(Source):
 
     Args:
         paths: the files. Objects of a store are copied to a temporary folder: the library opens files by their names.
+        features: the features that are read of records that are Example messages, sorted by name; without, the records
+            themselves.
 
     Raises:
         MissingExtraError: the package array_record is not installed.
         SourceNotFoundError: a file does not exist.
-        SourceError: a file is no ArrayRecord file, or is cut short or damaged, or there are no records.
+        SourceError: a file is no ArrayRecord file, or is cut short or damaged, or there are no records; the first one
+            does not have the features.
+        DefinitionError: a default value does not fit its feature.
     """
 
     specs = (Spec(np.dtype(np.uint8), (None,)),)
 
-    def __init__(self, paths: tuple[str, ...]) -> None:
+    def __init__(self, paths: tuple[str, ...], features: Features = ()) -> None:
         self._module = array_record_module("fn.readers.array_record")
-        self._paths = paths
+        self._paths, self._features = paths, features
         self._copies = Copies(paths)
         self._files = self._copies.files
         self._stamps = [stamp_of(file) for file in self._files]
@@ -50,6 +55,14 @@ class ArrayRecordSource(Source):
         self._starts = np.cumsum([0, *map(self._count, range(len(paths)))])
         if not len(self):
             raise SourceError("the ArrayRecord files have no records", given=", ".join(paths[:4]))
+        self._examples = Examples(features) if features else None
+        if self._examples is not None:
+            try:
+                self._examples.open(self, len(self))
+            except SampleError as error:
+                raise SourceError(f"the first record cannot be read: {error.args[0]}") from error
+            self.specs = self._examples.specs
+            self.named = len(self.specs)
 
     def _count(self, file: int) -> int:
         path = self._paths[file]
@@ -85,15 +98,32 @@ class ArrayRecordSource(Source):
         return int(self._starts[-1])
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
-        """The records."""
-        del out
+        """The records, or their features in the order of their names."""
+        if self._examples is not None:
+            return self._examples.read(self, indices, out)
+        return (self._rows(indices),)
+
+    def messages(self, indices: Indices) -> Iterator[tuple[int, Array]]:
+        """The bytes of records, each with its index."""
+        return zip(indices.tolist(), self._rows(indices), strict=True)
+
+    def error(self, index: int, reason: str) -> SampleError:
+        """The error of a record."""
+        return SampleError.of(index, self.describe(index), reason, self.path(index))
+
+    def _rows(self, indices: Indices) -> list[Array]:
+        """The bytes of records.
+
+        Raises:
+            SampleError: a file has been written to, or a record is damaged.
+        """
         rows: list[Array] = [np.empty(0, np.uint8)] * len(indices)
         owners = np.searchsorted(self._starts, indices, side="right") - 1
         for file in np.unique(owners).tolist():
             places: list[int] = np.flatnonzero(owners == file).tolist()
             for place, record in zip(places, self._records(file, indices[places]), strict=True):
                 rows[place] = np.frombuffer(record, np.uint8) if record else rows[place]
-        return (rows,)
+        return rows
 
     def _records(self, file: int, indices: Indices) -> list[bytes]:
         """Records of one file.
@@ -113,9 +143,7 @@ class ArrayRecordSource(Source):
                     records += reader.read([number])
                 return records
         except (OSError, RuntimeError, ValueError) as error:
-            index = int(indices[bad])
-            what = f"cannot be read: {error}"
-            raise SampleError.of(index, self.describe(index), what, self._paths[file]) from error
+            raise self.error(int(indices[bad]), f"cannot be read: {error}") from error
 
     def describe(self, index: int) -> str:
         """The file, and the number of the record in it."""
@@ -135,6 +163,7 @@ class ArrayRecordSource(Source):
             isinstance(other, ArrayRecordSource)
             and self._paths == other._paths  # noqa: SLF001  # one class
             and self._copies.states == other._copies.states  # noqa: SLF001  # likewise
+            and self._features == other._features  # noqa: SLF001  # likewise
         )
 
     def fingerprint(self) -> str:

@@ -27,7 +27,7 @@ Found = tuple[int, list[tuple[int, int, int]]]
 
 
 def find_features(data: memoryview, wanted: Mapping[bytes, Feature]) -> dict[bytes, Found]:
-    """Where the values of the wanted features lie in an Example. What it does not have is left out.
+    """Where the values of the wanted features lie in an Example. Features that it does not name are left out.
 
     Raises:
         ValueError: these bytes are no Example.
@@ -46,9 +46,8 @@ def find_features(data: memoryview, wanted: Mapping[bytes, Feature]) -> dict[byt
                 elif part == 2 and part_kind == BYTES:
                     value = (first, last)
             if name in wanted:
-                found.pop(name, None)  # the last one counts, as in the protobuf library
-                if (feature := _feature(data, *value)) is not None:
-                    found[name] = feature
+                # the last one counts, as in the protobuf library
+                found[name] = _feature(data, *value) or (wanted[name].dtype, [])
     return found
 
 
@@ -59,7 +58,7 @@ def _feature(data: memoryview, start: int, stop: int) -> Found | None:
             values = [(wire, a, b) for field, wire, a, b in fields(data, begin, end) if field == 1]
             before = found[1] if found is not None and found[0] == _KINDS[number] else []
             found = _KINDS[number], before + values
-    return found if found is not None and found[1] else None
+    return found if found is not None and found[1] else None  # an empty list has any type
 
 
 def value_of(feature: Feature, found: Found | None, data: memoryview, pixels: Array) -> Array:
@@ -74,7 +73,7 @@ def value_of(feature: Feature, found: Found | None, data: memoryview, pixels: Ar
     Raises:
         ValueError: it has another type or another number of values.
     """
-    if found is None:
+    if found is None or not found[1]:
         return default_of(feature)
     kind, values = found
     if kind != feature.dtype:

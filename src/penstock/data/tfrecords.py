@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import struct
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,16 +17,14 @@ from numpy.typing import NDArray
 
 from penstock.data.crc32c import masked_crc32c
 from penstock.data.decimals import decimals
+from penstock.data.examples import Examples, Features
 from penstock.data.order import Indices
 from penstock.data.record_source import RecordSource
 from penstock.data.source import Array, Column, Source
 from penstock.data.spans import Block, Heads, Spans
-from penstock.data.spec import Spec
 from penstock.data.stores.cache import read_bytes
 from penstock.data.stores.opened import Opened
-from penstock.data.tf_example import DTYPES, Found, default_of, find_features, value_of
 from penstock.errors import SampleError, SourceError, SourceNotFoundError
-from penstock.tfrecord import Feature, VarLenFeature, string
 
 _HEAD, _TAIL = 12, 4
 
@@ -46,44 +44,37 @@ class TFRecordSource(RecordSource[Spans]):
         DefinitionError: a default value does not fit its feature.
     """
 
-    def __init__(
-        self, paths: tuple[str, ...], indexes: tuple[str, ...], features: tuple[tuple[str, Feature], ...]
-    ) -> None:
-        self._features = [(name, name.encode(), feature) for name, feature in features]
-        self._wanted = {key: feature for _, key, feature in self._features}
-        for _, _, feature in self._features:
-            if feature.default_value is not None:
-                default_of(feature)
-        self.specs = tuple(_spec(feature) for _, _, feature in self._features)
-        self.named = len(self.specs)
+    def __init__(self, paths: tuple[str, ...], indexes: tuple[str, ...], features: Features) -> None:
+        self._examples = Examples(features)
         super().__init__(Spans(paths, functools.partial(_find, indexes), "" if indexes else "tfrecord"))
         if not len(self):
             raise SourceError("the TFRecord files have no records", given=", ".join(paths[:4]))
+        self.named = len(features)
         try:
-            self.read(np.zeros(1, np.int64), [None] * len(self.specs))
+            self._examples.open(self, len(self))
         except SampleError as error:
             fix = "an index of these files; without index_path it is made" if indexes else None
             raise SourceError(f"the first record cannot be read: {error.args[0]}", fix=fix) from error
+        self.specs = self._examples.specs
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """The features, in the order of their names."""
+        return self._examples.read(self, indices, out)
+
+    def messages(self, indices: Indices) -> Iterator[tuple[int, Array]]:
+        """The content of records, each with its index.
+
+        Raises:
+            SampleError: a record is damaged.
+        """
         block = self.records.read(indices)
         self._verify(indices, block)
-        view: memoryview = block.data.data
-        columns: tuple[list[Array], ...] = tuple([] for _ in self.specs)
         for index, start, stop in zip(indices.tolist(), block.starts.tolist(), block.stops.tolist(), strict=True):
-            part = slice(start + _HEAD, stop - _TAIL)
-            record, pixels = view[part], block.data[part]
-            try:
-                found = find_features(record, self._wanted)
-                for column, (name, key, feature) in zip(columns, self._features, strict=True):
-                    column.append(_value(name, feature, found.get(key), record, pixels))
-            except ValueError as error:
-                raise self.records.error(index, index, f"cannot be read as an Example: {error}") from error
-        return tuple(
-            np.stack(column, out=slot) if spec.dense else column
-            for column, spec, slot in zip(columns, self.specs, out, strict=True)
-        )
+            yield index, block.data[start + _HEAD : stop - _TAIL]
+
+    def error(self, index: int, reason: str) -> SampleError:
+        """The error of a record."""
+        return self.records.error(index, index, reason)
 
     def _verify(self, indices: Indices, block: Block) -> None:
         """Check lengths and checksums.
@@ -107,27 +98,13 @@ class TFRecordSource(RecordSource[Spans]):
         """Whether the same features of the same records are read."""
         return (
             isinstance(other, TFRecordSource)
-            and self._features == other._features  # noqa: SLF001  # one class
+            and self._examples.features == other._examples.features  # noqa: SLF001  # one class
             and self.records.same_records(other.records)
         )
 
     def fingerprint(self) -> str:
         """The names of the files, and the sizes of the records."""
         return f"tfrecord:{self.records.digest()}"
-
-
-def _value(name: str, feature: Feature, found: Found | None, record: memoryview, pixels: Array) -> Array:
-    try:
-        return value_of(feature, found, record, pixels)
-    except ValueError as error:
-        raise ValueError(f"feature {name!r}: {error}") from None
-
-
-def _spec(feature: Feature) -> Spec:
-    if feature.dtype == string:
-        return Spec(DTYPES[string], (None,))
-    open_extent = (None,) if isinstance(feature, VarLenFeature) else ()
-    return Spec(DTYPES[feature.dtype], (*open_extent, *feature.shape))
 
 
 def _words(data: Array) -> NDArray[np.uint32]:

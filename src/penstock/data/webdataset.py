@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import re
 import tarfile
 from array import array
 from collections.abc import Iterator, Sequence
@@ -21,11 +22,25 @@ from penstock.data.spec import Spec
 from penstock.data.stores.extent import Extent
 from penstock.data.stores.opened import Opened, open_file
 from penstock.data.tar_index import Members, read_tar_index
-from penstock.errors import PenstockError, SourceError
+from penstock.errors import PenstockError, SourceError, shown
 
 _BLOCK = 512
 Component = tuple[str, int, int]
 """An extension, the byte at which the file's data begin, and their number."""
+
+NUMBERS = frozenset(("cls", "cls2", "class", "count", "index", "inx", "id"))
+"""Extensions that WebDataset reads as the text of a whole number."""
+TEXTS = frozenset(("txt", "text", "transcript"))
+_WHOLE = re.compile(rb"\s*[+-]?[0-9]{1,40}\s*")
+
+
+def kind_of(extension: str) -> str:
+    """The last part of an extension, which tells what is in a file.
+
+    >>> kind_of("seg.PNG")
+    'png'
+    """
+    return extension.rpartition(".")[2].lower()
 
 
 @dataclass(frozen=True)
@@ -54,7 +69,9 @@ class WebdatasetSource(Source):
         paths: the tar files, not compressed.
         indexes: an index per file, as DALI's ``wds2idx`` writes it. Without them the files' headers are read once.
         components: what is read.
-        dtypes: per output, as what its bytes are read.
+        dtypes: per output, as what its bytes are read. Text of a whole number, in a file whose extension says that it
+            is text, is read as that number where the type is an integer, but not uint8, which asks for the bytes.
+        numbers: the outputs that are one number each, read from text.
 
     Raises:
         SourceNotFoundError: a file does not exist.
@@ -70,8 +87,9 @@ class WebdatasetSource(Source):
         indexes: tuple[str, ...],
         components: Components,
         dtypes: tuple[np.dtype[Any], ...],
+        numbers: frozenset[int] = frozenset(),
     ) -> None:
-        self._read_as = components, dtypes
+        self._read_as = components, dtypes, numbers
         self._count = self.named = len(components.wanted)
         self._parts = Spans(paths, functools.partial(_find, indexes, components), "" if indexes else str(components))
         if not len(self):
@@ -79,7 +97,11 @@ class WebdatasetSource(Source):
             raise SourceError(
                 "the tar files have no samples", given=", ".join(paths[:4]), expected=f"files that end in {wanted}"
             )
-        self.specs = tuple(Spec(dtype, (None,)) for dtype in dtypes)
+        self.specs = tuple(Spec(dtype, () if n in numbers else (None,)) for n, dtype in enumerate(dtypes))
+        self._texts = [
+            dtype.kind in "iu" and dtype != np.uint8 and {*map(kind_of, wanted)} <= NUMBERS | TEXTS
+            for wanted, dtype in zip(components.wanted, dtypes, strict=True)
+        ]
 
     def __len__(self) -> int:
         return len(self._parts) // self._count
@@ -91,13 +113,34 @@ class WebdatasetSource(Source):
         block = self._parts.read(numbers, samples)
         columns: tuple[list[Array], ...] = tuple([] for _ in self.specs)
         for place, (start, stop) in enumerate(zip(block.starts.tolist(), block.stops.tolist(), strict=True)):
-            column = place % self._count
-            dtype, data = self.specs[column].dtype, block.data[start:stop]
-            if len(data) % dtype.itemsize:
-                what = f"has {len(data)} bytes for output {column}, which are no {dtype}"
-                raise self._parts.error(int(samples[place]), int(numbers[place]), what)
-            columns[column].append(data if dtype.itemsize == 1 and dtype == np.uint8 else data.copy().view(dtype))
-        return columns
+            output = place % self._count
+            try:
+                columns[output].append(self._value(output, block.data[start:stop]))
+            except ValueError as error:
+                raise self._parts.error(int(samples[place]), int(numbers[place]), str(error)) from None
+        return tuple(
+            np.array(column, spec.dtype) if spec.dense else column
+            for column, spec in zip(columns, self.specs, strict=True)
+        )
+
+    def _value(self, output: int, data: Array) -> Array:
+        """The value of an output, from the bytes of its file.
+
+        Raises:
+            ValueError: they are not of its type.
+        """
+        spec = self.specs[output]
+        if spec.dense or self._texts[output]:
+            text = data.tobytes()
+            if _WHOLE.fullmatch(text):
+                return _number(int(text), spec, output)
+            if spec.dense:
+                what = f"has {shown(text[:40])}" if text else "has nothing"
+                skipped = "" if text else '; missing_component_behavior="skip" leaves such samples out'
+                raise ValueError(f"{what} for output {output}, where the text of a whole number is expected{skipped}")
+        if len(data) % spec.dtype.itemsize:
+            raise ValueError(f"has {len(data)} bytes for output {output}, which are no {spec.dtype}")
+        return data if spec.dtype == np.uint8 else data.copy().view(spec.dtype)
 
     def _numbers_of(self, indices: Indices) -> Indices:
         return (indices[:, None] * self._count + np.arange(self._count)).ravel()
@@ -155,6 +198,17 @@ def _name(path: str, start: int) -> str:
     except (OSError, PenstockError):
         pass
     return ""
+
+
+def _number(number: int, spec: Spec, output: int) -> Array:
+    """A number as a value: a scalar, or one element along an axis, as DALI's are.
+
+    Raises:
+        ValueError: it is beyond the type.
+    """
+    if spec.dtype.kind in "iu" and not np.iinfo(spec.dtype).min <= number <= np.iinfo(spec.dtype).max:
+        raise ValueError(f"has {number} for output {output}, which is beyond {spec.dtype}")
+    return np.array(number if spec.dense else [number], spec.dtype)
 
 
 Places = tuple[NDArray[np.int64], NDArray[np.int64]]

@@ -14,14 +14,12 @@ import numpy as np
 from penstock.data.array_record import array_record_module
 from penstock.data.source import Array
 from penstock.data.tf_example import encode_example
+from penstock.data.webdataset import NUMBERS, kind_of
 from penstock.disk import sync
 from penstock.errors import DefinitionError
 
 Member = tuple[str, bytes]
 """A name and bytes; ArrayRecord has no names."""
-
-_NUMBERS = frozenset(("cls", "cls2", "class", "count", "index", "inx", "id"))
-"""Extensions that WebDataset reads as the text of a whole number."""
 
 
 class Format(ABC):
@@ -158,12 +156,12 @@ class ArrayRecord(Format):
 
 def _bytes(name: str, value: Array) -> bytes:
     """A value as the content of a file with an extension."""
-    extension = name.rpartition(".")[2]
+    extension = kind_of(name)
     if extension == "npy":
         file = io.BytesIO()
         np.save(file, value, allow_pickle=False)
         return file.getvalue()
-    if extension in _NUMBERS and value.size == 1 and value.dtype.kind in "iub":
+    if extension in NUMBERS and value.size == 1 and value.dtype.kind in "iub":
         return str(int(value.item())).encode()
     if value.ndim > 1:
         raise DefinitionError(

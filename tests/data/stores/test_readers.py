@@ -21,7 +21,7 @@ from penstock.data.recordio import RecordIOSource, encode_record, write_recordio
 from penstock.data.source import Cost
 from penstock.data.tf_example import encode_example
 from penstock.data.tfrecords import TFRecordSource, write_tfrecord
-from penstock.errors import SampleError
+from penstock.errors import SampleError, SourceNotFoundError
 from penstock.testing import check_source
 
 NAMES = ["cat/1.jpg", "cat/ä %20+#?.jpg", "dog/1.jpg", "dog/2 2.png", "dog/deep/3.jpg", "dog/note.txt", "eel/list"]
@@ -286,6 +286,21 @@ def test_records_that_follow_each_other_are_fetched_together(tmp_path, s3):
         pipeline.run()
     pipeline.close()
     assert 1 <= len(s3.proxy.asked) < 10
+
+
+def test_shards_by_folder_glob_and_pattern(tmp_path, s3):
+    for number in range(3):
+        tar(tmp_path / "data")
+        s3.put(f"shards/{number}.tar", (tmp_path / "data").read_bytes())
+    s3.put("shards/0.idx", b"")
+    found = []
+    for paths in ("/shards/", "/shards/*.tar", "/shards/{0..2}.tar", "/shards/[01].tar"):
+        with Pipeline(batch_size=1) as pipeline:
+            pipeline.set_outputs(*fn.readers.webdataset(paths=s3.url + paths, ext=["jpg", "cls"], name="reader"))
+        found.append(pipeline.reader_meta("reader")["epoch_size"])
+    assert found == [3 * found[3] // 2] * 3 + [found[3]]
+    with Pipeline(batch_size=1), pytest.raises(SourceNotFoundError, match="no object matches"):
+        fn.readers.webdataset(paths=s3.url + "/shards/x*.tar", ext="jpg")
 
 
 @pytest.mark.parametrize("name", ["array_record", "caffe"])

@@ -42,6 +42,7 @@ MISTAKES = [
     (lambda x: fn.random.choice(x, p=[0.5, 0.25, 0.25]), "a probability for each value"),
     (lambda _: fn.random.choice(2.5), "whole number"),
     (lambda _: fn.random.beta(alpha=0), "more than 0"),
+    (lambda _: fn.random.beta(beta=1e-46), "more than 0"),
     (lambda _: fn.random.beta(dtype=types.INT32), "floats"),
     (lambda x: fn.random.uniform(x, shape=3), "given twice"),
     (lambda x: fn.random.normal(shape=x), "vector of whole numbers"),
@@ -85,8 +86,13 @@ def test_a_mistake_is_named_with_its_line(build, said):
         (lambda x: fn.decoders.numpy(x[0, 0], dtype=types.FLOAT, ndim=1), "magic"),
         (lambda x: fn.decoders.inflate(x[0, 0], shape=3), "ecompress"),
         (lambda x: fn.random.choice(x[0, 0, 0]), "nothing to choose from"),
+        (
+            lambda x: fn.random.choice(fn.cast(x[0, 0, 0], dtype=types.INT64) - np.int64(2**40)),
+            "nothing to choose from",
+        ),
+        (lambda x: fn.random.beta(alpha=x[0, 0, 0]), "alpha and beta must be more than 0"),
     ],
-    ids=range(6),
+    ids=range(8),
 )
 def test_a_sample_that_cannot_be_computed_is_named(build, said):
     pipeline = penstock.Pipeline(1)

@@ -45,8 +45,7 @@ class CoordTransform(FrameKernel):
 
     def infer(self, points: Spec, **_arguments: Any) -> Spec:
         """The input's shape, with another last extent."""
-        layout = points.layout if self.components == points.shape[-1] else ""
-        return Spec(self.dtype, (*points.shape[:-1], self.components), layout)
+        return Spec(self.dtype, (*points.shape[:-1], self.components), points.layout)
 
     def batch(
         self, context: BatchContext, points: Any, *, matrix: Any = None, multiple: Any = None, shift: Any = None

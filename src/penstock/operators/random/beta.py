@@ -13,12 +13,14 @@ from penstock.graph.operator import BatchContext, Common
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.convert import along_rows
-from penstock.operators.random.draws import Drawn, Extents, draw, fractions
+from penstock.operators.random.draws import Drawn, Extents, draw
 from penstock.types import FLOAT, as_dtype
 
 _ATTEMPTS = 6
 """Each is accepted with a probability of at least 0.95: all fail for less than one number in 10 million."""
 _WORDS = 3 * _ATTEMPTS + 1
+_NEVER_BETWEEN = 2.0**-80
+"""Where both parameters are less, draws are 0 or 1, and only the ratio of the parameters counts."""
 
 
 @dataclass(frozen=True)
@@ -30,38 +32,44 @@ class Beta(Drawn):
     """
 
     @property
-    def random_bits(self) -> int:
-        """As many for each of the two variates."""
+    def words(self) -> int:
+        """Number of draws: as many for each of the two variates."""
         return 2 * _WORDS * math.prod(self.shape)
 
     def batch(self, context: BatchContext, *_like: Any, alpha: Any, beta: Any) -> Any:
         """The draws."""
         xp, count = context.xp, math.prod(self.shape)
-        draws = fractions(context.bits).reshape(context.rows, 2, _WORDS, count)
+        draws = self.fractions(context.bits).reshape(context.rows, 2, _WORDS, count)
+        alpha, beta = (along_rows(xp, xp.asarray(term, np.float32).astype(draws.dtype), 2) for term in (alpha, beta))
+        if xp is np and (np.any(alpha <= 0) or np.any(beta <= 0)):
+            raise ValueError("alpha and beta must be more than 0")
+        one, epsilon = draws.dtype.type(1), 2**-53 if self.wide else 2**-24
+        # The logarithms of both variates would overflow, and XLA takes parameters below 2**-126 for 0
+        scale = xp.where(xp.maximum(alpha, beta) < _NEVER_BETWEEN, draws.dtype.type(2**64), one)
         first, second = (
-            _log_gamma_variate(xp, along_rows(xp, xp.asarray(term, np.float32), 2), draws[:, side])
+            _log_gamma_variate(xp, xp.maximum(term * scale, draws.dtype.type(2**-120)), draws[:, side], epsilon)
             for side, term in enumerate((alpha, beta))
         )
-        one = np.float32(1)
         share = one / (one + xp.exp(second - first))
         return share.astype(self.dtype).reshape(context.rows, *self.shape)
 
 
-def _log_gamma_variate(xp: Any, shape: Any, draws: Any) -> Any:
-    """The logarithm of a gamma variate, from numbers in [0, 1) along axis 1."""
-    tiny, one, third = np.float32(2**-24), np.float32(1), np.float32(1 / 3)
+def _log_gamma_variate(xp: Any, shape: Any, draws: Any, epsilon: float) -> Any:
+    """The logarithm of a gamma variate, from multiples of `epsilon` in [0, 1) along axis 1."""
+    number = draws.dtype.type
+    tiny, one, third = number(epsilon), number(1), number(1 / 3)
     small = shape < one
     scale = xp.where(small, shape + one, shape) - third
-    slope = one / xp.sqrt(np.float32(9) * scale)
-    result = xp.log(scale) + xp.zeros(draws.shape[::2], np.float32)
+    slope = one / xp.sqrt(number(9) * scale)
+    result = xp.log(scale) + xp.zeros(draws.shape[::2], draws.dtype)
     found = xp.zeros(draws.shape[::2], bool)
     for attempt in range(_ATTEMPTS):
         radius, turn, limit = (draws[:, 3 * attempt + word] for word in range(3))
-        normal = xp.sqrt(np.float32(-2) * xp.log(radius + tiny)) * xp.cos(turn * np.float32(2 * math.pi))
+        normal = xp.sqrt(number(-2) * xp.log(radius + tiny)) * xp.cos(turn * number(2 * math.pi))
         root = one + slope * normal
         cube = root * root * root
         log_cube = xp.log(xp.where(cube > 0, cube, one))
-        bound = np.float32(0.5) * normal * normal + scale - scale * cube + scale * log_cube
+        bound = number(0.5) * normal * normal + scale - scale * cube + scale * log_cube
         taken = (cube > 0) & (xp.log(limit + tiny) < bound) & ~found
         result = xp.where(taken, xp.log(scale) + log_cube, result)
         found = found | taken
@@ -107,8 +115,8 @@ def beta(
         True
     """
     for name, term in (("alpha", alpha), ("beta", beta)):
-        if not isinstance(term, DataNode) and not term > 0:
-            raise DefinitionError(f"fn.random.beta: {name} is more than 0", given=term)
+        if not isinstance(term, DataNode) and not term > 2.0**-150:  # less is 0 as float32
+            raise DefinitionError(f"fn.random.beta: {name} must be more than 0", given=term, expected="1e-45 or more")
     element = as_dtype(dtype)
     if element.kind != "f":
         raise DefinitionError("fn.random.beta draws floats", given=element, fix="fn.cast(x, dtype=...)")

@@ -36,24 +36,38 @@ class Choice(Drawn):
 
     def batch(self, context: BatchContext, options: Any, *_like: Any, p: Any = None) -> Any:
         """The choices."""
-        xp, rows, draws = context.xp, context.rows, fractions(context.bits)
-        count = options.astype(np.int32)[:, None] if options.ndim == 1 else np.int32(options.shape[1])
-        if xp is np and np.min(count, initial=1) < 1:
+        xp, rows, draws = context.xp, context.rows, fractions(context.bits[:, : self.words])
+        if xp is np and (options.shape[1] if options.ndim > 1 else np.min(options, initial=1)) < 1:
             raise ValueError("there is nothing to choose from")
-        if p is None:
-            numbers = (draws * xp.asarray(count).astype(np.float32)).astype(np.int32)
+        element = self.dtype if options.ndim == 1 and self.dtype.itemsize >= 4 else np.dtype(np.int32)
+        count = options.astype(element)[:, None] if options.ndim == 1 else np.int32(options.shape[1])
+        if p is None and options.ndim == 1 and self.wide:
+            high, low = context.bits[:, : self.words], context.bits[:, self.words :]
+            numbers = _share(count.astype(np.uint64), high, low).astype(element)
+        elif p is None:
+            numbers = (draws * xp.asarray(count).astype(np.float32)).astype(element)
         else:
             weights = xp.round(xp.asarray(p, np.float32) * _UNIT).astype(np.int32)
             limits = xp.broadcast_to(xp.cumsum(weights, axis=-1, dtype=np.int32), (rows, weights.shape[-1]))
             wanted = draws * limits[:, -1:].astype(np.float32)
             reached = wanted[:, :, None] >= limits[:, None, :-1].astype(np.float32)
-            numbers = reached.sum(axis=-1, dtype=np.int32)
-        numbers = xp.minimum(numbers, xp.asarray(count - np.int32(1)))
+            numbers = reached.sum(axis=-1, dtype=element)
+        numbers = xp.minimum(numbers, xp.asarray(count - element.type(1)))
         if options.ndim == 1:
             return numbers.astype(self.dtype).reshape(rows, *self.shape)
         entry = tuple(options.shape[2:])
         flat = options.reshape(rows, options.shape[1], math.prod(entry))
         return xp.take_along_axis(flat, numbers[:, :, None], axis=1).reshape(rows, *self.shape, *entry)
+
+
+def _share(count: Any, high: Any, low: Any) -> Any:
+    """``floor(count * draw)`` for draws of 64 bits after the point: the upper half of the product of two uint64."""
+    half, lower = np.uint64(32), np.uint64(2**32 - 1)
+    high, low = high.astype(np.uint64), low.astype(np.uint64)
+    upper = (count >> half) * high
+    left = (count >> half) * low
+    right = (count & lower) * high + ((count & lower) * low >> half)
+    return upper + (left >> half) + (right >> half) + ((left & lower) + (right & lower) >> half)
 
 
 @operator("random.choice")

@@ -29,7 +29,7 @@ Extents = int | Sequence[int] | DataNode
 
 @dataclass(frozen=True)
 class Drawn(Operator, BatchKernel):
-    """What random operators share: numbers of a shape and dtype, each from 32 random bits.
+    """Base of random operators: numbers of a shape and dtype, each from 32 random bits, or from 64 where it is wide.
 
     Args:
         shape: of a sample.
@@ -40,13 +40,30 @@ class Drawn(Operator, BatchKernel):
     dtype: np.dtype[Any]
 
     @property
-    def random_bits(self) -> int:
-        """One per element."""
+    def words(self) -> int:
+        """Number of draws per sample: one per element."""
         return math.prod(self.shape)
+
+    @property
+    def wide(self) -> bool:
+        """Whether a draw takes 64 random bits, because elements have 64. Then the device computes with 64 bits, too."""
+        return self.dtype.kind in "iuf" and self.dtype.itemsize == 8
+
+    @property
+    def random_bits(self) -> int:
+        """One word per draw; for wide ones, the upper words of all draws come before the lower ones."""
+        return self.words * (1 + self.wide)
 
     def infer(self, *_like: Spec, **_arguments: Any) -> Spec:
         """The shape asked for."""
         return Spec(self.dtype, self.shape)
+
+    def fractions(self, bits: Any) -> Any:
+        """One number in [0, 1) per draw: float32, or float64 with multiples of 2**-53 where draws are wide."""
+        if not self.wide:
+            return fractions(bits)
+        high, low = bits[:, : self.words] >> np.uint32(5), bits[:, self.words :] >> np.uint32(6)
+        return (high.astype(np.float64) * np.float64(2**26) + low.astype(np.float64)) * np.float64(2**-53)
 
 
 def fractions(bits: Any) -> Any:

@@ -13,7 +13,7 @@ from penstock.graph.operator import BatchContext, Common
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.convert import along_rows, convert
-from penstock.operators.random.draws import Drawn, Extents, draw, fractions
+from penstock.operators.random.draws import Drawn, Extents, draw
 from penstock.types import FLOAT, as_dtype
 
 
@@ -22,18 +22,22 @@ class Normal(Drawn):
     """Numbers by the transform of Box and Muller (1958): two uniform ones become two normal ones."""
 
     @property
-    def random_bits(self) -> int:
-        """One per element, in pairs."""
-        return super().random_bits + super().random_bits % 2
+    def words(self) -> int:
+        """Number of draws: one per element, in pairs."""
+        return super().words + super().words % 2
 
     def batch(self, context: BatchContext, *_like: Any, mean: Any, stddev: Any) -> Any:
         """The draws."""
         xp, count = context.xp, math.prod(self.shape)
-        draws = fractions(context.bits)
-        above_zero, turns = draws[:, ::2] + np.float32(2**-24), draws[:, 1::2] * np.float32(2 * math.pi)
-        length = xp.sqrt(np.float32(-2) * xp.log(above_zero))
+        draws = self.fractions(context.bits)
+        number = draws.dtype.type
+        above_zero = draws[:, ::2] + number(2**-53 if self.wide else 2**-24)
+        turns = draws[:, 1::2] * number(2 * math.pi)
+        length = xp.sqrt(number(-2) * xp.log(above_zero))
         normal = xp.concatenate([length * xp.cos(turns), length * xp.sin(turns)], axis=1)[:, :count]
-        centre, spread = (along_rows(xp, xp.asarray(term, np.float32), 2) for term in (mean, stddev))
+        centre, spread = (
+            along_rows(xp, xp.asarray(term, np.float32).astype(draws.dtype), 2) for term in (mean, stddev)
+        )
         return convert(xp, normal * spread + centre, self.dtype).reshape(context.rows, *self.shape)
 
 

@@ -15,7 +15,7 @@ from penstock.graph.operator import BatchContext, Common
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
 from penstock.operators.convert import along_rows, convert
-from penstock.operators.random.draws import Drawn, Extents, draw, fractions
+from penstock.operators.random.draws import Drawn, Extents, draw
 from penstock.types import FLOAT, as_dtype
 
 
@@ -26,17 +26,17 @@ class Uniform(Drawn):
     def batch(self, context: BatchContext, *_like: Any, range: Any = None, values: Any = None) -> Any:  # noqa: A002  # DALI's
         """The draws."""
         xp = context.xp
-        draws = fractions(context.bits)
+        draws = self.fractions(context.bits)
         if values is not None:
             if isinstance(values, Sequence):
                 options = xp.asarray(_constants(tuple(cast(Sequence[float], values)), self.dtype))
             else:
                 options = convert(xp, xp.asarray(values, np.float32), self.dtype)
             count = options.shape[-1]
-            pick = xp.minimum((draws * np.float32(count)).astype(np.int32), xp.asarray(count - 1, np.int32))
+            pick = xp.minimum((draws * draws.dtype.type(count)).astype(np.int32), xp.asarray(count - 1, np.int32))
             result = options[pick] if options.ndim == 1 else xp.take_along_axis(options, pick, axis=1)
         else:
-            limits = xp.asarray(range, np.float32)
+            limits = xp.asarray(range, np.float32).astype(draws.dtype)
             low, high = along_rows(xp, limits[..., 0], 2), along_rows(xp, limits[..., 1], 2)
             result = xp.minimum(draws * (high - low) + low, xp.nextafter(high, low))  # rounding may reach the limit
         return convert(xp, result, self.dtype).reshape(context.rows, *self.shape)

@@ -2,42 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Unpack
 
 from penstock.data.array_record import ArrayRecordSource
-from penstock.data.paths import Path, as_paths
+from penstock.data.paths import Path, as_shards
 from penstock.data.source import shared, stamp_of
 from penstock.errors import DefinitionError
 from penstock.graph.call import Location
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
+from penstock.operators.readers.features import as_features
 from penstock.operators.readers.loader import LoaderArguments, load
+from penstock.tfrecord import Feature
 
 
 @operator("readers.array_record")
 def array_record(
     *,
     paths: Location[Path | Sequence[Path]],
+    features: Mapping[str, Feature] | None = None,
     **loader: Unpack[LoaderArguments],
-) -> DataNode:
+) -> DataNode | dict[str, DataNode]:
     """Read the records of ArrayRecord files, which Grain and TensorFlow Datasets use. Needs the extra `array-record`.
 
     Records are stored in groups, and a group is decoded as a whole: for a shuffle, write files with ``group_size:1``.
 
     Args:
-        paths: a file, or several, read one after the other. Objects of a store are copied to a temporary folder first.
+        paths: a file, a folder of files that end in ".array_record", a glob, or a brace pattern; or several, read one
+            after the other. Objects of a store are copied to a temporary folder first.
+        features: names, and what they are read as, where records are Example messages, as `penstock pack` writes them;
+            as for `fn.readers.tfrecord`. None reads the records as they are.
         **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
 
     Returns:
-        The records, uint8 of shape (?,).
+        The records, uint8 of shape (?,); with `features` a dictionary with their names.
 
     Raises:
         MissingExtraError: the package array_record is not installed.
         SourceNotFoundError: a file does not exist.
         SourceError: a file is no ArrayRecord file, or is cut short or damaged, or there are no records.
-        DefinitionError: no files.
-        SampleError: while running, a record that is damaged, or a file that has been written to.
+        DefinitionError: no files, no features, lists of strings.
+        SampleError: while running, a record that is damaged, a file that has been written to, or a feature of another
+            type or shape.
 
     Example:
         >>> import penstock, tempfile
@@ -54,8 +61,12 @@ def array_record(
         >>> [bytes(record) for record in pipeline.run()[0]]
         [b'a jpeg', b'another']
     """
-    files = as_paths(paths)
+    files = as_shards(paths, ".array_record")
     if not files:
         raise DefinitionError("fn.readers.array_record: paths is empty")
-    (records,) = load(shared(ArrayRecordSource, files, stamp=stamp_of(*files)), loader)
-    return records
+    wanted = () if features is None else as_features("fn.readers.array_record", features)
+    nodes = load(shared(ArrayRecordSource, files, wanted, stamp=stamp_of(*files)), loader)
+    if features is None:
+        return nodes[0]
+    named = dict(zip([name for name, _ in wanted], nodes, strict=True))
+    return {name: named[name] for name in features}

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack, cast
+from typing import Unpack
 
 from penstock.data.paths import Path, as_paths
 from penstock.data.source import shared, stamp_of
 from penstock.data.tfrecords import TFRecordSource
-from penstock.errors import ArgumentTypeError, DefinitionError, shown
+from penstock.errors import DefinitionError
 from penstock.graph.call import Hint, Location
 from penstock.graph.registry import operator
 from penstock.graph.trace import DataNode
+from penstock.operators.readers.features import as_features
 from penstock.operators.readers.loader import LoaderArguments, load
-from penstock.tfrecord import Feature, VarLenFeature, string
+from penstock.tfrecord import Feature
 
 
 @operator("readers.tfrecord")
@@ -30,7 +30,8 @@ def tfrecord(
 
     A `penstock.tfrecord.FixedLenFeature` is read as an array of its shape, a string as its bytes, a `VarLenFeature` as
     an array of shape (?,), or (?, *shape). An example that lacks a feature has the default value, or nothing where the
-    length varies.
+    length varies. A `VarLenFeature` that no record names, of up to 512 from all over the files, is a scalar, as in
+    DALI: the default value. A record that has it nevertheless is an error; write empty lists to avoid that.
 
     Args:
         path: a file, or several, read one after the other.
@@ -75,36 +76,7 @@ def tfrecord(
             "fn.readers.tfrecord: an index per file", given=f"{len(indexes)} for {len(paths)} files",
             fix="leave index_path out, and they are made",
         )  # fmt: skip
-    wanted = tuple(sorted(_checked(features).items()))
+    wanted = as_features("fn.readers.tfrecord", features)
     source = shared(TFRecordSource, paths, indexes, wanted, stamp=stamp_of(*paths, *indexes))
     nodes = dict(zip([name for name, _ in wanted], load(source, loader), strict=True))
     return {name: nodes[name] for name in features}
-
-
-def _checked(features: Any) -> Mapping[str, Feature]:
-    """The features.
-
-    Raises:
-        ArgumentTypeError: something else.
-        DefinitionError: there are none, or a list of strings is asked for.
-    """
-    if not isinstance(features, Mapping) or not all(
-        isinstance(name, str) and isinstance(feature, Feature)
-        for name, feature in cast(Mapping[Any, Any], features).items()
-    ):
-        raise ArgumentTypeError(
-            "fn.readers.tfrecord: features is a dictionary of names and tfrecord.FixedLenFeature or VarLenFeature",
-            given=shown(cast(Any, features)),
-        )
-    if not features:
-        raise DefinitionError("fn.readers.tfrecord: features is empty")
-    named = cast(Mapping[str, Feature], features)
-    for name, feature in named.items():
-        several = isinstance(feature, VarLenFeature) or math.prod(feature.shape) != 1
-        if feature.dtype == string and several:
-            raise DefinitionError(
-                "fn.readers.tfrecord reads one string per feature",
-                given=f"{name!r}: {shown(feature)}",
-                expected='FixedLenFeature((), tfrecord.string, "")',
-            )
-    return named

@@ -36,7 +36,7 @@ class ExpandDims(Operator, View):
                 given=f"new_axis_names={self.names!r} for {data}",
                 fix='fn.reshape(x, layout="...") before',
             )
-        shape, layout = list(data.shape), list(data.layout if self.names else "")
+        shape, layout = list(data.shape), list(data.layout if self.names or not self.axes else "")
         for at, axis in enumerate(self.axes):
             shape.insert(axis, 1)
             layout.insert(axis, self.names[at : at + 1])
