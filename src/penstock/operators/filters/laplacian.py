@@ -83,10 +83,10 @@ class Laplacian(ImageOperator):
     ) -> Sequence[Step]:
         """One separable filter per axis."""
         xp, rows, axes = images.xp, len(window_size), self.axes
-        window, factors, smoothing = (
-            by_axis(xp.broadcast_to(numbers, (rows, axes)), self.layout) if numbers is not None else None
-            for numbers in (window_size, scale, smoothing_size)
-        )
+        window, factors = (by_axis(xp.broadcast_to(given, (rows, axes)), self.layout) for given in (window_size, scale))
+        smoothing: Any = None
+        if smoothing_size is not None:
+            smoothing = by_axis(xp.broadcast_to(smoothing_size, (rows, axes)), self.layout)
         if xp is np:
             _check(window)
             if smoothing is not None:

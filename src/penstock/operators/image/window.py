@@ -33,8 +33,9 @@ class PlaceArguments(TypedDict, total=False):
     """How DALI's cropping operators are told what to cut out.
 
     crop: the size, (height, width) or (depth, height, width), in pixels; fractions are cut off; images without a depth
-    ignore it. crop_h, crop_w, crop_d: the same, one by one. crop_pos_x, crop_pos_y, crop_pos_z: where the window lies, 0 for the left, top or front edge,
-    1 for the other, 0.5 for the centre. rounding: "round" or "truncate" the first pixel.
+    ignore it. crop_h, crop_w, crop_d: the same, one by one. crop_pos_x, crop_pos_y, crop_pos_z: where the window lies,
+    0 for the left, top or front edge, 1 for the other, 0.5 for the centre. rounding: "round" or "truncate" the first
+    pixel.
     """
 
     crop: Number | Sequence[Number] | None
@@ -220,7 +221,7 @@ def window(
     one_of(rounding, ("round", "truncate"), f"fn.{kind}: rounding")
     one_of(policy, POLICIES, f"fn.{kind}: out_of_bounds_policy")
     fill = np.atleast_1d(np.asarray(given.pop("fill_values", 0.0), np.float64)).tolist()
-    axes = "".join(axis for axis in layout if wanted and axis in SPATIAL or axis in wanted)
+    axes = "".join(axis for axis in layout if axis in wanted or (wanted and axis in SPATIAL))
     cut = Window(layout, axes, rounding == "truncate", POLICIES[policy], tuple(fill))
     used = {names[axis] for axis in axes for names in (_SIZES, _PLACES)}
     return cut, {name: value for name, value in (sizes | places).items() if name in used}

@@ -90,14 +90,14 @@ class RandomObjectBBox(Operator, HostBatchKernel):
         self, rows: int, *, background: Any = None, classes: Any = None, class_weights: Any = None
     ) -> tuple[Array, Array, Array]:
         """The classes of the foreground, if they are chosen, their weights, and the background's label."""
-        wanted: Any = np.empty((rows, 0), np.int64) if classes is None else classes
+        wanted: Array = np.empty((rows, 0), np.int64) if classes is None else classes
         if background is None:
             background = np.where((wanted == 0).any(axis=1), wanted.min(axis=1, initial=0) - 1, 0)
         if classes is None and class_weights is not None:  # labels from 0, without the background, as in DALI
-            numbers: Any = np.arange(class_weights.shape[1])
-            skips = (background[:, None] >= 0) & (numbers >= background[:, None])
-            wanted = numbers + skips
-        weights: Any = np.ones(wanted.shape) if class_weights is None else class_weights
+            count: int = class_weights.shape[1]
+            numbers = np.tile(np.arange(count), (rows, 1))
+            wanted = numbers + ((background[:, None] >= 0) & (numbers >= background[:, None]))
+        weights: Array = np.ones(wanted.shape) if class_weights is None else class_weights
         if weights.shape[1] != wanted.shape[1]:
             raise ValueError(f"there are {wanted.shape[1]} classes and {weights.shape[1]} class_weights")
         _check(wanted, background)
