@@ -113,6 +113,27 @@ def test_audio_resample_of_other_kinds(agree):
     agree(lambda lib, x: lib.fn.audio_resample(x, scale=0.7, dtype=lib.types.FLOAT), whole, atol=3e-5)
 
 
+INTEGERS = ("uint8", "int8", "uint16", "int16", "uint32", "int32")
+
+
+@pytest.mark.parametrize("source", [*INTEGERS, "float32"])
+@pytest.mark.parametrize("target", [*INTEGERS, "float"])
+def test_audio_resample_scales_one_dtype_to_another(agree, source, target):
+    def define(lib, x, scale=1.0):
+        return lib.fn.audio_resample(x, scale=scale, dtype=getattr(lib.types, target.upper()))
+
+    if source == "float32":
+        signal = np.concatenate([[-2, -1, -0.5, 0, 0.25, 0.5, 1, 2], RNG.uniform(-1, 1, 100)]).astype(source)
+    else:
+        low, high = np.iinfo(source).min, np.iinfo(source).max
+        middle = high // 2
+        ends = [low, low + 1, -(-low // 2), middle // 2, middle, middle + 1, high - 1, high]
+        signal = np.concatenate([ends, RNG.integers(low, high, 100, endpoint=True)]).astype(source)
+    agree(define, list(signal[:, None]))  # single elements are not resampled, so that the numbers are exact
+    wide = 1 << 13 if target in ("uint32", "int32") else 1
+    agree(lambda lib, x: define(lib, x, 0.7), [signal], off=wide, atol=1e-5)
+
+
 def encoded(kind, channels, **options):
     file = io.BytesIO()
     soundfile.write(file, RNG.normal(size=(400, channels)) / 9, 8000, format=kind, **options)

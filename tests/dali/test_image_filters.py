@@ -157,3 +157,42 @@ def test_laplacian_of_volumes_with_numbers_for_each_sample(agree):
 def test_laplacian_of_layouts(agree, layout):
     image = RNG.integers(0, 256, [dict(F=2, D=5, H=9, W=8, C=3)[letter] for letter in layout], np.uint8)
     agree(lambda lib, x: lib.fn.laplacian(x, normalized_kernel=True), [image], layouts=(layout,), off=1)
+
+
+ORDERS = ["WH", "CWH", "WHC", "FCWH", "FWHC", "CWHD", "WHDC", "HDWC", "FWHDC", "DWH"]
+
+
+@pytest.mark.parametrize("layout", ORDERS)
+def test_numbers_per_axis_are_in_the_order_of_the_layout(agree, layout):
+    image = RNG.integers(0, 256, [dict(F=2, D=5, H=9, W=8, C=3)[letter] for letter in layout], np.uint8)
+    axes = 3 if "D" in layout else 2
+    sizes, factors = [3, 7, 5][:axes], [0.7, 2.0, 0.4][:axes]
+    agree(
+        lambda lib, x, s: (
+            lib.fn.gaussian_blur(x, sigma=factors),
+            lib.fn.gaussian_blur(x, sigma=s),
+            lib.fn.gaussian_blur(x, window_size=sizes),
+            lib.fn.laplacian(x, scale=factors, dtype=lib.types.FLOAT),
+            lib.fn.laplacian(x, scale=s, dtype=lib.types.FLOAT),
+            lib.fn.laplacian(x, window_size=sizes, smoothing_size=sizes[::-1], normalized_kernel=True),
+        ),
+        [image],
+        np.float32([factors]),
+        layouts=(layout, ""),
+        off=1,
+        rtol=2e-3,
+        atol=1e-2,
+    )
+
+
+@pytest.mark.parametrize("layout", ["WH", "CWH", "WHC", "FWHC"])
+@pytest.mark.parametrize("mode", ["same", "valid"])
+def test_a_filter_has_its_axes_in_the_order_of_the_layout(agree, layout, mode):
+    image = RNG.integers(0, 256, [dict(F=2, H=9, W=8, C=3)[letter] for letter in layout], np.uint8)
+    agree(
+        lambda lib, x, k: (lib.fn.filter(x, k, mode=mode), lib.fn.filter(x, k, anchor=[0, 5], border="clamp")),
+        [image],
+        [KERNELS["wide"]],
+        layouts=(layout, ""),
+        off=1,
+    )

@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 
+from penstock import Pipeline, fn
+from penstock.errors import DefinitionError
+
 RNG = np.random.default_rng(3)
 SIZES = {"F": 3, "D": 4, "H": 8, "W": 10, "C": 3}
 IMAGES = ("HWC", "FHWC", "")
@@ -80,3 +83,67 @@ def test_images_without_a_layout_are_images_to_what_follows(agree, first):
         return lib.fn.crop_mirror_normalize(x, mean=[1.0, 2.0, 3.0], std=[5.0, 6.0, 7.0], crop=(3, 3), mirror=1)
 
     agree(define, images, atol=1e-5)
+
+
+@pytest.mark.parametrize("layout", ["FHWC", "FCHW", "CFHW", "DHWC", "CDHW", "FDHWC", "HWC", "CHW"])
+@pytest.mark.parametrize(
+    "window",
+    [
+        {"crop": (3, 4, 6)},
+        {"crop": (3, 4, 6), "crop_pos_z": 0.1, "crop_pos_x": 0.2},
+        {"crop": (0, 4, 6)},
+        {"crop": (9, 4, 12), "out_of_bounds_policy": "trim_to_shape"},
+        {"crop_d": 3, "crop_h": 4, "crop_w": 6, "crop_pos_z": 0.9},
+        {"crop_h": 4, "crop_w": 6, "crop_pos_z": 0.9},
+    ],
+    ids=str,
+)
+def test_frames_are_the_depth_of_a_crop(agree, layout, window):
+    sizes = {**SIZES, "F": 6, "D": 5}
+    columns = [
+        RNG.integers(0, 256, [sizes[letter] + n * (letter in "FHW") for letter in layout], np.uint8) for n in (0, 1)
+    ]
+
+    def define(lib, x):
+        normal = lib.fn.crop_mirror_normalize(x, **window, output_layout="", mean=[3.0], std=[2.0], mirror=1)
+        return normal if len(layout) == 5 else (normal, lib.fn.crop(x, **window))  # DALI crops no 5 axes
+
+    agree(define, columns, layouts=(layout,))
+
+
+@pytest.mark.parametrize("layout", ["FHWC", "DHWC", "HWC"])
+@pytest.mark.parametrize("crop", [[3, 4, 6], [4, 6]])
+def test_a_crop_of_two_or_three_numbers_in_a_node(agree, layout, crop):
+    sizes = {**SIZES, "F": 6, "D": 5}
+    image = RNG.integers(0, 256, [sizes[letter] for letter in layout], np.uint8)
+    agree(
+        lambda lib, x, c: (lib.fn.crop(x, crop=c), lib.fn.crop_mirror_normalize(x, crop=c, output_layout="")),
+        [image],
+        np.float32([crop]),
+        layouts=(layout, ""),
+    )
+    agree(
+        lambda lib, x, d: lib.fn.crop(x, crop_d=d, crop_h=4, crop_w=6), [image], np.float32([2]), layouts=(layout, "")
+    )
+
+
+@pytest.mark.parametrize("layout", ["FHWC", "CFHW", "HWC"])
+def test_only_crops_count_frames_as_depth(agree, layout):
+    image = RNG.integers(0, 256, [SIZES[letter] for letter in layout], np.uint8)
+    agree(
+        lambda lib, x: lib.fn.resize_crop_mirror(x, resize_shorter=20, crop=[2, 4, 6]),
+        [image],
+        layouts=(layout,),
+        off=1,
+    )
+
+
+def test_a_crop_along_frames_takes_no_arguments_per_frame():
+    with Pipeline(batch_size=1):
+        video, places = fn.readers.arrays((np.zeros((1, 3, 5, 6, 3), np.uint8), np.zeros((1, 3), np.float32)))
+        places, video = fn.per_frame(places), fn.reshape(video, layout="FHWC")
+        fn.crop(video, crop=(4, 5), crop_pos_x=places)
+        with pytest.raises(DefinitionError, match="per frame cannot be combined"):
+            fn.crop(video, crop=(2, 4, 5), crop_pos_x=places)
+        with pytest.raises(DefinitionError, match="per frame cannot be combined"):
+            fn.crop_mirror_normalize(video, crop=(2, 4, 5), crop_pos_x=places, output_layout="")

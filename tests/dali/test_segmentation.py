@@ -5,6 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from penstock import Pipeline, fn
+from penstock.errors import PenstockError
+
 COUNT = 1500
 MAP = np.zeros((6, 8), np.int32)
 MAP[1:3, 1:3] = MAP[3, 3] = MAP[0, 7] = 1
@@ -43,10 +46,40 @@ def check_shares(both, define, sample):
         {"threshold": [2, 3], "output_class": True},
         {"threshold": [9, 3], "output_class": True},
         {"background": 1, "output_class": True},
+        {"classes": [0, 1], "foreground_prob": 0.5, "output_class": True},
+        {"classes": [2, 0, -3], "foreground_prob": 0.5, "output_class": True},
+        {"classes": [-3, 2], "foreground_prob": 0.5, "output_class": True},
+        {"classes": [0, 1], "class_weights": [0, 1], "foreground_prob": 0.5, "output_class": True},
+        {"classes": [0, 1], "background": 5, "foreground_prob": 0.5, "output_class": True},
+        {"class_weights": [1, 2], "background": 1, "output_class": True},
+        {"class_weights": [1, 2], "background": 2, "output_class": True},
+        {"class_weights": [1, 2], "background": -1, "output_class": True},
     ],
 )
 def test_random_object_bbox(both, arguments):
     check_shares(both, lambda lib, m: lib.fn.segmentation.random_object_bbox(m, **arguments), MAP)
+
+
+def test_random_object_bbox_with_classes_for_each_sample(agree):
+    classes = np.int32([[0, 1], [1, 2], [0, -4], [-1, 7]])
+    agree(
+        lambda lib, m, c: lib.fn.segmentation.random_object_bbox(m, classes=c, foreground_prob=0.0, output_class=True),
+        [MAP] * 4,
+        classes,
+    )
+
+
+def test_random_object_bbox_refuses_a_class_that_is_the_background(both):
+    with pytest.raises(RuntimeError, match="coincides with background"):  # DALI, which runs first
+        both(lambda lib, m: lib.fn.segmentation.random_object_bbox(m, classes=[0, 2], background=2), [MAP])
+    pipeline = Pipeline(1, 1)
+    with pipeline:
+        maps, classes = fn.readers.arrays((MAP[None], np.int32([[0, 2]])))
+        with pytest.raises(PenstockError, match="a class is the background"):
+            fn.segmentation.random_object_bbox(maps, classes=[0, 2], background=2)
+        pipeline.set_outputs(*fn.segmentation.random_object_bbox(maps, classes=classes, background=2))
+    with pytest.raises(PenstockError, match="a class is the background"):
+        pipeline.run()
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,11 @@ CASES = {
             ("HWC", "", ""),
         ),
         OperatorCase(lambda x, s: fn.crop(x, crop=s), [IMAGES, FROM + 1], ("HWC", ""), ragged=False),
+        OperatorCase(
+            lambda x, d, z: fn.crop(fn.crop(x, crop=(2, 3, 4)), crop_d=d, crop_h=2, crop_w=3, crop_pos_z=z),
+            [VOLUMES, np.float32([1, 1, 1, 1]), PLACES],
+            ("FHWC", "", ""),
+        ),
     ],
     "crop_mirror_normalize": [
         OperatorCase(cmn(), [IMAGES], full_scale=255),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from penstock.data.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, shown
 from penstock.graph.trace import DataNode, as_value
@@ -65,6 +67,17 @@ def space_layout(images: object, kind: str) -> str:
     """
     spec = as_value(images).spec
     return "DHW" if not spec.layout and len(spec.shape) == 3 else image_layout(images, kind)
+
+
+def by_axis(numbers: Any, layout: str) -> Any:
+    """Numbers per spatial axis, from the order of the layout, in which users give them, to that of `SPATIAL`.
+
+    Args:
+        numbers: (rows, spatial axes).
+        layout: of the images.
+    """
+    own = [axis for axis in layout if axis in SPATIAL]
+    return numbers[:, np.array([own.index(axis) for axis in SPATIAL if axis in own])]
 
 
 def axis_numbers(axes: Any, names: str | None, spec: Spec, kind: str) -> tuple[int, ...]:

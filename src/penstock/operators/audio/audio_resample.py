@@ -54,8 +54,8 @@ class AudioResample(Operator, SampleKernel):
     def sample(self, context: SampleContext, data: Array, **arguments: Any) -> Array:
         """The resampled signal."""
         scale, length = _target(len(data), arguments)
-        result = resample(normalised(data), 1 / scale, length, self.quality)
-        return denormalised(result, self.dtype)
+        values = normalised(data, signed=self.dtype.kind != "u")
+        return denormalised(resample(values, 1 / scale, length, self.quality), self.dtype)
 
 
 def _target(length: int, arguments: Mapping[str, Any]) -> tuple[float, int]:
@@ -68,18 +68,26 @@ def _target(length: int, arguments: Mapping[str, Any]) -> tuple[float, int]:
     return scale, resampled_length(length, scale)
 
 
-def normalised(data: Array) -> Array:
-    """Integers as parts of the largest, float32."""
-    if data.dtype.kind == "f":
-        return data.astype(np.float32)
-    return (data.astype(np.float64) / np.iinfo(data.dtype).max).astype(np.float32)
+def normalised(data: Array, *, signed: bool) -> Array:
+    """Numbers as parts of the largest, float32: integers of the whole range become -1 to 1, or 0 to 1.
+
+    Args:
+        data: integers, or floats from -1 to 1.
+        signed: whether the result is from -1 to 1.
+    """
+    values = data.astype(np.float32)
+    if data.dtype.kind in "iu":
+        values *= np.float32((2 if data.dtype.kind == "u" and signed else 1) / np.iinfo(data.dtype).max)
+    if data.dtype.kind == "u":
+        return values - np.float32(1) if signed else values
+    return values if signed else (values + np.float32(1)) * np.float32(0.5)
 
 
 def denormalised(data: Array, dtype: np.dtype[Any]) -> Array:
-    """Floats as integers of which the largest stands for 1."""
+    """Float32 as integers of which the largest stands for 1. DALI also computes in float32."""
     if dtype.kind == "f":
         return data.astype(dtype)
-    return convert(np, data.astype(np.float64) * np.iinfo(dtype).max, dtype)
+    return convert(np, data * np.float32(np.iinfo(dtype).max), dtype)
 
 
 @operator("audio_resample")
@@ -103,7 +111,8 @@ def audio_resample(
         scale: the rate of the result over that of `data`, instead.
         out_length: the number of elements of the result, instead.
         quality: from 0 to 100: 0 takes 3 lobes of a windowed sinc, 50 takes 16, 100 takes 64.
-        dtype: element type; None keeps that of `data`. The largest integer stands for 1.
+        dtype: element type; None keeps that of `data`. The largest integer stands for 1. Between an unsigned type and
+            another, 0 of the unsigned type stands for -1, and the middle of its range for 0.
         **common: what every operator takes.
 
     Returns:

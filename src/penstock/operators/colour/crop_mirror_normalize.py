@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Unpack
@@ -12,7 +13,7 @@ import numpy as np
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError, shown
 from penstock.graph.apply import apply
-from penstock.graph.operator import Common, pick
+from penstock.graph.operator import Common, Operator, pick
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode
@@ -62,6 +63,13 @@ class CropMirrorNormalize(ImageOperator):
     def assumed_layout(self) -> str:
         """That of the window."""
         return self.window.layout
+
+    def per_frame(
+        self, kind: str, layouts: Sequence[str], framed: AbstractSet[str], varying: AbstractSet[str]
+    ) -> Operator:
+        """Each frame as an image, unless the window is also along the frames."""
+        self.window.check_per_frame(kind)
+        return super().per_frame(kind, layouts, framed, varying)
 
     def infer(
         self, images: Spec, *, mirror: Any, mean: Spec | None = None, std: Spec | None = None, **place: Any
@@ -216,7 +224,7 @@ def crop_mirror_normalize(
             given=as_dtype(dtype),
             expected=", ".join(_DTYPES),
         )
-    cut, place = window(pick(WindowArguments, arguments), layout, "crop_mirror_normalize")
+    cut, place = window(pick(WindowArguments, arguments), layout, "crop_mirror_normalize", frames=True)
     terms = {"mean": mean, "std": std}
     varying = {name: term for name, term in terms.items() if isinstance(term, DataNode)}
     constants = {name: _numbers(1.0 if name in varying else term) for name, term in terms.items()}

@@ -228,9 +228,8 @@ def debayer(
             each sample.
         algorithm: "bilinear_ocv", the default, averages the nearest pixels of a colour; "edgeaware_ocv" takes green
             from the direction in which it changes less; "vng_ocv", for uint8, takes all colours from the directions in
-            which they change least (where a value lies halfway, it may differ from OpenCV's by 1); "gray_ocv" gives
-            grey; "default_npp", as NPP describes it, takes green from the direction in which the pixel's own colour
-            changes less, and averages what it rounds to the nearest.
+            which they change least; "gray_ocv" gives grey; "default_npp", as NPP describes it, takes green from the
+            direction in which the pixel's own colour changes less, and averages what it rounds to the nearest.
         **common: what every operator takes.
 
     Returns:

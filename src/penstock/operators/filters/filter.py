@@ -15,7 +15,7 @@ from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode
-from penstock.operators.axes import plane_layout
+from penstock.operators.axes import by_axis, plane_layout
 from penstock.operators.convert import own_or_float
 from penstock.operators.image.correlate import BORDERS, Correlate
 from penstock.operators.image.operator import ImageOperator
@@ -45,6 +45,11 @@ class Filter(ImageOperator):
         "fill_value": Argument(np.float32),
     }
 
+    @property
+    def axes(self) -> str:
+        """Those of the filter: H and W in the order of the layout."""
+        return "HW" if self.layout.index("H") < self.layout.index("W") else "WH"
+
     def infer(self, images: Spec, *, filter: Any, anchor: Any, fill_value: Any) -> Spec:  # noqa: A002  # DALI's name
         """The input's; smaller by the filter where only what is valid is computed."""
         extents: Any = filter.shape if isinstance(filter, Spec) else np.shape(filter)
@@ -52,7 +57,7 @@ class Filter(ImageOperator):
             raise DefinitionError("fn.filter: a filter has two extents", given=filter, expected="(rows, columns)")
         shape = list(images.shape)
         if self.valid:
-            for letter, extent in zip("HW", extents, strict=True):
+            for letter, extent in zip(self.axes, extents, strict=True):
                 at = self.layout.index(letter)
                 size = shape[at]
                 shape[at] = None if size is None or extent is None else size - extent + 1
@@ -70,9 +75,11 @@ class Filter(ImageOperator):
         fill_value: Any,
     ) -> Sequence[Step]:
         """One correlation."""
-        xp, extents = images.xp, (int(filter.shape[1]), int(filter.shape[2]))
+        xp = images.xp
+        weights = filter if self.axes == "HW" else xp.swapaxes(filter, 1, 2)
+        extents = int(weights.shape[1]), int(weights.shape[2])
         sizes = list(images.sizes)
-        anchor = xp.broadcast_to(anchor, (len(anchor), 2))
+        anchor = by_axis(xp.broadcast_to(anchor, (len(anchor), 2)), self.layout)
         if self.valid:
             anchor = xp.zeros_like(anchor)
             for letter, extent in zip("HW", extents, strict=True):
@@ -85,8 +92,7 @@ class Filter(ImageOperator):
             if xp is np and (anchor >= np.array(extents)).any():
                 raise ValueError(f"the anchor {anchor[0].tolist()} lies outside of the filter")
             anchor = xp.where(anchor < 0, middle, anchor)
-        weights = filter.reshape(len(filter), -1)
-        terms = weights, anchor.astype(np.float32), fill_value[:, None]
+        terms = weights.reshape(len(weights), -1), anchor.astype(np.float32), fill_value[:, None]
         transform = Correlate(self.layout, extents, self.border, self.valid)
         return applied(transform, images, sizes, terms, self.dtype)
 
@@ -107,10 +113,11 @@ def filter(  # noqa: A001  # DALI's name
 
     Args:
         data: images or sequences of any dtype; layout with H and W (HWC where none is named). Channels are independent.
-        filter: the weights, (rows, columns): an array, or a node with one per sample, all of one size.
+        filter: the weights, (rows, columns), or (columns, rows) where W is before H in the layout: an array, or a node
+            with one per sample, all of one size.
         fill_value: the value outside of the image where `border` is "constant": a number, or a node with one per
             sample.
-        anchor: which weight lies on the pixel of the result: a row and a column, or one number for both; -1 is the
+        anchor: which weight lies on the pixel of the result, a number per axis of the filter or one for both; -1 is the
             middle.
         border: what is beyond the edge: "reflect_101" (mirrored, without the outermost pixels), "reflect_1001" or
             "reflect" (with them), "wrap", "clamp" or "constant".

@@ -15,7 +15,7 @@ from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode
-from penstock.operators.axes import space_layout
+from penstock.operators.axes import by_axis, space_layout
 from penstock.operators.convert import own_or_float
 from penstock.operators.image.blur import Blur
 from penstock.operators.image.operator import ImageOperator
@@ -64,8 +64,8 @@ class GaussianBlur(ImageOperator):
             _check(sigma, window)
         radius = xp.where(window > 0, (window - 1) // 2, xp.ceil(3 * sigma).astype(np.int32))
         sigma = xp.where(sigma > 0, sigma, (radius - 1).astype(np.float32) * np.float32(0.3) + np.float32(0.8))
-        numbers = xp.concatenate([sigma, radius.astype(np.float32)], axis=1)
-        return applied(Blur(self.layout), images, images.sizes, (numbers,), self.dtype)
+        numbers = [by_axis(each, self.layout) for each in (sigma, radius.astype(np.float32))]
+        return applied(Blur(self.layout), images, images.sizes, (xp.concatenate(numbers, axis=1),), self.dtype)
 
 
 def _check(sigma: Any, window: Any) -> None:
@@ -94,8 +94,8 @@ def gaussian_blur(
 
     Args:
         data: images, volumes or sequences of any dtype; layout with H and W (where none is named, HW or DHW).
-        sigma: the standard deviation in pixels: a number, one for each of D, H and W that the layout has, or a node
-            with either per sample. Where it is 0 it follows from the window, as 0.3 * (radius - 1) + 0.8.
+        sigma: the standard deviation in pixels: a number, one for each of D, H and W in the order of the layout, or a
+            node with either per sample. Where it is 0 it follows from the window, as 0.3 * (radius - 1) + 0.8.
         window_size: how many pixels have a weight, an odd number; likewise. Where it is 0 it follows from sigma: three
             standard deviations to each side.
         dtype: of the result: FLOAT or the input's, which it is by default.

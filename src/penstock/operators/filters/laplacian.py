@@ -16,7 +16,7 @@ from penstock.graph.operator import Common
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode
-from penstock.operators.axes import space_layout
+from penstock.operators.axes import by_axis, space_layout
 from penstock.operators.convert import wanted_dtype
 from penstock.operators.image.operator import ImageOperator
 from penstock.operators.image.separable import Separable
@@ -83,13 +83,14 @@ class Laplacian(ImageOperator):
     ) -> Sequence[Step]:
         """One separable filter per axis."""
         xp, rows, axes = images.xp, len(window_size), self.axes
-        window = xp.broadcast_to(window_size, (rows, axes))
-        smoothing = None if smoothing_size is None else xp.broadcast_to(smoothing_size, (rows, axes))
+        window, factors = (by_axis(xp.broadcast_to(given, (rows, axes)), self.layout) for given in (window_size, scale))
+        smoothing: Any = None
+        if smoothing_size is not None:
+            smoothing = by_axis(xp.broadcast_to(smoothing_size, (rows, axes)), self.layout)
         if xp is np:
             _check(window)
             if smoothing is not None:
                 _check(smoothing)
-        factors = xp.broadcast_to(scale, (rows, axes))
         filters: list[Any] = []
         for own in range(axes):
             # a derivative along one axis is smoothed along the others, by windows of the same size if none is given
@@ -131,7 +132,7 @@ def laplacian(
     Args:
         data: images, volumes or sequences of any dtype; layout with H and W (where none is named, HW or DHW).
         window_size: how many pixels have a weight along the axis of a derivative, an odd number from 3 to 31: one
-            number, one for each of D, H and W that the layout has, or a node with either per sample.
+            number, one for each of D, H and W in the order of the layout, or a node with either per sample.
         smoothing_size: how many pixels along an axis are smoothed for the derivatives along others, an odd number
             from 1 (none) to 31; likewise. As many as the derivative's window has by default.
         scale: what each derivative is multiplied with; likewise.

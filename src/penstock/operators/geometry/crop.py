@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, ClassVar, Unpack
 
@@ -11,7 +12,7 @@ import numpy as np
 from penstock.data.spec import Spec
 from penstock.graph.advice import Trouble, helps
 from penstock.graph.apply import apply
-from penstock.graph.operator import Common, pick
+from penstock.graph.operator import Common, Operator, pick
 from penstock.graph.registry import operator
 from penstock.graph.schema import Argument
 from penstock.graph.trace import DataNode
@@ -47,6 +48,13 @@ class Crop(ImageOperator):
         """That of the window."""
         return self.window.layout
 
+    def per_frame(
+        self, kind: str, layouts: Sequence[str], framed: AbstractSet[str], varying: AbstractSet[str]
+    ) -> Operator:
+        """Each frame as an image, unless the window is also along the frames."""
+        self.window.check_per_frame(kind)
+        return super().per_frame(kind, layouts, framed, varying)
+
     def infer(self, images: Spec, **place: Any) -> Spec:
         """The window's shape."""
         layout, bounds = images.layout or self.window.layout, self.window.bounds(images, place)
@@ -75,7 +83,8 @@ def crop(
         output_dtype: an older name of `dtype`.
         **arguments: the window, `crop` or `crop_h`, `crop_w`, `crop_d`, at `crop_pos_x`, `crop_pos_y`, `crop_pos_z`,
             with `rounding`, `out_of_bounds_policy` and `fill_values` (see `penstock.operators.image.window`); and what
-            every operator takes. Sizes and places may be nodes, with a value per sample.
+            every operator takes. Sizes and places may be nodes, with a value per sample. The depth of a sequence of
+            images is its frames.
 
     Returns:
         The windows, in the input's layout.
@@ -96,6 +105,6 @@ def crop(
     """
     del image_type
     layout = image_layout(data, "crop", rank_4="DHWC")
-    cut, place = window(pick(WindowArguments, arguments), layout, "crop")
+    cut, place = window(pick(WindowArguments, arguments), layout, "crop", frames=True)
     result = result_dtype(data.spec.dtype, dtype, output_dtype)
     return apply(Crop(cut, result), data, common=pick(Common, arguments), **place)

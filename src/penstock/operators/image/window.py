@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Annotated, Any, Literal, TypedDict
 
 import numpy as np
@@ -17,6 +16,7 @@ from penstock.graph.trace import DataNode
 from penstock.operators.axes import SPATIAL
 from penstock.operators.convert import convert
 from penstock.operators.image.steps import Cut, Fill, Images
+from penstock.operators.tensors.cat import cat
 
 Number = float | DataNode
 Policy = Literal["error", "pad", "trim_to_shape"]
@@ -32,9 +32,10 @@ POLICIES: Mapping[str, Policy] = {
 class PlaceArguments(TypedDict, total=False):
     """How DALI's cropping operators are told what to cut out.
 
-    crop: the size, (height, width) or (depth, height, width), in pixels; fractions are cut off. crop_h, crop_w, crop_d:
-    the same, one by one. crop_pos_x, crop_pos_y, crop_pos_z: where the window lies, 0 for the left, top or front edge,
-    1 for the other, 0.5 for the centre. rounding: "round" or "truncate" the first pixel.
+    crop: the size, (height, width) or (depth, height, width), in pixels; fractions are cut off; images without a depth
+    ignore it. crop_h, crop_w, crop_d: the same, one by one. crop_pos_x, crop_pos_y, crop_pos_z: where the window lies,
+    0 for the left, top or front edge, 1 for the other, 0.5 for the centre. rounding: "round" or "truncate" the first
+    pixel.
     """
 
     crop: Number | Sequence[Number] | None
@@ -58,8 +59,8 @@ class WindowArguments(PlaceArguments, total=False):
     fill_values: Annotated[float | Sequence[float], Default(0.0)]
 
 
-_PLACES = {"D": "crop_pos_z", "H": "crop_pos_y", "W": "crop_pos_x"}
-_SIZES = {"D": "crop_d", "H": "crop_h", "W": "crop_w"}
+_PLACES = {"F": "crop_pos_z", "D": "crop_pos_z", "H": "crop_pos_y", "W": "crop_pos_x"}
+_SIZES = {"F": "crop_d", "D": "crop_d", "H": "crop_h", "W": "crop_w"}
 
 
 WINDOW_SCHEMA = {
@@ -70,26 +71,34 @@ WINDOW_SCHEMA = {
 
 @dataclass(frozen=True)
 class Window:
-    """A window along the spatial axes of a layout. Its size and place are arguments of the operator that cuts it.
+    """A window along axes of a layout. Its size and place are arguments of the operator that cuts it.
 
     Args:
         layout: of the values it is cut from.
-        sized: whether a size is given; else it is the whole image.
+        axes: along which it is cut, in the order of the layout; none where no size is given.
         truncate: whether a fractional first pixel is cut off rather than rounded.
         policy: what happens where it is larger than the image.
         fill: the value of pixels outside the image, one or one per channel.
     """
 
     layout: str
-    sized: bool
+    axes: str
     truncate: bool
     policy: Policy
     fill: tuple[float, ...]
 
-    @cached_property
-    def axes(self) -> str:
-        """The axes along which it is cut, in the order of the layout."""
-        return "".join(axis for axis in self.layout if axis in SPATIAL) if self.sized else ""
+    def check_per_frame(self, kind: str) -> None:
+        """Refuse arguments per frame where the window is cut along frames.
+
+        Raises:
+            DefinitionError: it is.
+        """
+        if "F" in self.axes:
+            raise DefinitionError(
+                f"fn.{kind}: arguments per frame cannot be combined with a crop along the frames",
+                given=f"layout {self.layout!r}, crop_d or a crop of 3 numbers",
+                expected="crop_h and crop_w, or a crop of 2 numbers",
+            )
 
     def shape(self, images: Spec, arguments: Mapping[str, Any]) -> tuple[int | None, ...]:
         """The shape of what is cut out.
@@ -178,25 +187,33 @@ def _whole(size: Any) -> bool:
     return int(size) > 0
 
 
-def window(arguments: PlaceArguments | WindowArguments, layout: str, kind: str) -> tuple[Window, dict[str, Any]]:
+def window(
+    arguments: PlaceArguments | WindowArguments, layout: str, kind: str, *, frames: bool = False
+) -> tuple[Window, dict[str, Any]]:
     """The window that a user's arguments describe, and the operator arguments for its size and place.
+
+    Args:
+        arguments: the user's.
+        layout: of the values it is cut from.
+        kind: the public name of the operator.
+        frames: whether frames count as depth in sequences of images, as in DALI's crops.
 
     Raises:
         DefinitionError: a size is given twice, or in part; a rounding or policy that does not exist.
     """
     given: dict[str, Any] = dict(arguments)
     crop = given.pop("crop", None)
-    sizes: dict[str, Any] = {name: given.pop(name, 0) for name in _SIZES.values()}
-    axes = [axis for axis in SPATIAL if axis in layout]
+    sizes: dict[str, Any] = {name: given.pop(name, 0) for name in dict.fromkeys(_SIZES.values())}
+    depth = "D" if "D" in layout else "F" if frames and "F" in layout else ""
     if crop is not None:
         named = [name for name, size in sizes.items() if isinstance(size, DataNode) or size]
         if named:
             raise DefinitionError(f"fn.{kind}: the size is given twice", given=f"crop and {', '.join(named)}")
-        sizes |= _split(crop, axes, kind)
-    wanted = {axis: isinstance(sizes[_SIZES[axis]], DataNode) or sizes[_SIZES[axis]] > 0 for axis in axes}
-    if wanted["H"] != wanted["W"] and crop is None:
+        sizes |= _split(crop, depth, kind)
+    wanted = [axis for axis in depth + "HW" if isinstance(sizes[_SIZES[axis]], DataNode) or sizes[_SIZES[axis]] > 0]
+    if ("H" in wanted) != ("W" in wanted) and crop is None:
         raise DefinitionError(f"fn.{kind}: crop_h and crop_w are given together", given=sizes)
-    places = {name: given.pop(name, 0.5) for name in _PLACES.values()}
+    places = {name: given.pop(name, 0.5) for name in dict.fromkeys(_PLACES.values())}
     for name, place in places.items():
         if not isinstance(place, DataNode) and not 0 <= place <= 1:
             raise DefinitionError(f"fn.{kind}: {name} lies between 0 and 1", given=place)
@@ -204,24 +221,31 @@ def window(arguments: PlaceArguments | WindowArguments, layout: str, kind: str) 
     one_of(rounding, ("round", "truncate"), f"fn.{kind}: rounding")
     one_of(policy, POLICIES, f"fn.{kind}: out_of_bounds_policy")
     fill = np.atleast_1d(np.asarray(given.pop("fill_values", 0.0), np.float64)).tolist()
-    cut = Window(layout, any(wanted.values()), rounding == "truncate", POLICIES[policy], tuple(fill))
-    used = {names[axis] for axis in cut.axes for names in (_SIZES, _PLACES)}
+    axes = "".join(axis for axis in layout if axis in wanted or (wanted and axis in SPATIAL))
+    cut = Window(layout, axes, rounding == "truncate", POLICIES[policy], tuple(fill))
+    used = {names[axis] for axis in axes for names in (_SIZES, _PLACES)}
     return cut, {name: value for name, value in (sizes | places).items() if name in used}
 
 
-def _split(crop: Any, axes: Sequence[str], kind: str) -> dict[str, Any]:
+def _split(crop: Any, depth: str, kind: str) -> dict[str, Any]:
+    """The sizes of a crop of two or three numbers, by the names of their arguments."""
     if isinstance(crop, DataNode):
-        return {_SIZES[axis]: crop[number] for number, axis in enumerate(axes)}
-    sizes: list[Any] = np.atleast_1d(np.asarray(crop)).tolist()
-    if len(sizes) == 2 and axes == ["D", "H", "W"]:
-        axes = axes[1:]
-    if len(sizes) != len(axes):
+        (count,) = crop.spec.shape if len(crop.spec.shape) == 1 else (0,)
+        numbers: Any = crop
+        if depth and count is None:  # with a 0 in front, which counts as none, the last three are there
+            zero: Any = np.zeros(1, crop.spec.dtype)
+            numbers = cat(zero, crop)
+    else:
+        numbers = np.atleast_1d(np.asarray(crop)).tolist()
+        count = len(numbers)
+    if count not in (2, 3, None):
         raise DefinitionError(
             f"fn.{kind}: crop has a size for each axis",
-            given=f"{crop}",
-            expected=f"{len(axes)} numbers, for {axes}",
+            given=crop,
+            expected="(height, width) or (depth, height, width)",
         )
-    return {_SIZES[axis]: size for axis, size in zip(axes, sizes, strict=True)}
+    result = {"crop_h": numbers[-2], "crop_w": numbers[-1]}
+    return {"crop_d": numbers[-3], **result} if depth and count != 2 else result
 
 
 def filled(fill: Sequence[float], dtype: np.dtype[Any]) -> Any:

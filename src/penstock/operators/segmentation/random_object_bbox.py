@@ -53,7 +53,9 @@ class RandomObjectBBox(Operator, HostBatchKernel):
         """One for the foreground, one for the class, one for the object."""
         return 3
 
-    def infer(self, labels: Spec, **_arguments: Any) -> tuple[Spec, ...]:
+    def infer(
+        self, labels: Spec, *, background: Any = None, classes: Any = None, **_arguments: Any
+    ) -> tuple[Spec, ...]:
         """Numbers per axis."""
         kind = "fn.segmentation.random_object_bbox"
         if labels.dtype.kind not in "iu" or not labels.shape:
@@ -61,6 +63,8 @@ class RandomObjectBBox(Operator, HostBatchKernel):
         ndim = len(labels.shape)
         if len(self.threshold) not in (0, 1, ndim):
             raise DefinitionError(f"{kind}: threshold is a size per axis", given=self.threshold, expected=ndim)
+        if not any(argument is None or isinstance(argument, Spec) for argument in (background, classes)):
+            _check(np.atleast_2d(classes), np.reshape(background, (1,)))
         whole = np.dtype(np.int32)
         boxes = (Spec(whole, (2 * ndim,)),) if self.form == "box" else (Spec(whole, (ndim,)), Spec(whole, (ndim,)))
         return (*boxes, Spec(whole, ())) if self.output_class else boxes
@@ -86,17 +90,33 @@ class RandomObjectBBox(Operator, HostBatchKernel):
         self, rows: int, *, background: Any = None, classes: Any = None, class_weights: Any = None
     ) -> tuple[Array, Array, Array]:
         """The classes of the foreground, if they are chosen, their weights, and the background's label."""
-        given = classes if class_weights is None else class_weights
-        count = 0 if given is None else given.shape[1]
-        numbers: Any = np.arange(count + 1)
-        wanted: Array = np.ascontiguousarray(np.tile(numbers[1:], (rows, 1)) if classes is None else classes)
-        weights: Array = np.ones((rows, count)) if class_weights is None else np.ascontiguousarray(class_weights)
+        wanted: Array = np.empty((rows, 0), np.int64) if classes is None else classes
+        if background is None:
+            background = np.where((wanted == 0).any(axis=1), wanted.min(axis=1, initial=0) - 1, 0)
+        if classes is None and class_weights is not None:  # labels from 0, without the background, as in DALI
+            count: int = class_weights.shape[1]
+            numbers = np.tile(np.arange(count), (rows, 1))
+            wanted = numbers + ((background[:, None] >= 0) & (numbers >= background[:, None]))
+        weights: Array = np.ones(wanted.shape) if class_weights is None else class_weights
         if weights.shape[1] != wanted.shape[1]:
             raise ValueError(f"there are {wanted.shape[1]} classes and {weights.shape[1]} class_weights")
-        if background is not None:
-            return wanted, weights, np.ascontiguousarray(background)
-        free: Any = (wanted[:, :, None] != numbers).all(axis=1)
-        return wanted, weights, free.argmax(axis=1)
+        _check(wanted, background)
+        return np.ascontiguousarray(wanted), np.ascontiguousarray(weights), np.ascontiguousarray(background)
+
+
+def _check(classes: Any, background: Any) -> None:
+    """Check that no class is the background.
+
+    Args:
+        classes: (rows, n).
+        background: (rows,).
+    """
+    for row in np.flatnonzero((classes == background[:, None]).any(axis=1))[:1]:
+        raise DefinitionError(
+            "fn.segmentation.random_object_bbox: a class is the background",
+            given=f"classes={classes[row].tolist()}, background={background[row]}",
+            fix="leave it out of classes, or give another background",
+        )
 
 
 @operator("segmentation.random_object_bbox")
@@ -126,9 +146,11 @@ def random_object_bbox(
             "box" both in one output.
         foreground_prob: how probable an object is; else it is the box of everything. A number, or a node with one per
             sample.
-        background: the label that is no object; 0, or one that `classes` has not. A number, or a node.
+        background: the label that is no object, a number or a node. By default 0; if `classes` contains 0, the number
+            below the smallest class.
         classes: the labels that are objects; all but the background by default. A node gives each sample its own.
-        class_weights: how probable each class is, relative to the others; of the labels from 1 without `classes`.
+        class_weights: how probable each class is, relative to the others. Without `classes`, of the labels 0, 1, 2,
+            ... other than the background.
         ignore_class: whether all objects are equally probable, whatever their class.
         k_largest: of how many objects, the largest ones of the class, one is drawn; all by default.
         threshold: the least size of a box, a number per axis or one for all; what is smaller is no object.
@@ -143,7 +165,8 @@ def random_object_bbox(
 
     Raises:
         ArgumentTypeError: maps of floats.
-        DefinitionError: a format that does not exist, or options that exclude each other.
+        DefinitionError: a format that does not exist, options that exclude each other, a class that is the
+            background.
 
     Example:
         >>> import numpy as np, penstock
