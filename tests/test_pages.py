@@ -56,3 +56,11 @@ def test_a_page_that_needs_more_says_so(page, need):
     for extra in re.findall(r"extra (\w+)", need):
         assert f"penstock[{extra}]" in text
     assert ("eight devices" in text) or "devices" not in need
+
+
+def test_the_readme_names_the_command_that_continuous_integration_runs():
+    command = (ROOT / ".ci" / "run").read_text().splitlines()[-1].removeprefix("exec ")
+    shown = [text for language, text in blocks(ROOT / "README.md") if language == "console"]
+    assert any(line.startswith(f"$ {command} ") for text in shown for line in text.splitlines())
+    target = command.removeprefix("make ")
+    assert re.search(rf"^{target}:.*\btest-plain\b", (ROOT / "Makefile").read_text(), re.MULTILINE)
