@@ -1,16 +1,20 @@
 # make demo   trains a network on real images over eight devices, fed by a penstock pipeline
 # make test   checks everything that CI checks
-# Both set up what they need in environments of their own: .venv, and .venv-newer for a newer Python.
+# Both set up what they need in environments of their own: .venv, .venv-plain for the package without its extras, and
+# .venv-newer for a newer Python.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 NEWER := .venv-newer
+PLAIN := .venv-plain
 # tests of several processes wait for each other now and then, so two cores have work for three
 WORKERS := -n 3 --dist worksteal
 # what says little about Python and JAX
 ON_ONE_PYTHON := $(addprefix --ignore tests/,data ops plan rocal test_benchmarks.py test_examples.py \
 	$(addprefix operators/,decoders filters follow geometry image tensors))
+# what the package does without extras, and that it names them
+ON_PLAIN := $(addprefix tests/,plain/environment.py test_extras.py test_pages.py test_package.py operators)
 INSTALL = -m pip install --quiet --disable-pip-version-check
 
 # the newest interpreter from 3.12 on that is found and runs, on the path or among pyenv's
@@ -18,12 +22,12 @@ NEWER_PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 \
 	$$(ls -d $$(pyenv root 2>/dev/null)/versions/3.1[2-9]*/bin/python 2>/dev/null | sort -rV); do \
 	$$python -c 'import sys, ssl; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && echo $$python && break; done)
 
-.PHONY: demo test lint test-newer format clean
+.PHONY: demo test lint test-plain test-newer format clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/train_mnist.py
 
-test: lint
+test: lint test-plain
 	$(BIN)/python -m pytest $(WORKERS)
 	$(if $(NEWER_PYTHON),$(MAKE) --no-print-directory test-newer,@echo "no newer Python was found: tested on $$($(BIN)/python -V) only")
 
@@ -32,6 +36,16 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/pyright --pythonpath $(BIN)/python
+
+# a plain `pip install`: no extra, no DALI; the examples get the group examples, in an environment upon it
+test-plain: $(PLAIN)/.python
+	@echo "test-plain: installing the package without extras in $(PLAIN)"
+	$(PLAIN)/bin/python $(INSTALL) .
+	@echo "test-plain: README, operators, codecs and images without extras"
+	$(PLAIN)/bin/python -m pytest $(WORKERS) -m "not slow" $(ON_PLAIN)
+	@echo "test-plain: the demo and the other examples, with what the group examples installs"
+	$(PLAIN)/examples/bin/python $(INSTALL) --group examples
+	$(PLAIN)/examples/bin/python -m pytest $(WORKERS) tests/test_examples.py
 
 test-newer: $(NEWER)/.test
 	$(NEWER)/bin/python -V
@@ -42,7 +56,7 @@ format: $(VENV)/.test
 	$(BIN)/ruff format
 
 clean:
-	rm -rf $(VENV) $(NEWER) out
+	rm -rf $(VENV) $(PLAIN) $(NEWER) out
 
 $(VENV)/.python:
 	$(PYTHON) -m venv $(VENV)
@@ -56,6 +70,17 @@ $(VENV)/.demo: $(VENV)/.python pyproject.toml
 $(VENV)/.test: $(VENV)/.python pyproject.toml
 	$(BIN)/python $(INSTALL) --editable . --group test --group lint --group dali
 	touch $@ $(VENV)/.demo
+
+# a file of paths makes the packages of the plain environment visible in the one for the examples, and not vice versa
+$(PLAIN)/.python: pyproject.toml
+	rm -rf $(PLAIN)
+	$(PYTHON) -m venv $(PLAIN)
+	$(PLAIN)/bin/python $(INSTALL) --upgrade pip
+	$(PLAIN)/bin/python $(INSTALL) hypothesis pytest pytest-timeout pytest-xdist
+	$(PYTHON) -m venv --without-pip $(PLAIN)/examples
+	$(PLAIN)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+		> $$($(PLAIN)/examples/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/plain.pth
+	touch $@
 
 $(NEWER)/.test: pyproject.toml
 	$(NEWER_PYTHON) -m venv $(NEWER)

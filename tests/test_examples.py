@@ -49,6 +49,7 @@ def test_two_views(tmp_path):
 
 
 def test_from_a_store(tmp_path):
+    pytest.importorskip("obstore", reason="obstore is not installed (extra stores)")
     out = run(ROOT / "examples" / "from_a_store.py", cwd=tmp_path)
     assert re.findall(r"^epoch \d: (.*) photographs by class$", out, re.MULTILINE) == ["[72, 24]"] * 3
     assert int(re.search(r"^the server sent (\d+) files", out, re.MULTILINE)[1]) == 96 + 2  # each once, and the lists
@@ -74,6 +75,7 @@ def test_segmentation(tmp_path):
 
 @pytest.mark.slow
 def test_rand_augment_on_cifar10_in_small(tmp_path):
+    pytest.importorskip("flax", reason="Flax is not installed (dependency group training)")
     folder = write_cifar10(tmp_path / "cifar-10-batches-bin", 256)
     out = run(
         ROOT / "examples" / "rand_augment_cifar10.py",

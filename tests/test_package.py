@@ -7,7 +7,6 @@ import tracemalloc
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 
 import penstock
@@ -113,6 +112,7 @@ def test_types_are_dalis():
 
 
 def test_memory_is_flat_over_epochs(digits):
+    psutil = pytest.importorskip("psutil", reason="psutil is not installed (dependency group test)")
     images, labels = digits
     wide = np.repeat(np.repeat(images, 4, axis=1), 4, axis=2)[..., None]
 

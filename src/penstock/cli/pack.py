@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from penstock import fn
+from penstock import extras, fn
 from penstock.data.stores.objects import is_object, is_remote
-from penstock.errors import DefinitionError, PenstockError, UsageError, shown
+from penstock.errors import DefinitionError, MissingExtraError, PenstockError, UsageError, shown
 from penstock.graph.operator import Reader
 from penstock.graph.trace import DataNode, Trace
 from penstock.pack import Job, Recoding, pack
@@ -196,10 +196,10 @@ class _Bar(_Lines):
         super().begin(what, total, done)
         self.close()
         try:
-            from tqdm import tqdm  # noqa: PLC0415  # an optional dependency
-        except ImportError:
+            tqdm = extras.load("tqdm", "train", "the progress bar of penstock pack")
+        except MissingExtraError:
             return
-        self._bar = tqdm(total=total, initial=done, desc=what, unit=" samples")
+        self._bar = tqdm.tqdm(total=total, initial=done, desc=what, unit=" samples")
 
     def advance(self, samples: int) -> None:
         """The bar grows."""

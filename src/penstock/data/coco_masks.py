@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from penstock import extras
 from penstock.data.source import Array
 
 _FARTHEST = 1 << 16
@@ -88,9 +89,7 @@ def _inside(outline: Outline, height: int, width: int) -> Array:
 
 def _drawn(polygons: Sequence[Sequence[float]], height: int, width: int) -> str:
     """The compressed run lengths of what is inside of any polygon."""
-    from pycocotools import mask  # noqa: PLC0415  # an extra
-
-    library = cast(Any, mask)  # its types know one form of what frPyObjects takes and returns
+    library = extras.load("pycocotools.mask", "coco", "the pixels inside of polygons")
     merged: dict[str, Any] = library.merge(library.frPyObjects(list(polygons), height, width))
     return merged["counts"].decode()
 

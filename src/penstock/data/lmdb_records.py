@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from penstock import extras
 from penstock.data.lmdb_pages import HEAD, DamagedError, check_long, read_index, read_root
 from penstock.data.order import Indices
 from penstock.data.protobuf import Record
@@ -18,7 +19,7 @@ from penstock.data.stores.objects import cannot_open, is_remote
 from penstock.data.stores.opened import open_file
 from penstock.data.stores.pieces import Pieces
 from penstock.data.stores.sample_limit import check_sample_size, max_sample_size
-from penstock.errors import MissingExtraError, SampleError, SourceError, SourceNotFoundError, reason_of
+from penstock.errors import SampleError, SourceError, SourceNotFoundError, reason_of
 
 _COPY = "copy it again, from where it is whole"
 
@@ -294,10 +295,7 @@ def write_records(path: str | Path, records: Iterable[bytes]) -> int:
     Raises:
         MissingExtraError: the package lmdb is not installed.
     """
-    try:
-        import lmdb  # noqa: PLC0415  # an optional dependency; reading needs none
-    except ImportError:
-        raise MissingExtraError("lmdb", "lmdb", "writing an LMDB") from None
+    lmdb = extras.load("lmdb", "lmdb", "writing an LMDB")  # reading needs no package
     Path(path).mkdir(parents=True, exist_ok=True)
     environment = lmdb.open(str(path), map_size=1 << 40)  # an upper bound; the file grows as it is filled
     count = 0

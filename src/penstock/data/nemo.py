@@ -21,6 +21,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from penstock import extras
 from penstock.data.files import FileSource
 from penstock.data.order import Indices
 from penstock.data.source import Array, Column, Cost, Source
@@ -122,8 +123,7 @@ class NemoSource(Source):
         Raises:
             SampleError: it cannot be read.
         """
-        import soundfile  # noqa: PLC0415  # an extra
-
+        soundfile = extras.load("soundfile", "audio", "fn.readers.nemo_asr")
         path = self._files.describe(index)
         offset, duration = float(self._offsets[index]), float(self._durations[index])
         try:

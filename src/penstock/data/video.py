@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock import extras
 from penstock.data.source import Array
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
 
+_NEEDED_FOR = "decoding a video"
 CONSTANT = "constant"
 MIRRORED = {"reflect": 0, "reflect_101": 0, "symmetric": 1, "reflect_1001": 1}
 """Modes in which frames return in reverse order, and whether the last one comes twice."""
@@ -162,8 +164,7 @@ class VideoDecoder:
         Raises:
             ValueError: the frame has another size than the video.
         """
-        from av.video.reformatter import Interpolation  # noqa: PLC0415  # an extra
-
+        Interpolation = extras.load("av.video.reformatter", "video", _NEEDED_FOR).Interpolation  # noqa: N806  # a class
         how = Interpolation.BILINEAR | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
         pixels: Array = frame.reformat(format="rgb24", interpolation=how).to_ndarray()
         expected = self._index.height, self._index.width, 3
@@ -173,12 +174,10 @@ class VideoDecoder:
 
 
 def _open(file: str | IO[bytes]) -> tuple[InputContainer, VideoStream]:
-    import av  # noqa: PLC0415  # an extra
-    from av.error import FFmpegError  # noqa: PLC0415  # likewise
-
+    av = extras.load("av", "video", _NEEDED_FOR)
     try:
-        container = av.open(file, "r")
-    except FFmpegError as error:
+        container: InputContainer = av.open(file, "r")
+    except av.error.FFmpegError as error:
         if isinstance(error, OSError) and not isinstance(error, ValueError):
             raise
         raise ValueError(f"it is no video: {error.strerror}") from error
@@ -194,9 +193,7 @@ def _open(file: str | IO[bytes]) -> tuple[InputContainer, VideoStream]:
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    from av.error import FFmpegError  # noqa: PLC0415  # an extra
-
-    return FFmpegError, ValueError, EOFError
+    return extras.load("av.error", "video", _NEEDED_FOR).FFmpegError, ValueError, EOFError
 
 
 def padded(numbers: NDArray[np.int64], stop: int, mode: str) -> NDArray[np.int64]:

@@ -11,7 +11,8 @@ from typing import Any
 import jax
 from jax.experimental import multihost_utils
 
-from penstock.errors import MissingExtraError, NotFiniteError, UsageError
+from penstock import extras
+from penstock.errors import NotFiniteError, UsageError
 from penstock.graph.accepts import checked
 from penstock.iterate import DataIterator
 from penstock.train.evaluation import Metric, check_metric, evaluate
@@ -92,10 +93,7 @@ class Progress(Callback):
 
     @checked
     def __init__(self, unit: str = "samples", **bar: Any) -> None:
-        try:
-            from tqdm import tqdm  # noqa: PLC0415  # an optional dependency
-        except ImportError:
-            raise MissingExtraError("tqdm", "train", "Progress") from None
+        tqdm = extras.load("tqdm", "train", "train.Progress").tqdm
         self._tqdm, self._unit, self._options = tqdm, unit, {"leave": False, **bar}
         self._bar: Any = None
         self._start = (0.0, 0)

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding
 
-from penstock.errors import MissingExtraError, StateError, UsageError
+from penstock import extras
+from penstock.errors import StateError, UsageError
 from penstock.graph.accepts import checked
 from penstock.graph.kinds import Range
 from penstock.iterate import DataIterator
@@ -67,12 +68,8 @@ class Checkpoint(Callback):
         every: Annotated[int | None, Range(1)] = None,
         keep: Annotated[int | None, Range(1)] = 2,
     ) -> None:
-        try:
-            import orbax.checkpoint as ocp  # noqa: PLC0415  # an optional dependency, and slow to import
-        except ImportError:
-            raise MissingExtraError("orbax.checkpoint", "train", "Checkpoint") from None
         self._every = every
-        self._ocp = ocp
+        self._ocp = extras.load("orbax.checkpoint", "train", "train.Checkpoint")  # slow to import
         self._saves = Saves(Path(folder).absolute(), keep)
         self._journal = Journal(self._saves.folder / "history.jsonl")
         self._orbax: Any = None

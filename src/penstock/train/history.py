@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, cast
 import jax
 import numpy as np
 
-from penstock.errors import MissingExtraError, UsageError
+from penstock import extras
+from penstock.errors import UsageError
 from penstock.graph.accepts import checked
 
 _log = logging.getLogger("penstock")
@@ -175,11 +176,7 @@ class History:
         Raises:
             MissingExtraError: matplotlib is not installed.
         """
-        try:
-            from matplotlib.figure import Figure  # noqa: PLC0415  # an optional dependency
-        except ImportError:
-            raise MissingExtraError("matplotlib", "train", "History.plot") from None
-        figure = Figure(figsize=(11, 4), layout="constrained")
+        figure = extras.load("matplotlib.figure", "train", "History.plot").Figure(figsize=(11, 4), layout="constrained")
         by_step, by_epoch = figure.subplots(1, 2)
         for name, values in self.steps.items():
             by_step.plot(range(1, len(values) + 1), values, label=name, linewidth=1)

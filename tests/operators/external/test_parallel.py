@@ -7,11 +7,12 @@ import sys
 import threading
 
 import numpy as np
-import psutil
 import pytest
 import worker_sources as sources
 
 from penstock import Pipeline, data_iterator, errors, fn
+
+psutil = pytest.importorskip("psutil", reason="psutil is not installed (dependency group test)")
 
 
 def pipeline(source, workers=2, batch_size=4, pickler=None, **options):

@@ -1,12 +1,13 @@
 """`fn.remap` gives what SciPy and OpenCV interpolate."""
 
-import cv2
 import numpy as np
 import pytest
 from scipy.ndimage import map_coordinates
 
 from penstock import Pipeline, fn, types
 from penstock.errors import DefinitionError
+
+cv2 = pytest.importorskip("cv2", reason="OpenCV is not installed (dependency group test)")
 
 RNG = np.random.default_rng(3)
 IMAGES = RNG.integers(0, 256, (2, 7, 9, 3), np.uint8)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import pickle
 from collections.abc import Callable
 from typing import Any, cast
 
+from penstock import extras
 from penstock.data.external import GivenStream
-from penstock.errors import ArgumentTypeError, MissingExtraError, shown
+from penstock.errors import ArgumentTypeError, shown
 
 
 def pickled(stream: GivenStream, name: str, pickler: Any = None) -> bytes:
@@ -34,12 +34,7 @@ def pickled(stream: GivenStream, name: str, pickler: Any = None) -> bytes:
         payload, why = None, f"cannot be pickled ({error})"
     if payload is not None and b"__main__" not in payload:
         return payload
-    try:
-        cloudpickle: Any = importlib.import_module("cloudpickle")
-    except ImportError:
-        raise MissingExtraError(
-            "cloudpickle", "parallel", f"{name} {why}, so that sending it to a worker process"
-        ) from None
+    cloudpickle = extras.load("cloudpickle", "parallel", f"{name} {why}, so that sending it to a worker process")
     return _dumped(cloudpickle.dumps, stream, name)
 
 

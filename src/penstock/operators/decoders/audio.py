@@ -51,8 +51,7 @@ class DecodeAudio(Operator, SampleKernel):
 
     def sample(self, context: SampleContext, data: Array, *, sample_rate: Any) -> tuple[Array, Array]:
         """The signal and its rate."""
-        import soundfile  # noqa: PLC0415  # an extra
-
+        soundfile = extras.load("soundfile", "audio", "fn.decoders.audio")
         wanted = float(np.asarray(sample_rate).reshape(()))
         with soundfile.SoundFile(io.BytesIO(data.tobytes())) as file:
             rate = float(file.samplerate)

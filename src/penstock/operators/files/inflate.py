@@ -44,10 +44,9 @@ class Inflate(Operator, SampleKernel):
 
     def sample(self, context: SampleContext, data: Array) -> Array:
         """The array."""
-        from lz4.block import decompress  # noqa: PLC0415  # an extra
-
+        block = extras.load("lz4.block", "lz4", "fn.decoders.inflate")
         size = math.prod(self.shape) * self.dtype.itemsize
-        plain = decompress(data.tobytes(), uncompressed_size=size)
+        plain: bytes = block.decompress(data.tobytes(), uncompressed_size=size)
         if len(plain) != size:
             raise ValueError(f"{len(plain)} bytes were compressed, not {size}")
         return np.frombuffer(plain, self.dtype).reshape(self.shape)

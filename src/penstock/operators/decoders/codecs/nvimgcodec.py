@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock import extras
 from penstock.data.source import Array
 from penstock.errors import MissingExtraError
 from penstock.operators.decoders.codecs.channels import ycbcr
@@ -18,6 +19,7 @@ from penstock.operators.decoders.codecs.header import Header, Region
 from penstock.types import BGR, DALIImageType, YCbCr
 
 _PACKAGE = "nvidia.nvimgcodec"
+_NEEDED_FOR = 'a decoder with backend="nvimgcodec"'
 
 _LEAST_COLUMNS = 16
 """Narrower regions are widened: nvImageCodec 0.9 gives one column of an image with 4:2:0 other colours."""
@@ -41,7 +43,7 @@ def check_installed() -> None:
         MissingExtraError: it is.
     """
     if not installed():
-        raise MissingExtraError(_PACKAGE, "nvimgcodec", 'a decoder with backend="nvimgcodec"')
+        raise MissingExtraError(_PACKAGE, "nvimgcodec", _NEEDED_FOR)
 
 
 def part(region: Region, width: int) -> Region:
@@ -87,7 +89,7 @@ def decode(
 def _library() -> Any:
     """The library, silent about damaged files: they are reported by other means."""
     os.environ.setdefault("PYNVIMGCODEC_VERBOSITY", "0")
-    return importlib.import_module(_PACKAGE)
+    return extras.load(_PACKAGE, "nvimgcodec", _NEEDED_FOR)
 
 
 @cache

@@ -1,0 +1,66 @@
+"""The examples of the README and of the documentation run on a machine with one device, as a reader would run them."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NEEDS_MORE = {
+    "data.md": "the extra parquet",
+    "how-it-works.md": "the extra lmdb, and eight devices",
+}
+"""Pages with an example that a plain installation on one device cannot run; each page says so."""
+
+
+def blocks(path):
+    return re.findall(r"^```(\w*)\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def pages():
+    yield ROOT / "README.md"
+    for path in sorted((ROOT / "docs").glob("*.md")):
+        if path.name not in NEEDS_MORE and any(text.startswith(">>>") for _, text in blocks(path)):
+            yield path
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=page.name) for page in pages()])
+def test_examples_run_on_one_device(page, tmp_path):
+    environment = {k: v for k, v in os.environ.items() if k not in {"XLA_FLAGS", "JAX_NUM_CPU_DEVICES"}}
+    options = [f"--option={option}" for option in ("ELLIPSIS", "NORMALIZE_WHITESPACE")]
+    command = [sys.executable, "-W", "error", "-m", "doctest", *options, str(page)]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**environment, "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_every_python_block_of_the_readme_is_executed():
+    texts = [text for language, text in blocks(ROOT / "README.md") if language != "console"]
+    assert texts
+    assert all(text.startswith(">>>") for text in texts)
+
+
+@pytest.mark.parametrize(("page", "need"), NEEDS_MORE.items())
+def test_a_page_that_needs_more_says_so(page, need):
+    text = (ROOT / "docs" / page).read_text()
+    for extra in re.findall(r"extra (\w+)", need):
+        assert f"penstock[{extra}]" in text
+    assert ("eight devices" in text) or "devices" not in need
+
+
+def test_the_readme_names_the_command_that_continuous_integration_runs():
+    command = (ROOT / ".ci" / "run").read_text().splitlines()[-1].removeprefix("exec ")
+    shown = [text for language, text in blocks(ROOT / "README.md") if language == "console"]
+    assert any(line.startswith(f"$ {command} ") for text in shown for line in text.splitlines())
+    target = command.removeprefix("make ")
+    assert re.search(rf"^{target}:.*\btest-plain\b", (ROOT / "Makefile").read_text(), re.MULTILINE)
