@@ -230,8 +230,6 @@ def _pipelines(
     shared: dict[Any, Any] = {}
     for shard, device_id in zip(layout.shards, ids, strict=True):
         block = {**theirs, "batch_size": rows // layout.blocks, "device_id": device_id}
-        if pipelines:
-            block["seed"] = pipelines[0].seed  # the first one's is that of all, also where it is drawn
         numbers = {"shard_id": shard, "num_shards": layout.blocks}
         numbers = {argument: numbers[argument] for argument in wanted}
         pipeline = Pipeline(**block)

@@ -245,7 +245,7 @@ class Pipeline:
     @checked
     def set_seed(self, seed: int = 0) -> None:
         """Set the seed, before the first batch."""
-        self.core.seed = seed
+        self.core.seed, self.core.seed_is_given = seed, True
 
     def timing_info(self) -> Mapping[str, Any]:
         """What the stages have done so far: calls, samples and seconds, by stage."""
