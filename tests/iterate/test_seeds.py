@@ -75,7 +75,9 @@ def augmented(**options):
 def taken(iterator, name, count=12):
     found = []
     while len(found) < count:
-        found += [np.asarray(batch[name]).tolist() for _, batch in zip(range(count - len(found)), iterator)]
+        found += [
+            np.asarray(batch[name]).tolist() for _, batch in zip(range(count - len(found)), iterator, strict=False)
+        ]
     return found
 
 

@@ -65,7 +65,8 @@ class DataIterator:
             False in the mask ``valid``, the last name of `output_map` then. Readers may say otherwise for what is
             computed from them.
         error_limit: how many bad samples are tolerated; None for any number.
-        error_rate: which share of bad samples is tolerated, and of how many rows, those delivered last.
+        error_rate: which share of rows with bad samples is tolerated, and of how many rows, those delivered last; of a
+            batch, where it has more.
         quarantine: a file to which each bad sample is written, once, as a line of JSON; one for all processes of a job.
 
     Attributes:
@@ -147,7 +148,9 @@ class DataIterator:
         self._names = [*self.output_map, VALID] if mask or skips else self.output_map
         self._policies = said
         self._reader_name = reader_name
-        self._read: tuple[int, dict[Node, Reading]] | None = None  # how readers are read under the order's seed used last
+        self._read: tuple[int, dict[Node, Reading]] | None = (
+            None  # how readers are read under the order's seed used last
+        )
         self._pipeline = group[0]
         # what classes derived from DALI's read, as they count batches; `batch_size` is of all devices, so they are one
         self._pipes, self._num_gpus, self._last_batch_policy = list(group), 1, last_batch_policy
@@ -190,7 +193,8 @@ class DataIterator:
         if self._part is not None and quarantine is not None:
             self._part.peers.at_end(quarantine.last)
         readings = self._readings(self._order_seed)
-        return Ledger(map(Setting(readings, None, self._seed).name, readings), limits, quarantine, board)
+        names = map(Setting(readings, None, self._seed).name, readings)
+        return Ledger(names, limits, quarantine, board, self.batch_size)
 
     def _count(self, ledger: Ledger) -> None:
         """Count the bad rows of the batch that is being taken."""
@@ -325,9 +329,7 @@ class DataIterator:
             kept = self._run.carried(self._schedule.begun(self._next))
             bad = None if self._ledger is None else self._ledger.state()
             readings = self._readings(self._order_seed).values()
-            return self._origin.state(
-                self._next, self._schedule, self._seed, self._order_seed, readings, kept, bad
-            )
+            return self._origin.state(self._next, self._schedule, self._seed, self._order_seed, readings, kept, bad)
 
     @checked
     def restore(self, state: Any, *, new_definition: bool = False) -> None:

@@ -76,7 +76,9 @@ class Running:
         schedule = Schedule(batch_size, None, (*strides, batch_size)[0], strides)
         run = planned.run(readings, seed, pool, depth, schedule, Meter(), narrow=False)
         origins = tuple([_origins(value, readings) for value in planned.plan.graph.outputs])
-        return cls(graph, planned, run, schedule, schedule.first(), Ledger((), Limits(), None, None), origins)
+        return cls(
+            graph, planned, run, schedule, schedule.first(), Ledger((), Limits(), None, None, batch_size), origins
+        )
 
     def outputs(self) -> tuple[TensorList, ...]:
         """The next batch.

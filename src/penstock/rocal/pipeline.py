@@ -75,7 +75,8 @@ class Pipeline:
         batch_size: how many samples a batch of this pipeline has.
         num_threads: how many threads work on the host; 0 takes the default of penstock.
         device_id: which of the local devices it is for, in a list of pipelines without a sharding.
-        seed: what all random numbers and shuffles derive from; -1 draws it. In a list, the first one's counts.
+        seed: what all random numbers and shuffles derive from; -1 draws that of random numbers, and shuffles as 0 does.
+            In a list, the first one's counts.
         exec_pipelined: whether batches are prepared ahead.
         prefetch_queue_depth: how many.
         exec_async: whether host work runs on threads.
