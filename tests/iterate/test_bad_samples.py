@@ -232,7 +232,7 @@ def test_nothing_depends_on_how_host_work_is_done(definition, bad, on_error, pol
     ("limits", "said"),
     [
         ({"error_limit": 3}, r"\d bad samples in \d+ rows, and error_limit=3"),
-        ({"error_rate": (0.1, 20)}, r"3 bad samples in the last \d+ rows, and error_rate=\(0.1, 20\)"),
+        ({"error_rate": (0.1, 20)}, r"3 of the last \d+ rows have bad samples, and error_rate=\(0.1, 20\)"),
     ],
 )
 def test_more_than_the_limits_is_an_error_that_names_the_first(limits, said):
@@ -257,6 +257,22 @@ def test_what_is_known_of_a_bad_row_holds_no_frame(on_error):
         next(one)
     assert errors
     assert not any(error.__traceback__ or error.__context__ or error.__cause__ for error in errors)
+
+
+@pytest.mark.parametrize(("share", "options"), [(3, {}), (50, {"error_rate": (1.0, 1000)})], ids=["default", "all"])
+@pytest.mark.parametrize("on_error", ["skip", "replace"])
+def test_batches_larger_than_the_window_are_a_window(on_error, share, options):
+    """Of every 100 samples so many are bad: int64 values that do not fit int32."""
+    rows = np.arange(3 * 4096)
+
+    def definition():
+        return fn.copy(fn.readers.arrays(np.where(rows % 100 < share, 2**40, rows), name="r"))
+
+    names = ["x", "valid"] if on_error == "skip" else ["x"]
+    one = data_iterator(definition, names, reader_name="r", on_error=on_error, **options)(batch_size=4096)
+    batches = taken(one, 3)
+    assert one.stats()["bad samples"]["readers.arrays 'r'"] >= np.sum(rows % 100 < share)
+    assert all((batch["x"] < 2**31 - 1).all() for batch in batches)
 
 
 @pytest.mark.parametrize("limits", [{"error_limit": 5}, {"error_rate": (0.1, 40)}, {"error_rate": (0.03, 1000)}])

@@ -139,7 +139,7 @@ def test_a_state_of_many_calls_and_readers_holds_their_fingerprints_alone():
     readings = [Reading([reader], [0], 1, seed=0, number=number, leads=True) for number in range(3)]
     for dataset in ("files:40:0123456789abcdef", "x" * 590):
         origin = Origin(Definition(calls, (None,) * 500), dataset, 3)
-        state = origin.state(step, Schedule(8, None, 8, (8,) * 3), 2**64 - 1, readings, None)
+        state = origin.state(step, Schedule(8, None, 8, (8,) * 3), 2**64 - 1, 2**64 - 1, readings, None)
         assert state["calls"] == ""
         assert len(json.dumps(state)) <= 1024
 

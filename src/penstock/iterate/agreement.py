@@ -41,8 +41,8 @@ def agree(
         per_block: whether the graphs are those of blocks.
 
     Returns:
-        The seed of all, which is that of the first process where it is drawn; and the facts of the readers of each
-        block, in the order of the rows, or None where this process has all it needs.
+        The seed of all random numbers, which is that of the first process where it is drawn; and the facts of the
+        readers of each block, in the order of the rows, or None where this process has all it needs.
 
     Raises:
         UsageError: the processes define different pipelines, or read different data as if they were the same.

@@ -68,7 +68,8 @@ def data_iterator(
         pmap_compatible: without `sharding` and `devices`: whether arrays are ``(1, batch_size, ...)``.
         on_error: what is done about bad samples: "raise", "skip" or "replace", as `DataIterator` says.
         error_limit: how many of them are tolerated; None for any number.
-        error_rate: which share of them is tolerated, and of how many rows, those delivered last.
+        error_rate: which share of rows may have any, and of how many rows, those delivered last; of a batch, where it
+            has more.
         quarantine: a file to which each bad sample is written, once, as a line of JSON.
 
     Returns:
@@ -125,7 +126,7 @@ def peekable_data_iterator(
         pmap_compatible: whether arrays are ``(1, batch_size, ...)``.
         on_error: what is done about bad samples.
         error_limit: how many of them are tolerated.
-        error_rate: which share of them is tolerated, and of how many rows.
+        error_rate: which share of rows may have any, and of how many rows.
         quarantine: a file for them.
 
     Returns:
@@ -230,8 +231,6 @@ def _pipelines(
     shared: dict[Any, Any] = {}
     for shard, device_id in zip(layout.shards, ids, strict=True):
         block = {**theirs, "batch_size": rows // layout.blocks, "device_id": device_id}
-        if pipelines:
-            block["seed"] = pipelines[0].seed  # the first one's is that of all, also where it is drawn
         numbers = {"shard_id": shard, "num_shards": layout.blocks}
         numbers = {argument: numbers[argument] for argument in wanted}
         pipeline = Pipeline(**block)

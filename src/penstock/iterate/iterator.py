@@ -65,7 +65,8 @@ class DataIterator:
             False in the mask ``valid``, the last name of `output_map` then. Readers may say otherwise for what is
             computed from them.
         error_limit: how many bad samples are tolerated; None for any number.
-        error_rate: which share of bad samples is tolerated, and of how many rows, those delivered last.
+        error_rate: which share of rows with bad samples is tolerated, and of how many rows, those delivered last; of a
+            batch, where it has more.
         quarantine: a file to which each bad sample is written, once, as a line of JSON; one for all processes of a job.
 
     Attributes:
@@ -138,6 +139,7 @@ class DataIterator:
             "on_error": [*said, limits.count, limits.rate, limits.window],
         }
         self._seed, facts = agree(graphs, layout, group[0], choices, per_block=per_block)
+        self._order_seed = group[0].order_seed
         self._planned = Planned.of(
             graphs, layout, placement, dense_outputs=True, mask=mask, facts=facts, on_error=on_error
         )
@@ -146,16 +148,18 @@ class DataIterator:
         self._names = [*self.output_map, VALID] if mask or skips else self.output_map
         self._policies = said
         self._reader_name = reader_name
-        self._read: tuple[int, dict[Node, Reading]] | None = None  # how readers are read under the seed used last
+        self._read: tuple[int, dict[Node, Reading]] | None = (
+            None  # how readers are read under the order's seed used last
+        )
         self._pipeline = group[0]
         # what classes derived from DALI's read, as they count batches; `batch_size` is of all devices, so they are one
         self._pipes, self._num_gpus, self._last_batch_policy = list(group), 1, last_batch_policy
         self._meter = Meter()
-        schedule = schedule_of(self._readings(self._seed), self.batch_size, size, last_batch_policy, layout)
+        schedule = schedule_of(self._readings(self._order_seed), self.batch_size, size, last_batch_policy, layout)
         alone = reader_name is None and layout.processes <= 1  # with others, all must end after the same batch
         self._schedule = replace(schedule, streams=alone and bool(self._planned.plan.graph.feeds))
         check_feeds(self._planned, self._schedule)
-        self.size = epoch_size(self._readings(self._seed), self._schedule)
+        self.size = epoch_size(self._readings(self._order_seed), self._schedule)
         self._size = schedule.length or -1  # as programs take it from DALI: without what fills the last batch
         self._run = self._make_run()
         self._next = self._schedule.first()
@@ -166,21 +170,21 @@ class DataIterator:
         room = 0 if self._ledger is None else self._ledger.room
         self._origin = Origin(definition(graphs[0]), self._planned.dataset, len(graphs[0].readers), room)
         self._lock = threading.RLock()  # so that several threads may take batches
-        if len({pipeline.seed for pipeline in group}) > 1:
-            _log.info("the pipelines' seeds differ; the first one's, %d, orders all", self._seed)
+        if len({pipeline.order_seed for pipeline in group}) > 1:
+            _log.info("the pipelines' seeds differ; the first one's, %d, orders all", self._order_seed)
         if dry is not None:
             dry.listener(self.explain())
         elif prepare_first_batch:
             self._prepare_first(graphs[0])
 
-    def _readings(self, seed: int) -> dict[Node, Reading]:
-        if self._read is None or self._read[0] != seed:
-            self._read = seed, self._planned.readings(seed, self._reader_name, self.batch_size)
+    def _readings(self, order_seed: int) -> dict[Node, Reading]:
+        if self._read is None or self._read[0] != order_seed:
+            self._read = order_seed, self._planned.readings(order_seed, self._reader_name, self.batch_size)
         return self._read[1]
 
     def _make_run(self) -> Run:
         pool, depth = self._pipeline.pool(), self._pipeline.prefetch_queue_depth
-        readings = self._readings(self._seed)
+        readings = self._readings(self._order_seed)
         return self._planned.run(readings, self._seed, pool, depth, self._schedule, self._meter, narrow=True)
 
     def _make_ledger(self, limits: Limits, path: str | PathLike[str] | None) -> Ledger:
@@ -188,8 +192,9 @@ class DataIterator:
         quarantine = None if path is None else Quarantine(path, board)
         if self._part is not None and quarantine is not None:
             self._part.peers.at_end(quarantine.last)
-        readings = self._readings(self._seed)
-        return Ledger(map(Setting(readings, None, self._seed).name, readings), limits, quarantine, board)
+        readings = self._readings(self._order_seed)
+        names = map(Setting(readings, None, self._seed).name, readings)
+        return Ledger(names, limits, quarantine, board, self.batch_size)
 
     def _count(self, ledger: Ledger) -> None:
         """Count the bad rows of the batch that is being taken."""
@@ -295,7 +300,7 @@ class DataIterator:
         ties that to the data; where only some of the shards are read; and where shards have data sets of their own that
         differ in length, since the shortest ends the epoch.
         """
-        return "replace" not in self._policies and exact(self._readings(self._seed), self._schedule)
+        return "replace" not in self._policies and exact(self._readings(self._order_seed), self._schedule)
 
     @property
     def at_start(self) -> bool:
@@ -331,8 +336,8 @@ class DataIterator:
         with self._lock:
             kept = self._run.carried(self._schedule.begun(self._next))
             bad = None if self._ledger is None else self._ledger.state()
-            readings = self._readings(self._seed).values()
-            return self._origin.state(self._next, self._schedule, self._seed, readings, kept, bad)
+            readings = self._readings(self._order_seed).values()
+            return self._origin.state(self._next, self._schedule, self._seed, self._order_seed, readings, kept, bad)
 
     @checked
     def restore(self, state: Any, *, new_definition: bool = False) -> None:
@@ -350,16 +355,16 @@ class DataIterator:
             StateError: it belongs to another definition or data set, or stands where no batch of this iterator begins.
         """
         with self._lock:
-            step, seed = self._origin.step(
+            step, *seeds = self._origin.step(
                 state, self._schedule, lambda seed: self._readings(seed).values(), new_definition=new_definition
             )
             if step != self._next:
                 check_seeks(self._planned)
             if self._ledger is not None:
                 self._ledger.restore(state.get("bad"))
-            if seed != self._seed:
+            if seeds != [self._seed, self._order_seed]:
                 self._run.close()
-                self._seed = seed
+                self._seed, self._order_seed = seeds
                 self._run = self._make_run()
             self._run.resume(self._schedule.begun(step), carried(state), anew=new_definition)
             self._go_to(step)

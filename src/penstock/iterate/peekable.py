@@ -68,7 +68,7 @@ class PeekableDataIterator(DataIterator):
             UsageError: no reader says where the epoch ends.
         """
         with self._lock:
-            lead = leading(self._readings(self._seed))
+            lead = leading(self._readings(self._order_seed))
             if lead is None or not lead.leads:
                 raise UsageError("is_nonpadding needs a reader that says how long an epoch is", fix="reader_name=...")
             place, stride = self._next, self._schedule.stride

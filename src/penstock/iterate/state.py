@@ -51,6 +51,7 @@ class Origin:
         step: Step,
         schedule: Schedule,
         seed: int,
+        order_seed: int,
         readings: Iterable[Reading],
         operators: Sequence[Sequence[Any]] | None,
         bad: Mapping[str, Any] | None = None,
@@ -68,15 +69,16 @@ class Origin:
         state: dict[str, Any] = {} if operators is None else {"operators": [list(leaves) for leaves in operators]}
         state |= {} if bad is None else {"bad": bad}
         row = schedule.length if schedule.ended(step) else step.row
-        return state | self._entries(step, row or 0, seed, _order_of(each)) | {"calls": self._calls}
+        return state | self._entries(step, row or 0, seed, order_seed, _order_of(each)) | {"calls": self._calls}
 
-    def _entries(self, step: Step, row: int, seed: int, order: str) -> dict[str, Any]:
+    def _entries(self, step: Step, row: int, seed: int, order_seed: int, order: str) -> dict[str, Any]:
         return {
             "version": VERSION,
             "definition": self.definition.fingerprint,
             "dataset": self.dataset,
             "order": order,
             "seed": seed,
+            "order_seed": order_seed,
             "epoch": step.epoch,
             "row": row,
             "totals": list(step.totals),
@@ -85,7 +87,7 @@ class Origin:
     @cached_property
     def _calls(self) -> str:
         """As much of the definition's text as fits, so that a refusal can say what has changed."""
-        largest = self._entries(Step(_EPOCHS, _ROWS, (_ROWS,) * self.readers, 0), _ROWS, _SEEDS, "0" * 8)
+        largest = self._entries(Step(_EPOCHS, _ROWS, (_ROWS,) * self.readers, 0), _ROWS, _SEEDS, _SEEDS, "0" * 8)
         return _pack(self.definition.calls, _LIMIT - self.room - len(json.dumps(largest | {"calls": "", "bad": ""})))
 
     def step(
@@ -95,13 +97,13 @@ class Origin:
         readings: Callable[[int], Iterable[Reading]],
         *,
         new_definition: bool,
-    ) -> tuple[Step, int]:
-        """The step and the seed of a state.
+    ) -> tuple[Step, int, int]:
+        """The step of a state, the seed of random numbers and that of the order.
 
         Args:
             state: what `state` made, for this origin or another.
             schedule: the steps of the iterator that goes there.
-            readings: how each reader is read, for a seed.
+            readings: how each reader is read, for a seed of the order.
             new_definition: whether the definition may be another.
 
         Raises:
@@ -118,12 +120,14 @@ class Origin:
         if state["definition"] != self.definition.fingerprint and not new_definition:
             raise self._changed(state)
         seed = _number(state, "seed", _SEEDS - 1)
+        # states were once saved with one seed for both
+        order_seed = _number(state, "order_seed", _SEEDS - 1) if "order_seed" in state else seed
         epoch = _number(state, "epoch", 0 if schedule.length is None and not schedule.streams else _EPOCHS - 1)
         row = _number(state, "row", _ROWS if schedule.length is None else schedule.length)
         totals = tuple(_number(state, "totals", _ROWS, total) for total in state["totals"])
         if len(totals) != self.readers:
             raise StateError("the state has another number of readers", given=len(totals), expected=self.readers)
-        each = list(readings(seed))
+        each = list(readings(order_seed))
         if state["order"] != _order_of(each) and not (new_definition and row in (0, schedule.length)):
             raise StateError(
                 "the readers of this iterator visit the samples in another order than those of the state",
@@ -133,7 +137,7 @@ class Origin:
             )
         step = schedule.at(epoch, row, _positions(each, totals))
         if row == schedule.length:
-            return schedule.end(step), seed
+            return schedule.end(step), seed, order_seed
         if schedule.policy in (LastBatchPolicy.DROP, LastBatchPolicy.PARTIAL) and row % schedule.stride:
             size = gcd(row, schedule.stride) * schedule.rows // schedule.stride
             raise StateError(
@@ -143,7 +147,7 @@ class Origin:
                 fix=f"a batch_size that divides {row}, such as {size}; a state from the end of an epoch; or "
                 "LastBatchPolicy.FILL or PAD, which go on anywhere",
             )
-        return step, seed
+        return step, seed, order_seed
 
     def _changed(self, state: Mapping[str, Any]) -> StateError:
         """What to say of the state of another definition."""

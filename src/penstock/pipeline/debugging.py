@@ -65,7 +65,8 @@ class Debugging:
     Args:
         name: of the definition.
         rows: how many rows a batch has.
-        seed: of the pipeline.
+        seed: of the pipeline's random numbers.
+        order_seed: of the order of its readers.
         placement: where operators run.
         shared: the sources of the batches before.
     """
@@ -73,6 +74,7 @@ class Debugging:
     name: str
     rows: int
     seed: int
+    order_seed: int
     placement: PlacementHint
     batches: int = 0
     shared: dict[Any, Any] = field(default_factory=dict[Any, Any])
@@ -216,7 +218,7 @@ class Debugging:
         known = self._readers.get(node.serial)
         if known is None or not reader.like(known[0]):
             planned = Planned.of([Graph(node.values)], SingleDevice(), "host", dense_outputs=False)
-            known = self._readers[node.serial] = (reader, planned.readings(self.seed, None, self.rows))
+            known = self._readers[node.serial] = (reader, planned.readings(self.order_seed, None, self.rows))
         readings = known[1]
         ((alone, reading),) = readings.items()
         self._lead = self._lead or reading

@@ -61,6 +61,15 @@ class DefinedPipeline(OlderPipeline):
     def name(self, name: str) -> None:
         self._trace.name = name
 
+    @property
+    def order_seed(self) -> int:
+        """The seed of the order of its readers: that of the pipeline, or 0 where none is given.
+
+        A fixed one, as DALI has it: each of several programs may read one shard, and slices of different permutations
+        overlap.
+        """
+        return self.seed if self.seed_is_given else 0
+
     def expect(self, rows: int, batch: int) -> None:
         """Say how many rows one device will compute, and how many a batch has, where that is known before tracing."""
         self._trace.rows, self._trace.batch = rows, batch
@@ -241,5 +250,5 @@ class DefinedPipeline(OlderPipeline):
 
     def _debugged(self) -> Debugging:
         if self._debugging is None:
-            self._debugging = Debugging(self.name, self.max_batch_size, self.seed, self.placement)
+            self._debugging = Debugging(self.name, self.max_batch_size, self.seed, self.order_seed, self.placement)
         return self._debugging

@@ -13,6 +13,9 @@ from penstock.errors import StateError
 BUCKETS = 16
 """Into how many runs of rows a window is cut, so that what is known of it is a few numbers."""
 
+_KEPT = 4 * BUCKETS
+"""How many buckets are kept: processes that have taken fewer rows look at earlier windows."""
+
 _LATEST = 8
 """How many batches with bad samples are known one by one."""
 
@@ -40,63 +43,70 @@ class First:
     path: str | None
 
 
+Batch = tuple[int, int, Counter[str], Counter[int]]
+"""Rows delivered with a batch, its number of bad samples, these by reader, and its rows that have any by bucket."""
+
+
 @dataclass
 class Found:
     """Bad samples.
 
     Args:
-        total: how many rows were bad.
-        counts: how many samples were, by reader.
-        recent: how many rows were, by the bucket in which their batch was delivered.
+        total: how many bad samples rows had: one that is replaced by another bad one has two.
+        counts: how many samples were bad, by reader.
+        recent: how many rows had any, by the bucket that they lie in.
         first: the first of them.
-        latest: the last batches that had any: how many rows were delivered with it, how many were bad, and of which
-            readers.
+        latest: the last batches that had any: how many rows were delivered with it, and for that batch alone total,
+            counts and recent.
     """
 
     total: int = 0
     counts: Counter[str] = field(default_factory=Counter[str])
     recent: Counter[int] = field(default_factory=Counter[int])
     first: First | None = None
-    latest: list[tuple[int, int, dict[str, int]]] = field(default_factory=list[tuple[int, int, dict[str, int]]])
+    latest: list[Batch] = field(default_factory=list[Batch])
 
-    def add(self, rows: int, bucket: int, number: int, counts: Mapping[str, int], first: First) -> None:
+    def add(self, rows: int, number: int, counts: Counter[str], recent: Counter[int], first: First) -> None:
         """Take note of a batch.
 
         Args:
             rows: how many were delivered with it.
-            bucket: the one that it lies in.
-            number: how many of its rows are bad.
-            counts: how many samples, by reader.
+            number: how many bad samples its rows have.
+            counts: how many samples are bad, by reader.
+            recent: how many rows have any, by bucket.
             first: the first of them.
         """
         self.total += number
         self.counts.update(counts)
-        self.recent[bucket] += number
-        for old in [each for each in self.recent if each < bucket - BUCKETS]:
+        self.recent.update(recent)
+        for old in [bucket for bucket in self.recent if bucket <= max(recent) - _KEPT]:
             del self.recent[old]
         self.first = self.first or first
-        self.latest = [*self.latest[1 - _LATEST :], (rows, number, dict(counts))]
+        self.latest = [*self.latest[1 - _LATEST :], (rows, number, counts, recent)]
 
-    def until(self, rows: int, bucket: int) -> Found:
-        """What was known when `rows` rows had been delivered, the last of them in `bucket`."""
-        later = [each for each in self.latest if each[0] > rows]
-        counts = self.counts.copy()
-        for _, _, theirs in later:
-            counts.subtract(theirs)
-        recent = Counter({each: number for each, number in self.recent.items() if each <= bucket})
+    def until(self, rows: int) -> Found:
+        """What was known when `rows` rows had been delivered."""
         if self.first is not None and self.first.row >= rows:
             return Found()
-        return Found(self.total - sum(number for _, number, _ in later), counts, recent, self.first)
+        known = Found(self.total, self.counts.copy(), self.recent.copy(), self.first)
+        for end, number, counts, recent in self.latest:
+            if end > rows:
+                known.total -= number
+                known.counts.subtract(counts)
+                known.recent.subtract(recent)
+        return known
 
     def text(self) -> str:
         """As text for other processes."""
         first = None if self.first is None else vars(self.first)
-        return json.dumps([self.total, self.counts, [*self.recent.items()], first, self.latest])
+        latest = [(rows, number, counts, [*recent.items()]) for rows, number, counts, recent in self.latest]
+        return json.dumps([self.total, self.counts, [*self.recent.items()], first, latest])
 
     @staticmethod
     def of(text: str) -> Found:
         """What `text` gave."""
         total, counts, recent, first, latest = json.loads(text)
+        latest = [(rows, number, Counter(some), Counter(dict(rest))) for rows, number, some, rest in latest]
         return Found(total, Counter(counts), Counter(dict(recent)), None if first is None else First(**first), latest)
 
 
@@ -111,7 +121,7 @@ def together(found: Sequence[Found]) -> Found:
     )
 
 
-def to_state(found: Found, readers: Iterable[str], rows: int, bucket: int, window: int) -> dict[str, Any]:
+def to_state(found: Found, readers: Iterable[str], rows: int, bucket: int, span: int) -> dict[str, Any]:
     """Plain JSON; `room` says how much at most.
 
     Args:
@@ -119,41 +129,42 @@ def to_state(found: Found, readers: Iterable[str], rows: int, bucket: int, windo
         readers: their names, in order.
         rows: how many rows were delivered.
         bucket: the one in which they end.
-        window: how many rows are one.
+        span: how many rows a window has.
     """
     first = found.first
     return {
         "rows": rows,
         "total": found.total,
         "counts": [found.counts[reader] for reader in readers],
-        "window": window,
+        "span": span,
         "recent": [found.recent[bucket - age] for age in range(BUCKETS + 1)],
         "first": first
         and [first.row, _cut(first.text), first.index, *(_whole(text) for text in (first.source, first.path))],
     }
 
 
-def room(readers: int, window: int) -> int:
+def room(readers: int, span: int) -> int:
     """How many bytes `to_state` takes at most, for 10**12 rows.
 
     Args:
         readers: how many there are.
-        window: how many rows are one.
+        span: how many rows a window has.
     """
     text = "x" * (_TEXT - 2)
-    counts, recent = Counter({str(reader): 10**12 for reader in range(readers)}), -(-window // BUCKETS)
+    counts, recent = Counter({str(reader): 10**12 for reader in range(readers)}), -(-span // BUCKETS)
     found = Found(10**12, counts, Counter(dict.fromkeys(range(BUCKETS + 1), recent)))
     found.first = First(10**12, text, 10**12, text, text)
-    return len(json.dumps(to_state(found, counts, 10**12, BUCKETS, window)))
+    return len(json.dumps(to_state(found, counts, 10**12, BUCKETS, span)))
 
 
-def of_state(state: Any, readers: Sequence[str], window: int, size: int) -> tuple[Found, int]:
+def of_state(state: Any, readers: Sequence[str], span: int, size: int) -> tuple[Found, int]:
     """What is known, and how many rows were delivered; the opposite of `to_state`.
 
     Args:
         state: what that gave.
         readers: the names of the readers, in order; counts of another number of them are left out.
-        window: how many rows are one; what is known of a window of another length is left out.
+        span: how many rows a window has; what is known of a window of another length is left out, and what states have
+            under "window", where a batch counted in the bucket of its last row.
         size: how many rows a bucket has.
 
     Raises:
@@ -161,7 +172,8 @@ def of_state(state: Any, readers: Sequence[str], window: int, size: int) -> tupl
     """
     try:
         entries = cast(Mapping[str, Any], state)
-        rows, total, of_window = (_number(entries[name]) for name in ("rows", "total", "window"))
+        rows, total = (_number(entries[name]) for name in ("rows", "total"))
+        known_span = _number(entries.get("span", 0))
         counts, recent = ([_number(each) for each in entries[name]] for name in ("counts", "recent"))
         first = None if entries["first"] is None else _first(*entries["first"])
         if len(recent) != BUCKETS + 1:
@@ -173,7 +185,7 @@ def of_state(state: Any, readers: Sequence[str], window: int, size: int) -> tupl
             fix="pass on what state() returned as it was",
         ) from None
     bucket = rows // size
-    known = Counter({bucket - age: n for age, n in enumerate(recent) if n}) if of_window == window else Counter[int]()
+    known = Counter({bucket - age: n for age, n in enumerate(recent) if n}) if known_span == span else Counter[int]()
     by_reader = Counter(dict(zip(readers, counts, strict=True))) if len(counts) == len(readers) else Counter[str]()
     return Found(total, by_reader, known, first), rows
 

@@ -21,8 +21,9 @@ class Limits:
 
     Args:
         count: the most; None for any number.
-        rate: at most this share, from 0 to 1, of the rows of a window.
-        window: how many rows that window has, those that were delivered last; up to a sixteenth more.
+        rate: at most this share, from 0 to 1, of the rows of a window has bad samples.
+        window: how many rows that window has, those that were delivered last: at least a batch, and up to a sixteenth
+            more.
     """
 
     count: int | None = None
@@ -71,14 +72,21 @@ class Ledger:
         limits: how many bad samples are tolerated.
         quarantine: where they are written to.
         board: what the processes of the job show each other; None where this process is alone.
+        batch_size: how many rows a batch has, at most.
     """
 
     def __init__(
-        self, readers: Iterable[str], limits: Limits, quarantine: Quarantine | None, board: Board | None
+        self,
+        readers: Iterable[str],
+        limits: Limits,
+        quarantine: Quarantine | None,
+        board: Board | None,
+        batch_size: int,
     ) -> None:
         self._readers, self._limits = tuple(readers), limits
         self._quarantine, self._board = quarantine, board
-        self._bucket_rows = -(-limits.window // BUCKETS)
+        self._span = max(limits.window, batch_size)
+        self._bucket_rows = -(-self._span // BUCKETS)
         self._rows = 0
         self._before = Found()  # of the job, when its state was restored
         self._found = Found()  # of this process, since
@@ -113,7 +121,7 @@ class Ledger:
     @property
     def room(self) -> int:
         """How many bytes of JSON `state` takes at most."""
-        return room(len(self._readers), self._limits.window)
+        return room(len(self._readers), self._span)
 
     def state(self) -> dict[str, Any]:
         """What is known of the batches that were taken, as plain JSON.
@@ -121,9 +129,8 @@ class Ledger:
         In a job, what other processes have met counts as far as they have told; what they have met in batches that this
         process has not taken yet does not.
         """
-        bucket = self._rows // self._bucket_rows
-        found = together([each.until(self._rows, bucket) for each in self._all()])
-        return to_state(found, self._readers, self._rows, bucket, self._limits.window)
+        found = together([each.until(self._rows) for each in self._all()])
+        return to_state(found, self._readers, self._rows, self._rows // self._bucket_rows, self._span)
 
     def restore(self, state: Any) -> None:
         """Go on from a state, or anew, where that is None.
@@ -133,7 +140,7 @@ class Ledger:
         """
         known = Found(), 0
         if state is not None:
-            known = of_state(state, self._readers, self._limits.window, self._bucket_rows)
+            known = of_state(state, self._readers, self._span, self._bucket_rows)
         self._before, self._rows = known
         self._found, self._over = Found(), None
         self._restored += 1
@@ -142,7 +149,8 @@ class Ledger:
         error = failed[0].error
         first = First(before + failed[0].number, str(error.args[0]), error.index, error.source, error.path)
         counts = Counter(sample.reader for bad in failed for sample in bad.samples)
-        self._found.add(self._rows, self._rows // self._bucket_rows, len(failed), counts, first)
+        recent = Counter((before + number) // self._bucket_rows for number in {bad.number for bad in failed})
+        self._found.add(self._rows, len(failed), counts, recent, first)
         if self._quarantine is not None:
             self._quarantine.add(failed)
         if self._board is not None:
@@ -155,16 +163,16 @@ class Ledger:
         return [self._before, *map(Found.of, self._board.read(f"found-{self._restored}").values())]
 
     def _check(self) -> None:
-        limits, found = self._limits, together(self._all())
-        oldest = (self._rows - limits.window) // self._bucket_rows
-        recent = sum(number for bucket, number in found.recent.items() if bucket >= oldest)
+        limits, everywhere = self._limits, self._all()
+        found = together(everywhere)
         if limits.count is not None and found.total > limits.count:
             what = f"{found.total} bad samples in {self._rows} rows, and error_limit={limits.count}"
-        elif recent > limits.rate * limits.window:
-            share = f"error_rate=({limits.rate:g}, {limits.window})"
-            what = f"{recent} bad samples in the last {min(self._rows, limits.window)} rows, and {share}"
         else:
-            return
+            recent = self._too_many(everywhere)
+            if recent is None:
+                return
+            bad, rows = recent
+            what = f"{bad} of the last {rows} rows have bad samples, and error_rate=({limits.rate:g}, {limits.window})"
         if self._quarantine is not None:
             self._quarantine.collect()
         first = found.first
@@ -178,3 +186,19 @@ class Ledger:
             path=first.path,
         )
         raise self._over
+
+    def _too_many(self, everywhere: Sequence[Found]) -> tuple[int, int] | None:
+        """The number of bad rows in the first window that has more than the limit, and the window's length, if any.
+
+        Other processes may have taken later batches. The windows that end with those count, too: what this process has
+        just found may be missing there.
+        """
+        later = {rows for found in everywhere for rows, *_ in found.latest if rows > self._rows}
+        for end in (self._rows, *sorted(later)):
+            oldest = max(0, (end - self._span) // self._bucket_rows)
+            rows = end - oldest * self._bucket_rows
+            recent = together([found.until(end) for found in everywhere]).recent
+            bad = sum(number for bucket, number in recent.items() if oldest <= bucket <= end // self._bucket_rows)
+            if bad > self._limits.rate * max(rows, self._span):
+                return bad, rows
+        return None

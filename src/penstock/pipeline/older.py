@@ -47,6 +47,7 @@ class OlderPipeline:
     num_threads: int
     device_id: int | None
     seed: int
+    seed_is_given: bool
     prefetch_queue_depth: int
     exec_async: bool
     placement: Any
@@ -173,7 +174,7 @@ class OlderPipeline:
             raise UsageError(
                 "serialize takes no definition", fix="call set_outputs, or derive a class with define_graph"
             )
-        names = ("num_threads", "device_id", "seed", "prefetch_queue_depth", "exec_async", "placement")
+        names = ("num_threads", "device_id", "seed", "seed_is_given", "prefetch_queue_depth", "exec_async", "placement")
         text = to_json(
             self._definition(), {"batch_size": self.max_batch_size, **{name: getattr(self, name) for name in names}}
         )
@@ -207,7 +208,10 @@ class OlderPipeline:
         except (OSError, TypeError, ValueError) as error:
             raise _no_file(filename, "read", error) from error
         options, name, define = from_json(text)
+        seed_is_given = options.pop("seed_is_given", True)
         pipeline: Any = cls(**{**options, **arguments})
+        if "seed" not in arguments:
+            pipeline.seed_is_given = seed_is_given
         pipeline.name = name
         with pipeline:
             pipeline.set_outputs(*define())
@@ -237,7 +241,7 @@ class OlderPipeline:
         options, _, define = from_json(serialized_pipeline)
         pipeline: Any = self
         if not pipeline.seed_is_given:
-            pipeline.seed, pipeline.seed_is_given = options["seed"], True
+            pipeline.seed, pipeline.seed_is_given = options["seed"], options.get("seed_is_given", True)
         if self.max_batch_size < 1:
             self.max_batch_size = options["batch_size"]
             pipeline.expect(self.max_batch_size, self.max_batch_size)

@@ -41,7 +41,8 @@ class Pipeline(DefinedPipeline):
         num_threads: how many threads work on the host; -1 takes 4.
         device_id: the number of the local device that its arrays lie on; None, 0 and DALI's CPU_ONLY_DEVICE_ID: the
             default device, from where JAX moves them as it needs. Where a process has one device, any number means it.
-        seed: what all random numbers and shuffles derive from; None or a negative one draws it.
+        seed: what all random numbers and shuffles derive from; None or a negative one draws that of random numbers, and
+            shuffles as seed 0 does, so that shards in pipelines of their own are disjoint.
         exec_pipelined: whether batches are prepared ahead.
         prefetch_queue_depth: how many are prepared ahead; a dict, as DALI takes, counts with its "cpu_size".
         exec_async: whether host work runs on threads; False runs it in the caller, the plain way.
@@ -184,7 +185,14 @@ class Pipeline(DefinedPipeline):
             depth -= 1
         if self._running is None or self._running.graph is not graph:
             self._running = Running.of(
-                graph, self.placement, self.device_id, self.seed, self.max_batch_size, self.pool(), depth
+                graph,
+                self.placement,
+                self.device_id,
+                self.seed,
+                self.order_seed,
+                self.max_batch_size,
+                self.pool(),
+                depth,
             )
         return self._running
 

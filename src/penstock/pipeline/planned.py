@@ -91,8 +91,8 @@ class Planned:
         found = [(node, self.program.streams[node.serial][0].obstacle) for node in self.plan.graph.feeds]
         return [(node, why) for node, why in found if why is not None]
 
-    def readings(self, seed: int, lead: str | None, rows: int) -> dict[Node, Reading]:
-        """How each reader is read, in batches of `rows` rows.
+    def readings(self, order_seed: int, lead: str | None, rows: int) -> dict[Node, Reading]:
+        """How each reader is read, in batches of `rows` rows, where `order_seed` is the seed of all shuffles.
 
         The one named `lead` defines the epoch. Those that follow the same order begin with it in each epoch.
         """
@@ -112,7 +112,7 @@ class Planned:
                 self.program.readers[node.serial],
                 self.layout.shards,
                 self.layout.blocks if node.serial in self.program.local else 1,
-                seed=mix(*node.key(seed)),
+                seed=mix(*node.key(order_seed)),
                 number=number,
                 leads=leads(node),
                 rows=rows,

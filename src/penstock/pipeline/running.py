@@ -45,6 +45,7 @@ class Running:
         placement: PlacementHint,
         device_id: int | None,
         seed: int,
+        order_seed: int,
         batch_size: int,
         pool: Threads | Serial,
         depth: int,
@@ -56,6 +57,7 @@ class Running:
             placement: where it may be computed.
             device_id: the number of the local device that its arrays lie on.
             seed: what all random numbers derive from.
+            order_seed: what the orders of readers derive from.
             batch_size: how many rows a batch has.
             pool: where host work runs.
             depth: how many batches are prepared ahead.
@@ -69,12 +71,14 @@ class Running:
                 fix='on_error="replace"; or an iterator, whose batches have one',
             )
         planned = Planned.of([graph], SingleDevice(device_id), placement, dense_outputs=False)
-        readings = planned.readings(seed, None, batch_size)
+        readings = planned.readings(order_seed, None, batch_size)
         strides = tuple(reading.stride(batch_size) for reading in readings.values())
         schedule = Schedule(batch_size, None, (*strides, batch_size)[0], strides)
         run = planned.run(readings, seed, pool, depth, schedule, Meter(), narrow=False)
         origins = tuple([_origins(value, readings) for value in planned.plan.graph.outputs])
-        return cls(graph, planned, run, schedule, schedule.first(), Ledger((), Limits(), None, None), origins)
+        return cls(
+            graph, planned, run, schedule, schedule.first(), Ledger((), Limits(), None, None, batch_size), origins
+        )
 
     def outputs(self) -> tuple[TensorList, ...]:
         """The next batch.

@@ -75,7 +75,8 @@ class Pipeline:
         batch_size: how many samples a batch of this pipeline has.
         num_threads: how many threads work on the host; 0 takes the default of penstock.
         device_id: which of the local devices it is for, in a list of pipelines without a sharding.
-        seed: what all random numbers and shuffles derive from; -1 draws it. In a list, the first one's counts.
+        seed: what all random numbers and shuffles derive from; -1 draws that of random numbers, and shuffles as 0 does.
+            In a list, the first one's counts.
         exec_pipelined: whether batches are prepared ahead.
         prefetch_queue_depth: how many.
         exec_async: whether host work runs on threads.
@@ -245,7 +246,7 @@ class Pipeline:
     @checked
     def set_seed(self, seed: int = 0) -> None:
         """Set the seed, before the first batch."""
-        self.core.seed = seed
+        self.core.seed, self.core.seed_is_given = seed, True
 
     def timing_info(self) -> Mapping[str, Any]:
         """What the stages have done so far: calls, samples and seconds, by stage."""

@@ -19,7 +19,8 @@ class OrderArguments(Common, total=False):
 
     random_shuffle: visit the samples of each epoch in an order of its own: a permutation of the whole data set, another
     in every epoch. shuffle_after_epoch: the same here. seed, shuffle_after_epoch_seed: a seed for this reader alone;
-    readers of the same length follow one order unless their seeds differ. shard_id, num_shards: which slice of every
+    readers of the same length follow one order unless their seeds differ. Without it the pipeline's counts, and 0 where
+    that has none. shard_id, num_shards: which slice of every
     global batch this reader reads. shard_mode: "global" for such slices; "contiguous" for a static part of the data set
     per shard, as DALI has it. stick_to_shard: stay with one contiguous part from epoch to epoch; it asks for
     "contiguous". pad_last_batch: fill the last batch of an epoch with the last sample, so that the next epoch begins
