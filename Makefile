@@ -11,7 +11,8 @@ WORKERS := -n 3 --dist worksteal
 # what says little about Python and JAX
 ON_ONE_PYTHON := $(addprefix --ignore tests/,data ops plan rocal test_benchmarks.py test_examples.py \
 	$(addprefix operators/,decoders filters follow geometry image tensors))
-INSTALL = -m pip install --quiet --disable-pip-version-check
+# modules become bytecode when they are first imported: to compile all of them takes longer than everything else
+INSTALL = -m pip install --disable-pip-version-check --no-compile
 
 # the newest interpreter from 3.12 on that is found and runs, on the path or among pyenv's
 NEWER_PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 \
@@ -21,6 +22,7 @@ NEWER_PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 \
 .PHONY: demo test lint test-newer format clean
 
 demo: $(VENV)/.demo
+	@echo "the first run imports its packages for about ten seconds"
 	$(BIN)/python examples/train_mnist.py
 
 test: lint
