@@ -15,7 +15,8 @@ ON_ONE_PYTHON := $(addprefix --ignore tests/,data ops plan rocal test_benchmarks
 	$(addprefix operators/,decoders filters follow geometry image tensors))
 # what the package does without extras, and that it names them
 ON_PLAIN := $(addprefix tests/,plain/environment.py test_extras.py test_pages.py test_package.py operators)
-INSTALL = -m pip install --quiet --disable-pip-version-check
+# modules become bytecode when they are first imported: to compile all of them takes longer than everything else
+INSTALL = -m pip install --disable-pip-version-check --no-compile
 
 # the newest interpreter from 3.12 on that is found and runs, on the path or among pyenv's
 NEWER_PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 \
@@ -25,6 +26,7 @@ NEWER_PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 \
 .PHONY: demo test lint test-plain test-newer format clean
 
 demo: $(VENV)/.demo
+	@echo "the first run imports its packages for about ten seconds"
 	$(BIN)/python examples/train_mnist.py
 
 test: lint test-plain

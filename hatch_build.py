@@ -1,8 +1,9 @@
-"""Compiles the package's loops while it is built, where that is possible; else they are compiled when first used."""
+"""Build hook of release wheels: compiles the package's loops ahead. Ordinary wheels compile them at first use."""
 
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,27 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class CompileAhead(BuildHookInterface):
-    """Adds machine code to wheels, and to the source tree of editable installations."""
+    """Adds machine code to a wheel, and tags the wheel with the Python and the platform that can run the code."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile before files are collected."""
-        # what the build needs is found by the path as it is
+        if version == "editable":  # would write into the source tree, and every change of a loop makes its code useless
+            return
+        # a temporary folder, so that no machine code is left in the source tree for an ordinary build to pick up
+        self._folder = tempfile.TemporaryDirectory()
+        # the isolated build environment is found by the path as it is
         path = os.pathsep.join([str(Path(self.root, "src")), *filter(None, [os.environ.get("PYTHONPATH")])])
-        environment = {**os.environ, "PYTHONPATH": path}
-        command = [sys.executable, "-m", "penstock.operators.compile_ahead"]
-        result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        command = [sys.executable, "-m", "penstock.operators.compile_ahead", self._folder.name]
+        result = subprocess.run(
+            command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
+        )
         if result.returncode:
-            self.app.display_warning(f"loops will be compiled when they are first used: {result.stderr}")
+            raise RuntimeError(f"the loops cannot be compiled ahead:\n{result.stderr}")
+        target = f"penstock/native/ahead/{sys.implementation.cache_tag}"
+        build_data["force_include"][self._folder.name] = target
+        build_data["pure_python"], build_data["infer_tag"] = False, True
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove the temporary folder."""
+        if version != "editable":
+            self._folder.cleanup()

@@ -65,6 +65,7 @@ def main():
     devices = jax.devices()[: options.devices]
     OUT.mkdir(parents=True, exist_ok=True)
 
+    print(f"data: {options.data or 'the digits of scikit-learn, as JPEGs in ' + str(OUT / 'digits')}", flush=True)
     data = options.data or write_digits(OUT / "digits")
     options.rate, batch_size, test_batch = (0.001, 200, 200) if options.data else (0.02, 96, 96)
     options.epochs = options.epochs or (5 if options.data else 8)
@@ -76,7 +77,8 @@ def main():
     pmapped = data_iterator(training_pipeline, **named, devices=devices)(**made)
     tested = data_iterator(validation_pipeline, **named, sharding=sharding, last_batch_policy=LastBatchPolicy.PAD)
     validation = tested(data_path=data / "testing", batch_size=test_batch)
-    print(f"{len(sharded)} training and {len(validation)} test batches on {len(devices)} {devices[0].platform} devices")
+    batches = f"{len(sharded)} training and {len(validation)} test batches"
+    print(f"{batches} on {len(devices)} {devices[0].platform} devices", flush=True)
 
     split = train.data_parallel(partial(update, rate=options.rate), sharding)
     mapped = jax.pmap(partial(update_of_a_device, rate=options.rate), "batch", devices=devices, donate_argnums=0)
@@ -86,7 +88,7 @@ def main():
     }
     losses, accuracies = {}, {}
     for name, (step, model, batches, take) in halves.items():
-        print(f"with {name}:")
+        print(f"with {name}:", flush=True)
         test = train.Evaluate(right, validation, "test accuracy", take)
         callbacks = [test, train.Progress("images")]
         history = train.fit(step, model, batches, epochs=options.epochs, callbacks=callbacks).history

@@ -74,6 +74,22 @@ def doubled(values, count, out):
         out[i] = double(values[i])
 
 
+TWICE = True
+
+
+@Compiled
+def maybe_double(x: float) -> float:
+    if TWICE:
+        return double(x)
+    return x
+
+
+@Compiled
+def maybe_doubled(values, count, out):
+    for i in range(count):
+        out[i] = maybe_double(values[i])
+
+
 def as_if_new(function):
     """The function as another process would have it."""
     return Compiled(function.__wrapped__)
@@ -175,6 +191,55 @@ def test_the_key_covers_constants_and_what_is_called(monkeypatch):
     monkeypatch.setitem(globals(), "TWO", 3)
     monkeypatch.setitem(globals(), "double", as_if_new(double))
     assert as_if_new(doubled).digest != before
+
+
+def test_a_variant_has_other_constants_in_all_that_it_calls(places):
+    values, out = np.arange(4.0), np.empty(4)
+    for twice, expected in ((True, [0, 2, 4, 6]), (False, [0, 1, 2, 3])):
+        variant = maybe_doubled.variant(TWICE=twice)
+        assert variant is maybe_doubled.variant(TWICE=twice)
+        for form in (variant, variant.plain):
+            form(values, 4, out)
+            assert out.tolist() == expected
+    assert maybe_doubled.variant(TWICE=False).digest != maybe_doubled.digest
+    assert maybe_doubled.variant(TWICE=True).digest == maybe_doubled.digest
+
+
+def test_what_a_variant_does_not_need_is_not_compiled(places, monkeypatch):
+    monkeypatch.setitem(globals(), "double", Compiled(lambda x: "no number"))
+    function = as_if_new(maybe_double)
+    monkeypatch.setitem(globals(), "maybe_double", function)
+    out = np.empty(4)
+    as_if_new(maybe_doubled).variant(TWICE=False)(np.arange(4.0), 4, out)
+    assert out.tolist() == [0, 1, 2, 3]
+
+
+@Compiled
+def shifted(x: int) -> float:
+    return x + 0.5
+
+
+@Compiled
+def counted(out):
+    at = 0  # numba knows this number, but not the next one
+    for i in range(3):
+        out[i] = shifted(at)
+        at += i
+
+
+def test_a_constant_does_not_make_another_form_of_the_loop_that_takes_it(places, monkeypatch):
+    monkeypatch.setitem(globals(), "shifted", as_if_new(shifted))
+    out = np.empty(3)
+    as_if_new(counted)(out)
+    assert out.tolist() == [0.5, 0.5, 1.5]
+    assert len(shifted._numba.overloads) == 1
+
+
+def test_a_variant_is_compiled_ahead_with_the_others(places):
+    if machine_code.environment_ahead() is None:
+        pytest.skip("nothing is compiled ahead for this processor")
+    mark = ahead("f8[1] i8 f8[1]", variants=[{"TWICE": True}, {"TWICE": False}])
+    assert len(mark(as_if_new(maybe_doubled)).compile_ahead("here")) == 2
 
 
 @given(st.integers(0, 40), st.integers(-3, 3).filter(bool))

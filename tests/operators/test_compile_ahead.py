@@ -6,10 +6,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import penstock
 from penstock import Pipeline, fn, types
-from penstock.native import code_cache, machine_code
+from penstock.native import machine_code
 from penstock.native.compiled import Compiled
 from penstock.operators import compile_ahead
 from penstock.operators.image import random_window, rows, values
@@ -18,15 +19,19 @@ from penstock.operators.image import random_window, rows, values
 class Recording:
     """A compiled function that notes with what kinds of arguments it is used."""
 
-    def __init__(self, function, seen):
-        self.function, self.seen = function, seen
+    def __init__(self, function, seen, of=None):
+        self.function, self.seen, self.of = function, seen, of or function
 
     def __call__(self, *arguments):
-        self.seen.append((self.function, machine_code.flat(arguments)[0]))
+        self.seen.append((self.of, machine_code.flat(arguments)[0]))
         return self.function(*arguments)
 
+    def variant(self, **constants):
+        assert constants in self.function.variants
+        return Recording(self.function.variant(**constants), self.seen, self.function)
+
     def bind(self, *arguments):
-        self.seen.append((self.function, machine_code.flat((*arguments, 0, 0))[0]))
+        self.seen.append((self.of, machine_code.flat((*arguments, 0, 0))[0]))
         return self.function.bind(*arguments)
 
 
@@ -67,22 +72,17 @@ def test_the_build_needs_no_more_than_numpy_and_numba():
     assert done.returncode == 0, done.stderr
 
 
-def test_a_build_replaces_what_an_earlier_one_left(tmp_path, monkeypatch):
-    monkeypatch.setattr(code_cache, "AHEAD", tmp_path / "ahead")
+def test_what_is_marked_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr(machine_code, "environment_ahead", lambda: "here")
     monkeypatch.setattr(Compiled, "compile_ahead", lambda function, where: {f"{function.__name__}-{where}": b"code"})
-    monkeypatch.delenv("NUMBA_CPU_NAME", raising=False)
     monkeypatch.setattr(compile_ahead.os, "environ", {})
-    (tmp_path / "ahead").mkdir()
-    (tmp_path / "ahead" / "old.code").write_bytes(b"")
-    compile_ahead.main()
-    written = {path.stem for path in (tmp_path / "ahead").iterdir()}
+    compile_ahead.main(tmp_path)
+    written = {path.stem for path in tmp_path.iterdir()}
     assert {"blend-here", "copy-here", "draw-here", "_draw-here", "scale_and_shift-here"} <= written
-    assert "old" not in written
 
 
-def test_nothing_is_compiled_for_a_processor_that_is_not_known(tmp_path, monkeypatch):
-    monkeypatch.setattr(code_cache, "AHEAD", tmp_path / "ahead")
+def test_a_release_is_not_built_for_a_processor_that_is_not_known(tmp_path, monkeypatch):
     monkeypatch.setattr(machine_code, "environment_ahead", lambda: None)
-    compile_ahead.main()
-    assert not (tmp_path / "ahead").exists()
+    with pytest.raises(SystemExit, match="release wheels are built on a processor with"):
+        compile_ahead.main(tmp_path)
+    assert not list(tmp_path.iterdir())

@@ -7,7 +7,8 @@ import hashlib
 import os
 import threading
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -40,6 +41,9 @@ class Compiled(Generic[P, R]):
         self._name = self._function.__qualname__
         self.ahead: tuple[tuple[Kind, ...], ...] = ()
         """For which arguments it is compiled ahead."""
+        self.variants: tuple[dict[str, bool], ...] = ({},)
+        """In which variants it is compiled ahead: the constants of each."""
+        self._of_constants: dict[tuple[tuple[str, bool], ...], Compiled[P, R]] = {}
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -101,10 +105,29 @@ class Compiled(Generic[P, R]):
                 self._native[kinds] = self._kept(kinds) or self._compile(kinds)
             return self._native[kinds]
 
+    def variant(self, **constants: bool) -> Compiled[P, R]:
+        """The same loop with other values of its module's constants, also in the loops that it calls.
+
+        What stands under ``if CONSTANT:``, by itself, is compiled only where the constant is true.
+
+        Args:
+            constants: their values.
+        """
+        key = tuple(sorted(constants.items()))
+        variant = self._of_constants.get(key)
+        if variant is None:
+            variant = Compiled(self._with(lambda other: other.variant(**constants), constants))
+            variant.ahead = self.ahead
+            variant = self._of_constants.setdefault(key, variant)
+        return variant
+
     def compile_ahead(self, environment: str) -> dict[str, bytes]:
         """The machine code that is compiled ahead, packed, by the name that it is kept under."""
-        codes = {kinds: machine_code.compiled(self._numba, kinds) for kinds in self.ahead}
-        return {self._key(kinds, environment): code.pack() for kinds, code in codes.items()}
+        code: dict[str, bytes] = {}
+        for form in [self.variant(**constants) for constants in self.variants]:
+            for kinds in form.ahead:
+                code[form._key(kinds, environment)] = machine_code.compiled(form._numba, kinds).pack()
+        return code
 
     def _key(self, kinds: Sequence[Kind], environment: str) -> str:
         digest = hashlib.sha256(repr((self.digest, kinds, environment)).encode()).hexdigest()
@@ -126,11 +149,14 @@ class Compiled(Generic[P, R]):
         code_cache.write(self._key(kinds, machine_code.environment()), code.pack())
         return native
 
-    def _with(self, form: Callable[[Compiled[..., Any]], Callable[..., Any]]) -> Callable[P, R]:
-        """The function, calling other compiled functions in one of their forms."""
+    def _with(
+        self, form: Callable[[Compiled[..., Any]], Callable[..., Any]], constants: Mapping[str, bool] = MappingProxyType({})
+    ) -> Callable[P, R]:
+        """The function, calling other compiled functions in one of their forms, with other values of constants."""
         names = self._function.__globals__
         called = {name: names[name] for name in self._function.__code__.co_names if name in names}
         changed = {name: form(cast(Any, value)) for name, value in called.items() if isinstance(value, Compiled)}
+        changed |= {name: constants[name] for name in called if name in constants}
         if not changed:
             return cast(Any, self._function)
         function = types.FunctionType(self._function.__code__, names | changed, self._function.__name__)
@@ -164,15 +190,16 @@ def _fact(value: Any, function: types.FunctionType) -> str:
             raise TypeError(f"a compiled loop has numbers as constants: {function.__qualname__} uses {value!r}")
 
 
-def ahead(*kinds: str) -> Callable[[Compiled[P, R]], Compiled[P, R]]:
-    """Have a compiled function compiled when the package is built, so that its first call need not do it.
+def ahead(*kinds: str, variants: Sequence[dict[str, bool]] = ({},)) -> Callable[[Compiled[P, R]], Compiled[P, R]]:
+    """Have a compiled function compiled when a release is built, so that its first call need not do it.
 
     Args:
         kinds: of the arguments of its most frequent calls, as `machine_code.parsed` takes them.
+        variants: the constants of each variant that is called.
     """
 
     def marked(function: Compiled[P, R]) -> Compiled[P, R]:
-        function.ahead = tuple(map(machine_code.parsed, kinds))
+        function.ahead, function.variants = tuple(map(machine_code.parsed, kinds)), tuple(variants)
         return function
 
     return marked

@@ -7,13 +7,14 @@ arrays and numbers, writes into its arrays, and allocates and returns nothing.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import json
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module, metadata
 from typing import Any, cast
@@ -35,10 +36,7 @@ _OPTIONS = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrappe
 BASELINE = "x86-64-v3", "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sse3,+sse4.1,+sse4.2,+ssse3,+xsave"
 """The processor that loops are compiled ahead for: its name, and what it can do that not all of its kind can."""
 
-SETTINGS_AHEAD = {"NUMBA_SLP_VECTORIZE": "1"}
-"""What is asked of numba besides: that the same operation on several variables may be one instruction."""
-
-_SETTINGS = tuple(
+SETTINGS = tuple(
     f"NUMBA_{name}"
     for name in (
         "BOUNDSCHECK", "CPU_FEATURES", "CPU_NAME", "DEBUGINFO", "DISABLE_INTEL_SVML", "ENABLE_AVX", "LOOP_VECTORIZE",
@@ -164,7 +162,7 @@ def environment() -> str:
     """What machine code depends on besides its loop: the compiler, its settings, the interpreter and the processor."""
     binding = _llvm()
     facts = [metadata.version("numba"), metadata.version("llvmlite"), sys.implementation.cache_tag, _OPTIONS]
-    facts += [binding.get_process_triple(), binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()]
+    facts += ["slp", binding.get_process_triple(), binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()]
     return repr((facts, _settings()))
 
 
@@ -177,11 +175,11 @@ def environment_ahead() -> str | None:
     able = binding.get_host_cpu_features()
     if _settings() or not all(able.get(feature[1:]) for feature in BASELINE[1].split(",")):
         return None
-    return repr((sys.implementation.cache_tag, _OPTIONS, binding.get_process_triple(), BASELINE, SETTINGS_AHEAD))
+    return repr((sys.implementation.cache_tag, _OPTIONS, binding.get_process_triple(), BASELINE))
 
 
 def _settings() -> list[tuple[str, str]]:
-    return [(name, os.environ[name]) for name in _SETTINGS if name in os.environ]
+    return [(name, os.environ[name]) for name in SETTINGS if name in os.environ]
 
 
 @functools.cache
@@ -199,7 +197,24 @@ def _numba() -> Any:
 
 def compilable(function: Callable[..., Any]) -> Any:
     """A function as numba has it, which may call others of these."""
-    return _numba().njit(function, **_OPTIONS)
+    dispatcher = _numba().njit(function, **_OPTIONS)
+    compiled_call, unliteral = dispatcher.get_call_template, _numba().types.unliteral
+    # numba compiles a loop once more for each argument that is a constant of its caller, and LLVM, which knows the
+    # constant anyway, throws that away: two fifths of the time
+    dispatcher.get_call_template = lambda args, kws: compiled_call(tuple(map(unliteral, args)), kws)
+    return dispatcher
+
+
+@contextlib.contextmanager
+def _vectorized() -> Iterator[None]:
+    """Let LLVM make one instruction of the same operation on several variables, unless the user says otherwise."""
+    config = _numba().config
+    before = config.SLP_VECTORIZE
+    config.SLP_VECTORIZE = before if "NUMBA_SLP_VECTORIZE" in os.environ else 1
+    try:
+        yield
+    finally:
+        config.SLP_VECTORIZE = before
 
 
 def compiled(function: Any, kinds: Sequence[Kind]) -> MachineCode:
@@ -221,7 +236,8 @@ def compiled(function: Any, kinds: Sequence[Kind]) -> MachineCode:
     )
     name = function.__qualname__
     try:
-        function.compile(signature)
+        with _vectorized():
+            function.compile(signature)
     except failure as error:
         raise InternalError(f"{name} cannot be compiled: {error}", given=signature) from error
     result = function.overloads[signature]

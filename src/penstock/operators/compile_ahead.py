@@ -1,9 +1,11 @@
-"""Compiles loops when the package is built: ``python -m penstock.operators.compile_ahead``, run by hatch_build.py."""
+"""Compiles loops for release wheels: ``python -m penstock.operators.compile_ahead FOLDER``, run by hatch_build.py."""
 
 from __future__ import annotations
 
 import os
+import sys
 from importlib import import_module
+from pathlib import Path
 
 from penstock.native import code_cache, machine_code
 from penstock.native.compiled import Compiled
@@ -46,25 +48,23 @@ MODULES = (
 """Where loops are that are compiled ahead. These modules can be imported while only NumPy and numba are installed."""
 
 
-def main() -> None:
-    """Compile what is marked with `ahead`, in place of what an earlier build left."""
+def main(folder: Path) -> None:
+    """Compile what is marked with `ahead` into a folder.
+
+    Raises:
+        SystemExit: the build runs on a processor for which nothing can be compiled ahead.
+    """
     environment = machine_code.environment_ahead()
     if environment is None:
-        return
+        names = ", ".join(machine_code.SETTINGS)
+        raise SystemExit(f"release wheels are built on a processor with {machine_code.BASELINE[1]}, without {names}")
     os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"] = machine_code.BASELINE
-    os.environ.update(machine_code.SETTINGS_AHEAD)
-    code: dict[str, bytes] = {}
     for name in MODULES:
         for value in vars(import_module(f"penstock.{name}")).values():
             if isinstance(value, Compiled):
-                code |= value.compile_ahead(environment)
-    folder = code_cache.AHEAD
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.iterdir():
-        old.unlink()
-    for name, data in code.items():
-        code_cache.store(folder, name, data).chmod(0o644)
+                for key, data in value.compile_ahead(environment).items():
+                    code_cache.store(folder, key, data).chmod(0o644)
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]))

@@ -1,8 +1,12 @@
 """What functions for whole batches may do with their inputs."""
 
 import numpy as np
+import pytest
 
 from penstock import Pipeline, fn
+from penstock.errors import DefinitionError
+from penstock.operators.readers.loader import load
+from penstock.testing import ListSource
 
 
 def test_inputs_that_a_function_keeps_or_returns_stay_as_they_are():
@@ -35,3 +39,72 @@ def test_numbers_come_as_arrays():
         numbers = fn.readers.arrays(np.int32([5, 6]))
         made.set_outputs(fn.python_function(numbers, function=seen, batch_processing=True))
     assert made.run()[0].as_array().tolist() == [[1, 0], [1, 0]]
+
+
+def clips(lengths=(3, 5, 4)):
+    """Videos of unknown extents: a value with four unknown axes."""
+    return [np.full((length, 4 + length, 5, 3), length, np.uint8) for length in lengths]
+
+
+@pytest.mark.parametrize("by_batch", [False, True])
+def test_while_it_is_traced_a_function_sees_nothing_but_the_first_sample(by_batch):
+    seen = []
+
+    def brightest(clip):
+        seen.extend((sample.shape, int(sample.max())) for sample in (clip if by_batch else [clip]))
+        return [sample.max(axis=(1, 2)) for sample in clip] if by_batch else clip.max(axis=(1, 2))
+
+    pipeline = Pipeline(3, 1)
+    with pipeline:
+        clip = load(ListSource([clips()], ["FHWC"]), {})[0]
+        assert clip.spec.shape == (None,) * 4
+        pipeline.set_outputs(fn.python_function(clip, function=brightest, batch_processing=by_batch))
+    assert set(seen) == {((3, 7, 5, 3), 3)}
+    assert [np.asarray(sample).shape for sample in pipeline.run()[0]] == [(3, 3), (5, 3), (4, 3)]
+
+
+def test_a_function_may_fail_on_zeros():
+    def normalized(clip):
+        if not clip.any():
+            raise ValueError("all of it is black")
+        return clip / np.float32(clip.max())
+
+    pipeline = Pipeline(3, 1)
+    with pipeline:
+        pipeline.set_outputs(fn.python_function(load(ListSource([clips()], ["FHWC"]), {})[0], function=normalized))
+    assert [np.asarray(sample).max() for sample in pipeline.run()[0]] == [1, 1, 1]
+
+
+def test_a_function_that_fails_on_the_first_sample_is_named_with_it():
+    def fails(clip):
+        raise ValueError("no")
+
+    with Pipeline(3, 1), pytest.raises(DefinitionError, match=r"(?s)fails on the first sample.*uint8\[3, 7, 5, 3\]"):
+        fn.python_function(load(ListSource([clips()], ["FHWC"]), {})[0], function=fails)
+
+
+def test_what_is_fed_later_is_tried_with_small_zeros():
+    sizes = []
+
+    def first(clip):
+        sizes.append(clip.size)
+        return clip[:1]
+
+    pipeline = Pipeline(3, 1)
+    with pipeline:
+        clip = fn.external_source(name="clip", dtype=np.uint8, ndim=4)
+        pipeline.set_outputs(fn.python_function(clip, function=first))
+    assert max(sizes) < 10**7
+    pipeline.feed_input("clip", clips())
+    assert [np.asarray(sample).shape for sample in pipeline.run()[0]] == [(1, 7, 5, 3), (1, 9, 5, 3), (1, 8, 5, 3)]
+
+
+def test_what_a_function_makes_of_a_ragged_value_goes_into_a_function_for_jax_that_takes_one_size_only():
+    pipeline = Pipeline(3, 1)
+    with pipeline:
+        clip = load(ListSource([clips()], ["FHWC"]), {})[0]
+        small = fn.python_function(clip, function=lambda clip: clip[:2, :2, :2])
+        flat = fn.jax_function(lambda clips: clips.reshape(3, 24))(small)
+        assert flat.spec.shape == (None,)
+        pipeline.set_outputs(flat)
+    assert pipeline.run()[0].as_array().tolist() == [[n] * 24 for n in (3, 5, 4)]

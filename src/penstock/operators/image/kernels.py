@@ -10,6 +10,8 @@ too (`.plain`), to which the compiled ones are compared.
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 
 from penstock.data.source import Array
@@ -35,6 +37,43 @@ from penstock.operators.image.taps import BEGIN, END, LENGTH, MIRRORED, START, t
 
 _ENTRIES = np.uint64(257)
 
+FROM_BYTES = TO_BYTES = RESAMPLES = PICKS = FINISHES = True
+"""The constants of `blend`, of which each set of values is a variant, compiled by itself (`blending`): images are read
+from `bytes_in`, written to `bytes_out`; some are resampled, some are not; resampled ones are left to `finish`."""
+
+
+def blending(
+    from_bytes: bool, to_bytes: bool, resamples: bool, picks: bool, finishes: bool, linear: bool
+) -> dict[str, bool]:
+    """The constants of the variant of `blend` that does some work.
+
+    Args:
+        from_bytes: whether images are read from `bytes_in`.
+        to_bytes: whether images are written to `bytes_out`.
+        resamples: whether some pixels are computed.
+        picks: whether some images are only picked.
+        finishes: whether three channels are rounded halves up, scaled and written as planes of floats.
+        linear: whether no filter is another one than a triangle.
+    """
+    # of rare work there is one variant that does everything, so that there are few
+    usual = linear and resamples
+    return {
+        "FROM_BYTES": from_bytes,
+        "TO_BYTES": to_bytes,
+        "RESAMPLES": resamples,
+        "PICKS": picks or not usual,
+        "FINISHES": finishes and resamples,
+        "ANY_FILTER": resamples and not usual,
+    }
+
+
+_VARIANTS = {
+    tuple(constants.values()): constants
+    for from_bytes, to_bytes, resamples, picks, finishes, linear in product((True, False), repeat=6)
+    if not (to_bytes and finishes)
+    for constants in [blending(from_bytes, to_bytes, resamples, picks, finishes, linear)]
+}
+
 
 def scratch(rows: Array, columns: Array, most_taps: int, channels: int) -> tuple[Array, Array, Array]:
     """The memory that `blend` needs: its last three arguments."""
@@ -47,12 +86,14 @@ def scratch(rows: Array, columns: Array, most_taps: int, channels: int) -> tuple
     )
 
 
-@ahead("u1[1] f4[1] b1 i8[2] f8[2] f8[2] b1[1] i8[1] f4[4] u1[1] f4[1] b1 i8[2] f4[2] f4[1] i8[1] i8 i8")
+@ahead(
+    "u1[1] f4[1] i8[2] f8[2] f8[2] b1[1] i8[1] f4[4] u1[1] f4[1] i8[2] f4[2] f4[1] i8[1] i8 i8",
+    variants=list(_VARIANTS.values()),
+)
 @Compiled
 def blend(  # noqa: C901  # a compiled function is one function: what is called for each row must be inlined
     bytes_in: Array,
     floats_in: Array,
-    from_bytes: bool,
     place_in: Array,
     rows: Array,
     columns: Array,
@@ -61,7 +102,6 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
     terms: Array,
     bytes_out: Array,
     floats_out: Array,
-    to_bytes: bool,
     place_out: Array,
     weights: Array,
     memory: Array,
@@ -71,12 +111,11 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
 ) -> None:
     """Images resampled, or picked, and changed in colour, from memory to memory.
 
-    One compiled form serves bytes and floats on both sides: the memory that is not used is empty.
+    Both memories of bytes and of floats are arguments; the one that is not used is empty.
 
     Args:
         bytes_in: uint8.
         floats_in: float32.
-        from_bytes: whether images are read from `bytes_in`.
         place_in: int64 (images, 4).
         rows: float64 (images, 10): what becomes of the height.
         columns: the same for the width.
@@ -85,7 +124,6 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
         terms: float32 (images or 1, operations, 3, channels).
         bytes_out: uint8; values are whole numbers from 0 to 255.
         floats_out: float32.
-        to_bytes: whether images are written to `bytes_out`.
         place_out: int64 (images, 4).
         weights: float32 (height + width, taps), for the largest result; overwritten.
         memory: float32, for lines; overwritten.
@@ -103,20 +141,20 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
     weights_y, weights_x, row = weights[:height], weights[height:], memory[(2 * width + 1) * channels :]
     mixed = memory[width * channels :]
     known_y, known_x = -1, -1
-    mixes = from_bytes and to_bytes and codes.shape[0] == 3 and codes[0] == MIX
-    mixes = mixes and codes[1] == SCALE and codes[2] == HALVES_AWAY
-    normalises = channels == 3 and not to_bytes and codes.shape[0] == 2 and codes[0] == HALVES_UP and codes[1] == SCALE
+    mixes = codes.shape[0] == 3 and codes[0] == MIX and codes[1] == SCALE and codes[2] == HALVES_AWAY
     left, needed, most = 0, 0, 0
     for n in range(start, stop):
         height, width = int(rows[n, LENGTH]), int(columns[n, LENGTH])
         begin, down, right, channel = place_in[n, 0], place_in[n, 1], place_in[n, 2], place_in[n, 3]
         line, together = memory[: channels * width], False
         low_y, high_y, low_x, high_x = 0, height, 0, width
-        if resampled[n]:
-            alike = same_for_all(codes, terms[n % terms.shape[0]])
-            together = alike and place_out[n, 2] == channels and place_out[n, 3] == 1
-            if together:
-                line = mixed[: channels * width]
+        first_row, first_column, step_x = 0, 0, right
+        if RESAMPLES and (not PICKS or resampled[n]):
+            if not FINISHES:
+                alike = same_for_all(codes, terms[n % terms.shape[0]])
+                together = alike and place_out[n, 2] == channels and place_out[n, 3] == 1
+                if together:
+                    line = mixed[: channels * width]
             if known_y < 0 or not same_numbers(rows[n], rows[known_y]):
                 taps(rows[n], first_y, counts_y, weights_y)
                 known_y = n
@@ -134,29 +172,29 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
         else:
             low_y, high_y = inside(rows[n])
             low_x, high_x = inside(columns[n])
-        first_row, first_column = int(rows[n, BEGIN] + rows[n, START]), int(columns[n, BEGIN] + columns[n, START])
-        step_x = right
-        direct = mixes and not (resampled[n] or rows[n, MIRRORED] or columns[n, MIRRORED])
-        direct = direct and low_y == low_x == 0 and high_y == height and high_x == width
-        if direct and right == 3 == place_out[n, 2] and channel == 1 == place_out[n, 3]:
-            at, to, own = begin + first_row * down + 3 * first_column, place_out[n, 0], terms[n % terms.shape[0]]
-            if down == 3 * width == place_out[n, 1]:  # as one row
-                height, width = 1, height * width
-            for y in range(height):
-                mix_bytes(bytes_in, at + y * down, own, bytes_out, to + y * place_out[n, 1], width)
-            continue
-        if columns[n, MIRRORED]:
-            first_column += width - 1
-            step_x = -right
+            first_row, first_column = int(rows[n, BEGIN] + rows[n, START]), int(columns[n, BEGIN] + columns[n, START])
+            if FROM_BYTES and TO_BYTES:
+                direct = mixes and not (rows[n, MIRRORED] or columns[n, MIRRORED])
+                direct = direct and low_y == low_x == 0 and high_y == height and high_x == width
+                if direct and right == 3 == place_out[n, 2] and channel == 1 == place_out[n, 3]:
+                    at, to, own = begin + first_row * down + 3 * first_column, place_out[n, 0], terms[n % terms.shape[0]]
+                    if down == 3 * width == place_out[n, 1]:  # as one row
+                        height, width = 1, height * width
+                    for y in range(height):
+                        mix_bytes(bytes_in, at + y * down, own, bytes_out, to + y * place_out[n, 1], width)
+                    continue
+            if columns[n, MIRRORED]:
+                first_column += width - 1
+                step_x = -right
         for y in range(height):
-            if resampled[n]:
+            if RESAMPLES and (not PICKS or resampled[n]):
                 at = begin + first_y[y] * down + left * right
-                if from_bytes:
+                if FROM_BYTES:
                     blend_rows(bytes_in, at, down, place_in[n], counts_y[y], weights_y[y], channels, row[:needed])
                 else:
                     blend_rows(floats_in, at, down, place_in[n], counts_y[y], weights_y[y], channels, row[:needed])
                 blend_columns(row, channels, left, first_x, counts_x[:width], most, weights_x, mixed)
-                if normalises and place_out[n, 2] == 1:
+                if FINISHES:
                     to = place_out[n, 0] + y * place_out[n, 1]
                     finish(mixed, terms[n % terms.shape[0]], floats_out, to, place_out[n, 3], width)
                     continue
@@ -166,14 +204,14 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
             else:
                 low, high = (low_x, high_x) if low_y <= y < high_y else (width, width)
                 at = begin + (first_row + (height - 1 - y if rows[n, MIRRORED] else y)) * down + first_column * right
-                if from_bytes:
+                if FROM_BYTES:
                     pick_row(bytes_in, at, step_x, channel, channels, low, high, line)
                 else:
                     pick_row(floats_in, at, step_x, channel, channels, low, high, line)
                 colour(line, channels, codes, terms[n % terms.shape[0]], low, high)
             to = place_out[n, 0] + y * place_out[n, 1]
             if together:
-                if to_bytes:
+                if TO_BYTES:
                     bytes_line = bytes_out[to : to + channels * width]
                     for i in range(channels * width):
                         bytes_line[i] = np.uint8(line[i])
@@ -184,7 +222,7 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
                 continue
             for c in range(channels):
                 values = line[c * width : (c + 1) * width]
-                if to_bytes:
+                if TO_BYTES:
                     for x in range(width):
                         bytes_out[np.uint64(to + x * place_out[n, 2])] = np.uint8(values[x])
                 elif place_out[n, 2] == 1:

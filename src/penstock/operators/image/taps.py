@@ -17,6 +17,9 @@ _NN, _CUBIC, _LANCZOS, _GAUSSIAN = map(int, (INTERP_NN, INTERP_CUBIC, INTERP_LAN
 BEGIN, END, LOW, HIGH, SIZE, START, LENGTH, MIRRORED, FILTER, ANTIALIAS = range(10)
 """The numbers of an axis, by column: the fields of `penstock.operators.image.axis.Numbers`."""
 
+ANY_FILTER = True
+"""Whether there is code for all filters, or for triangles alone: a constant of variants, as `kernels.blend` has them."""
+
 
 @Compiled
 def support(kind: int) -> float:
@@ -46,7 +49,7 @@ def weight(kind: int, x: float) -> float:
 
     There is an entry at every thirty-second of a pixel, as there is in `_bell_at`.
     """
-    if kind in (_CUBIC, _LANCZOS):
+    if ANY_FILTER and kind in (_CUBIC, _LANCZOS):
         low = math.floor(x * 32)
         a, b = _curve(kind, low / 32), _curve(kind, (low + 1) / 32)
         return a + (x * 32 - low) * (b - a)
@@ -136,10 +139,10 @@ def taps(axis: Array, first: Array, counts: Array, weights: Array) -> None:
         weights: float32 (pixels, taps), receives the weights; zero from `counts` on.
     """
     begin, end, length, kind = int(axis[BEGIN]), int(axis[END]), int(axis[LENGTH]), int(axis[FILTER])
-    if kind in (_NN, NEAREST_BY_STEPS):
+    if ANY_FILTER and kind in (_NN, NEAREST_BY_STEPS):
         _nearest(axis, first, counts, weights)
         return
-    if kind == _GAUSSIAN:
+    if ANY_FILTER and kind == _GAUSSIAN:
         _bell(axis, first, counts, weights)
         return
     scale = (axis[HIGH] - axis[LOW]) / axis[SIZE]

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.operators.image.axis import Numbers, is_resampled, taps_of_rows, whole
-from penstock.operators.image.kernels import blend, look_up, scratch
+from penstock.operators.image.kernels import blend, blending, look_up, scratch
 from penstock.operators.image.lines import FILL, HALVES_AWAY, HALVES_UP, MIX, SCALE
 from penstock.operators.image.memory import Memory
 from penstock.operators.image.passes import Pass, directions, offsets
 from penstock.operators.image.steps import Convert, Fill, Mix, Scale
+from penstock.types import INTERP_LINEAR
 
 _NO_BYTES, _NO_FLOATS = np.empty(0, np.uint8), np.empty(0, np.float32)
 BYTE, FLOAT = np.dtype(np.uint8), np.dtype(np.float32)
@@ -72,6 +73,14 @@ class Blend:
         if work.resampled:
             self._computed = is_resampled(numbers[0]) | is_resampled(numbers[1])
             self._taps = np.maximum(*map(taps_of_rows, numbers))
+        planar = self._terms.shape[3] == 3 and self._made.dtype == FLOAT and (self._write[:, 1 + _COLUMNS] == 1).all()
+        self._needs = {
+            "to_bytes": self._made.dtype == BYTE,
+            "resamples": bool(self._computed.any()),
+            "picks": not self._computed.all(),
+            "finishes": bool(planar) and self._codes.tolist() == [HALVES_UP, SCALE],
+            "linear": all((axis.filters == INTERP_LINEAR).all() for axis in numbers),
+        }
 
     def bind(self, source: Memory, some: slice = slice(None)) -> Callable[[slice], None]:
         """A function that does it for the rows whose images are the source, or for a run of these.
@@ -103,18 +112,18 @@ class Blend:
         given, made = source.values, self._made
         written = made if made.dtype == BYTE else _NO_BYTES, made if made.dtype == FLOAT else _NO_FLOATS
         rows, columns, computed = numbers
-        to = *written, made.dtype == BYTE, write
         channels = terms.shape[3]
         if self._looks_up:
             tables = np.empty(257 * channels, np.float32), np.empty(257 * channels, np.uint8)
-            call = look_up.bind(given, read, rows, columns, self._codes, terms, *tables, *to)
+            call = look_up.bind(given, read, rows, columns, self._codes, terms, *tables, *written, made.dtype == BYTE, write)
         else:
             if given.dtype not in (BYTE, FLOAT):
                 given = given.astype(FLOAT)
             images = given if given.dtype == BYTE else _NO_BYTES, given if given.dtype == FLOAT else _NO_FLOATS
             memory = scratch(rows, columns, int(self._taps[some].max(initial=1)), channels)
             places = read, rows, columns, computed, self._codes, terms
-            call = blend.bind(*images, given.dtype == BYTE, *places, *to, *memory)
+            loop = blend.variant(**blending(from_bytes=given.dtype == BYTE, **self._needs))
+            call = loop.bind(*images, *places, *written, write, *memory)
         if not self._planes:
             return lambda rows: call(rows.start, rows.stop)
         ends = np.searchsorted(image, np.arange(len(source.starts) + 1)).tolist()

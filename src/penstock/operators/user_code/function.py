@@ -22,6 +22,9 @@ from penstock.types import as_dtype
 _FILLERS = (96, 160)
 """Extents that stand for an unknown one while a function is tried: what differs between the two is unknown after it."""
 
+_SMALL_FILLERS = (24, 40)
+"""The same for samples with more than three unknown extents, which would be of gigabytes."""
+
 _SAY = "say what it gives: dtype=, ndim="
 
 Kinds = tuple[tuple[np.dtype[Any], int], ...]
@@ -48,11 +51,14 @@ class Function(Operator):
     kinds: Kinds
 
     @abstractmethod
-    def attempt(self, zeros: Sequence[Array]) -> Sequence[Array]:
-        """What the function gives for a sample of zeros."""
+    def attempt(self, samples: Sequence[Array]) -> Sequence[Array]:
+        """The outputs of the function for one sample of each input."""
 
     def settled(self, inputs: Sequence[Value]) -> Self:
-        """The function, with what it gives of the first sample, where it fails on zeros.
+        """The function, with the dtypes and ranks that it returns for the first sample, where zeros do not tell them.
+
+        Zeros stand for inputs of known extents. An input of unknown extents is its first sample: zeros of any other
+        size could be refused, and of any large size could take all memory.
 
         Args:
             inputs: what it will be called with.
@@ -62,19 +68,26 @@ class Function(Operator):
         """
         if self.kinds or not self.num_outputs:
             return self
+        specs = [value.spec for value in inputs]
         try:
-            self.infer(*[value.spec for value in inputs])
-        except DefinitionError as error:
-            samples = [np.array(first_sample(value, _SAY)) for value in inputs]
+            if all(spec.dense for spec in specs):
+                self.infer(*specs)
+                return self
+        except DefinitionError:
+            samples = _first_samples(inputs)
+        else:
             try:
-                found = self.attempt(samples)
-            except Exception as failure:  # noqa: BLE001  # whatever a function of the user's raises
-                raise self._failed("the first sample", failure, samples) from error
-            return replace(self, kinds=tuple([(array.dtype, array.ndim) for array in found]))
-        return self
+                samples = _first_samples(inputs)
+            except DefinitionError:
+                return self  # what is fed later, and a first sample that is bad, leave nothing but zeros
+        try:
+            outputs = self.attempt(samples)
+        except Exception as failure:  # noqa: BLE001  # whatever a function of the user's raises
+            raise self._failed("the first sample", failure, samples) from failure
+        return replace(self, kinds=tuple([(array.dtype, array.ndim) for array in outputs]))
 
     def infer(self, *inputs: Spec) -> tuple[Spec, ...]:
-        """What the function makes of zeros, unless the user says what it gives."""
+        """What the function makes of zeros, unless the user or its first sample says what it gives."""
         found = [(dtype, (None,) * ndim) for dtype, ndim in self.kinds] or self._tried(inputs)
         return tuple([self._spec(number, *what) for number, what in enumerate(found)])
 
@@ -86,7 +99,8 @@ class Function(Operator):
     def _tried(self, inputs: Sequence[Spec]) -> list[tuple[np.dtype[Any], tuple[int | None, ...]]]:
         if not self.num_outputs:
             return []
-        fillers = _FILLERS[: 1 if all(spec.dense for spec in inputs) else 2]
+        unknown = max([spec.shape.count(None) for spec in inputs], default=0)
+        fillers = (_SMALL_FILLERS if unknown > 3 else _FILLERS)[: 2 if unknown else 1]
         results: list[Sequence[Array]] = []
         for filler in fillers:
             zeros = [np.zeros([filler if n is None else n for n in spec.shape], spec.dtype) for spec in inputs]
@@ -143,6 +157,11 @@ class Function(Operator):
                     given=f"{output.dtype}{list(output.shape)}",
                     expected=f"{dtype} with {ndim} axes",
                 )
+
+
+def _first_samples(inputs: Sequence[Value]) -> list[Array]:
+    """The first sample of each input, which a function may change."""
+    return [np.array(first_sample(value, _SAY)) for value in inputs]
 
 
 def as_array(output: Any) -> Array:

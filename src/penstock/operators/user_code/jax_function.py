@@ -18,7 +18,7 @@ from penstock.graph.apply import apply_many
 from penstock.graph.call import Hint, running
 from penstock.graph.kinds import Range
 from penstock.graph.registry import named, operator
-from penstock.graph.trace import DataNode, defining_trace
+from penstock.graph.trace import DataNode, as_value, defining_trace
 from penstock.operators.user_code.code import UserCode
 from penstock.operators.user_code.jax_operator import JaxFunction
 
@@ -123,7 +123,8 @@ def jax_function(
     common = {"device": device, "preserve": preserve}
 
     def call(*inputs: DataNode) -> Any:
-        nodes = apply_many(_for_rows(made), *inputs, common=cast(Any, common))
+        settled = _for_rows(made).settled(list(map(as_value, inputs)))
+        nodes = apply_many(settled, *inputs, common=cast(Any, common))
         return nodes[0] if num_outputs == 1 else nodes
 
     call.__name__, call.__doc__ = made.code.name, function.__doc__

@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, cast
 
 import jax
 import numpy as np
@@ -15,8 +15,10 @@ from jax.sharding import AxisType, Mesh, PartitionSpec
 from penstock.data.source import Array
 from penstock.data.spec import Spec
 from penstock.errors import DefinitionError, PenstockError, UsageError
+from penstock.graph.node import Value
 from penstock.graph.operator import DeviceContext, DeviceKernel, Operator
 from penstock.operators.axes import check_layout
+from penstock.operators.first_sample import first_sample
 from penstock.operators.user_code.code import UserCode
 
 _FILLERS = (96, 160)
@@ -38,6 +40,7 @@ class JaxFunction(Operator, DeviceKernel):
         structure: how the leaves form that state; None where there is none.
         sharding: over which mesh a function that sees everything computes; None leaves that to the compiler.
         rows: with how many rows it is tried while the definition is traced.
+        samples: the shapes of the first samples of its inputs, where it does not take any other extents.
     """
 
     code: UserCode
@@ -48,6 +51,7 @@ class JaxFunction(Operator, DeviceKernel):
     structure: Any = None
     sharding: Any = field(default=None, compare=False)
     rows: int = field(default=1, compare=False)
+    samples: tuple[tuple[int, ...], ...] = field(default=(), compare=False)
 
     @property
     def needs_one_shape(self) -> bool:
@@ -59,9 +63,32 @@ class JaxFunction(Operator, DeviceKernel):
         """One that sees all rows may."""
         return self.whole
 
+    def settled(self, inputs: Sequence[Value]) -> Self:
+        """The function, with the shapes of the first samples if it refuses the extents that stand for unknown ones.
+
+        Raises:
+            DefinitionError: it cannot be traced for the first samples either, or these are not known.
+        """
+        specs = [value.spec for value in inputs]
+        if all(spec.dense for spec in specs):
+            return self
+        try:
+            self.infer(*specs)
+        except DefinitionError as error:
+            try:
+                samples = tuple([first_sample(value, "fn.resize, fn.crop, fn.pad").shape for value in inputs])
+            except DefinitionError:
+                raise error from None
+            return replace(self, samples=samples)
+        return self
+
     def infer(self, *inputs: Spec) -> tuple[Spec, ...]:
         """What JAX says of the function, which is traced for it."""
-        results = [self._tried(inputs, filler) for filler in _FILLERS[: 1 if all(s.dense for s in inputs) else 2]]
+        dense = all(spec.dense for spec in inputs)
+        if self.samples and not dense:
+            known = [Spec(s.dtype, shape, s.layout) for s, shape in zip(inputs, self.samples, strict=True)]
+            return tuple([replace(spec, shape=(None,) * len(spec.shape)) for spec in self.infer(*known)])
+        results = [self._tried(inputs, filler) for filler in _FILLERS[: 1 if dense else 2]]
         specs: list[Spec] = []
         for number, arrays in enumerate(zip(*results, strict=True)):
             shapes = [array.shape[1:] for array in arrays]

@@ -27,9 +27,9 @@ from penstock.operators.user_code.function import Function, as_array, kinds_of, 
 class PythonFunction(Function, SampleKernel):
     """A function of one sample."""
 
-    def attempt(self, zeros: Sequence[Array]) -> Sequence[Array]:
+    def attempt(self, samples: Sequence[Array]) -> Sequence[Array]:
         """Its outputs."""
-        return [as_array(output) for output in self.outputs(self.code(*zeros))]
+        return [as_array(output) for output in self.outputs(self.code(*samples))]
 
     def sample(self, context: SampleContext, *inputs: Any) -> Any:
         """One sample. The function gets copies: it may change them."""
@@ -48,9 +48,9 @@ class BatchFunction(Function, WholeBatchKernel):
 
     rows: int
 
-    def attempt(self, zeros: Sequence[Array]) -> Sequence[Array]:
-        """Its outputs for the first sample of a batch."""
-        return [column[0] for column in self._call([[zero.copy() for _ in range(self.rows)] for zero in zeros])]
+    def attempt(self, samples: Sequence[Array]) -> Sequence[Array]:
+        """Its outputs for the first sample of a batch of equal ones."""
+        return [column[0] for column in self._call([[sample.copy() for _ in range(self.rows)] for sample in samples])]
 
     def whole_batch(self, context: BatchContext, *inputs: Column) -> Any:
         """The samples of the outputs. The function gets copies: it may change them."""
@@ -102,9 +102,9 @@ def python_function(
 ) -> Any:
     """Call a Python function with each sample, or with all samples of a batch, on the host.
 
-    It runs on the pipeline's threads, several samples at a time. What it gives must be known before there are data:
-    it is called with zeros while the definition is traced, and with the first sample if it fails on them, unless
-    `dtype` and `ndim` say it.
+    It runs on the pipeline's threads, several samples at a time. The dtype and rank of its outputs must be known before
+    there are data. Unless `dtype` and `ndim` give them, the function is called while the definition is traced: with the
+    first sample if an input has unknown extents, otherwise with zeros, and with the first sample if it fails on zeros.
 
     Args:
         inputs: one node per argument of the function.
@@ -123,7 +123,7 @@ def python_function(
         A node; a list of nodes, where `num_outputs` is not 1.
 
     Raises:
-        DefinitionError: the function fails on zeros and on the first sample.
+        DefinitionError: the function fails on the first sample.
 
     Example:
         >>> import numpy as np, penstock
@@ -175,7 +175,7 @@ def dl_tensor_python_function(
         A node; a list of nodes, where `num_outputs` is not 1.
 
     Raises:
-        DefinitionError: the function fails on zeros and on the first sample.
+        DefinitionError: the function fails on the first sample.
 
     Example:
         >>> import numpy as np, penstock
