@@ -33,7 +33,8 @@ def tree(tmp_path):
     for name in FILES:
         shutil.copy(ROOT / name, tree / name)
     ahead = tree / "src/penstock/operators/compile_ahead.py"
-    text, count = re.subn(r"\nMODULES = \(.*?\n\)", '\nMODULES = ("operators.convert",)', ahead.read_text(), flags=re.S)
+    few = '\nMODULES = ("operators.convert",)'
+    text, count = re.subn(r"\nMODULES = \(.*?\n\)", few, ahead.read_text(), flags=re.DOTALL)
     assert count == 1
     ahead.write_text(text)
     return tree
@@ -55,7 +56,9 @@ def names(wheel):
 
 
 def machine_code_in(wheel):
-    return [name for name in names(wheel) if Path(name).suffix not in (".py", ".pyi", ".typed") and "dist-info" not in name]
+    return [
+        name for name in names(wheel) if Path(name).suffix not in (".py", ".pyi", ".typed") and "dist-info" not in name
+    ]
 
 
 def test_an_ordinary_wheel_is_for_every_platform_and_holds_no_machine_code(tree):

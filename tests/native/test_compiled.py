@@ -239,7 +239,8 @@ def test_a_variant_is_compiled_ahead_with_the_others(places):
     if machine_code.environment_ahead() is None:
         pytest.skip("nothing is compiled ahead for this processor")
     mark = ahead("f8[1] i8 f8[1]", variants=[{"TWICE": True}, {"TWICE": False}])
-    assert len(mark(as_if_new(maybe_doubled)).compile_ahead("here")) == 2
+    codes = [form.compile_ahead("here") for form in mark(as_if_new(maybe_doubled)).forms]
+    assert len(set().union(*codes)) == 2
 
 
 @given(st.integers(0, 40), st.integers(-3, 3).filter(bool))

@@ -121,13 +121,15 @@ class Compiled(Generic[P, R]):
             variant = self._of_constants.setdefault(key, variant)
         return variant
 
+    @property
+    def forms(self) -> Sequence[Compiled[P, R]]:
+        """The variants that are compiled ahead."""
+        return [self.variant(**constants) for constants in self.variants]
+
     def compile_ahead(self, environment: str) -> dict[str, bytes]:
         """The machine code that is compiled ahead, packed, by the name that it is kept under."""
-        code: dict[str, bytes] = {}
-        for form in [self.variant(**constants) for constants in self.variants]:
-            for kinds in form.ahead:
-                code[form._key(kinds, environment)] = machine_code.compiled(form._numba, kinds).pack()
-        return code
+        codes = {kinds: machine_code.compiled(self._numba, kinds) for kinds in self.ahead}
+        return {self._key(kinds, environment): code.pack() for kinds, code in codes.items()}
 
     def _key(self, kinds: Sequence[Kind], environment: str) -> str:
         digest = hashlib.sha256(repr((self.digest, kinds, environment)).encode()).hexdigest()
@@ -150,7 +152,9 @@ class Compiled(Generic[P, R]):
         return native
 
     def _with(
-        self, form: Callable[[Compiled[..., Any]], Callable[..., Any]], constants: Mapping[str, bool] = MappingProxyType({})
+        self,
+        form: Callable[[Compiled[..., Any]], Callable[..., Any]],
+        constants: Mapping[str, bool] = MappingProxyType({}),
     ) -> Callable[P, R]:
         """The function, calling other compiled functions in one of their forms, with other values of constants."""
         names = self._function.__globals__

@@ -6,6 +6,7 @@ import os
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any, cast
 
 from penstock.native import code_cache, machine_code
 from penstock.native.compiled import Compiled
@@ -61,8 +62,8 @@ def main(folder: Path) -> None:
     os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"] = machine_code.BASELINE
     for name in MODULES:
         for value in vars(import_module(f"penstock.{name}")).values():
-            if isinstance(value, Compiled):
-                for key, data in value.compile_ahead(environment).items():
+            for form in cast(Compiled[..., Any], value).forms if isinstance(value, Compiled) else ():
+                for key, data in form.compile_ahead(environment).items():
                     code_cache.store(folder, key, data).chmod(0o644)
 
 

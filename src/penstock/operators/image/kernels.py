@@ -18,7 +18,6 @@ from penstock.data.source import Array
 from penstock.native.compiled import Compiled, ahead
 from penstock.operators.image.lines import (
     HALVES_AWAY,
-    HALVES_UP,
     MIX,
     SCALE,
     blend_columns,
@@ -177,7 +176,11 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
                 direct = mixes and not (rows[n, MIRRORED] or columns[n, MIRRORED])
                 direct = direct and low_y == low_x == 0 and high_y == height and high_x == width
                 if direct and right == 3 == place_out[n, 2] and channel == 1 == place_out[n, 3]:
-                    at, to, own = begin + first_row * down + 3 * first_column, place_out[n, 0], terms[n % terms.shape[0]]
+                    at, to, own = (
+                        begin + first_row * down + 3 * first_column,
+                        place_out[n, 0],
+                        terms[n % terms.shape[0]],
+                    )
                     if down == 3 * width == place_out[n, 1]:  # as one row
                         height, width = 1, height * width
                     for y in range(height):

@@ -18,7 +18,7 @@ BEGIN, END, LOW, HIGH, SIZE, START, LENGTH, MIRRORED, FILTER, ANTIALIAS = range(
 """The numbers of an axis, by column: the fields of `penstock.operators.image.axis.Numbers`."""
 
 ANY_FILTER = True
-"""Whether there is code for all filters, or for triangles alone: a constant of variants, as `kernels.blend` has them."""
+"""Compile code for all filters, or for triangles alone: a constant of variants, see `kernels.blending`."""
 
 
 @Compiled

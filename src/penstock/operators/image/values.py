@@ -115,7 +115,9 @@ class Blend:
         channels = terms.shape[3]
         if self._looks_up:
             tables = np.empty(257 * channels, np.float32), np.empty(257 * channels, np.uint8)
-            call = look_up.bind(given, read, rows, columns, self._codes, terms, *tables, *written, made.dtype == BYTE, write)
+            call = look_up.bind(
+                given, read, rows, columns, self._codes, terms, *tables, *written, made.dtype == BYTE, write
+            )
         else:
             if given.dtype not in (BYTE, FLOAT):
                 given = given.astype(FLOAT)

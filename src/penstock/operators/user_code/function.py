@@ -82,7 +82,7 @@ class Function(Operator):
                 return self  # what is fed later, and a first sample that is bad, leave nothing but zeros
         try:
             outputs = self.attempt(samples)
-        except Exception as failure:  # noqa: BLE001  # whatever a function of the user's raises
+        except Exception as failure:  # whatever a function of the user's raises
             raise self._failed("the first sample", failure, samples) from failure
         return replace(self, kinds=tuple([(array.dtype, array.ndim) for array in outputs]))
 
