@@ -11,8 +11,8 @@ PLAIN := .venv-plain
 # tests of several processes wait for each other now and then, so two cores have work for three
 WORKERS := -n 3 --dist worksteal
 # what says little about Python and JAX
-ON_ONE_PYTHON := $(addprefix --ignore tests/,data ops plan rocal test_benchmarks.py test_examples.py \
-	$(addprefix operators/,decoders filters follow geometry image tensors))
+ON_ONE_PYTHON := $(addprefix --ignore tests/,image ops plan sources rocal test_benchmarks.py test_examples.py \
+	$(addprefix operators/,decoders filters follow resizing tensors warping))
 # what the package does without extras, and that it names them
 ON_PLAIN := $(addprefix tests/,plain/environment.py test_extras.py test_pages.py test_package.py operators)
 # modules become bytecode when they are first imported: to compile all of them takes longer than everything else

@@ -21,7 +21,7 @@ class CompileAhead(BuildHookInterface):
         self._folder = tempfile.TemporaryDirectory()
         # the isolated build environment is found by the path as it is
         path = os.pathsep.join([str(Path(self.root, "src")), *filter(None, [os.environ.get("PYTHONPATH")])])
-        command = [sys.executable, "-m", "penstock.operators.compile_ahead", self._folder.name]
+        command = [sys.executable, "-m", "penstock.native.precompile_modules", self._folder.name]
         result = subprocess.run(
             command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
         )

@@ -54,7 +54,7 @@ def write_jpeg_records(data: Arrays, path: Path) -> None:
     """Write grey images as JPEGs into an LMDB of Caffe2's records."""
     from PIL import Image
 
-    from penstock.data.caffe2 import write_caffe2
+    from penstock.sources.formats.caffe.caffe2_source import write_caffe2
 
     def jpeg(image: np.ndarray) -> bytes:
         file = io.BytesIO()

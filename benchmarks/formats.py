@@ -22,8 +22,8 @@ import numpy as np
 from measure import BATCH, arguments, compare, epochs
 
 from penstock import data_iterator, fn, tfrecord, types
-from penstock.data.tf_example import encode_example
-from penstock.data.tfrecords import TFRecordSource, write_tfrecord
+from penstock.sources.formats.tfrecord.tf_example import encode_example
+from penstock.sources.formats.tfrecord.tfrecord_source import TFRecordSource, write_tfrecord
 
 FEATURES = {
     "image": tfrecord.FixedLenFeature((), tfrecord.string, ""),

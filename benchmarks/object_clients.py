@@ -29,8 +29,8 @@ from urllib.parse import quote
 import obstore
 import obstore.store
 
-from penstock.data.stores.extent import Extent
-from penstock.data.stores.objects import ask
+from penstock.sources.storage.byte_range import Extent
+from penstock.sources.storage.object_store import ask
 
 GROUP = 16
 

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from penstock.data.caffe2 import write_caffe2
+from penstock.sources.formats.caffe.caffe2_source import write_caffe2
 
 
 def write_digits(folder: Path) -> Path:

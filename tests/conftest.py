@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from penstock.data.caffe2 import write_caffe2
+from penstock.sources.formats.caffe.caffe2_source import write_caffe2
 
 
 def _jpeg(pixels, **options):

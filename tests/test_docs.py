@@ -13,13 +13,13 @@ import pytest
 from PIL import Image
 
 import penstock
-from penstock.graph import registry
-from penstock.graph.operator import Common
-from penstock.operators.image.steps import Step
-from penstock.operators.readers.loader import LoaderArguments
-from penstock.plan.stages import Way
+from penstock.graph.ir.operator import Common
+from penstock.graph.tracing import registry
+from penstock.image.describe.steps import Step
+from penstock.operators.readers.reader_arguments import LoaderArguments
+from penstock.plan.stage_grouping import Way
+from penstock.rocal.operator_table import OPERATORS
 from penstock.rocal.pipeline import REFUSED
-from penstock.rocal.table import OPERATORS
 
 DOCS = Path(__file__).parents[1] / "docs"
 SPELLED_BY_PYTHON = ("arithmetic.", "getitem", "math.", "test.")
@@ -51,7 +51,9 @@ def gallery():
 
 
 def test_the_gallery_shows_every_image_operator(gallery):
-    families = tuple(f"penstock.operators.{family}." for family in ("colour", "filters", "geometry", "noise"))
+    families = tuple(
+        f"penstock.operators.{family}." for family in ("color", "cropping", "filters", "noise", "resizing", "warping")
+    )
     home = {name: inspect.unwrap(registry.lookup(name)).__module__ for name, _, _ in operators()}
     assert {*gallery.OPERATORS} == {name for name, module in home.items() if module.startswith(families)}
     assert (DOCS / "gallery.md").read_text() == gallery.page(), "python docs/make_gallery.py"

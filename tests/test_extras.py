@@ -14,11 +14,11 @@ import pytest
 
 from penstock import Pipeline, fn, ops, tfrecord, train
 from penstock.cli import main
-from penstock.data.caffe import write_caffe
-from penstock.data.caffe2 import write_caffe2
-from penstock.data.stores.cache import Cache
 from penstock.errors import MissingExtraError
-from penstock.graph import registry
+from penstock.graph.tracing import registry
+from penstock.sources.formats.caffe.caffe2_source import write_caffe2
+from penstock.sources.formats.caffe.caffe_source import write_caffe
+from penstock.sources.storage.disk_cache import Cache
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

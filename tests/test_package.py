@@ -58,7 +58,10 @@ def test_the_facade_has_the_same_objects():
     assert DALIsPolicy is penstock.LastBatchPolicy is types.LastBatchPolicy
 
 
-@pytest.mark.parametrize("module", ["penstock", "penstock.data.source", "penstock.graph.trace", "penstock.host.loader"])
+@pytest.mark.parametrize(
+    "module",
+    ["penstock", "penstock.sources.source", "penstock.graph.tracing.trace", "penstock.engine.host.host_loader"],
+)
 def test_the_first_stages_do_not_import_jax(module):
     slow = {"jax", "jaxlib", "llvmlite", "numba"}
     done = run(f"import sys, {module}; sys.exit(bool({slow} & {{name.split('.')[0] for name in sys.modules}}))")
@@ -69,9 +72,9 @@ def test_an_operator_is_loaded_when_it_is_first_used():
     done = run(
         "import sys; from penstock import fn\n"
         "def loaded(name): return f'penstock.operators.{name}' in sys.modules\n"
-        "assert {'flip', 'readers'} <= set(dir(fn)) and not loaded('geometry.flip') and not loaded('readers.file')\n"
+        "assert {'flip', 'readers'} <= set(dir(fn)) and not loaded('cropping.flip') and not loaded('readers.file')\n"
         "from penstock.fn import flip\n"
-        "assert loaded('geometry.flip') and fn.flip is flip and not loaded('geometry.crop')\n"
+        "assert loaded('cropping.flip') and fn.flip is flip and not loaded('cropping.crop')\n"
         "from penstock.fn.readers import *\n"
         "assert fn.readers.file is file and loaded('readers.webdataset')\n"
     )

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 FILES = ("hatch_build.py", "pyproject.toml", "README.md", "LICENSE", ".gitignore")
 CALL = """
 import sys, numpy as np
-from penstock.operators.convert import scale_and_shift
+from penstock.numerics.casting import scale_and_shift
 out = np.empty(3, np.float32)
 scale_and_shift(np.arange(3, dtype=np.uint8), np.float32(1), np.float32(2), np.float32(0), out)
 assert out.tolist() == [-2, 0, 2]
@@ -32,7 +32,7 @@ def tree(tmp_path):
     shutil.copytree(ROOT / "src", tree / "src", ignore=shutil.ignore_patterns("__pycache__", "ahead"))
     for name in FILES:
         shutil.copy(ROOT / name, tree / name)
-    ahead = tree / "src/penstock/operators/compile_ahead.py"
+    ahead = tree / "src/penstock/native/precompile_modules.py"
     few = '\nMODULES = ("operators.convert",)'
     text, count = re.subn(r"\nMODULES = \(.*?\n\)", few, ahead.read_text(), flags=re.DOTALL)
     assert count == 1

@@ -3,7 +3,7 @@
 Declare a pipeline once, in the vocabulary of NVIDIA DALI; iterate over batches that are already global `jax.Array`s,
 laid out on your mesh. The batches are the same whatever the number of threads, devices or processes.
 
-Names are loaded when they are first used: `import penstock.data` in a worker process does not import JAX.
+Names are loaded when they are first used: `import penstock.sources` in a worker process does not import JAX.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from penstock.absent import AbsentModules, refusal
+from penstock.core.unsupported import AbsentModules, refusal
 
 if TYPE_CHECKING:
     from penstock import backend as backend

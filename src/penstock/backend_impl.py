@@ -4,11 +4,11 @@ import sys
 
 from penstock import tfrecord as tfrecord
 from penstock import types as types
-from penstock.absent import absent
-from penstock.host.tensor_lists import TensorListCPU as TensorListCPU
-from penstock.host.tensor_lists import TensorListGPU as TensorListGPU
-from penstock.host.tensors import TensorCPU as TensorCPU
-from penstock.host.tensors import TensorGPU as TensorGPU
+from penstock.core.unsupported import absent
+from penstock.pipeline.tensor import TensorCPU as TensorCPU
+from penstock.pipeline.tensor import TensorGPU as TensorGPU
+from penstock.pipeline.tensor_list import TensorListCPU as TensorListCPU
+from penstock.pipeline.tensor_list import TensorListGPU as TensorListGPU
 
 sys.modules[f"{__name__}.tfrecord"], sys.modules[f"{__name__}.types"] = tfrecord, types  # modules of it in DALI
 

@@ -1,7 +1,7 @@
 """DALI's `nvidia.dali.data_node`."""
 
-from penstock.absent import absent
-from penstock.graph.trace import DataNode as DataNode
+from penstock.core.unsupported import absent
+from penstock.graph.tracing.trace import DataNode as DataNode
 from penstock.types import newaxis as newaxis
 
 __getattr__ = absent(__name__)

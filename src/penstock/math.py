@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.graph.registry import lookup
-from penstock.graph.trace import DataNode
-from penstock.operators.tensors import functions as _functions  # noqa: F401  # it registers them
+from penstock.graph.tracing.registry import lookup
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.elementwise import math_functions as _functions  # noqa: F401  # it registers them
 
 
 def abs(input: Any) -> DataNode:  # noqa: A001, A002  # DALI's names

@@ -1,9 +1,9 @@
 """DALI's `nvidia.dali.tensors`: what `Pipeline.run` returns."""
 
-from penstock.absent import absent
-from penstock.host.tensor_lists import TensorListCPU as TensorListCPU
-from penstock.host.tensor_lists import TensorListGPU as TensorListGPU
-from penstock.host.tensors import TensorCPU as TensorCPU
-from penstock.host.tensors import TensorGPU as TensorGPU
+from penstock.core.unsupported import absent
+from penstock.pipeline.tensor import TensorCPU as TensorCPU
+from penstock.pipeline.tensor import TensorGPU as TensorGPU
+from penstock.pipeline.tensor_list import TensorListCPU as TensorListCPU
+from penstock.pipeline.tensor_list import TensorListGPU as TensorListGPU
 
 __getattr__ = absent(__name__)

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Any, Literal, get_args
 
-from penstock.absent import absent
-from penstock.constant import Constant as Constant
-from penstock.dtypes import DALIDataType as DALIDataType
-from penstock.dtypes import as_dtype as as_dtype
-from penstock.dtypes import to_dali_type as to_dali_type
-from penstock.dtypes import to_numpy_type as to_numpy_type
+from penstock.core.constant import Constant as Constant
+from penstock.core.dtypes import DALIDataType as DALIDataType
+from penstock.core.dtypes import as_dtype as as_dtype
+from penstock.core.dtypes import to_dali_type as to_dali_type
+from penstock.core.dtypes import to_numpy_type as to_numpy_type
+from penstock.core.unsupported import absent
 from penstock.errors import UsageError, did_you_mean, shown
 
 OnError = Literal["raise", "skip", "replace"]

@@ -19,7 +19,7 @@ from webdataset import autodecode, tariterators
 
 from penstock import Pipeline, fn, tfrecord, types
 from penstock.cli import main
-from penstock.data.tf_example import find_features, value_of
+from penstock.sources.formats.tfrecord.tf_example import find_features, value_of
 
 COUNT = 23
 

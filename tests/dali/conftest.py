@@ -8,7 +8,7 @@ import pytest
 import penstock.fn
 import penstock.types
 from penstock import Pipeline, newaxis
-from penstock.operators.readers.loader import load
+from penstock.operators.readers.reader_arguments import load
 from penstock.testing import ListSource
 
 dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import penstock
-from penstock.ops.names import class_name
+from penstock.dali.class_names import class_name
 
 dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import penstock
-from penstock.operators.readers.loader import load
+from penstock.operators.readers.reader_arguments import load
 from penstock.testing import ListSource
 
 dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")

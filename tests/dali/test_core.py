@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import penstock
-from penstock.data.caffe2 import write_caffe2
+from penstock.sources.formats.caffe.caffe2_source import write_caffe2
 
 RNG = np.random.default_rng(3)
 IMAGES = [RNG.integers(0, 256, (h, w, 3), np.uint8) for h, w in ((6, 5), (9, 4), (5, 8))]

@@ -9,9 +9,9 @@ import soundfile
 from PIL import Image
 
 import penstock
-from penstock.data.coco import CocoSource
-from penstock.data.coco_annotations import CocoOptions
 from penstock.errors import SourceError
+from penstock.sources.formats.coco.coco_annotations import CocoOptions
+from penstock.sources.formats.coco.coco_source import CocoSource
 
 dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
 
@@ -103,8 +103,8 @@ def test_tfrecord_files(both, tmp_path):
     from nvidia import dali
 
     import penstock
-    from penstock.data.tf_example import encode_example
-    from penstock.data.tfrecords import write_tfrecord
+    from penstock.sources.formats.tfrecord.tf_example import encode_example
+    from penstock.sources.formats.tfrecord.tfrecord_source import write_tfrecord
 
     numbers = [
         {
@@ -147,8 +147,8 @@ def test_features_of_varying_length_that_no_record_has(both, tmp_path, shape):
     from nvidia import dali
 
     import penstock
-    from penstock.data.tf_example import encode_example
-    from penstock.data.tfrecords import write_tfrecord
+    from penstock.sources.formats.tfrecord.tf_example import encode_example
+    from penstock.sources.formats.tfrecord.tfrecord_source import write_tfrecord
 
     path, index, example = str(tmp_path / "a"), tmp_path / "a.idx", encode_example({"label": [1]})
     write_tfrecord(path, [example] * 3)
@@ -336,7 +336,7 @@ def test_webdataset_with_an_index(both, tar, tmp_path):
 
 
 def test_recordio(both, tmp_path):
-    from penstock.data.recordio import encode_record, write_recordio
+    from penstock.sources.formats.recordio_source import encode_record, write_recordio
 
     magic = (0xCED7230A).to_bytes(4, "little")
     records = [encode_record(b"x" * n + magic * (n % 3) + b"yz", [n + 0.5] * (1 + n // 4), n) for n in range(7)]
@@ -351,7 +351,7 @@ def test_recordio(both, tmp_path):
     (tmp_path / "all.idx").write_text("".join(f"{number}\t{start}\n" for number, start in enumerate(starts)))
     several = {"path": paths, "index_path": str(tmp_path / "all.idx")}  # the only way in which DALI takes several
     same(both, lambda lib: lib.fn.readers.mxnet(**several), rows=4)
-    golden = Path(__file__).parents[1] / "data" / "golden"
+    golden = Path(__file__).parents[1] / "sources" / "golden"
     written = {"path": str(golden / "mxnet.rec"), "index_path": str(golden / "mxnet.idx")}  # by MXNet itself
     same(both, lambda lib: lib.fn.readers.mxnet(**written), rows=7)
 
@@ -359,7 +359,7 @@ def test_recordio(both, tmp_path):
 def test_caffe(both, tmp_path, monkeypatch):
     import lmdb
 
-    from penstock.data.protobuf import encode_bytes, encode_int
+    from penstock.sources.formats.protobuf_wire import encode_bytes, encode_int
 
     size = encode_int(1, 3) + encode_int(2, 2) + encode_int(3, 1)
     raw = size + encode_bytes(4, bytes(range(6))) + encode_int(5, 9) + encode_int(7, 0)

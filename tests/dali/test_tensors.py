@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import penstock
 from penstock import math
-from penstock.operators.tensors.functions import FUNCTIONS
+from penstock.operators.elementwise.math_functions import FUNCTIONS
 
 dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
 dali_math = pytest.importorskip("nvidia.dali.math")

@@ -15,8 +15,8 @@ from astropy.io import fits
 from PIL import Image
 
 from penstock import fn, tfrecord, types
-from penstock.data.caffe2 import write_caffe2
-from penstock.graph.registry import lookup
+from penstock.graph.tracing.registry import lookup
+from penstock.sources.formats.caffe.caffe2_source import write_caffe2
 
 ROWS = 4
 IMAGES = np.arange(ROWS * 6 * 5 * 3, dtype=np.uint8).reshape(ROWS, 6, 5, 3)

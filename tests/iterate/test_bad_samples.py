@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 from penstock import LastBatchPolicy, data_iterator, fn, peekable_data_iterator, pipeline_def, train
-from penstock.data import files
+from penstock.engine.host import chunk_scheduler
 from penstock.errors import ArgumentTypeError, DefinitionError, ResourceError, SampleError, StateError, UsageError
-from penstock.host import pace
+from penstock.sources.files import file_source
 
 LENGTH = 50
 SEVENTHS = frozenset(range(0, LENGTH, 7))
@@ -163,7 +163,7 @@ def test_counts_are_those_of_the_batches_that_were_taken():
 @pytest.mark.parametrize("bad", [SEVENTHS, {LENGTH - 1}], ids=["some", "one"])
 def test_what_is_known_does_not_depend_on_how_many_batches_are_computed_at_once(monkeypatch, bad):
     def states(light):
-        monkeypatch.setattr(pace, "_LIGHT_BATCH", light)
+        monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH", light)
         one = iterator("skip", bad, batch_size=4, last_batch_policy=LastBatchPolicy.PAD)
         return [(taken(one, 1)[0]["valid"].tolist(), one.state()["bad"]) for _ in range(26)]
 
@@ -224,7 +224,7 @@ def test_nothing_depends_on_how_host_work_is_done(definition, bad, on_error, pol
     for way, constants in WAYS.items():
         with pytest.MonkeyPatch.context() as patch:
             for name, value in constants.items():
-                patch.setattr(pace, name, value)
+                patch.setattr(chunk_scheduler, name, value)
             assert seen(way) == alone, way
 
 
@@ -393,7 +393,7 @@ def test_what_the_machine_lacks_is_no_bad_sample(on_error, tmp_path, monkeypatch
     def exhausted(*_):
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    monkeypatch.setattr(files.os, "open", exhausted)
+    monkeypatch.setattr(file_source.os, "open", exhausted)
     with pytest.raises(ResourceError, match="Too many open files"):
         next(made)
     monkeypatch.undo()

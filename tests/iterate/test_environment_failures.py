@@ -9,10 +9,10 @@ import pytest
 from PIL import Image
 
 from penstock import data_iterator, fn
-from penstock.data import files
 from penstock.errors import MissingExtraError, ResourceError, resource_error
 from penstock.operators.decoders.image import DecodeImage
-from penstock.operators.tensors.one_hot import OneHot
+from penstock.operators.elementwise.one_hot import OneHot
+from penstock.sources.files import file_source
 
 CAUSES = {
     "no module": (ModuleNotFoundError("No module named 'nvidia'"), "No module named 'nvidia'"),
@@ -74,7 +74,7 @@ def by_image(failing, monkeypatch, tmp_path):
 
 
 def by_reader(failing, monkeypatch, tmp_path):
-    content = files.content
+    content = file_source.content
 
     def kernel(path, **options):
         failing()
@@ -83,7 +83,7 @@ def by_reader(failing, monkeypatch, tmp_path):
     paths = [tmp_path / f"{number}.bin" for number in range(8)]
     for path in paths:
         path.write_bytes(bytes(4))
-    monkeypatch.setattr(files, "content", kernel)
+    monkeypatch.setattr(file_source, "content", kernel)
     return fn.reshape(fn.readers.file(files=paths, name="r")[0], shape=[4])
 
 

@@ -15,11 +15,11 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from penstock import DataIterator, LastBatchPolicy, Pipeline, data_iterator, fn, pipeline_def, types
-from penstock.data.caffe2 import write_caffe2
-from penstock.data.schedule import Schedule
 from penstock.errors import ArgumentTypeError, DefinitionError, SampleError, StateError, UsageError
+from penstock.sources.formats.caffe.caffe2_source import write_caffe2
+from penstock.sources.order.schedule import Schedule
 from penstock.testing import check_iterator
-from penstock.testing.iterators import same_batches
+from penstock.testing.iterator_checks import same_batches
 
 FILL, DROP, PARTIAL, PAD = LastBatchPolicy
 

@@ -19,10 +19,10 @@ from test_arguments import OPERATORS, check, names_of, pipeline, used
 
 from penstock import fn, types
 from penstock.errors import DefinitionError, SampleError
-from penstock.graph.accepts import hints_of
-from penstock.graph.kinds import Range
-from penstock.graph.registry import lookup
-from penstock.operators.audio.resampling import resample
+from penstock.graph.arguments.argument_checks import hints_of
+from penstock.graph.arguments.argument_kinds import Range
+from penstock.graph.tracing.registry import lookup
+from penstock.operators.audio.sinc_resampling import resample
 
 HUGE = 10**9
 

@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 from penstock import LastBatchPolicy, Pipeline, data_iterator, fn, pipeline_def
 from penstock.errors import ArgumentTypeError, DefinitionError, SampleError, StateError
 from penstock.testing import check_iterator
-from penstock.testing.iterators import same_batches
+from penstock.testing.iterator_checks import same_batches
 
 A, B, C = np.arange(10), np.arange(100, 107), np.arange(200, 203)
 

@@ -16,12 +16,12 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from penstock import DataIterator, LastBatchPolicy, data_iterator, fn, peekable_data_iterator
+from penstock.engine.host import chunk_scheduler
+from penstock.engine.transfer.batch_layout import SingleDevice
 from penstock.errors import ContextError, SampleError, UsageError
-from penstock.host import pace
 from penstock.iterate.peekable import PeekableDataIterator, get_spec_for_array
-from penstock.operators.readers.loader import load
+from penstock.operators.readers.reader_arguments import load
 from penstock.testing import ListSource, check_iterator
-from penstock.transfer.layout import SingleDevice
 
 COUNT, ROWS = 23, 4
 
@@ -133,7 +133,7 @@ ACTIONS = ["peek", "peek_async", "result", "next", "next", "next", "reset", "nex
 def test_any_interleaving_equals_the_plain_stream(how, stream, actions):
     with pytest.MonkeyPatch.context() as patch:
         if how != "light":
-            patch.setattr(pace, "_LIGHT_BATCH", -1.0)  # every batch goes to the pool
+            patch.setattr(chunk_scheduler, "_LIGHT_BATCH", -1.0)  # every batch goes to the pool
         iterator = make(exec_async=how != "serial")
         model, states = Model(stream), [(iterator.state(), 0, 0)]
         for action, number in actions:
@@ -210,7 +210,7 @@ def test_only_the_consumer_dispatches(monkeypatch):
     monkeypatch.setattr(
         SingleDevice, "put_batch", lambda *args: dispatched.append(threading.current_thread()) or put(*args)
     )
-    monkeypatch.setattr(pace, "_LIGHT_BATCH", -1.0)
+    monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH", -1.0)
     iterator = make(prepare_first_batch=False)
     coming = iterator.peek_async()
     concurrent.futures.wait([coming], timeout=60)

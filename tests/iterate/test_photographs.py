@@ -15,10 +15,10 @@ from PIL import Image
 
 from penstock import Pipeline, data_iterator, fn, types
 from penstock.errors import DefinitionError, SampleError
-from penstock.operators.axes import MAX_PIXELS
-from penstock.operators.decoders.codecs.decoding import Decoding
+from penstock.image.codecs.image_codec import Decoding
+from penstock.image.codecs.image_header import MAX_PIXELS
 from penstock.testing import check_iterator
-from penstock.testing.iterators import same_batches
+from penstock.testing.iterator_checks import same_batches
 
 SAMPLE = Path(__file__).parents[3] / "shared" / "data" / "imagenet400"
 MEAN, STD = [123.675, 116.28, 103.53], [58.395, 57.12, 57.375]
@@ -110,7 +110,7 @@ def test_host_and_device_agree_within_rounding(generated):
 
 def run(files, build, **options):
     """The outputs of one batch of encoded files."""
-    from penstock.operators.readers.loader import load
+    from penstock.operators.readers.reader_arguments import load
     from penstock.testing import ListSource
 
     pipeline = Pipeline(len(files), 2, seed=1, **options)

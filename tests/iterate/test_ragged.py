@@ -8,7 +8,7 @@ from PIL import Image
 
 from penstock import DataIterator, Pipeline, data_iterator, fn, types
 from penstock.errors import SampleError
-from penstock.operators.readers.loader import load
+from penstock.operators.readers.reader_arguments import load
 from penstock.testing import ListSource
 
 SIZES = [(40, 50), (61, 47), (44, 52), (61, 47)]

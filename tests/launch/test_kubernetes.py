@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from penstock.launch import detect
-from penstock.launch.join import BIND, split_address
+from penstock.launch.distributed import BIND, split_address
 
 MANIFEST = Path(__file__).parents[2] / "examples" / "kubernetes.yaml"
 

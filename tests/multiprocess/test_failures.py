@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.launch.local import free_port
+from penstock.launch.local_launcher import free_port
 
 PROGRAM = Path(__file__).parent / "programs" / "failing.py"
 PATIENCE = 60

@@ -12,8 +12,8 @@ import pytest
 
 from penstock.errors import UsageError
 from penstock.launch import detect, initialize, launch
-from penstock.launch.join import check_port
-from penstock.launch.local import free_port
+from penstock.launch.distributed import check_port
+from penstock.launch.local_launcher import free_port
 
 
 def write(folder, text):

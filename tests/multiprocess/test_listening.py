@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import UsageError
 from penstock.launch import initialize
-from penstock.launch.join import check_address, split_address
+from penstock.launch.distributed import check_address, split_address
 
 PROCESSES = 2
 

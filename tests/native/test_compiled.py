@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.data.order import Order
 from penstock.errors import InternalError
 from penstock.native import code_cache, machine_code
 from penstock.native.compiled import Compiled, ahead
-from penstock.operators.convert import normalize, scale_and_shift
+from penstock.numerics.casting import normalize, scale_and_shift
+from penstock.sources.order.sample_order import Order
 
 numbers = st.floats(-1e4, 1e4, width=32)
 
@@ -55,7 +55,7 @@ def test_spans_equal_positions(shuffle, shards, start, count, length, epoch):
 TWO = 2
 OUTER = """
 import sys, numpy as np
-from penstock.operators.convert import scale_and_shift
+from penstock.numerics.casting import scale_and_shift
 out = np.empty(3, np.float32)
 scale_and_shift(np.arange(3, dtype=np.int16), np.float32(1), np.float32(2), np.float32(0), out)
 assert out.tolist() == [-2, 0, 2]

@@ -14,7 +14,7 @@ from jax.sharding import PartitionSpec as P
 
 import penstock
 from penstock import data_iterator, fn
-from penstock.graph.registry import lookup, registered
+from penstock.graph.tracing.registry import lookup, registered
 from penstock.testing import OperatorCase, check_operator
 
 EDGES = np.float32([[-1, 0, 1], [-2, 0.5, 2], [-1, 0, 1]])
@@ -227,7 +227,7 @@ def test_what_goes_with_images_does_not_depend_on_devices(name):
 
 
 def test_every_operator_on_images_is_used_above():
-    families = ("colour", "filters", "geometry", "noise")
+    families = ("color", "cropping", "filters", "noise", "resizing", "warping")
     images = tuple(f"penstock.operators.{family}." for family in families)
     # Other tests of this process may have registered operators of their own.
     homes = {name: inspect.unwrap(lookup(name)).__module__ + "." for name in registered()}

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from penstock import Pipeline, fn
+from penstock.engine.executable import _check_whole_batches
 from penstock.errors import DefinitionError
-from penstock.operators.readers.loader import load
-from penstock.pipeline.planned import _check_whole_batches
+from penstock.operators.readers.reader_arguments import load
 from penstock.testing import ListSource
 
 LISTS = [np.arange(1 + number % 5, dtype=np.int32) for number in range(24)]

@@ -19,12 +19,12 @@ from PIL import Image
 
 import penstock.operators
 from penstock import fn, math, types
-from penstock.graph.apply import apply
-from penstock.graph.operator import BatchKernel, Operator
-from penstock.graph.registry import _operators, registered
-from penstock.operators.tensors import functions
+from penstock.graph.ir.operator import BatchKernel, Operator
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import _operators, registered
+from penstock.operators.elementwise import math_functions
 from penstock.testing import OperatorCase, check_docstring, check_operator
-from penstock.testing.operators import host_outputs
+from penstock.testing.operator_checks import host_outputs
 
 av = pytest.importorskip("av", reason="PyAV is not installed (dependency group test)")
 lz4_block = pytest.importorskip("lz4.block", reason="lz4 is not installed (dependency group test)")
@@ -717,7 +717,7 @@ for name in ("min", "max"):
     ]
 for name in ("atan2", "fpow"):
     CASES[f"arithmetic.{name}"] = [OperatorCase(getattr(math, name), [SMALL + np.float32(1), FLOATS])]
-for name in functions.FUNCTIONS:
+for name in math_functions.FUNCTIONS:
     inside = np.clip(np.abs(FLOATS), 0.1, 0.9)  # where all but one are defined
     outside = inside + np.float32(1)
     CASES[f"math.{name}"] = [

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from penstock import Pipeline, fn, types
-from penstock.data.spec import Extent, Spec
+from penstock.core.spec import Extent, Spec
+from penstock.engine.sample_probe import resolved
 from penstock.errors import DefinitionError, InternalError
-from penstock.graph.apply import apply
-from penstock.graph.operator import Operator, SampleKernel
-from penstock.host.probe import resolved
-from penstock.operators.readers.loader import load
-from penstock.plan.demand import demanded, one_shape, ragged_sources
+from penstock.graph.ir.operator import Operator, SampleKernel
+from penstock.graph.tracing.apply import apply
+from penstock.operators.readers.reader_arguments import load
 from penstock.plan.explain import explain
-from penstock.plan.merge import merge
-from penstock.plan.place import Place, Target
+from penstock.plan.placement import Place, Target
 from penstock.plan.plan import make_plan, verify
+from penstock.plan.shape_demand import demanded, one_shape, ragged_sources
+from penstock.plan.shard_merge import merge
 from penstock.testing import ListSource
 
 GOLDEN = Path(__file__).parent / "golden"

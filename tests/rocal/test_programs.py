@@ -10,12 +10,12 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from PIL import Image
 
-from penstock.data.caffe import write_caffe
-from penstock.data.caffe2 import write_caffe2
 from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, SourceError, UsageError
 from penstock.rocal import fn, types
 from penstock.rocal.pipeline import Pipeline, pipeline_def
 from penstock.rocal.plugin.jax import ROCALJaxIterator, ROCALPeekableIterator, convert_to_jax_array, get_spec_for_array
+from penstock.sources.formats.caffe.caffe2_source import write_caffe2
+from penstock.sources.formats.caffe.caffe_source import write_caffe
 
 COUNT = 66
 

@@ -15,8 +15,8 @@ import pytest
 
 from penstock import train
 from penstock.errors import CheckpointError, NotFiniteError, StateError, UsageError
-from penstock.train import saves
-from penstock.train.saves import Saves, on_first
+from penstock.train import checkpoint_files
+from penstock.train.checkpoint_files import Saves, on_first
 
 ONE = train.batch_sharding(train.data_mesh(jax.devices()[:1]))
 ZERO = np.float32(0)
@@ -98,7 +98,7 @@ def test_a_folder_that_cannot_be_written_shows_before_the_first_step(number, tmp
         raise OSError(number, os.strerror(number), str(path))
 
     steps = []
-    monkeypatch.setattr(saves, "_write", refuse)
+    monkeypatch.setattr(checkpoint_files, "_write", refuse)
     with pytest.raises(CheckpointError, match=os.strerror(number)) as caught:
         run(tmp_path, step=lambda *batch: steps.append(batch))
     assert not steps
@@ -115,20 +115,20 @@ def test_a_full_disk_ends_the_training_and_leaves_the_last_save(where, tmp_path,
     def full(*arguments, **options):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    def write(path, text, real=saves._write):
+    def write(path, text, real=checkpoint_files._write):
         return full() if path.name == where else real(path, text)
 
     def rename(path, target, real=Path.rename):
         return full() if target.name.isdecimal() else real(path, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(saves, "_write", write)
+        patch.setattr(checkpoint_files, "_write", write)
         if where == "arrays":
             import orbax.checkpoint as ocp
 
             patch.setattr(ocp.Checkpointer, "save", full)
         elif where == "history":
-            patch.setattr("penstock.train.journal.Journal.append", full)
+            patch.setattr("penstock.train.metrics_file.Journal.append", full)
         elif where == "rename":
             patch.setattr(Path, "rename", rename)
         with pytest.raises(CheckpointError, match=r"No space left on device\n  given: .* step 2"):

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from penstock import fn, types
 from penstock.auto_aug.core.decorator import Augmentation, augmentation
+from penstock.core.call_site import user_line
 from penstock.errors import DefinitionError
-from penstock.graph.trace import DataNode
-from penstock.where import user_line
+from penstock.graph.tracing.trace import DataNode
 
 _GREY = np.array([0.299, 0.587, 0.114], np.float32)
 _SMOOTH = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], np.float32) / 13

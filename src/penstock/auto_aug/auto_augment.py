@@ -9,21 +9,14 @@ import numpy as np
 
 from penstock import fn, types
 from penstock.auto_aug import augmentations as a
-from penstock.auto_aug.core.decorator import (
-    Augmentation,
-    Translation,
-    check_arguments,
-    defining,
-    seeded,
-    signed_bin,
-)
+from penstock.auto_aug.core.decorator import Augmentation, Translation, check_arguments, defining, seeded, signed_bin
 from penstock.auto_aug.core.policy import Policy
 from penstock.auto_aug.core.selection import select
+from penstock.core.call_site import user_line
 from penstock.errors import DefinitionError, shown
-from penstock.graph.conditionals.control import choice
-from penstock.graph.trace import DataNode
+from penstock.graph.conditionals.control_flow import choice
+from penstock.graph.tracing.trace import DataNode
 from penstock.types import DALIInterpType
-from penstock.where import user_line
 
 _IMAGE_NET = """
 equalize .8, shear_y .8 4; color .4 9, equalize .6; color .4 1, rotate .6 8; solarize .8 3, equalize .4;

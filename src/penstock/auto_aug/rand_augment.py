@@ -17,11 +17,11 @@ from penstock.auto_aug.core.decorator import (
     signed_bin,
 )
 from penstock.auto_aug.core.selection import select
+from penstock.core.call_site import user_line
 from penstock.errors import DefinitionError
-from penstock.graph.kinds import Range
-from penstock.graph.trace import DataNode
+from penstock.graph.arguments.argument_kinds import Range
+from penstock.graph.tracing.trace import DataNode
 from penstock.types import DALIInterpType
-from penstock.where import user_line
 
 
 @defining

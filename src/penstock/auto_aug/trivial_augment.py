@@ -18,10 +18,10 @@ from penstock.auto_aug.core.decorator import (
 )
 from penstock.auto_aug.core.selection import select
 from penstock.auto_aug.rand_augment import without
+from penstock.core.call_site import user_line
 from penstock.errors import DefinitionError
-from penstock.graph.trace import DataNode
+from penstock.graph.tracing.trace import DataNode
 from penstock.types import DALIInterpType
-from penstock.where import user_line
 
 
 @defining

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from penstock.cli import launch, pack, plan
+from penstock.cli import launch_command, pack_command, plan_command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -16,8 +16,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="penstock", description="Image pipelines that feed JAX.")
     commands = parser.add_subparsers(required=True, metavar="command")
-    launch.add_to(commands)
-    pack.add_to(commands)
-    plan.add_to(commands)
+    launch_command.add_to(commands)
+    pack_command.add_to(commands)
+    plan_command.add_to(commands)
     parsed = parser.parse_args(arguments)
     return parsed.run(parsed)

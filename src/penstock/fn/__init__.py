@@ -14,8 +14,9 @@ from penstock.fn import readers as readers
 from penstock.fn import reductions as reductions
 from penstock.fn import segmentation as segmentation
 from penstock.fn import transforms as transforms
-from penstock.fn.names import present
-from penstock.graph.registry import offer
-from penstock.operators.tensors import arithmetic, functions, getitem  # noqa: F401  # pyright: ignore[reportUnusedImport]  # a + b, a[i]
+from penstock.fn.operator_aliases import present
+from penstock.graph.tracing.registry import offer
+from penstock.operators.elementwise import arithmetic, math_functions  # noqa: F401  # pyright: ignore[reportUnusedImport]  # a + b, a[i]
+from penstock.operators.tensors import getitem  # noqa: F401  # pyright: ignore[reportUnusedImport]  # a + b, a[i]
 
 __getattr__, __dir__ = offer(__name__, present)

@@ -5,8 +5,8 @@ import sys
 from penstock.fn import decoders as decoders
 from penstock.fn import inputs as inputs
 from penstock.fn import readers as readers
-from penstock.fn.names import present
-from penstock.graph.registry import offer
+from penstock.fn.operator_aliases import present
+from penstock.graph.tracing.registry import offer
 
 sys.modules.update({f"{__name__}.decoders": decoders, f"{__name__}.inputs": inputs, f"{__name__}.readers": readers})
 

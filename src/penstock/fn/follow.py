@@ -1,5 +1,5 @@
 """What follows images: boxes, points and masks go where an image's pixels went."""
 
-from penstock.graph.registry import offer
+from penstock.graph.tracing.registry import offer
 
 __getattr__, __dir__ = offer(__name__)

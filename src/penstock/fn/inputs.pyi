@@ -1,1 +1,1 @@
-from penstock.operators.external.input_video import video as video
+from penstock.operators.inputs.input_video import video as video

@@ -1,5 +1,5 @@
 """Operators on masks of segmentations."""
 
-from penstock.graph.registry import offer
+from penstock.graph.tracing.registry import offer
 
 __getattr__, __dir__ = offer(__name__)

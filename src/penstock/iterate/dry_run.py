@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from penstock.plan.place import PlacementHint
+from penstock.plan.placement import PlacementHint
 
 
 @dataclass(frozen=True)

@@ -13,27 +13,28 @@ from typing import Any, Self
 
 import jax
 
-from penstock.data.schedule import Step
-from penstock.data.stream import EndOfStreamError
+from penstock.core.stage_timers import Meter
+from penstock.engine.executable import Planned, policies
+from penstock.engine.failures.bad_row import BadRow
+from penstock.engine.failures.error_budget import Ledger, Limits
+from penstock.engine.failures.quarantine import Quarantine
+from penstock.engine.host.run_context import Setting
+from penstock.engine.host.sharded_reader import Reading
+from penstock.engine.run import Run
+from penstock.engine.transfer.batch_layout import Layout
 from penstock.errors import ArgumentTypeError, SampleError, SourceError, UsageError
-from penstock.graph.accepts import checked
-from penstock.graph.fingerprint import definition
-from penstock.graph.node import Graph, Node
-from penstock.host.reading import Reading
-from penstock.host.setting import BadRow, Setting
+from penstock.graph.arguments.argument_checks import checked
+from penstock.graph.identity.fingerprint import definition
+from penstock.graph.ir.node import Graph, Node
 from penstock.iterate import dry_run
-from penstock.iterate.agreement import agree, agree_on_shapes, take_part
-from penstock.iterate.arguments import VALID as VALID
-from penstock.iterate.arguments import AutoReset, Shardings, grouped, layout_of, named, switch, without_mask
-from penstock.iterate.epochs import check_epoch, check_feeds, check_seeks, epoch_size, exact, schedule_of
-from penstock.iterate.state import Origin, carried, encode
-from penstock.meter import Meter
-from penstock.pipeline.ledger import Ledger, Limits
+from penstock.iterate.epoch_schedule import check_epoch, check_feeds, check_seeks, epoch_size, exact, schedule_of
+from penstock.iterate.iterator_options import VALID as VALID
+from penstock.iterate.iterator_options import AutoReset, Shardings, grouped, layout_of, named, switch, without_mask
+from penstock.iterate.iterator_state import Origin, carried, encode
+from penstock.iterate.process_agreement import agree, agree_on_shapes, take_part
 from penstock.pipeline.pipeline import Pipeline
-from penstock.pipeline.planned import Planned, policies
-from penstock.pipeline.quarantine import Quarantine
-from penstock.run import Run
-from penstock.transfer.layout import Layout
+from penstock.sources.order.schedule import Step
+from penstock.sources.stream import EndOfStreamError
 from penstock.types import LastBatchPolicy, OnError, as_on_error
 
 Batch = dict[str, jax.Array]

@@ -9,12 +9,12 @@ from typing import Any
 
 import jax
 
-from penstock.data.schedule import Step
-from penstock.data.stream import EndOfStreamError
+from penstock.engine.executable import leading
 from penstock.errors import ContextError, UsageError
-from penstock.graph.accepts import checked
+from penstock.graph.arguments.argument_checks import checked
 from penstock.iterate.iterator import Batch, DataIterator
-from penstock.pipeline.planned import leading
+from penstock.sources.order.schedule import Step
+from penstock.sources.stream import EndOfStreamError
 from penstock.types import LastBatchPolicy
 
 

@@ -13,8 +13,8 @@ import os
 import sys
 from pathlib import Path
 
-from penstock.disk import make_folder, user_folder, write_whole
-from penstock.native.trusted import UntrustedError, check_folder, read_trusted
+from penstock.core.atomic_files import make_folder, user_folder, write_whole
+from penstock.native.trusted_files import UntrustedError, check_folder, read_trusted
 
 LIMIT = 512
 """How many files a folder keeps. A file has a few kilobytes; those that were not used for longest go first."""

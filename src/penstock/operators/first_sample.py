@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.data.source import Array
+from penstock.core.columns import Array
+from penstock.engine.sample_probe import sample_zero
 from penstock.errors import DefinitionError, PenstockError
-from penstock.graph.node import Value
-from penstock.graph.trace import DataNode, current_trace
-from penstock.host.probe import sample_zero
+from penstock.graph.ir.node import Value
+from penstock.graph.tracing.trace import DataNode, current_trace
 
 
 def first_sample(value: Value, fix: str) -> Array:

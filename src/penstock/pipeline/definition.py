@@ -1,131 +1,254 @@
-"""`pipeline_def`: a function that builds a graph becomes one that makes pipelines."""
+"""What a pipeline computes: the definition that is traced, and what it is fed."""
 
 from __future__ import annotations
 
-import functools
-import inspect
-import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any, Self
 
-from penstock.errors import ArgumentTypeError, nearest, shown
-from penstock.graph.accepts import bind, checked
-from penstock.graph.conditionals import definition_with_conditionals
-from penstock.graph.conditionals import do_not_convert as do_not_convert
-from penstock.pipeline.pipeline import Pipeline, option_names
-from penstock.where import located, user_line
+from penstock.core.call_site import located, user_line
+from penstock.errors import ContextError, PenstockError, UnreadyError, UsageError, did_you_mean
+from penstock.graph.arguments.argument_checks import checked
+from penstock.graph.ir.node import Graph
+from penstock.graph.ir.operator import Feed
+from penstock.graph.tracing.trace import DataNode, Trace
+from penstock.pipeline.dali_methods import OlderPipeline
+from penstock.pipeline.debug_mode import Debugging
+from penstock.pipeline.pipeline_options import WantedOutputs
 
-_log = logging.getLogger("penstock")
 
-
-@checked
-def pipeline_def(
-    fn: Callable[..., Any] | None = None,
-    *,
-    enable_conditionals: bool = False,
-    debug: bool = False,
-    **pipeline_arguments: Any,
-) -> Any:
-    """Turn a function that builds a graph into one that makes a `Pipeline`.
+class DefinedPipeline(OlderPipeline):
+    """The part of `Pipeline` that has its definition.
 
     Args:
-        fn: the definition: it calls operators and returns a node or a tuple of nodes.
-        enable_conditionals: whether `if`, `and`, `or` and `not` work on nodes, in the definition and in the user's
-            functions that it calls.
-        debug: whether the definition runs for each batch, and operators compute as they are called, so that their
-            results can be looked at: `print` a node, or `node.get()`.
-        **pipeline_arguments: arguments of `Pipeline`; those given when the pipeline is made stand instead, and so do
-            `enable_conditionals` and `debug`.
-
-    Returns:
-        A function that takes the definition's arguments and `Pipeline`'s, told apart by name, and returns the pipeline.
-
-    Raises:
-        DefinitionError: the source of a definition with conditionals cannot be read.
-
-    Example:
-        >>> from penstock import fn, pipeline_def
-        >>> @pipeline_def(batch_size=2)
-        ... def numbers(first):
-        ...     return fn.readers.arrays([first, first + 1])
-        >>> numbers(first=5).run()[0].as_array().tolist()
-        [5, 6]
+        trace: collects what the definition says.
+        wanted: what its outputs must be.
+        debug: as `Pipeline` takes it.
     """
-    defaults = {"enable_conditionals": enable_conditionals, "debug": debug, **pipeline_arguments}
-    if fn is None:
-        return functools.partial(pipeline_def, **defaults)
-    definition = fn
+
+    def __init__(self, trace: Trace, wanted: WantedOutputs, *, debug: bool) -> None:
+        self._trace = trace
+        self._wanted = wanted
+        self.debug = debug
+        self._debugging: Debugging | None = None
+        self._entered: list[AbstractContextManager[Any]] = []
+        self._graph: Graph | None = None
+        self._outputs: Sequence[Any] = ()
+        self._defined: Callable[[], Any] | None = None
+        self._postponed = False
+
+    def __enter__(self) -> Self:
+        if self.debug:
+            raise ContextError(
+                "in debug mode a definition runs for each batch", fix="@pipeline_def(debug=True)", where=user_line()
+            )
+        context = ExitStack()
+        context.enter_context(self._trace.active())
+        context.enter_context(self._being_current())
+        self._entered.append(context)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._entered.pop().__exit__(None, None, None)
+
+    @property
+    def name(self) -> str:
+        """What messages call the definition."""
+        return self._trace.name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._trace.name = name
+
+    @property
+    def order_seed(self) -> int:
+        """The seed of the order of its readers: that of the pipeline, or 0 where none is given.
+
+        A fixed one, as DALI has it: each of several programs may read one shard, and slices of different permutations
+        overlap.
+        """
+        return self.seed if self.seed_is_given else 0
+
+    def expect(self, rows: int, batch: int) -> None:
+        """Say how many rows one device will compute, and how many a batch has, where that is known before tracing."""
+        self._trace.rows, self._trace.batch = rows, batch
+
+    def share(self, shared: dict[Any, Any]) -> None:
+        """Say that its trace is one of several of one definition, which have this in common."""
+        self._trace.shared = shared
+
+    @checked
+    def feed_input(
+        self,
+        data_node: DataNode | str,
+        data: Any,
+        layout: str | None = None,
+        cuda_stream: Any = None,
+        use_copy_kernel: bool = False,
+    ) -> None:
+        """Give a batch to an `fn.external_source` that has no source. It waits behind those that were given before.
+
+        Args:
+            data_node: the node, or its name.
+            data: an array with a leading axis of samples, or a list of samples; copied.
+            layout: the layout of a sample.
+            cuda_stream: a hint of DALI's.
+            use_copy_kernel: likewise.
+
+        Raises:
+            UsageError: there is no such node, or it has a source.
+            SourceError: the data are of another kind than its samples.
+        """
+        del cuda_stream, use_copy_kernel
+        self._feed(data_node.stream_name if isinstance(data_node, DataNode) else data_node, data, layout)
+
+    def _feed(self, name: str | None, data: Any, layout: str | None = None) -> None:
+        if self.debug:
+            self._debugged().feed(name, data, layout)
+            return
+        self._definition()
+        if name not in self._trace.fed:
+            raise UsageError(
+                f"the pipeline has no external_source without a source named {name!r}",
+                fix=did_you_mean(name, self._trace.fed),
+            )
+        self._trace.fed[name].feed(data, layout)
+
+    def iter_setup(self) -> None:
+        """Called where nothing is left of what was fed. A subclass may feed the next batch, or raise StopIteration."""
+
+    def _guessed(self, graph: Graph) -> list[Any]:
+        """The inputs that a graph needs of which it is not known yet what they are fed."""
+        streams = [node.operator.stream for node in graph.feeds if isinstance(node.operator, Feed)]
+        return [stream for stream in self._trace.fed.values() if stream.guessed and stream in streams]
+
+    def _settle(self) -> None:
+        """Make the definition's calls again, where it is known by now what is fed.
+
+        Raises:
+            UsageError: nothing was fed, so what is fed is not known.
+        """
+        guessed = self._guessed(self._definition())
+        if not guessed:
+            return
+        if any(not stream.waits for stream in guessed):
+            self.iter_setup()
+        for stream in guessed:
+            try:
+                stream.settle()
+            except PenstockError as error:
+                error.where = user_line()
+                raise
+        if self._defined is not None:
+            self.define(self._defined, again=True)
+            return
+        with self._trace.active():
+            self._trace.journal.repeat()
+        self.set_outputs(*self._outputs)
 
     @located
-    @functools.wraps(definition)
-    def make(*args: Any, **kwargs: Any) -> Pipeline:
-        traced, ours, theirs = split_arguments(definition, defaults, kwargs, option_names())
-        return trace(traced, args, ours, Pipeline(**theirs))
+    def set_outputs(self, *outputs: Any) -> None:
+        """Say what a batch consists of: nodes, or values that become constants."""
+        self._outputs = outputs
+        self._trace.journal.close()
+        graph = self._trace.graph(outputs)
+        refill = weakref.WeakMethod(self.iter_setup)
+        for stream in self._trace.fed.values():
+            stream.refill = refill
+        if not self._guessed(graph):
+            self._wanted.check(graph)
+        self._graph = graph
 
-    make.definition = definition  # type: ignore[attr-defined]  # `data_iterator` takes such functions, too
-    make.defaults = defaults  # type: ignore[attr-defined]  # likewise
-    return make
+    @located
+    def define_graph(self) -> Any:
+        """What a batch consists of: for classes derived from this one to define. It is called once, to trace it.
 
+        Returns:
+            A node, or a tuple or list of nodes.
 
-def split_arguments(
-    definition: Callable[..., Any], defaults: Mapping[str, Any], arguments: Mapping[str, Any], options: Iterable[str]
-) -> tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]:
-    """The function to trace, its arguments by name, and the remainder, which are the pipeline's.
+        Raises:
+            ContextError: nothing was defined.
 
-    Args:
-        definition: the user's function.
-        defaults: what its decorator was given: the pipeline's, also where the definition has an argument of that name.
-        arguments: what was given by name when it was called: the definition's, where it has an argument of that name.
-        options: the names of the pipeline's arguments.
-
-    Raises:
-        ArgumentTypeError: a name that neither has; or the definition takes any name, so they cannot be told apart.
-        DefinitionError: conditionals are asked for, and the source of the definition cannot be read.
-    """
-    try:
-        parameters = inspect.signature(definition).parameters
-    except ValueError:  # a class or function of C's that does not tell
-        raise ArgumentTypeError("a definition is a function", given=shown(definition)) from None
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        raise ArgumentTypeError(
-            f"{definition.__name__} takes **{list(parameters)[-1]}: its arguments cannot be told from the pipeline's",
-            fix="name the arguments",
+        Example:
+            >>> from penstock import Pipeline, ops
+            >>> class Numbers(Pipeline):
+            ...     def __init__(self, batch_size, num_threads):
+            ...         super().__init__(batch_size, num_threads)
+            ...         self.input = ops.readers.Arrays(random_shuffle=False)
+            ...     def define_graph(self):
+            ...         return self.input([10, 20, 30], name="reader") * 2
+            >>> Numbers(2, 1).run()[0].as_array().tolist()
+            [20, 40]
+        """
+        raise ContextError(
+            "the pipeline has no outputs",
+            fix="call set_outputs in its `with` statement, or derive a class with define_graph",
         )
-    own = {*options, "enable_conditionals"}
-    always = {name: value for name, value in defaults.items() if name in own or name not in parameters}
-    given = {**{name: value for name, value in defaults.items() if name not in always}, **arguments}
-    ours = {name: value for name, value in given.items() if name in parameters}
-    theirs = {**always, **{name: value for name, value in given.items() if name not in parameters}}
-    for name in sorted(own & ours.keys()):
-        _log.warning("%s takes %s itself, so it is not the pipeline's argument of that name", definition.__name__, name)
-    if theirs.pop("enable_conditionals", False):
-        definition = definition_with_conditionals(definition)
-    for name in theirs:
-        if name not in options:
-            raise ArgumentTypeError(
-                f"neither {definition.__name__} nor its pipeline has an argument {name!r}",
-                given=name,
-                expected=f"an argument of {definition.__name__}: {', '.join(parameters) or 'there are none'};\n"
-                f"            or of the pipeline: {', '.join(sorted(options))}",
-                fix=nearest(name, {*parameters, *options}),
-                where=user_line(),
-            )
-    return definition, ours, theirs
 
+    @checked
+    def define(self, definition: Callable[[], Any], *, again: bool = False) -> None:
+        """Run a definition once, and make what it returns the outputs; again, where another kind of data is fed.
 
-def trace(
-    definition: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], pipeline: Pipeline
-) -> Pipeline:
-    """Run a definition once and make what it returns the outputs of the pipeline; in debug mode, for each batch.
+        Raises:
+            PenstockError: what it raises.
+        """
+        with self:
+            try:
+                outputs = self._trace.journal.define(definition, again=again or self._postponed)
+            except UnreadyError:
+                self._postponed = True
+                raise
+            self._defined = definition if self._trace.fed and self._trace.journal.branches else None
+            self.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
 
-    Raises:
-        ArgumentTypeError: it does not take these arguments.
-    """
-    pipeline.name = definition.__name__
-    bind(inspect.signature(definition), args, kwargs, definition.__name__)
-    if pipeline.debug:
-        define: Any = functools.partial(definition, *args, **kwargs)
-        pipeline.define_graph = define  # in place of the method
-        return pipeline
-    pipeline.define_early(functools.partial(definition, *args, **kwargs))
-    return pipeline
+    def define_early(self, definition: Callable[[], Any]) -> None:
+        """`define`; where a source is not ready, do so when it is first needed, as for DALI's first run."""
+        try:
+            self.define(definition)
+        except UnreadyError:
+            if definition != self.define_graph:
+                define: Any = definition
+                self.define_graph = define  # in place of the method
+
+    @property
+    def graph(self) -> Graph:
+        """What the definition says.
+
+        Raises:
+            ContextError: there are no outputs yet.
+        """
+        self._definition()
+        self._settle()
+        return self._definition()
+
+    def _definition(self) -> Graph:
+        """What the definition says so far; its calls are the same whatever will be fed.
+
+        Raises:
+            ContextError: there are no outputs yet.
+        """
+        if self._graph is None and self.debug:
+            raise ContextError("in debug mode nothing is known of a definition before it runs", fix="call run() first")
+        if self._graph is None:
+            self.define(self.define_graph)
+        assert self._graph is not None  # define has set it
+        return self._graph
+
+    @property
+    def num_outputs(self) -> int:
+        """How many outputs a batch has."""
+        return len(self.graph.outputs)
+
+    def output_dtype(self) -> list[Any]:
+        """The dtype of each output."""
+        return [value.spec.dtype for value in self.graph.outputs]
+
+    def output_ndim(self) -> list[int]:
+        """The number of axes of a sample of each output."""
+        return [len(value.spec.shape) for value in self.graph.outputs]
+
+    def _debugged(self) -> Debugging:
+        if self._debugging is None:
+            self._debugging = Debugging(self.name, self.max_batch_size, self.seed, self.order_seed, self.placement)
+        return self._debugging

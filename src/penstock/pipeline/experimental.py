@@ -1,3 +1,3 @@
 """DALI's `pipeline.experimental`."""
 
-from penstock.pipeline.definition import pipeline_def as pipeline_def
+from penstock.pipeline.pipeline_decorator import pipeline_def as pipeline_def

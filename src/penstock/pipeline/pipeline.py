@@ -7,21 +7,21 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, Unpack
 
-from penstock.data.source import Cost
+from penstock.core.call_site import located, user_line
+from penstock.engine.host.worker_threads import Serial, Threads
 from penstock.errors import ArgumentTypeError, ContextError, UsageError
-from penstock.graph.accepts import checked
-from penstock.graph.computing import PythonWorkers
-from penstock.graph.kinds import Range
-from penstock.graph.operator import Reader
-from penstock.graph.trace import Trace
-from penstock.host.pool import Serial, Threads
-from penstock.host.tensor_lists import TensorList
-from penstock.pipeline.arguments import PipelineHints, WantedOutputs, check_hints
-from penstock.pipeline.defined import DefinedPipeline
-from penstock.pipeline.running import Running
-from penstock.plan.place import PlacementHint
+from penstock.graph.arguments.argument_checks import checked
+from penstock.graph.arguments.argument_kinds import Range
+from penstock.graph.ir.operator import Reader
+from penstock.graph.tracing.eager_execution import PythonWorkers
+from penstock.graph.tracing.trace import Trace
+from penstock.pipeline.definition import DefinedPipeline
+from penstock.pipeline.pipeline_options import PipelineHints, WantedOutputs, check_hints
+from penstock.pipeline.session import Running
+from penstock.pipeline.tensor_list import TensorList
+from penstock.plan.placement import PlacementHint
+from penstock.sources.storage.byte_range import Cost
 from penstock.types import CPU_ONLY_DEVICE_ID
-from penstock.where import located, user_line
 
 DEFAULT_THREADS = 4
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from penstock.data.spec import Extent
-from penstock.graph.node import Node, Value
-from penstock.graph.operator import Feed, Reader
-from penstock.plan.pairs import pairs
-from penstock.plan.place import Place
+from penstock.core.spec import Extent
+from penstock.graph.ir.node import Node, Value
+from penstock.graph.ir.operator import Feed, Reader
+from penstock.plan.paired_readers import pairs
+from penstock.plan.placement import Place
 from penstock.plan.plan import Plan
-from penstock.plan.stages import Way
+from penstock.plan.stage_grouping import Way
 
 
 def explain(
@@ -21,7 +21,7 @@ def explain(
 
     Args:
         plan: the plan.
-        readers: as in `penstock.plan.merge.Program`.
+        readers: as in `penstock.plan.shard_merge.Program`.
         batch: a few words on the batch.
         local: the serial numbers of the readers that have one for each shard.
     """

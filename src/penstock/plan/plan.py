@@ -6,15 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from penstock.data.spec import Extent
+from penstock.core.spec import Extent
 from penstock.errors import DefinitionError, InternalError
-from penstock.graph.advice import Trouble, advice
-from penstock.graph.node import Graph, Node, Value
-from penstock.graph.operator import DeviceKernel, WholeBatchKernel
-from penstock.plan.described import described, describing
-from penstock.plan.place import Place, Placement, Target, place
-from penstock.plan.rows import Counters, Valid, engine_node
-from penstock.plan.stages import Stage, chains, stages
+from penstock.graph.ir.node import Graph, Node, Value
+from penstock.graph.ir.operator import DeviceKernel, WholeBatchKernel
+from penstock.graph.tracing.fix_suggestions import Trouble, advice
+from penstock.plan.engine_operators import Counters, Valid, described, describing, engine_node
+from penstock.plan.placement import Place, Placement, Target, place
+from penstock.plan.stage_grouping import Stage, chains, stages
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ def make_plan(graph: Graph, target: Target, *, dense_outputs: bool, mask: bool =
     """Plan a resolved graph.
 
     Args:
-        graph: the definition, after `penstock.plan.demand.resolve`.
+        graph: the definition, after `penstock.plan.shape_demand.resolve`.
         target: the machine and the user's placement hint.
         dense_outputs: whether outputs are delivered as arrays.
         mask: whether rows past the end of an epoch are masked; a `valid` mask is delivered, too.

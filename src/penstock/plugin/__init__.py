@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-from penstock.absent import refusal
+from penstock.core.unsupported import refusal
 
 _MODULES = ("base_iterator", "jax", "numba", "triton")
 

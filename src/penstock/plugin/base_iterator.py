@@ -2,9 +2,9 @@
 
 from typing import Any, NoReturn
 
+from penstock.core.call_site import user_line
 from penstock.errors import UsageError
 from penstock.types import LastBatchPolicy as LastBatchPolicy
-from penstock.where import user_line
 
 
 class _DaliBaseIterator:

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from penstock.core.call_site import user_line
 from penstock.errors import ArgumentTypeError, shown
-from penstock.where import user_line
 
 
 def autoserialize(dali_pipeline: Callable[..., Any]) -> Callable[..., Any]:

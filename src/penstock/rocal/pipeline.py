@@ -12,14 +12,14 @@ import jax
 
 from penstock import fn as core
 from penstock import pipeline as core_pipeline
+from penstock.core.call_site import located, user_line
 from penstock.errors import ContextError, UnknownNameError, UsageError, shown
-from penstock.graph.accepts import checked
-from penstock.graph.trace import DataNode
+from penstock.graph.arguments.argument_checks import checked
+from penstock.graph.tracing.trace import DataNode
 from penstock.iterate import DataIterator
-from penstock.pipeline.definition import split_arguments
+from penstock.pipeline.pipeline_decorator import split_arguments
 from penstock.rocal import types
 from penstock.types import INT32, LastBatchPolicy
-from penstock.where import located, user_line
 
 READER = "reader"
 """The name under which the only reader of a pipeline leads."""
@@ -38,7 +38,7 @@ REFUSED = {
     "get_encoded_boxes_and_lables": "boxes are not offered yet",
     "get_float_value": "pass the number, or a node of fn.random",
     "get_handle": "there is no native pipeline",
-    "get_image_id": "the iterator's order is a function of the seed; see penstock.data.order",
+    "get_image_id": "the iterator's order is a function of the seed; see penstock.sources.order.sample_order",
     "get_image_name": "an error names the file of its sample",
     "get_image_name_length": "an error names the file of its sample",
     "get_img_sizes": "samples of a batch have one size",

@@ -6,8 +6,8 @@ from enum import Enum
 from typing import Any
 
 from penstock import types
+from penstock.core.call_site import user_line
 from penstock.errors import ContextError, shown
-from penstock.where import user_line
 
 
 class Status(Enum):

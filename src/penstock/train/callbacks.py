@@ -11,13 +11,13 @@ from typing import Any
 import jax
 from jax.experimental import multihost_utils
 
-from penstock import extras
+from penstock.core import optional_import
 from penstock.errors import NotFiniteError, UsageError
-from penstock.graph.accepts import checked
+from penstock.graph.arguments.argument_checks import checked
 from penstock.iterate import DataIterator
 from penstock.train.evaluation import Metric, check_metric, evaluate
 from penstock.train.history import NotFinite, flat
-from penstock.train.loop import Callback, Loop
+from penstock.train.train_loop import Callback, Loop
 
 
 class Evaluate(Callback):
@@ -93,7 +93,7 @@ class Progress(Callback):
 
     @checked
     def __init__(self, unit: str = "samples", **bar: Any) -> None:
-        tqdm = extras.load("tqdm", "train", "train.Progress").tqdm
+        tqdm = optional_import.load("tqdm", "train", "train.Progress").tqdm
         self._tqdm, self._unit, self._options = tqdm, unit, {"leave": False, **bar}
         self._bar: Any = None
         self._start = (0.0, 0)

@@ -13,17 +13,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding
 
-from penstock import extras
+from penstock.core import optional_import
+from penstock.engine.jobs.startup_exchange import exchange
 from penstock.errors import StateError, UsageError
-from penstock.graph.accepts import checked
-from penstock.graph.kinds import Range
+from penstock.graph.arguments.argument_checks import checked
+from penstock.graph.arguments.argument_kinds import Range
 from penstock.iterate import DataIterator
-from penstock.train.journal import Journal
-from penstock.train.loop import Callback, Loop
-from penstock.train.placement import place, replicated_sharding, unreplicate
-from penstock.train.saves import Saves, on_first
-from penstock.train.trees import NUMBERS, is_array
-from penstock.transfer.exchange import exchange
+from penstock.train.checkpoint_files import Saves, on_first
+from penstock.train.device_placement import place, replicated_sharding, unreplicate
+from penstock.train.metrics_file import Journal
+from penstock.train.train_loop import Callback, Loop
+from penstock.train.tree_partition import NUMBERS, is_array
 
 
 class Checkpoint(Callback):
@@ -69,7 +69,7 @@ class Checkpoint(Callback):
         keep: Annotated[int | None, Range(1)] = 2,
     ) -> None:
         self._every = every
-        self._ocp = extras.load("orbax.checkpoint", "train", "train.Checkpoint")  # slow to import
+        self._ocp = optional_import.load("orbax.checkpoint", "train", "train.Checkpoint")  # slow to import
         self._saves = Saves(Path(folder).absolute(), keep)
         self._journal = Journal(self._saves.folder / "history.jsonl")
         self._orbax: Any = None

@@ -12,12 +12,12 @@ import jax.numpy as jnp
 from jax.sharding import NamedSharding
 
 from penstock.errors import UsageError, shown
-from penstock.graph.accepts import checked
+from penstock.graph.arguments.argument_checks import checked
 from penstock.iterate import DataIterator
 from penstock.iterate.iterator import VALID
+from penstock.train.device_placement import auto_context, on_auto_axes, place, replicated_sharding
 from penstock.train.history import FLATTEN
-from penstock.train.placement import auto_context, on_auto_axes, place, replicated_sharding
-from penstock.train.trees import Split
+from penstock.train.tree_partition import Split
 
 Metric = Callable[[Any, Any], Any]
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, cast
 import jax
 import numpy as np
 
-from penstock import extras
+from penstock.core import optional_import
 from penstock.errors import UsageError
-from penstock.graph.accepts import checked
+from penstock.graph.arguments.argument_checks import checked
 
 _log = logging.getLogger("penstock")
 
@@ -176,7 +176,9 @@ class History:
         Raises:
             MissingExtraError: matplotlib is not installed.
         """
-        figure = extras.load("matplotlib.figure", "train", "History.plot").Figure(figsize=(11, 4), layout="constrained")
+        figure = optional_import.load("matplotlib.figure", "train", "History.plot").Figure(
+            figsize=(11, 4), layout="constrained"
+        )
         by_step, by_epoch = figure.subplots(1, 2)
         for name, values in self.steps.items():
             by_step.plot(range(1, len(values) + 1), values, label=name, linewidth=1)

@@ -9,10 +9,9 @@ from PIL import Image
 from penstock import Pipeline, fn, pipeline_def, types
 from penstock.auto_aug import rand_augment
 from penstock.errors import DefinitionError, SampleError
-from penstock.operators.follow.geometry import begin, moved
-from penstock.operators.follow.mapping import mapped
-from penstock.operators.image.steps import Apply
-from penstock.operators.image.transform import Transform
+from penstock.image.describe.custom_pass import Transform
+from penstock.image.describe.steps import Apply
+from penstock.operators.follow.pixel_mapping import begin, mapped, moved
 
 RNG = np.random.default_rng(3)
 ROWS = 6

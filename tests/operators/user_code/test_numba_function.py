@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from penstock import Pipeline, data_iterator, errors, fn, types
-from penstock.operators.readers.loader import load
+from penstock.operators.readers.reader_arguments import load
 from penstock.plugin.numba.experimental import NumbaFunction
 from penstock.plugin.numba.fn.experimental import numba_function
 from penstock.testing import ListSource

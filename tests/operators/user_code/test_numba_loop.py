@@ -6,8 +6,8 @@ import numba
 import numpy as np
 import pytest
 
-from penstock.operators.user_code.code import CodeNow
-from penstock.operators.user_code.numba_loop import run_as_python, run_loop, setup_as_python, setup_loop
+from penstock.operators.user_code.function_identity import CodeNow
+from penstock.operators.user_code.numba_batch_loop import run_as_python, run_loop, setup_as_python, setup_loop
 
 RNG = np.random.default_rng(0)
 DTYPES = (np.dtype(np.float32), 2), (np.dtype(bool), 1), (np.dtype(np.int64), 0)

@@ -5,7 +5,7 @@ import pytest
 
 from penstock import Pipeline, fn
 from penstock.errors import DefinitionError
-from penstock.operators.readers.loader import load
+from penstock.operators.readers.reader_arguments import load
 from penstock.testing import ListSource
 
 

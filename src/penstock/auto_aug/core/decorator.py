@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock import fn, types
+from penstock.core.call_site import user_line
 from penstock.errors import ArgumentTypeError, DefinitionError, shown
-from penstock.graph.accepts import checked
-from penstock.graph.kinds import Range
-from penstock.graph.trace import DataNode
-from penstock.where import user_line
+from penstock.graph.arguments.argument_checks import checked
+from penstock.graph.arguments.argument_kinds import Range
+from penstock.graph.tracing.trace import DataNode
 
 Parameters = Callable[[Any], Any]
 

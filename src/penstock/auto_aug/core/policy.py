@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from penstock.auto_aug.core.decorator import Augmentation, Bins, defining
+from penstock.core.call_site import user_line
 from penstock.errors import DefinitionError, shown
-from penstock.where import user_line
 
 
 class Policy:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.graph.conditionals.control import branch, under
-from penstock.graph.conditionals.joining import joined
-from penstock.graph.trace import DataNode, current_trace
+from penstock.graph.conditionals.branch_results import joined
+from penstock.graph.conditionals.control_flow import branch, under
+from penstock.graph.tracing.trace import DataNode, current_trace
 
 
 def select(ops: Sequence[Callable[..., Any]], selected_op_idx: DataNode, *args: Any, **kwargs: Any) -> Any:

@@ -1,1 +1,1 @@
-from penstock.operators.files.read import read as read
+from penstock.operators.file_io.read import read as read

@@ -5,6 +5,6 @@ both branches, each under a *guard*: a truth value per row, which every node of 
 which rows the node is computed. What the branches leave in variables is selected row by row (`selection.py`).
 """
 
-from penstock.graph.conditionals.source import converted as converted
-from penstock.graph.conditionals.source import definition_with_conditionals as definition_with_conditionals
-from penstock.graph.conditionals.source import do_not_convert as do_not_convert
+from penstock.graph.conditionals.converted_function import converted as converted
+from penstock.graph.conditionals.converted_function import definition_with_conditionals as definition_with_conditionals
+from penstock.graph.conditionals.converted_function import do_not_convert as do_not_convert

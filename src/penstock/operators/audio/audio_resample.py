@@ -8,17 +8,17 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from penstock.data.source import Array
-from penstock.data.spec import Spec
+from penstock.core.columns import Array
+from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.apply import apply
-from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
-from penstock.graph.registry import operator
-from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode
-from penstock.operators.audio.resampling import resample, resampled_length
-from penstock.operators.audio.signal import check_signal
-from penstock.operators.convert import convert, result_dtype
+from penstock.graph.ir.argument_schema import Argument
+from penstock.graph.ir.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.numerics.casting import convert, result_dtype
+from penstock.operators.audio.signal_checks import check_signal
+from penstock.operators.audio.sinc_resampling import resample, resampled_length
 
 _POSITIVE = Argument(np.float64, low=1e-9)
 

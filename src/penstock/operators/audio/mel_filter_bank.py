@@ -8,15 +8,15 @@ from typing import Unpack
 
 import numpy as np
 
-from penstock.data.source import Array
-from penstock.data.spec import Spec
+from penstock.core.columns import Array
+from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.apply import apply
-from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.audio.signal import check_signal
-from penstock.operators.limits import Bands
+from penstock.graph.ir.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.argument_limits import Bands
+from penstock.operators.audio.signal_checks import check_signal
 
 _KNEE, _LINEAR, _STEP = 1000.0, 200 / 3, np.log(6.4) / 27
 """Slaney's scale ("Auditory Toolbox", 1998) is linear up to the knee, in Hz, and logarithmic above."""

@@ -8,16 +8,16 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from penstock.data.source import Array
-from penstock.data.spec import Spec
+from penstock.core.columns import Array
+from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, shown
-from penstock.graph.apply import apply
-from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
-from penstock.graph.registry import operator
-from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode
-from penstock.operators.audio.signal import check_signal
-from penstock.operators.convert import convert
+from penstock.graph.ir.argument_schema import Argument
+from penstock.graph.ir.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.numerics.casting import convert
+from penstock.operators.audio.signal_checks import check_signal
 from penstock.types import FLOAT, as_dtype
 
 _BORDERS = ("clamp", "reflect", "zero")

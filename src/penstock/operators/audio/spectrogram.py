@@ -8,16 +8,16 @@ from typing import Annotated, Unpack
 
 import numpy as np
 
-from penstock.data.source import Array
-from penstock.data.spec import Spec
+from penstock.core.columns import Array
+from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.apply import apply
-from penstock.graph.kinds import Range
-from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.audio.signal import check_signal
-from penstock.operators.limits import Length
+from penstock.graph.arguments.argument_kinds import Range
+from penstock.graph.ir.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.argument_limits import Length
+from penstock.operators.audio.signal_checks import check_signal
 
 
 @dataclass(frozen=True)

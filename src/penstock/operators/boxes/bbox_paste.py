@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from penstock.data.spec import Spec
-from penstock.graph.apply import apply
-from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
-from penstock.graph.registry import operator
-from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode
-from penstock.operators.boxes.boxes import check_boxes, corners
+from penstock.core.spec import Spec
+from penstock.graph.ir.argument_schema import Argument
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.boxes.box_checks import check_boxes, corners
 
 
 @dataclass(frozen=True)

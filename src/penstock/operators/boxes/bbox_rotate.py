@@ -8,17 +8,17 @@ from typing import Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
-from penstock.data.source import Array
-from penstock.data.spec import Spec
+from penstock.core.columns import Array
+from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, did_you_mean, shown
-from penstock.graph.apply import apply_many
-from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
-from penstock.graph.registry import operator
-from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode
-from penstock.operators.boxes.boxes import check_boxes
-from penstock.operators.geometry.rotate import grown
-from penstock.operators.geometry.warp import given_size
+from penstock.graph.ir.argument_schema import Argument
+from penstock.graph.ir.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.tracing.apply import apply_many
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.boxes.box_checks import check_boxes
+from penstock.operators.warping.rotate import grown
+from penstock.operators.warping.warp_options import given_size
 
 _MODES = ("expand", "halfway", "fixed")
 _LAYOUTS = ("xyXY", "xyWH")

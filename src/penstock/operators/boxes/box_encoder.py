@@ -8,17 +8,17 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from penstock.data.source import Array
-from penstock.data.spec import Spec
+from penstock.core.columns import Array
+from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph.apply import apply_many
-from penstock.graph.operator import BatchContext, Common, HostBatchKernel, Operator
-from penstock.graph.registry import operator
-from penstock.graph.schema import as_numbers
-from penstock.graph.trace import DataNode
-from penstock.operators.boxes.boxes import check_boxes, check_counts
-from penstock.operators.boxes.matching import match
-from penstock.operators.ragged import flattened, joined
+from penstock.graph.ir.argument_schema import as_numbers
+from penstock.graph.ir.operator import BatchContext, Common, HostBatchKernel, Operator
+from penstock.graph.tracing.apply import apply_many
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.numerics.ragged import flattened, joined
+from penstock.operators.boxes.anchor_matching import match
+from penstock.operators.boxes.box_checks import check_boxes, check_counts
 
 _FLOAT = np.dtype(np.float32)
 

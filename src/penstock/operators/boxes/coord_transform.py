@@ -8,15 +8,15 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from penstock.data.spec import Spec
+from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph.apply import apply
-from penstock.graph.operator import BatchContext, Common
-from penstock.graph.registry import operator
-from penstock.graph.schema import Argument, as_numbers
-from penstock.graph.trace import DataNode
-from penstock.operators.convert import convert
-from penstock.operators.frames import FrameKernel, each_frame
+from penstock.graph.ir.argument_schema import Argument, as_numbers
+from penstock.graph.ir.operator import BatchContext, Common
+from penstock.graph.ir.per_frame_kernel import FrameKernel, each_frame
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.numerics.casting import convert
 from penstock.types import FLOAT, as_dtype
 
 Numbers = float | Sequence[float] | Sequence[Sequence[float]] | DataNode | None

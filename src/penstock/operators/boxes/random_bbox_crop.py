@@ -8,19 +8,19 @@ from typing import Any, ClassVar, TypedDict, Unpack
 
 import numpy as np
 
-from penstock.data.source import Array
-from penstock.data.spec import Spec
+from penstock.core.columns import Array
+from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, shown
-from penstock.graph.apply import apply_many
-from penstock.graph.operator import BatchContext, Common, HostBatchKernel, Operator, pick
-from penstock.graph.registry import operator
-from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode
-from penstock.operators.boxes.boxes import check_counts
-from penstock.operators.boxes.search import PATIENCE, find_each
-from penstock.operators.limits import Attempts
-from penstock.operators.ragged import entries, joined, parted
-from penstock.operators.random.stream import streams
+from penstock.graph.ir.argument_schema import Argument
+from penstock.graph.ir.operator import BatchContext, Common, HostBatchKernel, Operator, pick
+from penstock.graph.tracing.apply import apply_many
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.numerics.ragged import entries, joined, parted
+from penstock.numerics.splitmix64 import streams
+from penstock.operators.argument_limits import Attempts
+from penstock.operators.boxes.box_checks import check_counts
+from penstock.operators.boxes.crop_search import PATIENCE, find_each
 
 _FLOAT = np.dtype(np.float32)
 

@@ -7,14 +7,14 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from penstock.data.source import Array
-from penstock.data.spec import Spec
+from penstock.core.columns import Array
+from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph.apply import apply_many
-from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel, pick
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.image.random_window import RandomWindow, RandomWindowArguments, random_window
+from penstock.graph.ir.operator import Common, Operator, SampleContext, SampleKernel, pick
+from penstock.graph.tracing.apply import apply_many
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.image.describe.random_window import RandomWindow, RandomWindowArguments, random_window
 
 
 class RandomCropGeneratorArguments(RandomWindowArguments, Common, total=False):
@@ -62,7 +62,7 @@ def random_crop_generator(
             give them.
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
         **arguments: the window, `random_area` ([0.08, 1]), `random_aspect_ratio` ([3/4, 4/3]), `num_attempts` (10),
-            see `penstock.operators.image.random_window`; what every operator takes.
+            see `penstock.image.describe.random_window`; what every operator takes.
 
     Returns:
         Where a window begins, and its size, both int32 (2,): along height and width.

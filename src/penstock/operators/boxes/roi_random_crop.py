@@ -8,14 +8,14 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from penstock.data.spec import Spec
+from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.apply import apply
-from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
-from penstock.graph.registry import lookup, operator
-from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode
-from penstock.operators.random.draws import fractions
+from penstock.graph.ir.argument_schema import Argument
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import lookup, operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.random.random_operator import fractions
 
 _INTEGERS = ("crop_shape", "roi_start", "roi_shape", "roi_end", "in_shape")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from penstock.graph.operator import Common
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
+from penstock.graph.ir.operator import Common
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.argument_limits import Attempts
 from penstock.operators.boxes.random_bbox_crop import random_bbox_crop
-from penstock.operators.geometry.slice import slice as cut
-from penstock.operators.limits import Attempts
+from penstock.operators.cropping.slice import slice as cut
 
 
 @operator("ssd_random_crop")

@@ -9,20 +9,20 @@ from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 
-from penstock import extras
-from penstock.data.source import Array
-from penstock.data.spec import Spec
-from penstock.data.stores.sample_limit import check_announced_size
+from penstock.core import optional_import
+from penstock.core.columns import Array
+from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.apply import apply_many
-from penstock.graph.kinds import Range
-from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
-from penstock.graph.registry import operator
-from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode
+from penstock.graph.arguments.argument_kinds import Range
+from penstock.graph.ir.argument_schema import Argument
+from penstock.graph.ir.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.tracing.apply import apply_many
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.argument_limits import MAX_RATE
 from penstock.operators.audio.audio_resample import denormalised
-from penstock.operators.audio.resampling import resample, resampled_length
-from penstock.operators.limits import MAX_RATE
+from penstock.operators.audio.sinc_resampling import resample, resampled_length
+from penstock.sources.storage.sample_limit import check_announced_size
 from penstock.types import FLOAT, as_dtype
 
 
@@ -51,7 +51,7 @@ class DecodeAudio(Operator, SampleKernel):
 
     def sample(self, context: SampleContext, data: Array, *, sample_rate: Any) -> tuple[Array, Array]:
         """The signal and its rate."""
-        soundfile = extras.load("soundfile", "audio", "fn.decoders.audio")
+        soundfile = optional_import.load("soundfile", "audio", "fn.decoders.audio")
         wanted = float(np.asarray(sample_rate).reshape(()))
         with soundfile.SoundFile(io.BytesIO(data.tobytes())) as file:
             rate = float(file.samplerate)
@@ -109,7 +109,7 @@ def audio(
         >>> signals.at(0).shape, float(rates.at(0))
         ((100,), 8000.0)
     """
-    extras.load("soundfile", "audio", "fn.decoders.audio")
+    optional_import.load("soundfile", "audio", "fn.decoders.audio")
     element = as_dtype(dtype)
     if element.name not in ("float32", "int16", "int32"):
         raise DefinitionError("fn.decoders.audio: no such type", given=element, expected="float32, int16 or int32")

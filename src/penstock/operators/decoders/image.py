@@ -8,21 +8,21 @@ from typing import Annotated, Any, TypedDict, Unpack, get_args
 
 import numpy as np
 
-from penstock.data.source import Array
-from penstock.data.spec import Spec
+from penstock.core.columns import Array
+from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, shown
-from penstock.graph.advice import Trouble, helps
-from penstock.graph.apply import apply
-from penstock.graph.call import Default, Hint
-from penstock.graph.operator import Common, pick
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.convert import convert
-from penstock.operators.decoders.codecs.channels import CHANNELS
-from penstock.operators.decoders.codecs.decoding import Backend, Decoding
-from penstock.operators.decoders.codecs.header import Header, Region
-from penstock.operators.image.operator import ImageDecoder
-from penstock.operators.image.window import one_of
+from penstock.graph.identity.call_record import Default, Hint
+from penstock.graph.ir.operator import Common, pick
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.fix_suggestions import Trouble, helps
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.image.codecs.image_codec import Backend, Decoding
+from penstock.image.codecs.image_header import Header, Region
+from penstock.image.codecs.output_channels import CHANNELS
+from penstock.image.describe.crop_window import one_of
+from penstock.image.image_operator import ImageDecoder
+from penstock.numerics.casting import convert
 from penstock.types import RGB, UINT8, DALIImageType, as_dtype
 
 helps(Trouble.RAGGED_BYTES, "fn.decoders.image, where they are encoded images")

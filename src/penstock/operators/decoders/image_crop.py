@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from penstock.graph.apply import apply
-from penstock.graph.operator import Common, pick
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
+from penstock.graph.ir.operator import Common, pick
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.image.describe.crop_window import PlaceArguments, window
+from penstock.operators.cropping.crop import Crop
 from penstock.operators.decoders.image import DecoderArguments, DecoderOptions, decoder
-from penstock.operators.geometry.crop import Crop
-from penstock.operators.image.window import PlaceArguments, window
 
 
 class ImageCropArguments(PlaceArguments, DecoderArguments, total=False):

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
-from penstock.data.spec import Spec
-from penstock.graph.apply import apply
-from penstock.graph.operator import Common, pick
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
+from penstock.core.spec import Spec
+from penstock.graph.ir.operator import Common, pick
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.image.describe.random_window import RandomWindow, RandomWindowArguments, random_window
+from penstock.image.describe.steps import Cut, Images, Step
+from penstock.image.image_operator import ImageOperator
 from penstock.operators.decoders.image import DecoderArguments, DecoderOptions, decoder
-from penstock.operators.image.operator import ImageOperator
-from penstock.operators.image.random_window import RandomWindow, RandomWindowArguments, random_window
-from penstock.operators.image.steps import Cut, Images, Step
 
 
 class ImageRandomCropArguments(RandomWindowArguments, DecoderArguments, total=False):
@@ -53,7 +53,7 @@ def image_random_crop(data: DataNode, *, seed: int = -1, **arguments: Unpack[Ima
         data: the bytes of an image file, uint8 of shape (?,).
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
         **arguments: the window, `random_area` ([0.08, 1]), `random_aspect_ratio` ([3/4, 4/3]), `num_attempts` (10),
-            see `penstock.operators.image.random_window`; the options of `decoders.image`.
+            see `penstock.image.describe.random_window`; the options of `decoders.image`.
 
     Returns:
         Pixels, (height, width, channels), layout HWC. Images are turned as their EXIF data say before they are cut.

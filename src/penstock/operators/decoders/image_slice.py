@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
 
-from penstock.graph.apply import apply
-from penstock.graph.operator import Common, pick
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
+from penstock.graph.ir.operator import Common, pick
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.cropping.slice import Bounds
+from penstock.operators.cropping.slice import slice as cut_out
 from penstock.operators.decoders.image import DecoderArguments, DecoderOptions, decoder
-from penstock.operators.geometry.slice import Bounds
-from penstock.operators.geometry.slice import slice as cut_out
 
 
 class SliceBounds(TypedDict, total=False):

@@ -7,15 +7,15 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from penstock.data.source import Array
-from penstock.data.spec import Spec
+from penstock.core.columns import Array
+from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, shown
-from penstock.graph.apply import apply
-from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.decoders.codecs.channels import CHANNELS
-from penstock.operators.decoders.codecs.decoding import Decoding
+from penstock.graph.ir.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.image.codecs.image_codec import Decoding
+from penstock.image.codecs.output_channels import CHANNELS
 from penstock.operators.decoders.image import check_bytes
 from penstock.types import INT64, RGB, DALIImageType, as_dtype
 

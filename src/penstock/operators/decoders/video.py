@@ -10,18 +10,26 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock import extras
-from penstock.data.source import Array
-from penstock.data.spec import Spec
-from penstock.data.video import CONSTANT, PAD_MODES, VideoDecoder, VideoIndex, fill_of, padded, read_index
+from penstock.core import optional_import
+from penstock.core.columns import Array
+from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, did_you_mean, shown
-from penstock.graph.apply import apply
-from penstock.graph.call import Hint
-from penstock.graph.memory import machine_memory
-from penstock.graph.operator import Common, Operator, SampleContext, SampleKernel
-from penstock.graph.registry import operator
-from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode
+from penstock.graph.identity.call_record import Hint
+from penstock.graph.ir.argument_schema import Argument
+from penstock.graph.ir.node_checks import machine_memory
+from penstock.graph.ir.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.sources.formats.video.video_decoder import (
+    CONSTANT,
+    PAD_MODES,
+    VideoDecoder,
+    VideoIndex,
+    fill_of,
+    padded,
+    read_index,
+)
 
 
 @dataclass(frozen=True)
@@ -156,7 +164,7 @@ def video(
         (2, 16, 32, 3)
     """
     del build_index, affine
-    extras.load("av", "video", "fn.decoders.video")
+    optional_import.load("av", "video", "fn.decoders.video")
     if pad_mode not in PAD_MODES:
         raise DefinitionError(
             "fn.decoders.video: no such pad_mode", given=shown(pad_mode), expected=", ".join(PAD_MODES),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Unpack
 
-from penstock.graph.kinds import Range
-from penstock.graph.operator import Common
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.filters.morphology import morphology
+from penstock.graph.arguments.argument_kinds import Range
+from penstock.graph.ir.operator import Common
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.filters.morphology_operator import morphology
 
 
 @operator("erode")

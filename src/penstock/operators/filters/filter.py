@@ -8,19 +8,19 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from penstock.data.spec import Spec
+from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, shown
-from penstock.graph.apply import apply
-from penstock.graph.operator import Common
-from penstock.graph.registry import operator
-from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode
-from penstock.operators.axes import by_axis, plane_layout
-from penstock.operators.convert import own_or_float
-from penstock.operators.image.correlate import BORDERS, Correlate
-from penstock.operators.image.operator import ImageOperator
-from penstock.operators.image.steps import Images, Step
-from penstock.operators.image.transform import applied
+from penstock.graph.ir.argument_schema import Argument
+from penstock.graph.ir.operator import Common
+from penstock.graph.layouts import by_axis, plane_layout
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.image.describe.custom_pass import applied
+from penstock.image.describe.steps import Images, Step
+from penstock.image.image_operator import ImageOperator
+from penstock.image.passes.correlation_pass import BORDERS, Correlate
+from penstock.numerics.casting import own_or_float
 from penstock.types import Constant, DALIDataType
 
 

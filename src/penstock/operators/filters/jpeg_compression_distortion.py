@@ -12,16 +12,16 @@ import numpy as np
 import simplejpeg
 from PIL import Image
 
-from penstock.data.source import Array, Column
-from penstock.data.spec import Spec
+from penstock.core.columns import Array, Column
+from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.apply import apply
-from penstock.graph.operator import BatchContext, Common, HostBatchKernel, Operator
-from penstock.graph.registry import operator
-from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode
-from penstock.operators.axes import assumed, image_layout
-from penstock.operators.image.jpeg_losses import lossy
+from penstock.graph.ir.argument_schema import Argument
+from penstock.graph.ir.operator import BatchContext, Common, HostBatchKernel, Operator
+from penstock.graph.layouts import assumed, image_layout
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.image.kernels.jpeg_round_trip import lossy
 
 SMALL = 1 << 15
 """Up to how many pixels images are rounded as JPEGs are without becoming files: beyond, libjpeg-turbo costs less."""

@@ -7,16 +7,16 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from penstock.data.spec import Spec
+from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.apply import apply_many
-from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.boxes.boxes import check_boxes, check_counts
-from penstock.operators.follow.mapping import extents, mapped
-from penstock.operators.follow.places import places
-from penstock.operators.ragged import entries, filled
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.tracing.apply import apply_many
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.numerics.ragged import entries, filled
+from penstock.operators.boxes.box_checks import check_boxes, check_counts
+from penstock.operators.follow.mapping_nodes import places
+from penstock.operators.follow.pixel_mapping import extents, mapped
 
 
 @dataclass(frozen=True)

@@ -8,20 +8,20 @@ from typing import Any, ClassVar, Unpack, cast
 
 import numpy as np
 
-from penstock.data.spec import Spec, bounded
+from penstock.core.spec import Spec, bounded
 from penstock.errors import DefinitionError
-from penstock.graph.apply import apply
-from penstock.graph.node import Value
-from penstock.graph.operator import Common
-from penstock.graph.registry import operator
-from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode
-from penstock.operators.follow.geometry import EXTENTS
-from penstock.operators.follow.path import Path, Stretch, image_layout_of
-from penstock.operators.follow.places import begun
-from penstock.operators.image.operator import ImageOperator
-from penstock.operators.image.steps import Apply, Arrange, Convert, Cut, Fill, Images, Mirror, Part, Resample, Step
-from penstock.operators.image.transform import applied
+from penstock.graph.ir.argument_schema import Argument
+from penstock.graph.ir.node import Value
+from penstock.graph.ir.operator import Common
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.image.describe.custom_pass import applied
+from penstock.image.describe.steps import Apply, Arrange, Convert, Cut, Fill, Images, Mirror, Part, Resample, Step
+from penstock.image.image_operator import ImageOperator
+from penstock.operators.follow.image_lineage import Path, Stretch, image_layout_of
+from penstock.operators.follow.mapping_nodes import begun
+from penstock.operators.follow.pixel_mapping import EXTENTS
 from penstock.operators.tensors.copy import Copy
 from penstock.types import INTERP_NN
 

@@ -8,16 +8,16 @@ from typing import Any, ClassVar, Unpack, cast
 
 import numpy as np
 
-from penstock.data.source import Array
-from penstock.data.spec import Spec
+from penstock.core.columns import Array
+from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph.apply import apply_many
-from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.follow.mapping import extents, mapped
-from penstock.operators.follow.places import places
-from penstock.operators.ragged import joined, parted
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.tracing.apply import apply_many
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.numerics.ragged import joined, parted
+from penstock.operators.follow.mapping_nodes import places
+from penstock.operators.follow.pixel_mapping import extents, mapped
 
 
 @dataclass(frozen=True)

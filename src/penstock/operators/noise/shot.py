@@ -9,15 +9,15 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from penstock.data.bits import more_bits
-from penstock.graph.apply import apply
-from penstock.graph.operator import Common
-from penstock.graph.registry import operator
-from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode
-from penstock.operators.convert import along_rows, convert
-from penstock.operators.noise.noise import Noise, polar
-from penstock.operators.random.draws import fractions
+from penstock.graph.ir.argument_schema import Argument
+from penstock.graph.ir.operator import Common
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.numerics.casting import along_rows, convert
+from penstock.numerics.random_bits import more_bits
+from penstock.operators.noise.noise_operator import Noise, polar
+from penstock.operators.random.random_operator import fractions
 
 _FEW = 10.0
 """Up to this mean, events are counted one by one."""

@@ -9,11 +9,11 @@ from typing import Any, Unpack
 import numpy as np
 
 from penstock.errors import DefinitionError
-from penstock.graph.operator import BatchContext, Common
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.convert import along_rows
-from penstock.operators.random.draws import Drawn, Extents, draw
+from penstock.graph.ir.operator import BatchContext, Common
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.numerics.casting import along_rows
+from penstock.operators.random.random_operator import Drawn, Extents, draw
 from penstock.types import FLOAT, as_dtype
 
 _ATTEMPTS = 6

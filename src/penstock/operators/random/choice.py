@@ -9,12 +9,12 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from penstock.data.spec import Spec
+from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.operator import BatchContext, Common
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.random.draws import Drawn, Extents, draw, fractions
+from penstock.graph.ir.operator import BatchContext, Common
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.random.random_operator import Drawn, Extents, draw, fractions
 
 _UNIT = np.float32(1 << 20)
 """Into how many parts a probability of 1 is cut: whole numbers add up alike everywhere."""

@@ -7,11 +7,11 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from penstock.data.spec import Spec
-from penstock.graph.apply import apply
-from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
+from penstock.core.spec import Spec
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
 
 
 @dataclass(frozen=True)

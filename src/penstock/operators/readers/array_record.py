@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Unpack
 
-from penstock.data.array_record import ArrayRecordSource
-from penstock.data.paths import Path, as_shards
-from penstock.data.source import shared, stamp_of
 from penstock.errors import DefinitionError
-from penstock.graph.call import Location
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.readers.features import as_features
-from penstock.operators.readers.loader import LoaderArguments, load
-from penstock.tfrecord import Feature
+from penstock.graph.identity.call_record import Location
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.readers.feature_options import as_features
+from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.sources.files.path_arguments import Path, as_shards
+from penstock.sources.formats.array_record_source import ArrayRecordSource
+from penstock.sources.formats.tfrecord.features import Feature
+from penstock.sources.open_sources import shared
+from penstock.sources.storage.file_stamps import stamp_of
 
 
 @operator("readers.array_record")
@@ -33,7 +34,7 @@ def array_record(
             after the other. Objects of a store are copied to a temporary folder first.
         features: names, and what they are read as, where records are Example messages, as `penstock pack` writes them;
             as for `fn.readers.tfrecord`. None reads the records as they are.
-        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
 
     Returns:
         The records, uint8 of shape (?,); with `features` a dictionary with their names.

@@ -7,15 +7,16 @@ from typing import Any, Unpack, cast, overload
 
 import numpy as np
 
-from penstock.data.arrays import ArraySource
-from penstock.data.source import Array, shared
-from penstock.data.spec import Spec
+from penstock.core.columns import Array
+from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, shown
-from penstock.graph.call import Location
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.axes import check_layout
-from penstock.operators.readers.loader import LoaderArguments, load
+from penstock.graph.identity.call_record import Location
+from penstock.graph.layouts import check_layout
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.sources.formats.array_source import ArraySource
+from penstock.sources.open_sources import shared
 
 
 class _Memory:
@@ -57,7 +58,7 @@ def arrays(
     Args:
         data: a dict or a tuple of arrays with one row per sample, all of the same length; or one array.
         layout: the layout of a row, such as "HWC"; for a dict or tuple, one for all arrays or one for each.
-        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
 
     Returns:
         A dict or tuple of nodes, as `data` is one; a node for one array. dtypes and shapes are those of the rows.

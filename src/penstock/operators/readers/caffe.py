@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Unpack
 
-from penstock.data.caffe import CaffeSource
-from penstock.data.lmdb_records import stamp_of_databases
-from penstock.data.paths import Path, as_paths
-from penstock.data.source import shared
 from penstock.errors import DefinitionError
-from penstock.graph.call import Location
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.readers.loader import LoaderArguments, load
+from penstock.graph.identity.call_record import Location
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.sources.files.path_arguments import Path, as_paths
+from penstock.sources.formats.caffe.caffe_source import CaffeSource
+from penstock.sources.formats.lmdb.lmdb_records import stamp_of_databases
+from penstock.sources.open_sources import shared
 
 
 @operator("readers.caffe")
@@ -30,7 +30,7 @@ def caffe(
         path: the folder with ``data.mdb``, or several, read one after the other. Records come in the order of the keys.
         image_available: whether to read images.
         label_available: whether to read classes.
-        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
 
     Returns:
         The image, encoded bytes as uint8 of shape (?,) or raw pixels as uint8 (height, width, channels), whose bytes
@@ -46,7 +46,7 @@ def caffe(
     Example:
         >>> import penstock, tempfile
         >>> from penstock import fn
-        >>> from penstock.data.caffe import write_caffe
+        >>> from penstock.sources.formats.caffe.caffe_source import write_caffe
         >>> path = tempfile.mkdtemp()
         >>> write_caffe(path, [(b"a jpeg", 3), (b"another", 5)])
         2

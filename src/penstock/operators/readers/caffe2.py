@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Unpack
 
-from penstock.data.caffe2 import Caffe2Source
-from penstock.data.lmdb_records import stamp_of_databases
-from penstock.data.paths import Path, as_paths
-from penstock.data.source import shared
 from penstock.errors import DefinitionError
-from penstock.graph.call import Location
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.limits import Length
-from penstock.operators.readers.loader import LoaderArguments, load
+from penstock.graph.identity.call_record import Location
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.argument_limits import Length
+from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.sources.files.path_arguments import Path, as_paths
+from penstock.sources.formats.caffe.caffe2_source import Caffe2Source
+from penstock.sources.formats.lmdb.lmdb_records import stamp_of_databases
+from penstock.sources.open_sources import shared
 from penstock.types import LabelType
 
 
@@ -39,7 +39,7 @@ def caffe2(
         additional_inputs: how many further tensors to read from each record.
         bbox: whether to read a bounding box after them.
         image_available: whether records begin with an image.
-        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
 
     Returns:
         The image, encoded bytes as uint8 of shape (?,) or raw pixels as uint8 HWC; the label, int32 or float32 of
@@ -53,7 +53,7 @@ def caffe2(
     Example:
         >>> import penstock, tempfile
         >>> from penstock import fn
-        >>> from penstock.data.caffe2 import write_caffe2
+        >>> from penstock.sources.formats.caffe.caffe2_source import write_caffe2
         >>> path = tempfile.mkdtemp()
         >>> write_caffe2(path, [(b"a jpeg", 3), (b"another", 5)])
         2

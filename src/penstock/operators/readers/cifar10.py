@@ -6,13 +6,13 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Unpack
 
-from penstock.data.cifar10 import open_cifar10, stamp_of_cifar10
-from penstock.data.source import shared
-from penstock.data.stores.objects import is_remote
-from penstock.graph.call import Location
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.readers.loader import LoaderArguments, load
+from penstock.graph.identity.call_record import Location
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.sources.formats.cifar10_files import open_cifar10, stamp_of_cifar10
+from penstock.sources.open_sources import shared
+from penstock.sources.storage.object_store import is_remote
 
 
 @operator("readers.cifar10")
@@ -28,7 +28,7 @@ def cifar10(
         file_root: the folder with ``data_batch_1.bin`` and its sisters.
         filename_prefix: the files that have it in their name are read, in the order of their names: ``data_batch_``
             for the training set, ``test_batch`` for the test set.
-        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
 
     Returns:
         Images, uint8 of shape (3, 32, 32), layout CHW, and class numbers, int32 of shape (1,).

@@ -8,14 +8,15 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TypeVar, Unpack
 
-from penstock.data.coco import CocoSource
-from penstock.data.coco_annotations import CocoOptions
-from penstock.data.source import shared, stamp_of
 from penstock.errors import DefinitionError, shown
-from penstock.graph.call import Location
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.readers.loader import LoaderArguments, load
+from penstock.graph.identity.call_record import Location
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.sources.formats.coco.coco_annotations import CocoOptions
+from penstock.sources.formats.coco.coco_source import CocoSource
+from penstock.sources.open_sources import shared
+from penstock.sources.storage.file_stamps import stamp_of
 
 Place = str | PathLike[str]
 T = TypeVar("T")
@@ -82,7 +83,7 @@ def coco(
         meta_files_path: an older name of `preprocessed_annotations`.
         dump_meta_files: an older name of `save_preprocessed_annotations`.
         dump_meta_files_path: an older name of `save_preprocessed_annotations_dir`.
-        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
 
     Returns:
         The images' bytes, uint8 of shape (?,); boxes, float32 (?, 4); classes, int32 (?,). With `polygon_masks` also

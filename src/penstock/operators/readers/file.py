@@ -8,16 +8,17 @@ from typing import Annotated, Unpack
 
 import numpy as np
 
-from penstock.data.file_lists import from_files, from_list
-from penstock.data.folders import from_root, stamp_of_root
-from penstock.data.paths import Path, as_paths
-from penstock.data.source import shared, stamp_of
 from penstock.errors import DefinitionError
-from penstock.graph.call import Location
-from penstock.graph.kinds import Range
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.readers.loader import LoaderArguments, load
+from penstock.graph.arguments.argument_kinds import Range
+from penstock.graph.identity.call_record import Location
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.sources.files.class_folders import from_root, stamp_of_root
+from penstock.sources.files.file_lists import from_files, from_list
+from penstock.sources.files.path_arguments import Path, as_paths
+from penstock.sources.open_sources import shared
+from penstock.sources.storage.file_stamps import stamp_of
 
 _EXTENSIONS = "jpg jpeg png bmp tif tiff pnm ppm pgm pbm jp2 webp flac ogg wav"
 _PATTERNS = tuple(f"*.{extension}" for extension in _EXTENSIONS.split())
@@ -49,7 +50,7 @@ def file(
         file_filters: patterns such as "*.png"; a file below `file_root` counts if one of them matches its name.
         dir_filters: patterns for the names of class folders; others are not numbered.
         case_sensitive_filter: whether `file_filters` distinguish upper and lower case.
-        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
 
     Returns:
         The files' bytes, uint8 of shape (?,), and the class numbers, int32 of shape (1,).

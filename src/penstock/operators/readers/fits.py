@@ -7,14 +7,14 @@ from typing import Any, Unpack, cast
 
 import numpy as np
 
-from penstock.data.file_choice import Path, file_choice
-from penstock.data.fits import FitsSource
-from penstock.data.source import shared
 from penstock.errors import DefinitionError
-from penstock.graph.call import Location
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.readers.loader import LoaderArguments, load
+from penstock.graph.identity.call_record import Location
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.sources.files.file_selection import Path, file_choice
+from penstock.sources.formats.fits_source import FitsSource
+from penstock.sources.open_sources import shared
 from penstock.types import DALIDataType, as_dtype
 
 
@@ -45,7 +45,7 @@ def fits(
         file_filter: a pattern such as "*.fits"; a file below `file_root` counts if it matches its name.
         hdu_indices: which images are read: their numbers in a file, counted from 1, which is the one at its beginning.
         dtypes: of the images, one for each number; by default as the first file has them (DALI expects UINT8).
-        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
 
     Returns:
         Per number the images, with axes in NumPy's order: that of FITS, reversed.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Unpack, cast
 
-from penstock.data.items import ItemSource
 from penstock.errors import ArgumentTypeError, shown
-from penstock.graph.call import Location
-from penstock.graph.registry import operator
-from penstock.graph.trace import current_trace
-from penstock.operators.readers.loader import LoaderArguments, load
+from penstock.graph.identity.call_record import Location
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import current_trace
+from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.sources.formats.map_style_source import ItemSource
 
 
 @operator("readers.items")
@@ -26,7 +26,7 @@ def items(items: Location[Any], *, layout: str | Mapping[Any, str] = "", **loade
             such. Samples may differ in shape; dtype and rank are those of the first item.
         layout: the layout of a sample, such as "HWC"; for a tuple or dictionary one for all values, or a dictionary
             with one by number or name.
-        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
 
     Returns:
         A node, or a tuple or dictionary of nodes, as an item is one.

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack, cast
 
-from penstock.data.joined import Joined, Part
-from penstock.data.mixture import Mixture
-from penstock.data.subset import check_weights
-from penstock.data.turns import Turns
 from penstock.errors import ArgumentTypeError, DefinitionError, shown
-from penstock.graph.node import Node
-from penstock.graph.operator import Reader, parameters
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.readers.loader import OrderArguments, ordered
+from penstock.graph.ir.node import Node
+from penstock.graph.ir.operator import Reader, parameters
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.readers.reader_arguments import OrderArguments, ordered
+from penstock.sources.combine.concatenation import Joined, Part
+from penstock.sources.combine.subset import check_weights
+from penstock.sources.order.interleaving import Mixture, Turns
 
 
 @operator("readers.mix")
@@ -42,7 +41,7 @@ def mix(
         weights: a list with the share of each reader, compared with the others; 0 leaves one out.
         epoch_size: how many samples an epoch has. By default as many as the data sets have together, without those of
             weight 0. With another number the next epoch goes on with the samples that follow.
-        **loader: order and shard, as `penstock.operators.readers.loader.OrderArguments` describes them.
+        **loader: order and shard, as `penstock.operators.readers.reader_arguments.OrderArguments` describes them.
 
     Returns:
         Nodes, in the form of the first reader's.

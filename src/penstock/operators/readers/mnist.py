@@ -8,15 +8,16 @@ from typing import Unpack
 
 import numpy as np
 
-from penstock.data.arrays import ArraySource
-from penstock.data.idx import find_idx, read_idx
-from penstock.data.source import shared, stamp_of
-from penstock.data.stores.objects import is_remote
 from penstock.errors import DefinitionError, SourceError, did_you_mean, shown
-from penstock.graph.call import Location
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.readers.loader import LoaderArguments, load
+from penstock.graph.identity.call_record import Location
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.sources.formats.array_source import ArraySource
+from penstock.sources.formats.idx_files import find_idx, read_idx
+from penstock.sources.open_sources import shared
+from penstock.sources.storage.file_stamps import stamp_of
+from penstock.sources.storage.object_store import is_remote
 
 _SPLITS = {"train": "train", "test": "t10k"}
 
@@ -30,7 +31,7 @@ def mnist(
     Args:
         path: the folder with ``train-images-idx3-ubyte`` and its three sisters, plain or with ``.gz``.
         split: "train" or "test" (the ``t10k`` files).
-        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
 
     Returns:
         Images, uint8 of shape (28, 28, 1), layout HWC, and class numbers, int32 of shape (1,).

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Unpack
 
-from penstock.data.paths import Path, as_paths
-from penstock.data.recordio import RecordIOSource
-from penstock.data.source import shared, stamp_of
 from penstock.errors import DefinitionError
-from penstock.graph.call import Location
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.readers.loader import LoaderArguments, load
+from penstock.graph.identity.call_record import Location
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.sources.files.path_arguments import Path, as_paths
+from penstock.sources.formats.recordio_source import RecordIOSource
+from penstock.sources.open_sources import shared
+from penstock.sources.storage.file_stamps import stamp_of
 
 
 @operator("readers.mxnet")
@@ -29,7 +30,7 @@ def mxnet(
         index_path: an index for each file, as ``im2rec`` writes them, or one that counts the bytes of all files
             together. Without them the lengths of all records are read when the reader is made; give them where that
             takes too long.
-        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
 
     Returns:
         The images' bytes, uint8 of shape (?,), and labels, float32: of shape (1,) if the first record has one, else
@@ -45,7 +46,7 @@ def mxnet(
     Example:
         >>> import penstock, tempfile
         >>> from penstock import fn
-        >>> from penstock.data.recordio import encode_record, write_recordio
+        >>> from penstock.sources.formats.recordio_source import encode_record, write_recordio
         >>> path = tempfile.mkdtemp() + "/train.rec"
         >>> index = write_recordio(path, [encode_record(b"a jpeg", [label]) for label in (3, 5)])
         >>> pipeline = penstock.Pipeline(batch_size=2)

@@ -8,22 +8,24 @@ from typing import Annotated, Any, Unpack
 
 import numpy as np
 
-from penstock import extras
-from penstock.data.nemo import NemoSource
-from penstock.data.paths import Path, as_paths
-from penstock.data.source import Array, shared, stamp_of
-from penstock.data.spec import Spec
+from penstock.core import optional_import
+from penstock.core.columns import Array
+from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.apply import apply
-from penstock.graph.call import Hint, Location
-from penstock.graph.kinds import Range
-from penstock.graph.operator import Operator, SampleContext, SampleKernel
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
+from penstock.graph.arguments.argument_kinds import Range
+from penstock.graph.identity.call_record import Hint, Location
+from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.argument_limits import MAX_RATE
 from penstock.operators.audio.audio_resample import denormalised
-from penstock.operators.audio.resampling import resample, resampled_length
-from penstock.operators.limits import MAX_RATE
-from penstock.operators.readers.loader import LoaderArguments, load
+from penstock.operators.audio.sinc_resampling import resample, resampled_length
+from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.sources.files.path_arguments import Path, as_paths
+from penstock.sources.formats.nemo_source import NemoSource
+from penstock.sources.open_sources import shared
+from penstock.sources.storage.file_stamps import stamp_of
 from penstock.types import FLOAT, as_dtype
 
 
@@ -89,7 +91,7 @@ def nemo_asr(
         read_text: whether to give the texts.
         read_idxs: whether to give the number of each entry in its manifest; those that are left out do not count.
         normalize_text: without effect, as in DALI.
-        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
 
     Returns:
         The signals, (elements,), or (elements, channels) without `downmix`. Then, if they are asked for, the rates that
@@ -119,7 +121,7 @@ def nemo_asr(
         ((1000,), 8000.0, b'no')
     """
     del normalize_text
-    extras.load("soundfile", "audio", "fn.readers.nemo_asr")
+    optional_import.load("soundfile", "audio", "fn.readers.nemo_asr")
     manifests = as_paths(manifest_filepaths)
     element = as_dtype(dtype)
     if not manifests or element.name not in ("float32", "int16", "int32"):

@@ -8,18 +8,19 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 
-from penstock.data.file_choice import Path, file_choice
-from penstock.data.npy import NpySource
-from penstock.data.npy_parts import NpyParts
-from penstock.data.source import Array, shared
-from penstock.data.spec import Spec
-from penstock.graph.call import Hint, Location
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.axes import axis_numbers
-from penstock.operators.convert import convert
-from penstock.operators.geometry.slice import Bounds, Slice, cut, slice  # noqa: A004  # DALI's name
-from penstock.operators.readers.loader import LoaderArguments, load
+from penstock.core.columns import Array
+from penstock.core.spec import Spec
+from penstock.graph.identity.call_record import Hint, Location
+from penstock.graph.layouts import axis_numbers
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.numerics.casting import convert
+from penstock.operators.cropping.slice import Bounds, Slice, cut, slice  # noqa: A004  # DALI's name
+from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.sources.files.file_selection import Path, file_choice
+from penstock.sources.formats.npy.npy_roi import NpyParts
+from penstock.sources.formats.npy.npy_source import NpySource
+from penstock.sources.open_sources import shared
 
 
 @operator("readers.numpy")
@@ -68,7 +69,7 @@ def numpy(
         cache_header_information: a hint; a header that was met before is always known.
         register_buffers: a hint of DALI's.
         use_o_direct: a hint of DALI's.
-        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
 
     Returns:
         The arrays, of the files' dtype, without a layout. Where no bound is a node, only that of a file is read which

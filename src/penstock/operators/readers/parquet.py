@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Unpack
 
-from penstock.data.parquet import ParquetSource
-from penstock.data.paths import Path, as_paths
-from penstock.data.source import shared, stamp_of
 from penstock.errors import DefinitionError
-from penstock.graph.call import Location
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.readers.loader import LoaderArguments, load
+from penstock.graph.identity.call_record import Location
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.sources.files.path_arguments import Path, as_paths
+from penstock.sources.formats.parquet_source import ParquetSource
+from penstock.sources.open_sources import shared
+from penstock.sources.storage.file_stamps import stamp_of
 
 
 @operator("readers.parquet")
@@ -30,7 +31,7 @@ def parquet(
     Args:
         paths: a file, or several, read one after the other.
         columns: names; ``image.bytes`` is a field of a struct. All columns by default.
-        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
 
     Returns:
         A dictionary with the names: bytes and text as uint8 (?,), numbers in their dtype without axes, lists of numbers

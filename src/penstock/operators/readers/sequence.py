@@ -8,20 +8,21 @@ from typing import ClassVar, Unpack
 
 import numpy as np
 
-from penstock.data.folders import stamp_of_root
-from penstock.data.sequences import SequenceSource
-from penstock.data.source import Array, shared
-from penstock.data.spec import Spec
+from penstock.core.columns import Array
+from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.apply import apply
-from penstock.graph.call import Location
-from penstock.graph.operator import Operator, SampleContext, SampleKernel
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.decoders.codecs.channels import CHANNELS
-from penstock.operators.decoders.codecs.decoding import Decoding
-from penstock.operators.limits import Length
-from penstock.operators.readers.loader import LoaderArguments, load
+from penstock.graph.identity.call_record import Location
+from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.image.codecs.image_codec import Decoding
+from penstock.image.codecs.output_channels import CHANNELS
+from penstock.operators.argument_limits import Length
+from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.sources.files.class_folders import stamp_of_root
+from penstock.sources.files.sequence_source import SequenceSource
+from penstock.sources.open_sources import shared
 from penstock.types import RGB, DALIImageType
 
 _EXTENSIONS = "jpg jpeg png bmp tif tiff pnm ppm pgm pbm jp2 webp"
@@ -84,7 +85,7 @@ def sequence(
         step: how many images lie from the first one of a sequence to that of the next.
         stride: how many lie from one image of a sequence to the next.
         image_type: the channels: RGB, BGR, GRAY, YCbCr, or ANY_DATA for those of the files.
-        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
 
     Returns:
         The images, uint8 of shape (sequence_length, height, width, channels), layout FHWC.

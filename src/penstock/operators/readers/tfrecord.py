@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Unpack
 
-from penstock.data.paths import Path, as_paths
-from penstock.data.source import shared, stamp_of
-from penstock.data.tfrecords import TFRecordSource
 from penstock.errors import DefinitionError
-from penstock.graph.call import Hint, Location
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.readers.features import as_features
-from penstock.operators.readers.loader import LoaderArguments, load
-from penstock.tfrecord import Feature
+from penstock.graph.identity.call_record import Hint, Location
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.readers.feature_options import as_features
+from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.sources.files.path_arguments import Path, as_paths
+from penstock.sources.formats.tfrecord.features import Feature
+from penstock.sources.formats.tfrecord.tfrecord_source import TFRecordSource
+from penstock.sources.open_sources import shared
+from penstock.sources.storage.file_stamps import stamp_of
 
 
 @operator("readers.tfrecord")
@@ -28,7 +29,7 @@ def tfrecord(
 ) -> dict[str, DataNode]:
     """Read features of the examples in TFRecord files, which TensorFlow writes. Checksums are verified.
 
-    A `penstock.tfrecord.FixedLenFeature` is read as an array of its shape, a string as its bytes, a `VarLenFeature` as
+    A `penstock.sources.formats.tfrecord.features.FixedLenFeature` is read as an array of its shape, a string as its bytes, a `VarLenFeature` as
     an array of shape (?,), or (?, *shape). An example that lacks a feature has the default value, or nothing where the
     length varies. A `VarLenFeature` that no record names, of up to 512 from all over the files, is a scalar, as in
     DALI: the default value. A record that has it nevertheless is an error; write empty lists to avoid that.
@@ -39,7 +40,7 @@ def tfrecord(
             records are read when the reader is made; give them where that takes too long.
         features: names, and what they are read as.
         use_o_direct: a hint of DALI's.
-        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
 
     Returns:
         A dictionary with the names: int64, float32, or uint8 for strings.
@@ -53,8 +54,8 @@ def tfrecord(
     Example:
         >>> import penstock, tempfile
         >>> from penstock import fn, tfrecord
-        >>> from penstock.data.tf_example import encode_example
-        >>> from penstock.data.tfrecords import write_tfrecord
+        >>> from penstock.sources.formats.tfrecord.tf_example import encode_example
+        >>> from penstock.sources.formats.tfrecord.tfrecord_source import write_tfrecord
         >>> path = tempfile.mkdtemp() + "/train.tfrecord"
         >>> write_tfrecord(path, [encode_example({"image": b"a jpeg", "label": [n]}) for n in (3, 5)])
         2

@@ -8,19 +8,19 @@ from typing import Annotated, Any, Unpack
 
 import numpy as np
 
-from penstock import extras
-from penstock.data.paths import Path, as_paths
-from penstock.data.source import shared
-from penstock.data.video import PAD_MODES, fill_of
-from penstock.data.video_clips import ClipOptions, VideoSource, stamp_of_clips
-from penstock.data.video_list import Entry, Rounding, videos_in, videos_of
+from penstock.core import optional_import
 from penstock.errors import DefinitionError, did_you_mean, shown
-from penstock.graph.call import Default, Hint, Location
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.limits import Length
-from penstock.operators.readers.loader import LoaderArguments, load
-from penstock.operators.tensors.cast import cast
+from penstock.graph.identity.call_record import Default, Hint, Location
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.argument_limits import Length
+from penstock.operators.elementwise.cast import cast
+from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.sources.files.path_arguments import Path, as_paths
+from penstock.sources.formats.video.video_decoder import PAD_MODES, fill_of
+from penstock.sources.formats.video.video_list import Entry, Rounding, videos_in, videos_of
+from penstock.sources.formats.video.video_source import ClipOptions, VideoSource, stamp_of_clips
+from penstock.sources.open_sources import shared
 from penstock.types import FLOAT, RGB, UINT8, DALIDataType, DALIImageType, as_dtype
 
 _ROUNDINGS = {
@@ -130,7 +130,7 @@ def video(
         channels: a hint of DALI's; there are three.
         additional_decode_surfaces: a hint of DALI's.
         skip_vfr_check: a hint of DALI's; frames may have any times.
-        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
 
     Returns:
         The clips, (frames, height, width, 3), layout FHWC, RGB. Where there are labels, int32 (1,); then, if they are
@@ -164,7 +164,7 @@ def video(
         ([(3, 16, 32, 3), (3, 16, 32, 3)], [[0, 1, 2], [3, 4, 5]])
     """
     del file_list_include_end, channels, additional_decode_surfaces, skip_vfr_check
-    extras.load("av", "video", "fn.readers.video")
+    optional_import.load("av", "video", "fn.readers.video")
     element = as_dtype(dtype)
     if image_type is not RGB:
         raise DefinitionError(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Unpack
 
-from penstock.graph.call import Default
-from penstock.graph.operator import pick
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.geometry.filters import FilterArguments
-from penstock.operators.geometry.resize import resize
-from penstock.operators.geometry.size_arguments import SizeArguments
-from penstock.operators.limits import Length
+from penstock.graph.identity.call_record import Default
+from penstock.graph.ir.operator import pick
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.argument_limits import Length
 from penstock.operators.readers.video import VideoArguments, video
+from penstock.operators.resizing.filter_arguments import FilterArguments
+from penstock.operators.resizing.resize import resize
+from penstock.operators.resizing.target_size import SizeArguments
 from penstock.types import RGB, UINT8, DALIDataType, DALIImageType
 
 

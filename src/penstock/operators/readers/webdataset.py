@@ -7,16 +7,17 @@ from typing import Any, Unpack, cast
 
 import numpy as np
 
-from penstock.data.paths import Path, as_shards
-from penstock.data.source import shared, stamp_of
-from penstock.data.webdataset import NUMBERS, Components, WebdatasetSource, kind_of
 from penstock.errors import DefinitionError, did_you_mean, shown
-from penstock.graph.call import Location
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
+from penstock.graph.identity.call_record import Location
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
 from penstock.operators.decoders.image import image
-from penstock.operators.files.numpy_file import numpy as decode_numpy
-from penstock.operators.readers.loader import LoaderArguments, load
+from penstock.operators.decoders.numpy import numpy as decode_numpy
+from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.sources.files.path_arguments import Path, as_shards
+from penstock.sources.formats.tar.webdataset_source import NUMBERS, Components, WebdatasetSource, kind_of
+from penstock.sources.open_sources import shared
+from penstock.sources.storage.file_stamps import stamp_of
 from penstock.types import DALIDataType, as_dtype
 
 _MISSING = ("empty", "skip", "error")
@@ -62,7 +63,7 @@ def webdataset(
             type, the text of a number is that number if its extension is one of text or numbers (cls, txt, ...). With
             `decode`, the type of numbers, arrays and pixels; None for their own.
         decode: whether components are decoded by their extensions.
-        **loader: order and shard, as `penstock.operators.readers.loader.LoaderArguments` describes them.
+        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
 
     Returns:
         A node per entry of `ext`, of shape (?,).

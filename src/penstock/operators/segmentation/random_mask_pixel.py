@@ -8,16 +8,16 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from penstock.data.source import Array
-from penstock.data.spec import Spec
+from penstock.core.columns import Array
+from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.apply import apply
-from penstock.graph.operator import BatchContext, Common, HostBatchKernel, Operator
-from penstock.graph.registry import operator
-from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode
-from penstock.operators.ragged import flattened
-from penstock.operators.segmentation.pixels import draw_pixels
+from penstock.graph.ir.argument_schema import Argument
+from penstock.graph.ir.operator import BatchContext, Common, HostBatchKernel, Operator
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.numerics.ragged import flattened
+from penstock.operators.segmentation.mask_pixel_draw import draw_pixels
 
 
 @dataclass(frozen=True)

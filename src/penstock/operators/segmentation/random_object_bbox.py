@@ -8,17 +8,17 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from penstock.data.source import Array
-from penstock.data.spec import Spec
+from penstock.core.columns import Array
+from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, shown
-from penstock.graph.apply import apply_many
-from penstock.graph.operator import BatchContext, Common, HostBatchKernel, Operator
-from penstock.graph.registry import operator
-from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode
-from penstock.operators.ragged import flattened
-from penstock.operators.segmentation.objects import draw_objects
-from penstock.operators.tensors.cast import cast
+from penstock.graph.ir.argument_schema import Argument
+from penstock.graph.ir.operator import BatchContext, Common, HostBatchKernel, Operator
+from penstock.graph.tracing.apply import apply_many
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.numerics.ragged import flattened
+from penstock.operators.elementwise.cast import cast
+from penstock.operators.segmentation.connected_components import draw_objects
 
 _FORMATS = ("anchor_shape", "start_end", "box")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Unpack
 
-from penstock.data.spec import Shape, Spec
+from penstock.core.spec import Shape, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.apply import apply
-from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, as_value
-from penstock.operators.tensors.joining import check_alike, joined_extents, one_axis
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode, as_value
+from penstock.operators.tensors.concat_checks import check_alike, joined_extents, one_axis
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ from typing import Unpack, cast
 
 import numpy as np
 
-from penstock.data.origins import Origins
 from penstock.errors import DefinitionError, shown
-from penstock.graph.apply import apply
-from penstock.graph.operator import Common, Reader
-from penstock.graph.origin import read_as
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.tensors.constant import constant
+from penstock.graph.ir.operator import Common, Reader
+from penstock.graph.ir.reader_lineage import read_as
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.elementwise.constant import constant
+from penstock.sources.combine.provenance import Origins
 
 
 @operator("get_property")

@@ -9,14 +9,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.data.source import Array
-from penstock.data.spec import Spec
+from penstock.core.columns import Array
+from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, shown
-from penstock.graph.apply import apply
-from penstock.graph.operator import BatchContext, BatchKernel, Operator, SampleContext, SampleKernel
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, current_trace
-from penstock.operators.tensors.constant import constant
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator, SampleContext, SampleKernel
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode, current_trace
+from penstock.operators.elementwise.constant import constant
 from penstock.types import Constant, NewAxis
 
 

@@ -8,13 +8,13 @@ from typing import ClassVar, Unpack
 
 import numpy as np
 
-from penstock.data.source import Array, Column
-from penstock.data.spec import Spec
+from penstock.core.columns import Array, Column
+from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.apply import apply
-from penstock.graph.operator import BatchContext, Common, Operator, WholeBatchKernel
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
+from penstock.graph.ir.operator import BatchContext, Common, Operator, WholeBatchKernel
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
 from penstock.operators.random.keys import Keys
 
 

@@ -8,13 +8,13 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from penstock.data.spec import Spec
+from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.apply import apply
-from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.tensors.constant import constant
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.elementwise.constant import constant
 from penstock.operators.tensors.reshape import multiples, reshape
 from penstock.types import DATA_TYPE, IMAGE_TYPE, INT32, INTERP_TYPE, as_dtype
 

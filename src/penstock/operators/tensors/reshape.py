@@ -9,16 +9,16 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from penstock.data.source import Array
-from penstock.data.spec import Shape, Spec
+from penstock.core.columns import Array
+from penstock.core.spec import Shape, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.apply import apply
-from penstock.graph.operator import BatchContext, Common, Operator, SampleContext, SampleKernel, View
-from penstock.graph.registry import lookup, operator
-from penstock.graph.trace import DataNode
-from penstock.operators.axes import check_layout
+from penstock.graph.ir.operator import BatchContext, Common, Operator, SampleContext, SampleKernel, View
+from penstock.graph.layouts import check_layout
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import lookup, operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.elementwise.cast import cast
 from penstock.operators.first_sample import length_of
-from penstock.operators.tensors.cast import cast
 from penstock.types import INT64
 
 Extents = tuple[float, ...]

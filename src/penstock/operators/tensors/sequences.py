@@ -8,13 +8,13 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from penstock.data.source import Array
-from penstock.data.spec import Spec
+from penstock.core.columns import Array
+from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.apply import apply
-from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator, SampleContext, SampleKernel
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator, SampleContext, SampleKernel
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
 from penstock.operators.tensors.getitem import At, Index
 
 

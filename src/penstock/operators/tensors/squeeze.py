@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
-from penstock.data.spec import Spec
+from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.apply import apply
-from penstock.graph.operator import BatchContext, Common, Operator, View
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.axes import axis_numbers
+from penstock.graph.ir.operator import BatchContext, Common, Operator, View
+from penstock.graph.layouts import axis_numbers
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Unpack
 
-from penstock.data.spec import Spec
+from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, shown
-from penstock.graph.apply import apply
-from penstock.graph.operator import BatchContext, BatchKernel, Common, Operator
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, as_value
-from penstock.operators.tensors.joining import check_alike, joined_extents
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode, as_value
+from penstock.operators.tensors.concat_checks import check_alike, joined_extents
 
 
 @dataclass(frozen=True)

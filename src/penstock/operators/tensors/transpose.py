@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
-from penstock.data.spec import Spec
+from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.apply import apply
-from penstock.graph.operator import BatchContext, BatchKernel, Common
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.axes import check_layout
-from penstock.operators.image.operator import ImageOperator
-from penstock.operators.image.steps import Arrange, Images, Step
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Common
+from penstock.graph.layouts import check_layout
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.image.describe.steps import Arrange, Images, Step
+from penstock.image.image_operator import ImageOperator
 
 
 @dataclass(frozen=True)

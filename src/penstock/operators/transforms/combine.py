@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, ClassVar, Unpack
 
-from penstock.data.spec import Spec
+from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.apply import apply
-from penstock.graph.operator import BatchContext, Common
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.frames import FrameKernel
-from penstock.operators.transforms.affine import check_transform, combined
+from penstock.graph.ir.operator import BatchContext, Common
+from penstock.graph.ir.per_frame_kernel import FrameKernel
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.transforms.affine_operator import check_transform, combined
 
 
 @dataclass(frozen=True)

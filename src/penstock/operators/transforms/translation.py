@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from penstock.graph.apply import apply
-from penstock.graph.operator import Common
-from penstock.graph.registry import operator
-from penstock.graph.schema import Argument
-from penstock.graph.trace import DataNode
-from penstock.operators.transforms.affine import Affine, diagonal, dimensions, extent
+from penstock.graph.ir.argument_schema import Argument
+from penstock.graph.ir.operator import Common
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.transforms.affine_operator import Affine, diagonal, dimensions, extent
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,15 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
-from penstock.data.source import Array
+from penstock.core.columns import Array
 from penstock.errors import ArgumentTypeError, DefinitionError, shown
-from penstock.graph.apply import apply_many
-from penstock.graph.call import Hint, running
-from penstock.graph.kinds import Range
-from penstock.graph.registry import named, operator
-from penstock.graph.trace import DataNode, as_value, defining_trace
-from penstock.operators.user_code.code import UserCode
-from penstock.operators.user_code.jax_operator import JaxFunction
+from penstock.graph.arguments.argument_kinds import Range
+from penstock.graph.identity.call_record import Hint, running
+from penstock.graph.tracing.apply import apply_many
+from penstock.graph.tracing.registry import named, operator
+from penstock.graph.tracing.trace import DataNode, as_value, defining_trace
+from penstock.operators.user_code.function_identity import UserCode
+from penstock.operators.user_code.jax_program import JaxFunction
 
 _KIND = "jax_function"
 

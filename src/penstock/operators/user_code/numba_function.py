@@ -9,18 +9,18 @@ from typing import Any, ClassVar, Unpack, cast
 
 import numpy as np
 
-from penstock.data.source import Column
-from penstock.data.spec import Spec
+from penstock.core.columns import Column
+from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.apply import apply_many
-from penstock.graph.call import Hint
-from penstock.graph.operator import BatchContext, Common, HostBatchKernel, Operator, WholeBatchKernel
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode
-from penstock.operators.limits import Rank
-from penstock.operators.user_code.code import CodeNow, UserCode
-from penstock.operators.user_code.function import Kinds
-from penstock.operators.user_code.numba_loop import Run, Setup, Shapes, run_loop, setup_loop
+from penstock.graph.identity.call_record import Hint
+from penstock.graph.ir.operator import BatchContext, Common, HostBatchKernel, Operator, WholeBatchKernel
+from penstock.graph.tracing.apply import apply_many
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.argument_limits import Rank
+from penstock.operators.user_code.function_identity import CodeNow, UserCode
+from penstock.operators.user_code.numba_batch_loop import Run, Setup, Shapes, run_loop, setup_loop
+from penstock.operators.user_code.numpy_function import Kinds
 from penstock.types import as_dtype
 
 _KIND = "numba_function"

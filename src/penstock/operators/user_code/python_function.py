@@ -9,18 +9,18 @@ from typing import Annotated, Any, Unpack, cast
 
 import numpy as np
 
-from penstock.data.source import Array, Column
+from penstock.core.columns import Array, Column
+from penstock.engine.host.batch_buffers import Buffers
 from penstock.errors import ArgumentTypeError, SampleError, shown
-from penstock.graph.apply import apply_many
-from penstock.graph.call import Hint
-from penstock.graph.kinds import Range
-from penstock.graph.operator import BatchContext, Common, SampleContext, SampleKernel, WholeBatchKernel
-from penstock.graph.registry import operator
-from penstock.graph.trace import DataNode, as_value, defining_trace
-from penstock.host.buffers import Buffers
-from penstock.operators.limits import Rank
-from penstock.operators.user_code.code import UserCode
-from penstock.operators.user_code.function import Function, as_array, kinds_of, layouts_of
+from penstock.graph.arguments.argument_kinds import Range
+from penstock.graph.identity.call_record import Hint
+from penstock.graph.ir.operator import BatchContext, Common, SampleContext, SampleKernel, WholeBatchKernel
+from penstock.graph.tracing.apply import apply_many
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode, as_value, defining_trace
+from penstock.operators.argument_limits import Rank
+from penstock.operators.user_code.function_identity import UserCode
+from penstock.operators.user_code.numpy_function import Function, as_array, kinds_of, layouts_of
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,12 @@
-"""rocAL's `amd.rocal.fn`: its operators, as `penstock.rocal.table` maps them."""
+"""rocAL's `amd.rocal.fn`: its operators, as `penstock.rocal.operator_table` maps them."""
 
 from typing import Any
 
 from penstock.rocal.fn import decoders as decoders
 from penstock.rocal.fn import random as random
 from penstock.rocal.fn import readers as readers
+from penstock.rocal.operator_table import offer
 from penstock.rocal.pipeline import current
-from penstock.rocal.table import offer
 
 
 def one_hot(*_labels: Any, num_classes: int = 0, **_hints: Any) -> list[Any]:

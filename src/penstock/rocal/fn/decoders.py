@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.core.call_site import user_line
 from penstock.errors import ArgumentTypeError, shown
 from penstock.rocal.fn.readers import LOADER, Files
-from penstock.rocal.table import offer
-from penstock.where import user_line
+from penstock.rocal.operator_table import offer
 
 _offered, __dir__ = offer("decoders")
 

@@ -1,5 +1,5 @@
 """rocAL's `amd.rocal.fn.random`."""
 
-from penstock.rocal.table import offer
+from penstock.rocal.operator_table import offer
 
 __getattr__, __dir__ = offer("random")

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock import fn as core
+from penstock.core.call_site import located
 from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph.trace import DataNode
+from penstock.graph.tracing.trace import DataNode
 from penstock.rocal import types
+from penstock.rocal.operator_table import OPERATORS as _OPERATORS
+from penstock.rocal.operator_table import Argument, meaning, passed_on, row
 from penstock.rocal.pipeline import READER, Reading, current
-from penstock.rocal.table import OPERATORS as _OPERATORS
-from penstock.rocal.table import Argument, meaning, passed_on, row
-from penstock.where import located
 
 LOADER = {
     "last_batch_policy": Argument(),

@@ -8,12 +8,12 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding
 
+from penstock.core.call_site import user_line
 from penstock.errors import ArgumentTypeError, shown
-from penstock.graph.accepts import checked
+from penstock.graph.arguments.argument_checks import checked
 from penstock.iterate import DataIterator, PeekableDataIterator
 from penstock.iterate.peekable import get_spec_for_array as get_spec_for_array
 from penstock.rocal.pipeline import Pipeline, iterator_arguments
-from penstock.where import user_line
 
 
 class ROCALJaxIterator(DataIterator):

@@ -1,0 +1,230 @@
+"""A value that is the same for every sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, cast
+
+import numpy as np
+
+from penstock.core.call_site import located, user_line
+from penstock.core.dtypes import DALIDataType, as_dtype, to_dali_type
+from penstock.errors import ArgumentTypeError, did_you_mean, of_dali, shown
+
+
+class Constant:
+    """A value that is the same for every sample, with its dtype.
+
+    A bare Python number in a definition counts as int32, float32 or bool, as in DALI; `Constant` says otherwise, in an
+    argument or by the method that has a type's name: ``Constant(3).uint8()``. As there, a number is more than a node:
+    it has a `value`, a `dtype` and no `shape`, and is equal to another one of both. All else can what a node can.
+
+    Args:
+        value: a number, a (nested) list of numbers or an array; the shape is that of one sample.
+        dtype: the element type; None gives 32 bits to what has 64, as Python's numbers and lists have, and keeps an
+            array's own else; also that of NumPy's numbers: ``np.int64(3)`` is an int64. A float becomes a whole number
+            without its fraction; floats in lists and arrays are rounded.
+        shape: the shape of a sample: `value` has as many numbers, or one that is repeated. None: that of `value`. One
+            number stays one, if its shape is 1.
+        layout: the names of the axes, such as "HWC"; empty where they have none.
+        device: a placement hint, "cpu" or "gpu". With it or a layout, a number is an array without axes.
+        **hints: "name", "preserve" or "bytes_per_sample_hint", which change nothing.
+
+    Raises:
+        ArgumentTypeError: it is no number, list or array; an argument of another type, or one that does not exist.
+    """
+
+    def __init__(
+        self,
+        value: Any,
+        dtype: Any = None,
+        shape: int | Sequence[int] | None = None,
+        layout: str | None = None,
+        device: str | None = None,
+        **hints: Any,
+    ) -> None:
+        for name, given in (("layout", layout), ("device", device)):
+            if not isinstance(cast(Any, given), str | None):
+                raise ArgumentTypeError(f"a constant's {name} is a text", given=shown(given), where=user_line())
+        for name in hints:
+            if name not in _HINTS:
+                raise ArgumentTypeError(
+                    f"a constant has no argument {name!r}", fix=did_you_mean(name, _HINTS), where=user_line()
+                )
+        self.value, self.dtype, self.layout, self.device = value, dtype, layout or "", device
+        self._extents, self._hints = shape, hints
+        bare = (layout, device) == (None, None) and not hints and _shape(shape) in ((), (1,))
+        self.is_number: bool = bare and not isinstance(value, list | tuple | Enum) and not _axes(value)
+        """Whether it is what DALI calls a scalar constant."""
+        if self.is_number:
+            self.value, self.dtype = _number(value, dtype)
+            self._given = dtype is not None or hasattr(cast(Any, value), "dtype")
+
+    @located
+    def array(self) -> np.ndarray[Any, Any]:
+        """The value as an array of its dtype and shape.
+
+        Raises:
+            ArgumentTypeError: the value is no numbers, or the shape has another number of elements.
+
+        >>> Constant([1, 2]).array().dtype, Constant(7, shape=2).float16().array()
+        (dtype('int32'), array([7., 7.], dtype=float16))
+        """
+        try:
+            array = np.asarray(self.value)
+        except Exception as error:  # a ragged list, or whatever an object of somebody else's raises
+            raise ArgumentTypeError("a constant holds numbers", given=shown(self.value)) from error
+        if self.is_number:
+            return _saturated(array, as_dtype(self.dtype)) if self._given else narrowed(array)
+        array = narrowed(array) if self.dtype is None else _saturated(array, as_dtype(self.dtype))
+        if self._extents is None:
+            return array
+        try:
+            return (
+                np.broadcast_to(array.reshape(()), self._extents) if array.size == 1 else array.reshape(self._extents)
+            )
+        except (TypeError, ValueError):
+            raise ArgumentTypeError(
+                "a constant of another shape", given=f"{array.size} numbers", expected=f"shape {shown(self._extents)}"
+            ) from None
+
+    def _as(self, dtype: DALIDataType) -> Constant:
+        if self.is_number:
+            return Constant(self.value, dtype)
+        return Constant(self.value, dtype, self._extents, self.layout, self.device, **self._hints)
+
+    def bool(self) -> Constant:
+        """The same as bool."""
+        return self._as(DALIDataType.BOOL)
+
+    def int8(self) -> Constant:
+        """The same as int8."""
+        return self._as(DALIDataType.INT8)
+
+    def int16(self) -> Constant:
+        """The same as int16."""
+        return self._as(DALIDataType.INT16)
+
+    def int32(self) -> Constant:
+        """The same as int32."""
+        return self._as(DALIDataType.INT32)
+
+    def int64(self) -> Constant:
+        """The same as int64."""
+        return self._as(DALIDataType.INT64)
+
+    def uint8(self) -> Constant:
+        """The same as uint8."""
+        return self._as(DALIDataType.UINT8)
+
+    def uint16(self) -> Constant:
+        """The same as uint16."""
+        return self._as(DALIDataType.UINT16)
+
+    def uint32(self) -> Constant:
+        """The same as uint32."""
+        return self._as(DALIDataType.UINT32)
+
+    def uint64(self) -> Constant:
+        """The same as uint64."""
+        return self._as(DALIDataType.UINT64)
+
+    def float16(self) -> Constant:
+        """The same as float16."""
+        return self._as(DALIDataType.FLOAT16)
+
+    def float32(self) -> Constant:
+        """The same as float32."""
+        return self._as(DALIDataType.FLOAT)
+
+    def float64(self) -> Constant:
+        """The same as float64."""
+        return self._as(DALIDataType.FLOAT64)
+
+    def __bool__(self) -> bool:
+        return bool(self._only("biu"))
+
+    def __int__(self) -> int:
+        return int(self._only("biu"))
+
+    def __float__(self) -> float:
+        return float(self._only("f"))
+
+    def _only(self, kinds: str) -> Any:
+        array = np.empty((), as_dtype(self.dtype)) if self.is_number else self.array()
+        if array.dtype.kind not in kinds or array.size != 1:
+            fix = "float32() before" if kinds == "f" else "bool() or int32() before"
+            raise ArgumentTypeError("a constant of another kind", given=repr(self), fix=fix, where=user_line())
+        return self.value if self.is_number else array.item()
+
+    __hash__ = object.__hash__
+
+    def __str__(self) -> str:
+        return f"{self.value}:{self.dtype}" if self.is_number else repr(self)
+
+    def __repr__(self) -> str:
+        return str(self.value) if self.is_number else f"Constant({shown(self.value)})"
+
+
+_PLAIN: dict[type, DALIDataType] = {bool: DALIDataType.BOOL, int: DALIDataType.INT32, float: DALIDataType.FLOAT}
+_HINTS = ("name", "preserve", "bytes_per_sample_hint")
+
+
+def _shape(given: Any) -> tuple[Any, ...]:
+    try:
+        return () if given is None else tuple(given)
+    except TypeError:
+        return (given,)
+
+
+def _axes(value: Any) -> int:
+    try:
+        return np.ndim(value)
+    except Exception as error:  # whatever an object of somebody else's raises
+        raise ArgumentTypeError("a constant holds numbers", given=shown(value), where=user_line()) from error
+
+
+def _number(value: Any, dtype: Any) -> tuple[Any, DALIDataType]:
+    """A number as Python has it, of the kind of its type, and this type."""
+    own = np.asarray(value)
+    number = cast(Any, own).item()
+    if type(number) not in _PLAIN:
+        raise ArgumentTypeError("a constant holds numbers", given=shown(value), fix=of_dali(value), where=user_line())
+    if dtype is None and not hasattr(value, "dtype"):
+        return number, _PLAIN[type(number)]
+    found = to_dali_type(own.dtype if dtype is None else as_dtype(dtype))
+    kind = {"b": bool, "f": float}.get(found.numpy.kind, int)
+    try:
+        return kind(number), found
+    except (ValueError, OverflowError) as error:
+        raise ArgumentTypeError(
+            "a constant that its type cannot hold", given=shown(value), expected=found.name, where=user_line()
+        ) from error
+
+
+def narrowed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Numbers of 64 bits with 32; others as they are.
+
+    Raises:
+        ArgumentTypeError: an integer does not fit.
+    """
+    if array.dtype.kind not in "iuf" or array.dtype.itemsize != 8:
+        return array
+    narrow = np.dtype(f"{array.dtype.kind}4")
+    if narrow.kind in "iu" and array.size and not np.array_equal(array, array.astype(narrow)):
+        raise ArgumentTypeError(
+            f"a whole number beyond {narrow}",
+            given=f"{array.min()} to {array.max()}",
+            fix=f"dtype=types.{array.dtype.name.upper()}",
+        )
+    return array.astype(narrow)
+
+
+def _saturated(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """The numbers in another type: for integers rounded, halves away from zero, and brought within its limits."""
+    if dtype.kind in "iu" and array.dtype.kind in "iuf":
+        limits = np.iinfo(dtype)
+        whole = np.copysign(np.floor(np.abs(array) + 0.5), array) if array.dtype.kind == "f" else array
+        array = np.asarray(np.clip(whole.astype(object), limits.min, limits.max))  # Python's integers do not wrap
+    return array.astype(dtype)

@@ -1,0 +1,144 @@
+"""What DALI has and penstock has not, by name, each with a sentence that says what to do instead."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from penstock.core.call_site import user_line
+from penstock.errors import MissingModuleError, UnknownNameError
+
+_CUDA = "penstock has no CUDA of its own: JAX owns the devices"
+_JAX = "the iterators of penstock.plugin.jax give batches as jax.Arrays"
+_MEMORY = "JAX and NumPy own the memory; there is nothing to tune"
+_SCHEMA = "help(fn.…) and inspect.signature tell an operator's arguments"
+_NATIVE = "there is no native code to load: docs/operators.md shows how to write an operator"
+_OWN = "an inner part of DALI that programs do not use"
+_THREADS = "a hint of DALI's executor: num_threads says how many threads there are"
+_VIDEO = "fn.readers.video reads clips of files, and fn.decoders.video decodes what fn.external_source gives"
+
+_INNER = (
+    "backend.DLDeviceType backend.ExternalContextCheckpoint backend.Init backend.IsDriverInitialized backend.OpSchema "
+    "backend.OpSpec backend.Pipeline backend.PipelineDebug backend.SharedMem backend.Stream backend.check_cuda_runtime "
+    "backend.cuda_checked backend.deprecation_warning backend.initialized internal pickling "
+    "pipeline.WorkerPool pipeline.dali_pickle pipeline.pipeline_tls pipeline.tls python_function_plugin "
+    "reducers types.unique"
+)
+
+ABSENT: Mapping[str, str] = {
+    **dict.fromkeys(_INNER.split(), _OWN),
+    "backend.CUDAStreamSynchronize": _CUDA,
+    "backend.CheckDLPackCapsule": "numpy.from_dlpack and jax.dlpack take what has __dlpack__",
+    "backend.GetCxx11AbiFlag": _NATIVE,
+    "backend.GetCUDA*": "jax.devices() tells the devices",
+    "backend.GetSchema*": _SCHEMA,
+    "backend.Get*Threshold": _MEMORY,
+    "backend.Get*Factor": _MEMORY,
+    "backend.Get*Version": "importlib.metadata.version tells the versions of packages",
+    "backend.Load*": _NATIVE,
+    "backend.Registered*": "dir(fn) tells the operators",
+    "backend.SetCUDACurrentDevice": "the sharding of an iterator says which devices hold its batches",
+    "backend.TryGetSchema": _SCHEMA,
+    "experimental": "the dynamic mode is not offered: call NumPy or JAX on arrays",
+    "fn._conditional": "write `if`, in a pipeline with enable_conditionals=True",
+    **dict.fromkeys(
+        ("fn.external_source(random_shuffle=)", "fn.external_source(shard_id=)", "fn.external_source(num_shards=)"),
+        "fn.readers.items shuffles and shards what has a length and items by number",
+    ),
+    "external_source": "it is a module of DALI's inner parts: fn.external_source is the operator",
+    "fn.optical_flow": "it needs NVIDIA's optical flow hardware; compute it in fn.jax_function",
+    "Pipeline.add_sink": "give the operator preserve=True",
+    "Pipeline.checkpoint": "the iterator's state(), a few numbers, is the checkpoint",
+    "Pipeline.external_source_shm_statistics": "executor_statistics() tells what the stages have done",
+    "Pipeline.input_feed_count": "feed_input waits for nothing, so nothing has to be counted",
+    "Pipeline.output_stream": _CUDA,
+    "Pipeline.pop_current": "leave the `with` statement",
+    "Pipeline.push_current": "use `with pipeline:`",
+    "Pipeline.save_graph_to_dot_file": "explain() shows the plan as text",
+    "plugin.jax.integration": "jax.numpy.asarray makes arrays of what pipeline.run() returns",
+    "plugin.mxnet": _JAX,
+    "plugin.paddle": _JAX,
+    "plugin.pytorch": f"{_JAX}; torch.from_dlpack takes them, and what pipeline.run() returns",
+    "plugin.tf": _JAX,
+    "plugin.video": _VIDEO,
+    "plugin_manager": _NATIVE,
+    "sysconfig": _NATIVE,
+    "data_node.not_iterable": _OWN,
+    "OperatorConcurrency": _THREADS,
+    "StreamPolicy": _CUDA,
+    "pipeline.OperatorConcurrency": _THREADS,
+    "pipeline.StreamPolicy": _CUDA,
+    "tensors.Pipeline*Adapter": _OWN,
+    "tensors.format_*": "print(batch)",
+    "TensorCPU.reinterpret": "view(dtype) of the array",
+    "TensorListCPU.data_ptr": "batch[0].data_ptr() tells the address of a sample",
+    "TensorListCPU.from_dlpack_list": "TensorListCPU([numpy.from_dlpack(each) for each in list])",
+    "TensorListCPU.reinterpret": "view(dtype) of as_array()",
+    "TensorListCPU.reset": "drop the batch: del batch",
+    "types.CUDAStream": _CUDA,
+    "types.ConstantNode": "fn.constant(…), or types.Constant with a shape",
+    "types.dali_type_converters": "to_dali_type knows the types of NumPy, JAX and PyTorch by name",
+    "types.tfrec": "the module penstock.tfrecord",
+}
+"""The sentences, by the name without ``nvidia.dali``; ``*`` stands for any letters, and a name in full goes first."""
+
+
+def reason(name: str) -> str | None:
+    """Why penstock has not what DALI calls so, or what to do instead; None where the table does not tell.
+
+    >>> reason("backend.GetNppVersion")
+    'importlib.metadata.version tells the versions of packages'
+    """
+    found = [pattern for pattern in ABSENT if "*" in pattern and fnmatchcase(name, pattern)]
+    return ABSENT.get(name) or (ABSENT[max(found, key=len)] if found else None)
+
+
+def refusal(owner: str, name: str) -> AttributeError:
+    """The error for a name that something has in DALI, or has not there either.
+
+    Args:
+        owner: what DALI calls the module or class, without ``nvidia.dali``; "" for the package.
+        name: what it was asked for.
+    """
+    full = f"{owner}.{name}".lstrip(".")
+    if (fix := reason(full)) is None or name.startswith("_"):
+        return AttributeError(f"{owner or 'penstock'!r} has no attribute {name!r}")
+    return UnknownNameError(f"DALI's {full} is not offered", fix=fix, where=user_line())
+
+
+class AbsentModules:
+    """The last finder that Python asks for a module: importing one that only DALI has says what to do instead."""
+
+    @staticmethod
+    def find_spec(name: str, _path: object = None, _target: object = None) -> None:
+        """Refuse a module that the table tells of; let Python refuse every other one.
+
+        Raises:
+            MissingModuleError: the table has a sentence for the module.
+        """
+        package, _, full = name.partition(".")
+        if package == "penstock" and (fix := reason(full)) is not None:
+            raise MissingModuleError(f"DALI's module {full} is not offered", fix=fix)
+
+
+def absent(module: str) -> Callable[[str], Any]:
+    """A module's `__getattr__` that says what to do instead of what DALI's module of that name has."""
+
+    def getattr_(name: str) -> Any:
+        raise refusal(module.removeprefix("penstock").lstrip("."), name)
+
+    return getattr_
+
+
+def refuse_attributes(kind: type, owner: str) -> None:
+    """Give a class what the table says of the attributes of DALI's class `owner`: asking for one raises the error."""
+    for full in ABSENT:
+        name = full.removeprefix(f"{owner}.")
+        if name != full and not hasattr(kind, name):
+            setattr(kind, name, property(functools.partial(_refuse, owner, name)))
+
+
+def _refuse(owner: str, name: str, _instance: object) -> Any:
+    raise refusal(owner, name)

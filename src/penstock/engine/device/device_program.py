@@ -1,0 +1,163 @@
+"""The device program: the nodes that the planner placed on the device, traced into one function for XLA."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from penstock.engine.transfer.batch_layout import Layout
+from penstock.errors import DefinitionError, InternalError, PenstockError
+from penstock.graph.ir.fusion import ChainKernel
+from penstock.graph.ir.node import Node, Value
+from penstock.graph.ir.operator import BatchContext, BatchKernel, DeviceContext, DeviceKernel
+from penstock.numerics.random_bits import random_bits
+from penstock.plan.engine_operators import Describe
+from penstock.plan.plan import Plan
+
+State = tuple[tuple[jax.Array, ...], ...]
+"""Per node that carries a state, its arrays. Every device holds them whole; no program overwrites them."""
+
+
+class DeviceProgram:
+    """Computes the outputs that come from the device. JAX compiles it once for each number of rows.
+
+    Args:
+        plan: the plan; its device part is not empty.
+        seed: what all random numbers of the definition derive from.
+        layout: how its inputs and outputs lie on the devices.
+    """
+
+    def __init__(self, plan: Plan, seed: int, layout: Layout) -> None:
+        self._plan = plan
+        self._seed = seed
+        self._layout = layout
+        self._context = DeviceContext(layout.mesh, layout.axes, layout.all_devices)
+        self._stateful = stateful(plan)
+        chained = {node: nodes for nodes in plan.chains for node in nodes}
+        self._parts = [chained.get(node, (node,)) for node in plan.device]
+        self._parts = [nodes for nodes, node in zip(self._parts, plan.device, strict=True) if node is nodes[-1]]
+        self.numbers = tuple(n for n, value in enumerate(plan.graph.outputs) if plan.on_device(value))
+        this = weakref.ref(self)  # what is compiled must not hold the program that holds it: the two would be a cycle
+
+        def compute(state: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+            program = this()
+            assert program is not None  # it is being called
+            return program._compute(state, arrays)  # noqa: SLF001  # its own
+
+        self._run = layout.compile(compute, self.numbers)
+
+    def place(self, state: Sequence[Sequence[Any]]) -> State:
+        """A state, held by the host, as the program takes it."""
+        return tuple(tuple(map(self._layout.put_whole, arrays)) for arrays in state)
+
+    def __call__(self, state: State, arrays: Sequence[jax.Array]) -> tuple[State, tuple[jax.Array, ...]]:
+        """Dispatch it on the crossing values; on the mask, too, where rows may be skipped.
+
+        Called on the consumer's thread only; does not wait for the device.
+        """
+        return self._run(state, tuple(arrays))
+
+    def _compute(self, state: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        arrays, mask = (arrays[:-1], arrays[-1]) if self._plan.skips else (arrays, None)
+        values: dict[Value, Any] = dict(zip(self._plan.crossing, arrays, strict=True))
+        states = dict(zip(self._stateful, state, strict=True))
+        rows = arrays[0].shape[0]
+        for nodes in self._parts:
+            node = nodes[-1]
+            with jax.named_scope(node.kind):
+                if len(nodes) > 1 or not isinstance(node.operator, BatchKernel | DeviceKernel):
+                    columns = [self._compute_chain(nodes, rows, values)]
+                else:
+                    columns = self._compute_node(node, rows, values, states)
+            for value, column in zip(node.values, columns, strict=True):
+                if column.shape != (rows, *value.spec.sizes) or column.dtype != value.spec.dtype:
+                    raise _other_shape(value, column, rows)
+                values[value] = column
+        outputs = tuple(values[self._plan.graph.outputs[number]] for number in self.numbers)
+        if mask is not None:
+            outputs = tuple(_masked(output, mask) for output in outputs)
+        return tuple(states.values()), outputs
+
+    def _compute_chain(self, nodes: Sequence[Node], rows: int, values: dict[Value, Any]) -> Any:
+        """The output of a chain of operators."""
+        by = self._plan.describing.get(nodes[-1])
+        if by is not None:
+            numbers, *canvas = by.values
+            data = values[canvas[0] if canvas else nodes[0].inputs[0]]
+            with jax.numpy_dtype_promotion("standard"):
+                return cast(Describe, by.operator).canvas.trace(data, values[numbers])
+        arguments = [_arguments(node, rows, values, described=True) for node in nodes]
+        bits = [self._bits(node, values) for node in nodes]
+        chain = cast(ChainKernel, nodes[0].operator).chain([node.link for node in nodes])
+        with jax.numpy_dtype_promotion("standard"):
+            return chain.trace(values[nodes[0].inputs[0]], arguments, bits)
+
+    def _bits(self, node: Node, values: dict[Value, Any]) -> Any:
+        """The random bits of a node, for all rows; None where it draws none."""
+        counters, count = self._plan.counters, node.operator.random_bits
+        if not count or counters is None:
+            return None
+        return random_bits(jnp, *node.key(self._seed), values[counters], count)
+
+    def _compute_node(self, node: Node, rows: int, values: dict[Value, Any], states: dict[Node, Any]) -> Sequence[Any]:
+        """The outputs of a node; its new state replaces the one in `states`."""
+        inputs = [values[value] for value in node.inputs]
+        arguments = _arguments(node, rows, values)
+        if isinstance(node.operator, DeviceKernel):
+            state, outputs = node.operator.trace(self._context, states.get(node, ()), *inputs, **arguments)
+            if node in states:
+                states[node] = state
+            return outputs
+        kernel, random = node.operator, self._bits(node, values)
+        assert isinstance(kernel, BatchKernel)
+        with jax.numpy_dtype_promotion("strict"):  # kernels state every conversion, so that NumPy and XLA agree
+            result = kernel.batch(BatchContext(jnp, rows, random, specs=node.specs), *inputs, **arguments)
+        return result if isinstance(result, tuple) else (result,)
+
+
+def _arguments(node: Node, rows: int, values: Mapping[Value, Any], *, described: bool = False) -> dict[str, Any]:
+    """The arguments of a node: those of its schema with an entry per row.
+
+    Args:
+        node: the node.
+        rows: how many there are.
+        values: what has been computed.
+        described: whether constants are for a description that NumPy makes, and have one entry.
+    """
+    given: dict[str, Any] = {}
+    for name, value in node.arguments.items():
+        schema = node.operator.schema.get(name)
+        varying = isinstance(value, Value)
+        column = values[value] if isinstance(value, Value) else value
+        if schema is not None:
+            constant = described and not varying
+            column = schema.rows(np if constant else jnp, column, 1 if constant else rows, varying=varying)
+        given[name] = column
+    return given
+
+
+def stateful(plan: Plan) -> tuple[Node, ...]:
+    """The nodes of a plan that carry a state from batch to batch."""
+    return tuple(node for node in plan.device if isinstance(node.operator, DeviceKernel) and node.operator.initial)
+
+
+def _masked(output: Any, valid: Any) -> Any:
+    """An output with zeros in the rows that are skipped: what is computed from zeros may be infinite."""
+    return jnp.where(valid.reshape(-1, *[1] * (output.ndim - 1)), output, jnp.zeros((), output.dtype))
+
+
+def _other_shape(value: Value, column: Any, rows: int) -> PenstockError:
+    given = f"{column.dtype}{list(column.shape[1:])}, {column.shape[0]} rows"
+    if not isinstance(value.node.operator, DeviceKernel):
+        return InternalError(f"the kernel of {value} does not give what its spec rule says", given=given)
+    return DefinitionError(
+        f"{value} has another shape for {rows} rows than it had when it was tried",
+        given=given,
+        expected=value.spec,
+        where=value.node.where,
+    )

@@ -1,0 +1,227 @@
+"""From graphs to a run: merge, look at sample 0, plan, start."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+import jax
+import numpy as np
+
+from penstock.core.stage_timers import Meter
+from penstock.engine.host.sharded_reader import Reading, check_same_specs
+from penstock.engine.host.stream_feed import Feeding
+from penstock.engine.host.worker_threads import Serial, Threads
+from penstock.engine.run import Run
+from penstock.engine.sample_probe import resolved
+from penstock.engine.transfer.batch_layout import Layout
+from penstock.errors import DefinitionError
+from penstock.graph.ir.node import Graph, Node
+from penstock.graph.ir.operator import Reader, WholeBatchKernel
+from penstock.plan.explain import explain
+from penstock.plan.paired_readers import pairs
+from penstock.plan.placement import PlacementHint, Target
+from penstock.plan.plan import Plan, make_plan
+from penstock.plan.shard_merge import Facts, Program, merge
+from penstock.sources.order.permutation import mix
+from penstock.sources.order.schedule import Schedule
+from penstock.types import OnError
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A definition, planned for the devices of a layout: everything but the threads."""
+
+    program: Program
+    plan: Plan
+    layout: Layout
+    facts: Sequence[Sequence[Facts]] | None
+    on_error: OnError = "raise"
+
+    @staticmethod
+    def of(
+        graphs: Sequence[Graph],
+        layout: Layout,
+        placement: PlacementHint,
+        *,
+        dense_outputs: bool,
+        mask: bool = False,
+        facts: Sequence[Sequence[Facts]] | None = None,
+        on_error: OnError = "raise",
+    ) -> Planned:
+        """Merge the graphs of all blocks, look at sample 0 where that is needed, and plan.
+
+        Args:
+            graphs: one per block of rows that this process computes, or one for the whole batch.
+            layout: how batches lie on the devices.
+            placement: the user's placement hint.
+            dense_outputs: whether outputs are delivered as arrays.
+            mask: whether a mask of the last batch is.
+            facts: as `penstock.plan.shard_merge.merge` takes them.
+            on_error: what is done about bad samples, where their readers do not say.
+
+        Raises:
+            PenstockError: the definition or its first sample is not right.
+        """
+        _check_whole_batches(graphs[0], layout)
+        shards = layout.shards if len(graphs) > 1 else (0,)
+        program = merge(graphs, shards, layout.blocks, facts)
+        for readers in program.readers.values():
+            check_same_specs(readers)
+        program = resolved(program, dense_outputs=dense_outputs, on_error=on_error)
+        target = Target(layout.platform, bool(jax.config.read("jax_enable_x64")), placement)
+        said = policies(graphs[0], on_error)
+        if "replace" in said and graphs[0].feeds:
+            raise DefinitionError(
+                f"{graphs[0].feeds[0]} gives samples one after the other, so none can take the place of a bad one",
+                given='on_error="replace"',
+                fix='on_error="skip"',
+                where=graphs[0].feeds[0].where,
+            )
+        skips = "skip" in said
+        plan = make_plan(program.graph, target, dense_outputs=dense_outputs, mask=mask, skips=skips)
+        return Planned(program, plan, layout, facts, on_error)
+
+    @property
+    def obstacles(self) -> list[tuple[Node, str]]:
+        """The feeds whose streams can only go on, and why."""
+        found = [(node, self.program.streams[node.serial][0].obstacle) for node in self.plan.graph.feeds]
+        return [(node, why) for node, why in found if why is not None]
+
+    def readings(self, order_seed: int, lead: str | None, rows: int) -> dict[Node, Reading]:
+        """How each reader is read, in batches of `rows` rows, where `order_seed` is the seed of all shuffles.
+
+        The one named `lead` defines the epoch. Those that follow the same order begin with it in each epoch.
+        """
+        first = pairs(self.plan.graph.readers, self.program.readers)
+        named = next((node for node in first if lead is not None and node.name == lead), None)
+
+        facts = {node: self._facts_of(node, number) for number, node in enumerate(first)}
+
+        def leads(node: Node) -> bool:
+            if node is named or named is None or first[node] is not first[named]:
+                return node is named
+            # with parts in other processes, a reader of this length here may have another one there
+            return facts[node] is None or _lengths(facts[node]) == _lengths(facts[named])
+
+        return {
+            node: Reading(
+                self.program.readers[node.serial],
+                self.layout.shards,
+                self.layout.blocks if node.serial in self.program.local else 1,
+                seed=mix(*node.key(order_seed)),
+                number=number,
+                leads=leads(node),
+                rows=rows,
+                facts=facts[node],
+            )
+            for number, node in enumerate(self.plan.graph.readers)
+        }
+
+    def _facts_of(self, node: Node, number: int) -> list[Facts] | None:
+        """Of the readers of all blocks, where a reader is local and other processes have parts of it."""
+        if self.facts is None or node.serial not in self.program.local:
+            return None
+        return [of_block[number] for of_block in self.facts]
+
+    def structs(self, rows: int, *, mask: bool) -> list[jax.ShapeDtypeStruct]:
+        """Shape, dtype and sharding of each output of a batch, and of its mask."""
+        structs = [
+            self.layout.struct(number, (rows, *value.spec.sizes), jax.dtypes.canonicalize_dtype(value.spec.dtype))
+            for number, value in enumerate(self.plan.graph.outputs)
+        ]
+        return [*structs, self.layout.struct(None, (rows,), np.dtype(np.bool_))] if mask else structs
+
+    @cached_property
+    def dataset(self) -> str:
+        """The fingerprint of what is read, over all blocks."""
+        texts: list[str] = []
+        for number, node in enumerate(self.plan.graph.readers):
+            readers = self.program.readers[node.serial]
+            if self.facts is not None and node.serial in self.program.local:
+                parts = dict.fromkeys(of_block[number].dataset for of_block in self.facts)
+            else:
+                parts = dict.fromkeys(reader.source.fingerprint() for reader in dict.fromkeys(readers))
+            texts.append(next(iter(parts)) if len(parts) == 1 else f"parts:{_digest(parts)}")
+        for node in self.plan.graph.feeds:
+            texts += dict.fromkeys(stream.fingerprint() for stream in self.program.streams[node.serial])
+        return "+".join(texts)
+
+    def run(
+        self,
+        readings: Mapping[Node, Reading],
+        seed: int,
+        pool: Threads | Serial,
+        depth: int,
+        schedule: Schedule,
+        meter: Meter,
+        *,
+        narrow: bool,
+    ) -> Run:
+        """The plan in motion."""
+        lead = leading(readings)
+        streams = {node: self.program.streams[node.serial] for node in self.plan.graph.feeds}
+        layout, local = self.layout, self.program.local
+        feeding = Feeding(streams, local, layout.shards, layout.blocks, schedule) if streams else None
+        return Run(
+            self.plan,
+            readings,
+            lead,
+            seed,
+            layout,
+            pool,
+            depth,
+            schedule,
+            meter,
+            narrow=narrow,
+            feeding=feeding,
+            on_error=self.on_error,
+        )
+
+    def explain(self, rows: int) -> str:
+        """What runs where, and why, for batches of `rows` rows."""
+        blocks, devices, processes = self.layout.blocks, len(self.layout.all_devices), self.layout.processes
+        batch = f"{rows} rows" + (f" in {blocks} blocks on {devices} devices" if devices > 1 else "")
+        batch += f" of {processes} processes" if processes > 1 else ""
+        return explain(self.plan, self.program.readers, batch, self.program.local)
+
+
+def policies(graph: Graph, on_error: OnError) -> tuple[OnError, ...]:
+    """What a definition does about bad samples: by default, and with those of each of its readers.
+
+    Args:
+        graph: the definition.
+        on_error: the default.
+    """
+    readers = [cast(Reader, node.operator) for node in graph.readers]
+    said: list[OnError] = [reader.on_error or on_error for reader in readers]
+    return (on_error, *said)
+
+
+def _check_whole_batches(graph: Graph, layout: Layout) -> None:
+    """Check that no operator needs rows that another process computes."""
+    for node in graph.nodes:
+        if isinstance(node.operator, WholeBatchKernel) and len(layout.shards) < layout.blocks:
+            raise DefinitionError(
+                f"{node} needs all samples of the batch on the host, and this process has a part of them",
+                given=f"{len(layout.shards)} of {layout.blocks} blocks",
+                fix="an operator that works sample by sample, or fn.jax_function, which sees the whole batch",
+                where=node.where,
+            )
+
+
+def _lengths(facts: list[Facts] | None) -> list[int] | None:
+    return None if facts is None else [of_block.length for of_block in facts]
+
+
+def _digest(texts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
+
+
+def leading(readings: Mapping[Node, Reading]) -> Reading | None:
+    """The reading whose positions number the rows: the one that defines the epoch, else the first."""
+    named = [reading for reading in readings.values() if reading.leads]
+    return next(iter(named or readings.values()), None)

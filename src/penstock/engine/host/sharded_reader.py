@@ -1,0 +1,273 @@
+"""How the rows of a batch map into the order of one reader."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.columns import Array, Column, Indices, Picked
+from penstock.errors import DefinitionError, SampleError
+from penstock.graph.ir.operator import Reader
+from penstock.plan.engine_operators import Coordinates
+from penstock.plan.shard_merge import Facts
+from penstock.sources.order.sample_order import Order
+from penstock.sources.order.schedule import Step
+from penstock.sources.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """The samples that stand in some rows: where they come from, and their numbers there."""
+
+    source: Source
+    indices: Indices
+
+
+class Reading:
+    """One reader, or one for each block of rows, and the orders they follow.
+
+    Args:
+        readers: one for the whole batch, or one for each block that this process computes, in the order of the rows.
+        shards: the numbers of these blocks.
+        num_shards: how many blocks the whole batch has, if each has a reader of its own; 1 if one reads for all.
+        seed: what selects the permutations.
+        number: which of a pipeline's readers it is; its place in `Step.totals`.
+        leads: whether it defines the epoch. Other readers go on over the end of an epoch.
+        facts: of the readers of all blocks, where other processes have some of them.
+        rows: how many rows a whole batch has.
+    """
+
+    def __init__(
+        self,
+        readers: Sequence[Reader],
+        shards: Sequence[int],
+        num_shards: int,
+        *,
+        seed: int,
+        number: int,
+        leads: bool,
+        facts: Sequence[Facts] | None = None,
+        rows: int = 1,
+    ) -> None:
+        self.readers = tuple(readers)
+        self.orders = tuple(reader.order(seed) for reader in readers)
+        self.leads = leads
+        self._shards = np.asarray(shards)
+        self._num_shards = num_shards
+        self._facts = facts
+        self._number = number
+        self._stride = self.stride(rows)
+
+    @property
+    def length(self) -> int:
+        """How many positions an epoch has; the shortest block's, where each has its own data."""
+        return min(self._lengths)
+
+    @property
+    def _lengths(self) -> list[int]:
+        """How many positions an epoch has, for each block."""
+        if self._facts is not None:
+            return [facts.length for facts in self._facts]
+        return [order.epoch_length for order in self.orders]
+
+    @property
+    def whole(self) -> bool:
+        """Whether the positions of an epoch, but for those that are not `real`, are every sample once."""
+        one = self.readers[0]
+        if one.source.choice is not None:
+            return False
+        if self._num_shards == 1:
+            return one.num_shards == 1
+        if self._facts is not None:
+            parts = [(facts.shard_id, facts.num_shards, facts.length) for facts in self._facts]
+            alike = len({(facts.order, facts.dataset) for facts in self._facts}) == 1
+        else:
+            parts = [(r.shard_id, r.num_shards, length) for r, length in zip(self.readers, self._lengths, strict=True)]
+            alike = all(reader.like(one) for reader in self.readers)
+        if one.contiguous:
+            return alike and sorted(parts) == [(k, self._num_shards, parts[0][2]) for k in range(self._num_shards)]
+        return all(part[1:] == (1, parts[0][2]) for part in parts)
+
+    @property
+    def even(self) -> bool:
+        """Whether all blocks have equally many samples."""
+        return self.orders[0].length % self.orders[0].shards == 0
+
+    def _ends(self, step: Step, numbers: Indices) -> int | Indices:
+        """Where the samples of the rows' order end in this epoch; contiguous parts may differ by one."""
+        one = self.orders[0]
+        if one.shards == 1:
+            return self.length
+        if self._num_shards == 1:
+            return one.part(step.epoch)[1]
+        shards = {block: order.shard for block, order in zip(self._shards.tolist(), self.orders, strict=True)}
+        blocks = range(self._num_shards)
+        ends = [replace(one, shard=shards.get(block, block)).part(step.epoch)[1] for block in blocks]
+        return np.minimum(self.length, np.array(ends))[numbers // (step.rows // self._num_shards)]
+
+    def stride(self, rows: int) -> int:
+        """How many positions a batch of `rows` rows passes."""
+        one = self.readers[0]
+        return rows // self._num_shards if self._num_shards > 1 or one.contiguous else rows * one.num_shards
+
+    @property
+    def pads(self) -> bool:
+        """Whether an epoch takes a whole number of batches: rows past its end repeat its last sample."""
+        return self.readers[0].pad_last
+
+    def samples_passed(self, total: int) -> int:
+        """A number of positions as a state has it: without those that fill up a padded reader's last batches."""
+        if not self._fills_up:
+            return total
+        order = self.orders[0]
+        epochs, inside = divmod(total, order.passed_by_epoch(self._stride))
+        return epochs * order.epoch_length + inside
+
+    def positions_passed(self, samples: int) -> int:
+        """The inverse of `samples_passed`, for the batches of this reading.
+
+        Raises:
+            ValueError: none of them begins there.
+        """
+        if not self._fills_up:
+            return samples
+        order = self.orders[0]
+        epochs, inside = divmod(samples, order.epoch_length)
+        if inside % self._stride:
+            raise ValueError(f"no batch begins after {inside} of {order.epoch_length} samples")
+        return epochs * order.passed_by_epoch(self._stride) + inside
+
+    @property
+    def _fills_up(self) -> bool:
+        """Whether positions of epochs that follow each other depend on how large batches are."""
+        return self.pads and not self.leads and len(set(self._lengths)) == 1
+
+    def consecutive(self, rows: int) -> bool:
+        """Whether a batch passes as many positions as it has rows, all in one order."""
+        return self._num_shards == 1 and self.stride(rows) == rows
+
+    def offsets(self, rows: int, numbers: Indices) -> Indices:
+        """Where rows of a batch stand in its order, counted from the batch's first position."""
+        if self._num_shards > 1:
+            return numbers % (rows // self._num_shards)
+        one = self.readers[0]
+        return numbers + one.shard_id * rows if one.shard_id and not one.contiguous else numbers
+
+    def positions(self, step: Step, numbers: Indices) -> Indices:
+        """Positions in the order, for rows of the batch given by their numbers."""
+        return self.offsets(step.rows, numbers) + (step.row if self.leads else step.totals[self._number])
+
+    def coordinates(self, step: Step, numbers: Indices) -> Coordinates:
+        """What tells these rows from all others, when this reading leads.
+
+        Its own positions, if all rows share one order; else the rows' numbers.
+        """
+        ends = self._ends(step, numbers) if self.leads else None
+        if self._num_shards > 1:
+            positions = step.row * self._num_shards + numbers
+            real = None if ends is None else self.positions(step, numbers) < ends
+        else:
+            positions = step.row + self.offsets(step.rows, numbers)
+            real = None if ends is None or (isinstance(ends, int) and positions[-1] < ends) else positions < ends
+        return Coordinates(step.epoch, positions, _all_real(len(numbers)) if real is None else real)
+
+    def samples(
+        self, step: Step, numbers: Indices, shifts: NDArray[np.uint64] | None = None
+    ) -> Samples | list[tuple[Indices, Samples]]:
+        """Which samples stand in the rows.
+
+        Args:
+            step: the batch.
+            numbers: the numbers of the rows in the batch.
+            shifts: per row what selects another sample in place of its own, or 0; see `Order.others`.
+
+        Returns:
+            Samples of one source, or per block the places in `numbers` and their samples.
+        """
+        if self._num_shards == 1:
+            return self._shifted(0, self._of_all(step, numbers), shifts)
+        positions = self.positions(step, numbers)
+        blocks = np.searchsorted(self._shards, numbers // (step.rows // self._num_shards))
+        parts = ((block, np.flatnonzero(blocks == block)) for block in np.unique(blocks).tolist())
+        return [
+            (at, self._shifted(block, self._of(block, step, positions[at]), None if shifts is None else shifts[at]))
+            for block, at in parts
+        ]
+
+    def _shifted(self, block: int, samples: Samples, shifts: NDArray[np.uint64] | None) -> Samples:
+        if shifts is None:
+            return samples
+        return Samples(samples.source, self.orders[block].others(samples.indices, shifts))
+
+    def _of_all(self, step: Step, numbers: Indices) -> Samples:
+        first, count = int(numbers[0]), len(numbers)
+        if int(numbers[-1]) - first + 1 != count:  # they ascend; with gaps where rows of other processes lie between
+            return self._of(0, step, self.positions(step, numbers))
+        order, one = self.orders[0], self.readers[0]
+        start = first + (0 if one.contiguous else one.shard_id * step.rows)
+        if self.leads:
+            return Samples(one.source, order.span(step.epoch, step.row + start, count))
+        return Samples(one.source, order.endless_span(step.totals[self._number] + start, count, self._stride))
+
+    def _of(self, block: int, step: Step, positions: Indices) -> Samples:
+        order: Order = self.orders[block]
+        indices = order.indices(step.epoch, positions) if self.leads else order.endless(positions, self._stride)
+        return Samples(self.readers[block].source, indices)
+
+
+@lru_cache(maxsize=16)
+def _all_real(rows: int) -> NDArray[np.bool_]:
+    result = np.ones(rows, np.bool_)
+    result.flags.writeable = False
+    return result
+
+
+def read(
+    samples: Samples | list[tuple[Indices, Samples]], rows: int, out: Sequence[Array | None], picked: Sequence[bool]
+) -> tuple[tuple[Column | Picked, ...], dict[int, SampleError]]:
+    """The columns of a reader's values, and the errors of the rows that cannot be read.
+
+    Args:
+        samples: which.
+        rows: how many.
+        out: as for `Source.read`.
+        picked: per value whether it need not be copied.
+    """
+    if isinstance(samples, Samples):
+        if any(picked) and samples.source.in_memory:
+            columns = [Picked(array, samples.indices) for array in samples.source.in_memory]
+            return tuple([c if p else c.copied(slot) for c, p, slot in zip(columns, picked, out, strict=True)]), {}
+        return samples.source.outcomes(samples.indices, out)
+    parts = [(places, part.source.outcomes(part.indices, [None] * len(out))) for places, part in samples]
+    errors = {int(places[row]): error for places, (_, failed) in parts for row, error in failed.items()}
+    columns = [_interleave([(places, read[i]) for places, (read, _) in parts], rows) for i in range(len(out))]
+    return tuple(columns), errors
+
+
+def _interleave(parts: Sequence[tuple[Indices, Column]], rows: int) -> Column:
+    first = parts[0][1]
+    if isinstance(first, np.ndarray):
+        result = np.empty((rows, *first.shape[1:]), first.dtype)
+        for places, column in parts:
+            result[places] = column
+        return result
+    merged: list[Array] = [np.empty(0)] * rows
+    for places, column in parts:
+        for place, sample in zip(places.tolist(), column, strict=True):
+            merged[place] = sample
+    return merged
+
+
+def check_same_specs(readers: Sequence[Reader]) -> None:
+    """Check that the readers of all blocks give values of the same kind."""
+    for reader in readers[1:]:
+        if reader.source.specs != readers[0].source.specs:
+            raise DefinitionError(
+                "the shards read data of different kinds",
+                given=reader.source.specs,
+                expected=readers[0].source.specs,
+            )

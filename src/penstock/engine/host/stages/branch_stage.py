@@ -1,0 +1,130 @@
+"""Branches of conditions on the host: a frame of their own for the rows that take them.
+
+A branch's values have entries for its own rows only. A stage of the branch computes them in the branch's frame, whose
+columns of values from outside of it hold the same rows; where branches meet, the rows are put together again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from penstock.core.columns import Array, Column, Indices
+from penstock.engine.host.execution_frame import Frame
+from penstock.engine.host.stages.host_stages import HostStage
+from penstock.engine.host.stages.operand_binding import Registers
+from penstock.graph.ir.branch_operators import Select
+from penstock.graph.ir.node import Node, Value
+from penstock.plan.stage_grouping import Stage, Way
+
+
+class BranchStage:
+    """A stage for the rows that take a branch. Where there are none, nothing is done.
+
+    Args:
+        stage: computes what is done in the branch.
+        planned: the same as the plan has it.
+        registers: where columns are.
+    """
+
+    def __init__(self, stage: HostStage, planned: Stage, registers: Registers) -> None:
+        guard = planned.guard
+        assert guard is not None  # it is a stage of a branch
+        self.label, self.by_row, self.outputs = stage.label, stage.by_row, stage.outputs
+        self._stage, self._guard, self._taken = stage, guard, registers[guard]
+        nodes = () if planned.way is Way.SELECT else planned.nodes  # it finds the rows that it needs itself
+        operands = dict.fromkeys(value for node in nodes for value in node.operands if value.node not in nodes)
+        self._operands = [(value, registers[value]) for value in operands]
+
+    def compute(self, frame: Frame) -> None:
+        """Fill the registers of the branch's frame."""
+        branch = frame.branches.get(self._guard)
+        if branch is None:
+            branch = frame.branches[self._guard] = self._begin(frame)
+        if not branch.rows:
+            return
+        for value, register in self._operands:
+            if branch.columns[register] is None:
+                branch.columns[register] = gathered(value, register, branch, np.arange(branch.rows))
+        self._stage.compute(branch)
+
+    def _begin(self, frame: Frame) -> Frame:
+        outer = frame.home(self._guard.node.guard)
+        return outer.branch(np.flatnonzero(outer.columns[self._taken]) if outer.rows else np.arange(0))
+
+
+class SelectStage:
+    """The rows of several branches, put together.
+
+    Args:
+        node: the node, whose operator is a `Select`.
+        registers: where columns are.
+    """
+
+    by_row = True
+
+    def __init__(self, node: Node, registers: Registers) -> None:
+        self.label = node.kind
+        count = cast(Select, node.operator).branches
+        inputs = [(value, registers[value]) for value in node.inputs]
+        self._guards, self._values = inputs[:count], inputs[count:]
+        self._value, self._register = node.values[0], registers[node.values[0]]
+        self.outputs = [(self._value, self._register)]
+        self._dense = all(value.spec.dense for value in (*node.inputs, self._value))
+
+    def compute(self, frame: Frame) -> None:
+        """Take each row from the first branch that it takes."""
+        remain = np.ones(frame.rows, np.bool_)
+        parts: list[Indices] = []
+        for guard, register in self._guards:
+            taken = remain & spread(guard, register, frame)[frame.at(np.arange(frame.rows))]
+            parts.append(np.flatnonzero(taken))
+            remain &= ~taken
+        parts.append(np.flatnonzero(remain))
+        column: Any = frame.allocate(self._value, self._register) if self._dense else [None] * frame.rows
+        for rows, (value, register) in zip(parts, self._values, strict=True):
+            if not len(rows):
+                continue
+            entries = gathered(value, register, frame, rows)
+            if self._dense:
+                column[rows] = entries
+            else:
+                for row, sample in zip(rows.tolist(), entries, strict=True):
+                    column[row] = sample
+        if self._dense:
+            frame.columns[self._register] = column
+        else:
+            frame.keep(self._value, self._register, column)
+
+
+def gathered(value: Value, register: int, frame: Frame, rows: Indices) -> Column:
+    """The entries of a value for some rows of a frame, which all have one."""
+    home = frame.home(value.node.guard)
+    column: Column = home.columns[register]
+    if home.rows == len(rows):
+        return column
+    at = home.find(frame.at(rows))
+    return column[at] if isinstance(column, np.ndarray) else [column[row] for row in at.tolist()]
+
+
+def spread(value: Value, register: int, frame: Frame) -> Array:
+    """A dense value for the rows of the whole frame; zeros where it has none."""
+    home = frame.home(value.node.guard)
+    if home is frame.whole:
+        return home.columns[register]
+    column = np.zeros((frame.whole.rows, *value.spec.sizes), value.spec.dtype)
+    if home.rows:
+        column[home.at(np.arange(home.rows))] = home.columns[register]
+    return column
+
+
+def delivered(value: Value, register: int, frame: Frame) -> Column:
+    """The column of a result, with an entry for each row of the whole frame: zeros, or None, where it has none."""
+    if value.node.guard is None or value.spec.dense:
+        return spread(value, register, frame)
+    home = frame.home(value.node.guard)
+    column: list[Any] = [None] * frame.whole.rows
+    for place, sample in zip(home.at(np.arange(home.rows)).tolist(), home.columns[register] or (), strict=True):
+        column[place] = sample
+    return column

@@ -1,0 +1,196 @@
+"""A plan in motion: host threads, transfers, the device program. The only object with threads in it."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import jax
+import numpy as np
+
+from penstock.core.columns import Array, Column, Indices
+from penstock.core.stage_timers import DEVICES_WAIT, HOST_WAIT, Meter
+from penstock.engine.device.device_program import DeviceProgram, State, stateful
+from penstock.engine.device.operator_state import Carried
+from penstock.engine.failures.bad_row import BadRow
+from penstock.engine.host.host_loader import HostBatch, HostLoader
+from penstock.engine.host.host_program import HostProgram
+from penstock.engine.host.sharded_reader import Reading
+from penstock.engine.host.stream_feed import Feeding
+from penstock.engine.host.worker_threads import Pool
+from penstock.engine.transfer.batch_layout import Layout
+from penstock.engine.transfer.in_flight import Backlog
+from penstock.engine.transfer.row_masks import Masks
+from penstock.graph.ir.node import Node
+from penstock.plan.plan import Plan
+from penstock.sources.order.schedule import Schedule, Step
+from penstock.types import OnError
+
+
+class Run:
+    """Gives the batch of any step; those that follow are prepared ahead on the host.
+
+    Args:
+        plan: what runs where.
+        readings: how each reader is read.
+        lead: the reading whose positions number the rows.
+        seed: what all random numbers derive from.
+        layout: how batches lie on the devices.
+        pool: where host work runs.
+        depth: how many host batches are begun ahead.
+        schedule: the steps.
+        meter: what the stages report to.
+        narrow: whether 64-bit values are handed over as JAX would make them; else as they are.
+        feeding: how its streams are asked, where it has any.
+        on_error: what is done about bad samples, where their readers do not say.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        readings: Mapping[Node, Reading],
+        lead: Reading | None,
+        seed: int,
+        layout: Layout,
+        pool: Pool,
+        depth: int,
+        schedule: Schedule,
+        meter: Meter,
+        *,
+        narrow: bool,
+        feeding: Feeding | None = None,
+        on_error: OnError = "raise",
+    ) -> None:
+        self._layout = layout
+        self.meter = meter
+        self._backlog = Backlog(layout.devices)
+        self._device = DeviceProgram(plan, seed, layout) if plan.device else None
+        self._carried = Carried(plan, self._device.place) if self._device and stateful(plan) else None
+        self._after = schedule.after
+        self._feeding = feeding
+        numbers = {value: number for number, value in enumerate(plan.results)}
+        self._hosted = [(n, numbers[value]) for n, value in enumerate(plan.graph.outputs) if value in numbers]
+        self._crossing = [numbers[value] for value in plan.crossing]
+        self._mask = None if plan.valid is None else numbers[plan.valid]
+        self._order = [*range(len(plan.graph.outputs)), *([] if plan.valid is None and not plan.skips else [None])]
+        self._masks = Masks(lambda column: layout.put_batch({None: column})[None])
+        self._crossing_masks = Masks(layout.put_rows) if plan.skips and plan.device else None
+        dtypes = [value.spec.dtype for value in plan.results]
+        self._loader = HostLoader(
+            HostProgram(plan, readings, lead, seed, meter, feeding, on_error),
+            layout.local_rows,
+            [np.dtype(jax.dtypes.canonicalize_dtype(dtype)) if narrow else dtype for dtype in dtypes],
+            pool,
+            depth,
+            schedule.after,
+        )
+
+    def arrays(self, step: Step) -> tuple[list[jax.Array], Sequence[BadRow]]:
+        """The outputs of a batch, then its mask if the plan has one. Dispatches on the caller's thread.
+
+        Returns:
+            They, and the rows of this process that failed and are tolerated.
+
+        Raises:
+            SampleError: a sample of the batch is bad.
+        """
+        batch = self._take(step)
+        columns = batch.buffers
+        start = time.perf_counter()
+        self._backlog.settle()
+        settled = time.perf_counter()
+        hosted: dict[int | None, Array] = {number: _dense(columns[result]) for number, result in self._hosted}
+        outputs: dict[int | None, jax.Array] = {**self._made(batch), **self._layout.put_batch(hosted)}
+        if None in self._order:
+            outputs[None] = self._masks.without(len(columns[0]), self._lost(batch))
+        self.meter.add(DEVICES_WAIT, seconds=settled - start, samples=step.rows)
+        self.meter.add("transfer and dispatch", seconds=time.perf_counter() - settled, samples=step.rows)
+        return [outputs[number] for number in self._order], batch.failed
+
+    def begin(self, step: Step) -> tuple[Future[Any], ...]:
+        """Begin the host's part of a batch that will be asked for next. Neither waits nor dispatches anything.
+
+        Returns:
+            The chunks of work that have to be done first.
+
+        Raises:
+            SampleError: a sample of the batch is bad.
+        """
+        return self._loader.begin(step)
+
+    def outputs(self, step: Step) -> tuple[list[Any], Sequence[BadRow]]:
+        """The outputs of a batch where they are: columns on the host, arrays on the device; and the rows that failed.
+
+        Raises:
+            SampleError: a sample of the batch is bad.
+        """
+        batch = self._take(step)
+        outputs: dict[int, Any] = dict(self._made(batch))
+        outputs |= {number: batch.buffers[result] for number, result in self._hosted}
+        return [outputs[number] for number in range(len(outputs))], batch.failed
+
+    def _take(self, step: Step) -> HostBatch:
+        start = time.perf_counter()
+        gc.collect(0)  # JAX lets go of the batches that the user dropped only now, or in its next call: after `take`
+        batch = self._loader.take(step)
+        self.meter.add(HOST_WAIT, seconds=time.perf_counter() - start, samples=step.rows)
+        return batch
+
+    def _lost(self, batch: HostBatch) -> Indices:
+        """Which rows of this process the batch's mask leaves out."""
+        if self._mask is not None:
+            return np.flatnonzero(~_dense(batch.buffers[self._mask]))
+        skipped = np.array([bad.number for bad in batch.failed if bad.policy == "skip"], np.int64)
+        if not len(skipped):
+            return skipped
+        rows = len(batch.buffers[0]) // len(self._layout.shards) * self._layout.blocks
+        return np.searchsorted(self._layout.local_rows(rows), skipped)
+
+    def _made(self, batch: HostBatch) -> dict[int, jax.Array]:
+        """The outputs that the device program makes, by number."""
+        if self._device is None:
+            return {}
+        step, columns = batch.step, batch.buffers
+        before = self._carried.at(step) if self._carried else ()
+        crossing = [self._layout.put_rows(_dense(columns[result])) for result in self._crossing]
+        if self._crossing_masks is not None:
+            crossing.append(self._crossing_masks.without(len(columns[0]), self._lost(batch)))
+        state, outputs = self._device(before, crossing)
+        if self._carried:
+            self._carried.passed(self._after(step), state)
+        return dict(zip(self._device.numbers, outputs, strict=True))
+
+    def carried(self, step: Step) -> State | None:
+        """The state that operators carry, as it is before the batch of `step`; None where none carries any.
+
+        Raises:
+            StateError: the batches before have not just been made.
+        """
+        return self._carried.at(step) if self._carried else None
+
+    def resume(self, step: Step, state: Sequence[Sequence[Any]] | None, *, anew: bool = False) -> None:
+        """Go to a step, with the state that operators carried there; None stands for the state at the beginning.
+
+        Args:
+            step: where.
+            state: what was carried there.
+            anew: whether operators begin anew where no state is given, or that of others.
+
+        Raises:
+            StateError: the state belongs to other operators.
+        """
+        if self._carried:
+            self._carried.resume(step, state, anew=anew)
+
+    def close(self) -> None:
+        """End the threads and forget what was prepared. The run may be used again."""
+        self._loader.close()
+        if self._feeding is not None:
+            self._feeding.close()
+
+
+def _dense(column: Column) -> Array:
+    return column if isinstance(column, np.ndarray) else np.stack(column)

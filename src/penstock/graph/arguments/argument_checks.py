@@ -1,0 +1,154 @@
+"""Checking the arguments of public functions against their annotations, before the functions run.
+
+The annotations are the one declaration of what an argument may be: its kind, and its limits where they have a `Range`.
+
+* numbers are finite, and whole where the annotation says ``int``: 3.0 is, 2.5 is not;
+* ``bool`` also takes 0 and 1; ``Sequence`` also takes arrays and the keys and values of a dictionary, but no text;
+* ``DataNode`` is any value of the graph; ``Any`` is not checked here.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from penstock.core.call_site import located
+from penstock.errors import ArgumentTypeError, DefinitionError, PenstockError, UsageError, nearest, of_dali
+from penstock.graph.arguments.argument_kinds import OutOfRangeError, UnfitError, conform, near, said
+from penstock.graph.ir.node import Handle
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def checked(
+    function: Callable[P, R], *, kind: type[PenstockError] = UsageError, limits: type[PenstockError] = UsageError
+) -> Callable[P, R]:
+    """A function whose arguments are checked against its annotations whenever it is called.
+
+    Args:
+        function: the function.
+        kind: what is raised for an argument of another kind.
+        limits: what is raised for one that is out of range.
+
+    Raises:
+        ArgumentTypeError: when it is called with arguments that it does not have.
+
+    Example:
+        >>> from typing import Annotated
+        >>> from penstock.graph.arguments.argument_kinds import Range
+        >>> @checked
+        ... def take(count: Annotated[int, Range(1)]) -> None: ...
+        >>> take(0)
+        Traceback (most recent call last):
+        penstock.errors.UsageError: take: count is out of range
+          given:    0 of type int
+          expected: a whole number of at least 1
+          at:       <doctest penstock.graph.arguments.argument_checks.checked[3]>:1 in <module>: take(0)
+    """
+    name, signature = function.__qualname__.removesuffix(".__init__"), inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        bound = bind(signature, args, kwargs, name)
+        bound = conforming(function, bound, name, kind=kind, limits=limits)
+        return function(*bound.args, **bound.kwargs)
+
+    return located(call)
+
+
+def bind(
+    signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any], name: str
+) -> inspect.BoundArguments:
+    """The arguments of a call by name.
+
+    Args:
+        signature: the function's.
+        args: what was given by position.
+        kwargs: what was given by name.
+        name: what messages call the function.
+
+    Raises:
+        ArgumentTypeError: the function has no such argument, or needs one that is missing.
+    """
+    try:
+        return signature.bind(*args, **kwargs)
+    except TypeError as error:
+        unknown = next((given for given in kwargs if given not in signature.parameters), None)
+        fix = None if unknown is None else nearest(unknown, set(signature.parameters) - {"self"})
+        said = f"{name}{signature}" if len(str(signature)) < 200 else None
+        raise ArgumentTypeError(f"{name}: {error}", expected=said, fix=fix) from None
+
+
+def conforming(
+    function: Callable[..., Any],
+    bound: inspect.BoundArguments,
+    name: str,
+    *,
+    kind: type[PenstockError] = ArgumentTypeError,
+    limits: type[PenstockError] = DefinitionError,
+    one_is_many: bool = False,
+) -> inspect.BoundArguments:
+    """The arguments of a call, checked; whole numbers that were given as floats are whole.
+
+    Args:
+        function: whose annotations say what they may be.
+        bound: what was given.
+        name: what messages call the function.
+        kind: what is raised for an argument of another kind.
+        limits: what is raised for one that is out of range.
+        one_is_many: whether a number, or a text, may stand for a sequence that has only it, as in DALI.
+    """
+    hints = hints_of(function)
+
+    def one(argument: str, given: Any) -> Any:
+        hint = hints.get(argument, Any)
+        try:
+            return conform(hint, given)
+        except UnfitError as error:
+            wrong = error
+        if one_is_many and isinstance(given, int | float | np.number | str):
+            with suppress(UnfitError):
+                return conform(hint, [given])
+        refusal, what = (limits, "out of range") if isinstance(wrong, OutOfRangeError) else (kind, "of another kind")
+        fix = near(hint, wrong.given) or of_dali(wrong.given)
+        if wrong.at and isinstance(wrong.given, Handle):
+            fix = "fn.stack(...), which makes one node of nodes and numbers"
+        raise refusal(f"{name}: {argument} is {what}", given=wrong, expected=said(hint), fix=fix)
+
+    result = inspect.BoundArguments(bound.signature, bound.arguments.copy())
+    for argument, value in bound.arguments.items():
+        parameter = bound.signature.parameters[argument]
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            result.arguments[argument] = tuple([one(argument, each) for each in value])
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            result.arguments[argument] = {option: one(option, given) for option, given in value.items()}
+        elif argument != "self" and value is not parameter.default:
+            result.arguments[argument] = one(argument, value)
+    return result
+
+
+@functools.cache
+def hints_of(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """The annotation of each argument, including those of ``**options: Unpack[...]``."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    for parameter in inspect.signature(function).parameters.values():
+        hint = hints.get(parameter.name)
+        if parameter.kind is parameter.VAR_KEYWORD and typing.get_args(hint):
+            hints |= typing.get_type_hints(typing.get_args(hint)[0], include_extras=True)
+    return hints
+
+
+def takes_none(hint: Any) -> bool:
+    """Whether None is something that an argument can be."""
+    try:
+        conform(hint, None)
+    except UnfitError:
+        return False
+    return True

@@ -1,0 +1,277 @@
+"""The syntax tree of a function, rewritten so that conditions on nodes work.
+
+An `if` statement becomes, with the helpers of `penstock.graph.conditionals.control_flow`::
+
+    fork = activation.fork(test, ("x", "y"), (lambda: x, lambda: y))
+    if fork.first():
+        with fork:
+            body
+    if fork.second():
+        <x and y are what they were before>
+        with fork:
+            orelse
+    if fork.forks:
+        fork.join()
+        <x and y are joined>
+
+Nothing is moved into other functions, so the debugger shows the user's variables, and each statement keeps its line.
+Functions that are defined in the function stay as they are; when it calls them, they are rewritten, too.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+HOOKS = "\0penstock.hooks"
+"""A constant in whose place the compiled code gets the helpers."""
+
+_ACTIVATION = "_penstock_activation"
+
+Function = ast.FunctionDef | ast.Lambda
+_OTHER_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+def rewrite(function: Function) -> None:
+    """Rewrite a function in place."""
+    given = [*function.args.posonlyargs, *function.args.args]
+    rewriter = _Rewriter(given[0].arg if given else "")
+    if isinstance(function, ast.Lambda):
+        function.body = rewriter.visit(function.body)
+        return
+    docstring = function.body[:1] if ast.get_docstring(function, clean=False) is not None else []
+    body = function.body[len(docstring) :]
+    if not any(isinstance(node, ast.If) for node in _own(body)):
+        function.body = [*docstring, *rewriter.block(body)]
+        return
+    rewriter.returns = any(
+        isinstance(inner, ast.Return) for node in _own(body) if isinstance(node, ast.If) for inner in _own([node])
+    )
+    begin = ast.withitem(_hook("Activation"), ast.Name(_ACTIVATION, ast.Store()))
+    rewritten = rewriter.block(body)
+    if rewriter.returns:
+        rewritten.append(_placed(ast.Return(_activation("finish")), body[-1]))
+    function.body = [*docstring, _placed(ast.With([begin], rewritten), body[0])]
+
+
+class _Rewriter(ast.NodeTransformer):
+    """Rewrites the statements and expressions of one function.
+
+    Args:
+        first: the name of its first argument, or "".
+    """
+
+    def __init__(self, first: str) -> None:
+        self._first = first
+        self.returns = False
+        """Whether the function returns in an `if` statement."""
+        self._count = 0
+        self._inside: list[str] = []
+        """The forks around the statement, those of the innermost loop."""
+
+    def block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+        found: list[ast.stmt] = []
+        for statement in statements:
+            made = self.visit(statement)
+            found += made if isinstance(made, list) else [made]
+        return found
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        return node if isinstance(node, _OTHER_SCOPES) else super().generic_visit(node)
+
+    def visit_If(self, node: ast.If) -> list[ast.stmt]:
+        self._count += 1
+        name = f"_penstock_fork_{self._count}"
+        targets = _targets([*node.body, *node.orelse])
+        texts = ast.Tuple([ast.Constant(text) for text in targets], ast.Load())
+        getters = ast.Tuple([_thunk(_as(target, ast.Load())) for target in targets.values()], ast.Load())
+        test = self.visit(node.test)
+        self._inside.append(name)
+        body, orelse = self.block(node.body), self.block(node.orelse)
+        self._inside.pop()
+        restore = [_restore(name, number, target) for number, target in enumerate(targets.values())]
+        again = [_restore(name, number, target) for number, target in enumerate(targets.values())]
+        left = ast.If(_of(name, "left"), [ast.Return(_activation("end"))], [])
+        join: list[ast.stmt] = [ast.Expr(_call(_of(name, "join"))), *again, *([left] if self.returns else [])]
+        made: list[ast.stmt] = [
+            ast.Assign([ast.Name(name, ast.Store())], _activation("fork", test, texts, getters)),
+            ast.If(_call(_of(name, "first")), [_within(name, body)], []),
+            ast.If(_call(_of(name, "second")), [*restore, _within(name, orelse or [ast.Pass()])], []),
+            ast.If(_of(name, "forks"), join, []),
+        ]
+        return [_placed(statement, node.test) for statement in made]
+
+    def visit_Return(self, node: ast.Return) -> ast.Return:
+        value = ast.Constant(None) if node.value is None else self.visit(node.value)
+        return _placed(ast.Return(_activation("leave", value) if self.returns else value), node)
+
+    def visit_Break(self, node: ast.Break) -> list[ast.stmt]:
+        return self._jump(node, "break")
+
+    def visit_Continue(self, node: ast.Continue) -> list[ast.stmt]:
+        return self._jump(node, "continue")
+
+    def _jump(self, node: ast.stmt, word: str) -> list[ast.stmt]:
+        checks = [ast.Expr(_call(_of(name, "jump"), ast.Constant(word))) for name in self._inside]
+        return [*(_placed(check, node) for check in checks), node]
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        return self._loop(node)
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        return self._loop(node)
+
+    def _loop(self, node: ast.For | ast.While) -> ast.AST:
+        around, self._inside = self._inside, []
+        made = self.generic_visit(node)
+        self._inside = around
+        return made
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if self._first and not node.args and isinstance(node.func, ast.Name) and node.func.id == "super":
+            names = [ast.Name(name, ast.Load()) for name in ("__class__", self._first)]
+            node.args = [_placed(name, node.func) for name in names]  # it may come to stand in a lambda
+        node.func = _placed(_hook("converted", node.func), node.func)
+        return node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        self.generic_visit(node)
+        if _binds(node):
+            return node
+        name = "conjunction" if isinstance(node.op, ast.And) else "disjunction"
+        return _placed(_hook(name, *map(_thunk, node.values)), node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        return _placed(_hook("negation", node.operand), node) if isinstance(node.op, ast.Not) else node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        self.generic_visit(node)
+        if _binds(node):
+            return node
+        return _placed(_hook("choice", node.test, _thunk(node.body), _thunk(node.orelse)), node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        if len(node.ops) == 1 or _binds(node):
+            return node
+        links = [
+            ast.Tuple([_comparing(op), _thunk(right)], ast.Load())
+            for op, right in zip(node.ops, node.comparators, strict=True)
+        ]
+        return _placed(_hook("comparison", node.left, *links), node)
+
+
+def _own(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
+    """These nodes and all in them that belong to the same function."""
+    todo = list(nodes)
+    while todo:
+        node = todo.pop()
+        yield node
+        if not isinstance(node, _OTHER_SCOPES):
+            todo += ast.iter_child_nodes(node)
+
+
+def _binds(node: ast.AST) -> bool:
+    """Whether an expression cannot stand in a function of its own."""
+    return any(isinstance(inner, ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom) for inner in _own([node]))
+
+
+def _targets(statements: Sequence[ast.stmt]) -> dict[str, ast.expr]:
+    """What statements assign to: names; and entries and attributes of what they do not assign to, by their text."""
+    names: dict[str, ast.expr] = {}
+    parts: dict[str, ast.expr] = {}
+    comprehended = {id(inner) for node in _own(statements) for inner in _variables(node)}
+    for node in _own(statements):
+        match node:
+            case ast.Name(ctx=ast.Store() | ast.Del()) if id(node) not in comprehended:
+                names[node.id] = node
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                names[name] = ast.Name(name)
+            case ast.alias(name=name, asname=asname) if name != "*":
+                names[(asname or name).split(".")[0]] = ast.Name((asname or name).split(".")[0])
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                names[name] = ast.Name(name)
+            case ast.Attribute(ctx=ast.Store() | ast.Del()) | ast.Subscript(ctx=ast.Store() | ast.Del()):
+                parts[ast.unparse(node)] = cast(ast.expr, node)
+            case _:
+                pass
+    steady = {text: part for text, part in parts.items() if _steady(part, names)}
+    return dict(sorted(names.items())) | dict(sorted(steady.items()))
+
+
+def _variables(node: ast.AST) -> Iterator[ast.AST]:
+    """The variables of a comprehension, which are its own."""
+    if isinstance(node, ast.comprehension):
+        yield from ast.walk(node.target)
+
+
+def _steady(part: ast.expr, assigned: Any) -> bool:
+    """Whether an entry or attribute can be looked up at any time: `self.x`, `d["a"]`, `d[k].y`."""
+    match part:
+        case ast.Name():
+            return part.id not in assigned
+        case ast.Attribute():
+            return _steady(part.value, assigned)
+        case ast.Subscript():
+            index = part.slice.operand if isinstance(part.slice, ast.UnaryOp) else part.slice
+            fixed = isinstance(index, ast.Constant) or (isinstance(index, ast.Name) and index.id not in assigned)
+            return fixed and _steady(part.value, assigned)
+        case _:
+            return False
+
+
+def _restore(fork: str, number: int, target: ast.expr) -> ast.stmt:
+    """Give a name the value that the fork has for it, or none."""
+    n = ast.Constant(number)
+    value = ast.Subscript(ast.Name(fork, ast.Load()), n, ast.Load())
+    remove = ast.If(_call(_of(fork, "stale"), n), [ast.Delete([_as(target, ast.Del())])], [])
+    return ast.If(_call(_of(fork, "has"), n), [ast.Assign([_as(target, ast.Store())], value)], [remove])
+
+
+def _as(target: ast.expr, context: ast.expr_context) -> ast.expr:
+    """An assignment's target in another role."""
+    made = cast(Any, ast.parse(ast.unparse(target), mode="eval").body)
+    made.ctx = context
+    for node in ast.walk(made):  # places are set where it is put
+        for name in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
+            node.__dict__.pop(name, None)
+    return made
+
+
+def _comparing(op: ast.cmpop) -> ast.Lambda:
+    both = [ast.arg("a"), ast.arg("b")]
+    arguments = ast.arguments(posonlyargs=[], args=both, kwonlyargs=[], kw_defaults=[], defaults=[])
+    return ast.Lambda(arguments, ast.Compare(ast.Name("a", ast.Load()), [op], [ast.Name("b", ast.Load())]))
+
+
+def _thunk(expression: ast.expr) -> ast.Lambda:
+    nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+    return ast.Lambda(nothing, expression)
+
+
+def _within(fork: str, statements: list[ast.stmt]) -> ast.With:
+    return ast.With([ast.withitem(ast.Name(fork, ast.Load()))], statements)
+
+
+def _of(name: str, attribute: str) -> ast.Attribute:
+    return ast.Attribute(ast.Name(name, ast.Load()), attribute, ast.Load())
+
+
+def _call(function: ast.expr, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(function, list(arguments), [])
+
+
+def _activation(method: str, *arguments: ast.expr) -> ast.Call:
+    return _call(_of(_ACTIVATION, method), *arguments)
+
+
+def _hook(name: str, *arguments: ast.expr) -> ast.Call:
+    return _call(ast.Attribute(ast.Constant(HOOKS), name, ast.Load()), *arguments)
+
+
+def _placed(made: Any, where: ast.AST) -> Any:
+    """A new node in the place of another; what it holds of the user's stays where it is."""
+    return ast.fix_missing_locations(ast.copy_location(made, where))

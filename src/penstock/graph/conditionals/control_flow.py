@@ -1,0 +1,358 @@
+"""What a rewritten definition calls where the user wrote `if`, `and`, `or`, `not` or `return`.
+
+With Python values each does what Python does. With a node as the condition, all branches are traced, each under a
+guard. The names to which branches assign are captured before, between and after them: `Fork` holds these states.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from penstock.core.call_site import user_line
+from penstock.errors import DefinitionError, PenstockError, shown
+from penstock.graph.conditionals.branch_results import joined, select
+from penstock.graph.ir.branch_operators import Branch
+from penstock.graph.ir.node import Value
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import journal, named
+from penstock.graph.tracing.trace import DataNode, current_trace
+from penstock.types import Constant
+
+Thunk = Callable[[], Any]
+
+_UNBOUND = object()
+_NOT_THERE = (NameError, LookupError, AttributeError, TypeError)
+"""What looking at a name, an entry or an attribute raises that is not there."""
+
+
+class Returned(BaseException):
+    """All rows of a branch have returned, so the rest of it is left out."""
+
+
+class Activation:
+    """One call of a rewritten function: what its rows have returned, and which of them go on.
+
+    The rest of the function, after a branch that returns, is traced under the guard of the rows that remain.
+    """
+
+    def __init__(self) -> None:
+        self.open = 0
+        """How many branches of nodes are being traced, one in another."""
+        self.returned: list[tuple[Value, Any]] = []
+        """The guards of rows that have returned, and what."""
+        self.lost: dict[str, PenstockError] = {}
+        """Why names that branches assign to have no value after them."""
+
+    def __enter__(self) -> Self:
+        self._trace = current_trace()
+        self._guard = self._trace.guard
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._trace.guard = self._guard
+        name = _missing(error, self.lost)
+        if name:
+            raise self.lost[name] from None
+
+    def fork(self, condition: Any, names: Sequence[str], getters: Sequence[Thunk]) -> Fork:
+        """Begin an `if` statement; see `Fork`."""
+        return Fork(self, condition, names, getters)
+
+    def leave(self, value: Any) -> Any:
+        """What to return where the user's function returns a value.
+
+        Raises:
+            Returned: the branch of a node ends here. Its fork catches it.
+        """
+        guard = self._trace.guard
+        if guard is None or not (self.open or self.returned):
+            return value
+        self.returned.append((guard, value))
+        return self.end()
+
+    def end(self) -> Any:
+        """What to return where no row goes on.
+
+        Raises:
+            Returned: the branch of a node ends here.
+        """
+        if self.open:
+            raise Returned
+        self._trace.guard = self._guard
+        guards = [guard for guard, _ in self.returned[:-1]]
+        return joined(guards, [value for _, value in self.returned], "what the function returns")
+
+    def finish(self) -> Any:
+        """What to return at the end of the function's text."""
+        return self.leave(None) if self.returned else None
+
+
+class Fork:
+    """An `if` statement, and the context in which each of its branches runs.
+
+    Args:
+        activation: of the function.
+        condition: a node, or whatever Python takes.
+        names: what the branches assign to, as text.
+        getters: give what these hold.
+
+    Raises:
+        DefinitionError: the condition is a node that is no scalar.
+    """
+
+    def __init__(self, activation: Activation, condition: Any, names: Sequence[str], getters: Sequence[Thunk]) -> None:
+        self.forks = isinstance(condition, DataNode)
+        """Whether the condition is a node, and all branches are traced."""
+        self.left = False
+        """Whether all rows have returned in their branches."""
+        self._activation, self._names, self._getters = activation, names, getters
+        self._condition = condition
+        self._truth = self.forks or bool(condition)
+        self._now: list[Any] | None = None
+        self._guards: list[Value] = []
+        self._ends: list[Value | None] = []
+        if self.forks:
+            _settle(functools.partial(_check_scalar, condition))
+            self._trace = current_trace()
+            self._outer = self._trace.guard
+            self._states = [self._captured()]
+            self._returned = len(activation.returned)
+
+    def first(self) -> bool:
+        """Whether to run the body."""
+        return self._truth
+
+    def second(self) -> bool:
+        """Whether to run what stands under `else`."""
+        if not self.forks:
+            return not self._truth
+        self._states.append(self._captured())
+        self._now = self._states[0]
+        return True
+
+    def __enter__(self) -> None:
+        if self.forks:
+            guard = branch(self._condition, self._outer, wanted=not self._guards).value
+            self._guards.append(guard)
+            self._trace.guard = guard
+            self._activation.open += 1
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> bool:
+        if not self.forks:
+            return False
+        self._activation.open -= 1
+        self._ends.append(None if kind is Returned else self._trace.guard)
+        self._trace.guard = self._outer
+        return kind is Returned
+
+    def join(self) -> None:
+        """Go on after the branches, with the rows that have not returned and what the branches leave in names."""
+        self._states.append(self._captured())
+        _, *states = self._states
+        going = [number for number, end in enumerate(self._ends) if end is not None]
+        self.left = not going
+        if len(going) == 2:
+            gone = [guard for guard, _ in self._activation.returned[self._returned :]]
+            if gone:
+                self._trace.guard = select(gone, [*[False] * len(gone), True]).value
+            self._now = list(map(self._joined, self._names, *states))
+        elif going:  # the rest of the function belongs to one branch
+            self._trace.guard = self._ends[going[0]]
+            self._now = states[going[0]]
+
+    def _joined(self, name: str, one: Any, other: Any) -> Any:
+        """What a name holds after the branches. What they do not agree on is an error only where it is used."""
+        if one is other:
+            return one
+        try:
+            if one is _UNBOUND or other is _UNBOUND:
+                if name in self._activation.lost:  # what is wrong was found in a branch
+                    return _UNBOUND
+                raise DefinitionError(
+                    f"{name} is assigned in one branch of a condition only",
+                    expected="a value in each branch, as rows may take either",
+                    fix=f"assign {name} before the condition, or in both branches",
+                    where=user_line(),
+                )
+            return joined(self._guards[:1], [one, other], name)
+        except PenstockError as error:
+            self._activation.lost[name] = error
+            return _UNBOUND
+
+    def has(self, number: int) -> bool:
+        """Whether a name is to be given a value: `self[number]`."""
+        return self._now is not None and self._now[number] is not _UNBOUND
+
+    def __getitem__(self, number: int) -> Any:
+        assert self._now is not None  # has() said so
+        return self._now[number]
+
+    def stale(self, number: int) -> bool:
+        """Whether a name without a value still has one from another branch."""
+        return self._now is not None and _got(self._getters[number]) is not _UNBOUND
+
+    def jump(self, what: str) -> None:
+        """Check that `break` or `continue` does not depend on a node.
+
+        Raises:
+            DefinitionError: it does.
+        """
+        if self.forks:
+            raise DefinitionError(
+                f"{what} depends on a node, and the loop runs while the definition is traced, for all rows",
+                given=self._condition,
+                fix="an if statement around the rest of the loop's body",
+                where=user_line(),
+            )
+
+    def _captured(self) -> list[Any]:
+        return [_got(getter) for getter in self._getters]
+
+
+@contextmanager
+def under(guard: Value) -> Generator[None]:
+    """Record the operators that are called inside the `with` statement for the rows that take a branch."""
+    trace = current_trace()
+    outer, trace.guard = trace.guard, guard
+    try:
+        yield
+    finally:
+        trace.guard = outer
+
+
+def conjunction(*thunks: Thunk) -> Any:
+    """`and`: a thunk is called only where those before it are true."""
+    return _logical("and", thunks, wanted=True)
+
+
+def disjunction(*thunks: Thunk) -> Any:
+    """`or`: a thunk is called only where those before it are false."""
+    return _logical("or", thunks, wanted=False)
+
+
+def negation(value: Any) -> Any:
+    """`not`."""
+    if not isinstance(value, DataNode):
+        return not value
+    _settle(functools.partial(_check_scalar, value))
+    return branch(value, None, wanted=False)
+
+
+def choice(condition: Any, one: Thunk, other: Thunk) -> Any:
+    """`one if condition else other`."""
+    if not isinstance(condition, DataNode):
+        return one() if condition else other()
+    _settle(functools.partial(_check_scalar, condition))
+    outer = current_trace().guard
+    guards = [branch(condition, outer, wanted=wanted).value for wanted in (True, False)]
+    values: list[Any] = []
+    for guard, thunk in zip(guards, (one, other), strict=True):
+        with under(guard):
+            values.append(thunk())
+    return joined(guards[:1], values, "the expression")
+
+
+def comparison(left: Any, *links: tuple[Callable[[Any, Any], Any], Thunk]) -> Any:
+    """A chain of comparisons such as `a < b < c`: each operand is computed once, and only while the chain holds."""
+    (compare, thunk), *others = links
+    right = thunk()
+    result = compare(left, right)
+    return result if not others else conjunction(lambda: result, lambda: comparison(right, *others))
+
+
+def _logical(word: str, thunks: Sequence[Thunk], *, wanted: bool) -> Any:
+    value = thunks[0]()
+    for thunk in thunks[1:]:
+        if not isinstance(value, DataNode):
+            if bool(value) is not wanted:
+                return value
+            value = thunk()
+            continue
+        _settle(functools.partial(_check_logical, word, value))
+        guard = branch(value, current_trace().guard, wanted=wanted).value
+        with under(guard):
+            other = thunk()
+        _settle(functools.partial(_check_logical, word, other))
+        value = select([guard], [other, not wanted])
+    return value
+
+
+def _settle(check: functools.partial[None]) -> None:
+    """Make a check of a condition; again with other guesses of what is fed by hand, where it refuses those."""
+    noted = journal.get()
+    if noted is None:
+        check()
+        return
+    noted.call(check)
+    noted.branches = True  # though no operator may be called in them
+
+
+def _check_scalar(condition: DataNode) -> None:
+    if condition.spec.shape or condition.dtype.kind not in "biuf":
+        raise DefinitionError(
+            "a condition is one number for each row",
+            given=condition,
+            expected="a scalar: a sample without axes",
+            fix="index it, as in flags[0], or reduce it to one number",
+            where=user_line(),
+        )
+
+
+def _check_logical(word: str, given: Any) -> None:
+    if isinstance(given, DataNode):
+        dtype, shape = given.dtype, given.spec.shape
+    else:
+        array = given.array() if isinstance(given, Constant) else np.asarray(given)
+        dtype, shape = array.dtype, array.shape
+    if dtype != np.bool_ or shape:
+        raise DefinitionError(
+            f"`{word}` combines truth values",
+            given=shown(given),
+            expected="a scalar of dtype bool on both sides",
+            fix="compare it, as in x != 0",
+            where=user_line(),
+        )
+
+
+def branch(condition: DataNode, outer: Value | None, *, wanted: bool) -> DataNode:
+    """A node that says which rows take a branch.
+
+    Args:
+        condition: a scalar.
+        outer: the guard around the branch; None where there is none, or where rows outside of it do not matter.
+        wanted: the truth of the condition for which they take it.
+    """
+    return _branch(condition, *([] if outer is None else [DataNode(outer)]), wanted=wanted)
+
+
+def _make_branch(*inputs: Any, wanted: bool) -> DataNode:
+    return apply(Branch(wanted), *inputs)
+
+
+_branch: Callable[..., DataNode] = named("conditional.branch", _make_branch)
+
+
+def _got(getter: Thunk) -> Any:
+    try:
+        return getter()
+    except _NOT_THERE:
+        return _UNBOUND
+
+
+def _missing(error: BaseException | None, names: Iterable[str]) -> str:
+    """Which of some names an error says is not there; empty where it says something else."""
+    if isinstance(error, NameError):  # the exception itself has the names of globals only
+        found = re.search(r"'(\w+)'", str(error))
+        text = found[1] if found else ""
+        return text if text in names else ""
+    if not isinstance(error, AttributeError | KeyError):
+        return ""
+    text = f".{error.name}" if isinstance(error, AttributeError) else f"[{error}]"
+    return next((name for name in names if name.endswith(text)), "")

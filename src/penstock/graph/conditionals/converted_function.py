@@ -1,0 +1,215 @@
+"""Functions whose conditions work on nodes: made from the source of the user's, once for each."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import copy
+import functools
+import inspect
+import linecache
+import sysconfig
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import CodeType, FunctionType, MethodType
+from typing import Any, TypeVar, cast
+
+from penstock.core.call_site import PACKAGE, user_line
+from penstock.errors import ArgumentTypeError, DefinitionError, shown
+from penstock.graph.conditionals import control_flow
+from penstock.graph.conditionals.ast_rewrite import HOOKS, Function, rewrite
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_STDLIB = str(Path(sysconfig.get_path("stdlib")).resolve())
+_LIBRARIES = ("numpy", "jax", "jaxlib")
+_AS_WRITTEN = "_penstock_as_written"
+_codes: dict[tuple[str, CodeType], CodeType | None] = {}
+"""Per file and code what it was rewritten to; None where its source cannot be read."""
+
+
+def do_not_convert(function: F) -> F:
+    """Mark a function to be run as it is written, also where a definition with conditionals calls it.
+
+    Args:
+        function: works on Python values, or calls operators without conditions on them.
+
+    Returns:
+        The function.
+
+    Example:
+        >>> @do_not_convert
+        ... def scaled(images, factor):
+        ...     return images * (factor or 1.0)
+    """
+    if not callable(function):
+        raise ArgumentTypeError("do_not_convert marks a function", given=shown(function), where=user_line())
+    with contextlib.suppress(AttributeError, TypeError):  # one of C's has no source to convert
+        setattr(function, _AS_WRITTEN, True)
+    return function
+
+
+def definition_with_conditionals(definition: Callable[..., Any]) -> Callable[..., Any]:
+    """A definition in which conditions on nodes work.
+
+    Raises:
+        DefinitionError: its source cannot be read.
+    """
+    made = converted(definition)
+    function = inspect.unwrap(definition)
+    if isinstance(function, FunctionType) and _codes.get(_key(function.__code__), function.__code__) is None:
+        raise DefinitionError(
+            f"the source of {definition.__name__} cannot be read, and conditionals need it",
+            given=f"file {function.__code__.co_filename!r}",
+            fix="define it in a file, or without enable_conditionals",
+            where=user_line(),
+        )
+    return made
+
+
+def converted(function: Any) -> Any:
+    """A function as a definition with conditionals calls it: rewritten, if it is one of the user's.
+
+    Classes, operators, functions of the standard library, of NumPy and of JAX, generators, and what is marked by
+    `do_not_convert` or has no source, are returned as they are.
+    """
+    match function:
+        case FunctionType():
+            return _converted(function)
+        case MethodType():
+            made = converted(function.__func__)
+            return function if made is function.__func__ else MethodType(made, function.__self__)
+        case functools.partial():
+            given = cast(functools.partial[Any], function)
+            made = converted(given.func)
+            return given if made is given.func else functools.partial(made, *given.args, **given.keywords)
+        case _:
+            call = getattr(cast(Any, type(function)), "__call__", None)  # noqa: B004  # the method itself is wanted
+            if isinstance(function, type) or not isinstance(call, FunctionType):
+                return cast(Any, function)
+            made = _converted(call)
+            return function if made is call else MethodType(made, function)
+
+
+def _converted(function: FunctionType) -> FunctionType:
+    code = function.__code__
+    if _AS_WRITTEN in function.__dict__ or code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE):
+        return function
+    if _is_library(function):
+        return function
+    key = _key(code)
+    if key not in _codes:
+        _codes[key] = _rewritten(function)
+    made = _codes[key]
+    if made is None or made is code:
+        return function
+    cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+    closure = tuple(cells[name] for name in made.co_freevars)
+    result: Any = FunctionType(made, function.__globals__, function.__name__, function.__defaults__, closure)
+    functools.update_wrapper(result, function)
+    del result.__wrapped__
+    result.__kwdefaults__ = function.__kwdefaults__
+    result.__dict__[_AS_WRITTEN] = True
+    return result
+
+
+def _key(code: CodeType) -> tuple[str, CodeType]:
+    return code.co_filename, code
+
+
+def _is_library(function: FunctionType) -> bool:
+    file = function.__code__.co_filename
+    root = str(function.__globals__.get("__name__", "")).partition(".")[0]
+    standard = file.startswith(_STDLIB) and "site-packages" not in file
+    return standard or file.startswith(PACKAGE) or root in _LIBRARIES
+
+
+def _rewritten(function: FunctionType) -> CodeType | None:
+    """The code of a function after its source was rewritten; None where the source cannot be read."""
+    code = function.__code__
+    found = _find(code, "".join(linecache.getlines(code.co_filename, function.__globals__)))
+    if found is None:
+        return None
+    statement, target = found
+    rewrite(target)
+    flags = code.co_flags & annotations.compiler_flag
+    module: Any = ast.Module([statement], [])
+    compiled = compile(module, code.co_filename, "exec", flags=flags, dont_inherit=True)
+    made = next((each for each in _codes_in(compiled) if _same_place(each, code, target)), None)
+    if made is None:
+        return code if isinstance(target, ast.Lambda) else None
+    if not set(made.co_freevars) <= set(code.co_freevars):  # the file has changed since it was loaded
+        return None
+    return _with_hooks(made)
+
+
+def _find(code: CodeType, text: str) -> tuple[ast.stmt, Function] | None:
+    """The statement of a module in which a function is defined, and the function in it: a copy that may be changed."""
+    try:
+        module = _parsed(text)
+    except (SyntaxError, ValueError):
+        return None
+    for statement in module.body:
+        first = min(statement.lineno, _first_line(statement))
+        if first <= code.co_firstlineno <= (statement.end_lineno or 0):
+            copied = copy.deepcopy(statement)
+            found = [node for node in ast.walk(copied) if _defines(node, code)]
+            return (copied, cast(Function, found[0])) if len(found) == 1 else None
+    return None
+
+
+@functools.lru_cache(maxsize=16)
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+def _first_line(node: ast.AST) -> int:
+    """Where a definition begins for Python: at its first decorator."""
+    decorators = getattr(node, "decorator_list", [])
+    return decorators[0].lineno if decorators else getattr(node, "lineno", 0)
+
+
+def _defines(node: ast.AST, code: CodeType) -> bool:
+    if isinstance(node, ast.FunctionDef):
+        return node.name == code.co_name and _first_line(node) == code.co_firstlineno
+    if not isinstance(node, ast.Lambda) or code.co_name != "<lambda>" or node.lineno != code.co_firstlineno:
+        return False
+    body = node.body
+    places = [(line, column) for line, _, column, _ in code.co_positions() if line and column]
+    begin, end = (body.lineno, body.col_offset), (body.end_lineno or 0, body.end_col_offset or 0)
+    return bool(places) and all(begin <= place < end for place in places[-1:])
+
+
+def _codes_in(code: CodeType) -> Iterator[CodeType]:
+    """The code objects in another one, outer ones first."""
+    inner = [each for each in code.co_consts if isinstance(each, CodeType)]
+    yield from inner
+    for each in inner:
+        yield from _codes_in(each)
+
+
+def _same_place(made: CodeType, code: CodeType, target: Function) -> bool:
+    if (made.co_name, made.co_qualname, made.co_firstlineno) != (code.co_name, code.co_qualname, code.co_firstlineno):
+        return False
+    return isinstance(target, ast.FunctionDef) or any(HOOKS in each.co_consts for each in (made, *_codes_in(made)))
+
+
+class Hooks:
+    """What rewritten code finds in place of the constant that stands for it."""
+
+    Activation = control_flow.Activation
+    conjunction = staticmethod(control_flow.conjunction)
+    disjunction = staticmethod(control_flow.disjunction)
+    negation = staticmethod(control_flow.negation)
+    choice = staticmethod(control_flow.choice)
+    comparison = staticmethod(control_flow.comparison)
+    converted = staticmethod(converted)
+
+
+def _with_hooks(code: CodeType) -> CodeType:
+    def put(constant: Any) -> Any:
+        if isinstance(constant, CodeType):
+            return _with_hooks(constant)
+        return Hooks if isinstance(constant, str) and constant == HOOKS else constant
+
+    return code.replace(co_consts=tuple(map(put, code.co_consts)))

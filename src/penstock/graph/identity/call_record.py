@@ -1,0 +1,142 @@
+"""Recording what the user wrote: which operator was called, and with which arguments, as text.
+
+The text is what a state names its definition by, so it must survive changes of penstock and of the user's program that
+change no sample. It has the operator's public name and the arguments that were given, but no default, no hint and no
+place where data lie, and nothing of the classes that do the work.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, NotRequired, Required, TypeVar, cast
+
+from penstock.errors import ArgumentTypeError
+from penstock.graph.arguments.argument_checks import hints_of
+from penstock.graph.identity.canonical_text import text_of
+from penstock.graph.ir.node import Call, Given, Result, handles
+from penstock.graph.ir.operator import Common, Operator
+from penstock.types import as_dtype
+
+T = TypeVar("T")
+
+_LEFT_OUT = object()
+Hint = Annotated[T, _LEFT_OUT]
+"""The type of an argument that can only change how fast something is computed, or where: `Hint[int]`."""
+
+Location = Annotated[T, _LEFT_OUT]
+"""The type of an argument that says where a data set lies. The data set has a fingerprint of its own."""
+
+
+@dataclass(frozen=True)
+class Default:
+    """What an argument counts as where it is not given, for typed dictionaries: ``Annotated[bool, Default(False)]``."""
+
+    value: Any
+
+
+_running: ContextVar[Call | None] = ContextVar("running_call", default=None)
+
+
+def running() -> Call | None:
+    """The call that the user wrote and that is being executed. What it calls in turn belongs to it."""
+    return _running.get()
+
+
+def unwritten(operator: Operator, inputs: Sequence[Any], arguments: Mapping[str, Any]) -> Call:
+    """A call for a node that no public operator makes, named by its operator's class and fields."""
+    given = [("", text_of(value)) for value in (operator, *inputs)]
+    return Call("operator", (*given, *((name, text_of(value)) for name, value in sorted(arguments.items()))))
+
+
+class Recorder:
+    """Records how the public function of an operator is called.
+
+    Args:
+        kind: the operator's public name.
+        function: the function.
+        maker: the call that returned this function, whose arguments count as given to it, too.
+    """
+
+    def __init__(self, kind: str, function: Callable[..., Any], maker: Call | None = None) -> None:
+        self._kind = kind
+        self._function = function
+        self._before: Given = () if maker is None else maker.given
+
+    def record(self, bound: inspect.BoundArguments) -> Any:
+        """The result of the function for these arguments of the user's."""
+        if running() is not None:
+            return self._function(*bound.args, **bound.kwargs)
+        call = Call(self._kind, self._given(bound), arguments=(bound.args, bound.kwargs))
+        token = _running.set(call)
+        try:
+            result = self._function(*bound.args, **bound.kwargs)
+        finally:
+            _running.reset(token)
+        call.outputs = tuple((handle.value.node.serial, handle.value.index) for handle in handles(result))
+        return result
+
+    @cached_property
+    def _marks(self) -> Mapping[str, tuple[Any, ...]]:
+        """What the annotations of arguments say besides types."""
+        return {name: _metadata(hint) for name, hint in hints_of(self._function).items()}
+
+    def _given(self, bound: inspect.BoundArguments) -> Given:
+        inputs: list[tuple[str, tuple[str | Result, ...]]] = []
+        named = dict(self._before)
+        for name, value in bound.arguments.items():
+            parameter = bound.signature.parameters[name]
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                inputs += [("", text_of(item)) for item in value]
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                named |= {each: text for each in value if (text := self._argument(each, value[each])) is not None}
+            elif (text := self._argument(name, value, parameter.default)) is not None:
+                if parameter.default is parameter.empty and parameter.kind is not parameter.KEYWORD_ONLY:
+                    inputs.append(("", text))
+                else:
+                    named[name] = text
+        return (*inputs, *sorted(named.items(), key=lambda item: item[0]))
+
+    def _argument(
+        self, name: str, value: Any, default: Any = inspect.Parameter.empty
+    ) -> tuple[str | Result, ...] | None:
+        """The text of an argument, or None where it does not count."""
+        marks = self._marks.get(name, ())
+        if name in _common() or _LEFT_OUT in marks:
+            return None
+        default = next((mark.value for mark in marks if isinstance(mark, Default)), default)
+        text = text_of(_dtype(value) if name == "dtype" else value)
+        if default is inspect.Parameter.empty:
+            return text
+        same = isinstance(value, int | float) and isinstance(default, int | float) and value == default
+        return None if same or text == text_of(_dtype(default) if name == "dtype" else default) else text
+
+
+@functools.cache
+def _common() -> frozenset[str]:
+    """Names, hints and the like, which every operator takes."""
+    return frozenset(typing.get_type_hints(Common))
+
+
+def _metadata(hint: Any) -> tuple[Any, ...]:
+    while typing.get_origin(hint) in (Required, NotRequired):
+        (hint,) = typing.get_args(hint)
+    return getattr(hint, "__metadata__", ())
+
+
+def _dtype(given: Any) -> Any:
+    """An element type, or a list of them, however they are spelled."""
+    try:
+        if isinstance(given, list | tuple):
+            listed = cast(list[Any], given)
+            few = {id(each): each for each in listed}
+            known = {number: each if each is None else as_dtype(each) for number, each in few.items()}
+            return [known[id(each)] for each in listed]
+        return None if given is None else as_dtype(given)
+    except ArgumentTypeError:
+        return cast(Any, given)

@@ -1,0 +1,139 @@
+"""The contract of operators that are fused: described in numbers first, then computed in one visit to the data."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.columns import Array, Column, Picked
+from penstock.core.spec import Spec
+from penstock.graph.ir.operator import Operator
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One operator of a chain.
+
+    Args:
+        operator: the operator.
+        given: the spec of its first input.
+        made: the spec of its output.
+        varies: whether what it does may differ from row to row and from batch to batch: it draws random numbers, or an
+            argument is computed.
+    """
+
+    operator: Operator
+    given: Spec
+    made: Spec
+    varies: bool
+
+
+class Work(Protocol):
+    """What a chain is about to compute for some rows."""
+
+    @property
+    def shapes(self) -> NDArray[np.int64]:
+        """The shape of each row's result, (rows, axes)."""
+        ...
+
+    def compute(self, out: Array | None) -> Column:
+        """Do it.
+
+        Args:
+            out: where to write, (rows, ...), where all shapes are alike; None for a list of arrays.
+        """
+        ...
+
+
+class Canvas(Protocol):
+    """How the device program does a chain's work that is described on the host, row by row."""
+
+    @property
+    def size(self) -> int:
+        """How many numbers describe a row."""
+        ...
+
+    def pack(self, work: Any) -> NDArray[np.float32]:
+        """The numbers of some rows, float32 (rows, size), from what the chain's `describe` gave.
+
+        Raises:
+            ValueError: a row needs more of them.
+        """
+        ...
+
+    def trace(self, data: Any, numbers: Any) -> Any:
+        """The result for a batch. Called while JAX traces the device program.
+
+        Args:
+            data: the first operator's input, (rows, ...); where its samples differ in size, each in the first corner.
+            numbers: what `pack` gave.
+        """
+        ...
+
+
+class Chain(ABC):
+    """Operators of one family, each computing from the one before it, that are computed in one visit to the data.
+
+    They say first, in numbers, what they will do; then it is done.
+
+    Args:
+        links: the operators, in order.
+    """
+
+    @abstractmethod
+    def __init__(self, links: Sequence[Link]) -> None: ...
+
+    @abstractmethod
+    def describe(self, data: Column | Picked, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]) -> Work:
+        """What is to be done for some rows. Touches no more of the data than their sizes and headers.
+
+        Args:
+            data: the first operator's input.
+            arguments: per operator, its arguments; those of its schema with an entry per row.
+            bits: per operator, its random bits, or None.
+        """
+
+    @abstractmethod
+    def trace(self, data: Any, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]) -> Any:
+        """The result for a dense batch. Called while JAX traces the device program.
+
+        Args:
+            data: the first operator's input, (rows, ...).
+            arguments: per operator, its arguments: constants as NumPy arrays with one entry, what varies as arrays of
+                the program with an entry per row.
+            bits: per operator, its random bits, or None.
+        """
+
+    @abstractmethod
+    def canvas(self, arguments: Sequence[Mapping[str, Any]]) -> Canvas:
+        """How the device program can do it, while the host describes it.
+
+        Args:
+            arguments: per operator, its arguments with one entry; a typical one where they vary.
+
+        Raises:
+            ValueError: it cannot.
+        """
+
+
+class ChainKernel(ABC):
+    """An operator that is computed together with those before and after it, where nobody else needs what lies between.
+
+    Its output follows from its first input and its arguments; it has one output.
+    """
+
+    chain: ClassVar[type[Chain]]
+    """What computes chains of its family. Operators of one family stand in one chain."""
+
+    heads: ClassVar[bool] = False
+    """Whether it only begins chains: its input is none of the family's values, as encoded bytes are no image."""
+
+    @property
+    def traceable(self) -> bool:
+        """Whether it can be described in the device program where its arguments, or random bits, vary by row."""
+        return True

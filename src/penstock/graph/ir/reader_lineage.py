@@ -1,0 +1,54 @@
+"""What of a reader the samples of a value come from."""
+
+from __future__ import annotations
+
+from penstock.errors import DefinitionError
+from penstock.graph.ir.branch_operators import Select
+from penstock.graph.ir.node import Node, Value
+from penstock.graph.ir.operator import Feed, Reader
+
+
+def read_as(value: Value) -> Value | None:
+    """What a reader names that this value is computed from; None where that is nothing, or has several names.
+
+    Raises:
+        DefinitionError: the branches of a condition have different ones.
+    """
+    waiting, seen = [value], {value}
+    found: dict[Value, None] = {}
+    branches: Node | None = None
+    while waiting:
+        each = waiting.pop()
+        node = each.node
+        if isinstance(node.operator, Reader):
+            source = node.operator.source
+            if each.index < source.named:
+                found[each if source.named_apart else node.values[0]] = None
+            continue
+        inputs = node.inputs
+        if isinstance(node.operator, Select):
+            branches, inputs = node, inputs[node.operator.branches :]
+        if node.operator.moves_rows:
+            continue  # a row has the name of another one, or of several
+        new = [source for source in inputs if source not in seen]
+        seen.update(new)
+        waiting += new
+    if len(found) > 1 and branches is not None:
+        raise DefinitionError(
+            "the samples of the branches come from different readers",
+            given=", ".join(map(str, found)),
+            fix="take the property in each branch",
+        )
+    return next(iter(found)) if len(found) == 1 else None
+
+
+def heads_of(node: Node) -> list[Node]:
+    """The readers and streams that a node computes from."""
+    found: dict[Node, None] = {}
+    todo = [node]
+    while todo:
+        source = todo.pop()
+        if isinstance(source.operator, Reader | Feed):
+            found[source] = None
+        todo += [value.node for value in source.sources]
+    return list(found)

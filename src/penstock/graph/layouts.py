@@ -1,0 +1,124 @@
+"""What operators on images need to know of layouts: which axis is which."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from penstock.core.spec import Spec
+from penstock.errors import ArgumentTypeError, DefinitionError, shown
+from penstock.graph.tracing.trace import DataNode, as_value
+
+SPATIAL = "DHW"
+"""The axes of an image or volume in which it has an extent in space, outermost first."""
+
+
+def assumed(spec: Spec, rank_4: str = "FHWC") -> str:
+    """The layout of a value, or where it has none that which it is taken to have, as in DALI.
+
+    What it is for rank 4 depends on the operator there.
+    """
+    return spec.layout or {2: "HW", 3: "HWC", 4: rank_4, 5: "FDHWC"}.get(len(spec.shape), "")
+
+
+def image_layout(images: object, kind: str, rank_4: str = "FHWC") -> str:
+    """The layout of an input that must be an image, a volume or a sequence of such, as `assumed` has it.
+
+    Raises:
+        DefinitionError: it has no height and width.
+    """
+    spec = as_value(images).spec
+    layout = assumed(spec, rank_4)
+    if "H" not in layout or "W" not in layout:
+        raise DefinitionError(
+            f"fn.{kind} works on images",
+            given=f"a value of {len(spec.shape)} axes"
+            + (f", layout {spec.layout!r}" if spec.layout else ", no layout"),
+            expected="a layout with H and W, such as HWC",
+            fix="decode first (fn.decoders.image), or name the axes with fn.reshape(x, layout='HWC')",
+        )
+    return layout
+
+
+def plane_layout(images: object, kind: str) -> str:
+    """The layout of an input that must be an image or a sequence of images, as `image_layout` has it.
+
+    Raises:
+        DefinitionError: it has no height and width, or it has a depth.
+    """
+    layout = image_layout(images, kind)
+    if "D" in layout:
+        raise DefinitionError(
+            f"fn.{kind} takes images, not volumes", given=f"layout {layout!r}", expected="HWC, CHW, FHWC or the like"
+        )
+    return layout
+
+
+def space_layout(images: object, kind: str) -> str:
+    """The layout of an input as `image_layout` has it, but without a layout all axes are spatial, as in DALI's filters.
+
+    Raises:
+        DefinitionError: it has no height and width.
+    """
+    spec = as_value(images).spec
+    return "DHW" if not spec.layout and len(spec.shape) == 3 else image_layout(images, kind)
+
+
+def by_axis(numbers: Any, layout: str) -> Any:
+    """Numbers per spatial axis, from the order of the layout, in which users give them, to that of `SPATIAL`.
+
+    Args:
+        numbers: (rows, spatial axes).
+        layout: of the images.
+    """
+    own = [axis for axis in layout if axis in SPATIAL]
+    return numbers[:, np.array([own.index(axis) for axis in SPATIAL if axis in own])]
+
+
+def axis_numbers(axes: Any, names: str | None, spec: Spec, kind: str) -> tuple[int, ...]:
+    """The axes that a user named, by number or by letter; all axes if by neither.
+
+    Raises:
+        DefinitionError: there is no such axis, or one is named twice, or they are named in both ways.
+    """
+    ndim = len(spec.shape)
+    if axes is not None and names is not None:
+        raise DefinitionError(f"fn.{kind}: either axes or axis_names", given=f"axes={axes}, axis_names={names!r}")
+    if isinstance(axes, DataNode):
+        raise DefinitionError(f"fn.{kind}: axes are the same for all samples", given="a node", expected="numbers")
+    if names is not None:
+        layout = spec.layout or ("HWC" if ndim == 3 else "")
+        missing = [name for name in names if name not in layout]
+        if missing:
+            raise DefinitionError(
+                f"fn.{kind}: the layout has no axis {', '.join(missing)}",
+                given=f"axis_names={shown(names)}, layout {spec.layout!r}",
+                fix="axes=[...], by number",
+            )
+        return tuple(layout.index(name) for name in names)
+    numbers = [axes] if isinstance(axes, int) else list(axes or range(ndim))
+    if not all(-ndim <= axis < ndim for axis in numbers) or len({axis % ndim for axis in numbers}) < len(numbers):
+        raise DefinitionError(
+            f"fn.{kind}: axes names each axis once", given=axes, expected=f"numbers from {-ndim} to {ndim - 1}"
+        )
+    return tuple(axis % ndim for axis in numbers)
+
+
+def check_layout(layout: str | None, spec: Spec, ndim: int, what: str) -> str:
+    """A layout that the user gave for a value of `ndim` axes.
+
+    Raises:
+        DefinitionError: it names another number of axes, or one twice.
+    """
+    if layout is None:
+        return spec.layout if len(spec.shape) == ndim else ""
+    if not isinstance(layout, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # users are not type-checked
+        raise ArgumentTypeError(f"{what}: a layout is a text", given=shown(layout), expected='such as "HWC"')
+    if layout and (len(layout) != ndim or len(set(layout)) != ndim):
+        raise DefinitionError(
+            f"{what}: a layout names each axis once",
+            given=shown(layout),
+            expected=f"{ndim} different letters, or ''",
+        )
+    return layout

@@ -1,0 +1,120 @@
+"""Recording one use of an operator in the definition that is being traced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from penstock.core.call_site import user_line
+from penstock.errors import ArgumentTypeError, did_you_mean, shown
+from penstock.graph.identity.call_record import running, unwritten
+from penstock.graph.ir.branch_operators import Select
+from penstock.graph.ir.node import Node, Value, infer
+from penstock.graph.ir.node_checks import check_direction, check_kernel, check_memory, check_reach
+from penstock.graph.ir.operator import Common, Operator
+from penstock.graph.tracing.registry import kind, lookup
+from penstock.graph.tracing.trace import DataNode, as_value, current_trace
+
+_HINTS = {"cpu": "cpu", "gpu": "gpu", "mixed": "gpu", None: None}
+
+
+def apply(
+    operator: Operator,
+    *inputs: Any,
+    common: Common | None = None,
+    seed: int | None = None,
+    beside: Node | None = None,
+    **arguments: Any,
+) -> DataNode:
+    """A node for an operator with one output; see `apply_many`."""
+    (output,) = apply_many(operator, *inputs, common=common, seed=seed, beside=beside, **arguments)
+    return output
+
+
+def _per_frame(operator: Operator, inputs: Sequence[Value], arguments: Mapping[str, Any]) -> Operator:
+    """The operator that takes these: another one, where some are marked to have an entry per frame."""
+    nodes = {
+        name: value.spec for name, value in arguments.items() if isinstance(value, Value) and name in operator.schema
+    }
+    framed = frozenset(name for name, spec in nodes.items() if spec.layout[:1] == "F")
+    layouts = [each.spec.layout for each in inputs]
+    if framed or (operator.frames_inputs and any(layout[:1] == "F" for layout in layouts)):
+        return operator.per_frame(kind.get(""), layouts, framed, frozenset(nodes) - framed)
+    return operator
+
+
+def apply_many(
+    operator: Operator,
+    *inputs: Any,
+    common: Common | None = None,
+    seed: int | None = None,
+    beside: Node | None = None,
+    **arguments: Any,
+) -> list[DataNode]:
+    """Record one use of an operator in the definition that is being traced.
+
+    Args:
+        operator: what is computed.
+        inputs: nodes, or constants.
+        common: the arguments that every operator takes.
+        seed: a seed for this node alone; None or a negative one derives it from the pipeline's.
+        beside: a node with which this one goes: it is computed for the same rows, from the same random bits.
+        arguments: what may differ per sample: nodes or constants.
+
+    Returns:
+        A node per output.
+
+    Raises:
+        PenstockError: what the operator's spec rule raises; also for a batch that no memory holds.
+    """
+    trace = current_trace()
+    common = common or {}
+    values = tuple(as_value(value) for value in inputs)
+    guard = trace.guard if beside is None else beside.guard
+    if operator.needs_one_shape and guard is not None:  # one shape in the branch, not of all samples
+        values = tuple(lookup("copy")(DataNode(value)).value if not value.spec.dense else value for value in values)
+    linked = {n: trace.check(given.value) if isinstance(given, DataNode) else given for n, given in arguments.items()}
+    device = common.get("device")
+    if not isinstance(cast(Any, device), str | None) or device not in _HINTS:
+        raise ArgumentTypeError(
+            "no such device", given=shown(device), fix=did_you_mean(device, ("cpu", "gpu", "mixed"))
+        )
+    hint = _HINTS[device] or next((value.node.device for value in values if value.node.device), None)
+    name = common.get("name") or ""
+    trace.claim(name)
+    operator = _per_frame(operator, values, linked)
+    for argument, given in linked.items():
+        if argument in operator.schema:
+            operator.schema[argument].check(
+                f"fn.{kind.get('')}: {argument}", given.spec if isinstance(given, Value) else given
+            )
+    for value in () if isinstance(operator, Select) else (*values, *linked.values()):
+        if isinstance(value, Value):
+            check_reach(value, guard)
+    random = operator.random_bits > 0 and beside is None
+    stream = trace.streams if random else 0
+    node = Node(
+        operator=operator,
+        kind=kind.get("operator"),
+        inputs=values,
+        arguments=linked,
+        specs=infer(operator, values, linked),
+        serial=trace.number(),
+        stream=stream if beside is None else beside.stream,
+        seed=(None if seed is None or seed < 0 else seed) if beside is None else beside.seed,
+        name=name,
+        device=hint,
+        where=user_line(),
+        call=running() or unwritten(operator, inputs, arguments),
+        guard=guard,
+    )
+    check_direction(node)
+    check_kernel(node)
+    check_memory(node, trace.batch)
+    trace.made.add(node)
+    trace.streams += random
+    if common.get("preserve"):
+        trace.preserved.append(node)
+    if trace.computing is not None:
+        trace.computing.compute(node)
+    return [DataNode(value) for value in node.values]

@@ -1,0 +1,317 @@
+"""Tracing: running a definition once, without data, to record its graph."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, SupportsIndex, cast
+from weakref import WeakSet
+
+from penstock.core.call_site import standing_at, user_line
+from penstock.core.spec import Spec
+from penstock.errors import ArgumentTypeError, ContextError, PenstockError, shown
+from penstock.graph.ir.node import Graph, Node, Value
+from penstock.graph.ir.node_checks import check_reach
+from penstock.graph.ir.operator import Feed
+from penstock.graph.tracing.deferred_tracing import Journal
+from penstock.graph.tracing.eager_execution import Computing, PythonWorkers
+from penstock.graph.tracing.expression import Expression
+from penstock.graph.tracing.free_nodes import check_known, copy_of, fed_by_hand, made_again, made_outside, serials
+from penstock.graph.tracing.registry import journal, kind, lookup
+
+
+@dataclass
+class Trace:
+    """What is known and what counts up while one definition runs.
+
+    Args:
+        name: what messages call the definition.
+        rows: how many rows of a batch one device will compute, as far as can be told.
+        batch: how many rows a batch will have.
+        nodes: how many nodes were recorded.
+        streams: how many of them draw random bits.
+        names: those that the user gave to nodes.
+        preserved: the nodes that run though no output may need them.
+        guard: what says which rows take the branch that is being traced; None outside of branches.
+        computing: what computes each node as it is recorded, in debug mode.
+        python: the processes that call users' sources.
+        checkpoints: whether the user means to go back to a place.
+        shared: what the traces of one definition for several blocks of rows have in common, by whatever key.
+        fed: the streams that are fed by hand, by name.
+        made: the nodes that were recorded.
+        adopted: per node that was made outside of any definition, this one's own in its place.
+        adopted_streams: per number of random bits outside, the number here.
+
+    Attributes:
+        journal: the calls that were made.
+    """
+
+    name: str = "pipeline"
+    rows: int = 1
+    batch: int = 1
+    nodes: int = 0
+    streams: int = 0
+    names: set[str] = field(default_factory=set[str])
+    preserved: list[Node] = field(default_factory=list[Node])
+    guard: Value | None = None
+    computing: Computing | None = None
+    python: PythonWorkers = field(default_factory=PythonWorkers)
+    checkpoints: bool = False
+    shared: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    fed: dict[str, Any] = field(default_factory=dict[str, Any])
+    made: WeakSet[Node] = field(default_factory=WeakSet[Node])
+    adopted: dict[Node, Node] = field(default_factory=dict[Node, Node])
+    adopted_streams: dict[int, int] = field(default_factory=dict[int, int])
+
+    def __post_init__(self) -> None:
+        trace = weakref.proxy(self)  # in a cycle, data sets would wait for the garbage collector
+        self.journal = Journal(
+            lambda: Trace._begin(trace), lambda: trace.guard is not None, lambda node: trace.adopted.get(node, node)
+        )
+
+    def _begin(self) -> None:
+        """Begin anew, for the same calls."""
+        self.nodes, self.streams, self.guard = 0, 0, None
+        self.names.clear()
+        self.preserved.clear()
+        self.adopted.clear()
+        self.adopted_streams.clear()
+
+    def check(self, value: Value) -> Value:
+        """A value, if it belongs to this definition; its own one for a value that was made outside of any.
+
+        Raises:
+            ContextError: the value belongs to another definition.
+        """
+        if value.node in self.made:
+            return value
+        if value.node not in made_outside:
+            raise ContextError(
+                f"{value} belongs to another pipeline than {self.name}",
+                given=f"a node made at {value.node.where}",
+                fix="call its operator in this definition, too",
+            )
+        return Value(self._adopted(value.node), value.index)
+
+    def _adopted(self, node: Node) -> Node:
+        """This definition's own node in place of one that was made outside of any.
+
+        Raises:
+            ArgumentTypeError: it has the name of another node.
+            DefinitionError: it was made of something that is fed by hand, and nothing is said of that.
+        """
+        if node not in self.adopted and node in made_again:
+            self.journal.call(functools.partial(self._made_again, node))
+        elif node not in self.adopted:
+            if node.operator.random_bits and node.stream not in self.adopted_streams:
+                self.adopted_streams[node.stream] = self.streams
+                self.streams += 1
+            own = self.adopted[node] = copy_of(node, self.check, self.adopted_streams.get(node.stream, 0))
+            check_known(node, own)
+            self.claim(node.name)
+            if (fed := fed_by_hand(own)) is not None:
+                self.fed[str(fed)] = fed
+            self.made.add(own)
+            if self.computing is not None:
+                self.computing.compute(own)
+        return self.adopted[node]
+
+    def _made_again(self, node: Node) -> None:
+        token = kind.set(node.kind)  # it belongs to the call that needs it, and is noted as this one
+        guard, self.guard = self.guard, None  # and to no branch
+        try:
+            with standing_at(node.where), self.active():
+                self.adopted[node] = made_again[node]().node
+        finally:
+            self.guard = guard
+            kind.reset(token)
+
+    def number(self) -> int:
+        """The number of the next node."""
+        if self.made is made_outside:
+            return next(serials)
+        self.nodes += 1
+        return self.nodes - 1
+
+    def claim(self, name: str) -> None:
+        """Take a name for a node.
+
+        Raises:
+            ArgumentTypeError: another node has this name.
+        """
+        if name and name in self.names:
+            raise ArgumentTypeError(f"two nodes are named {name!r}", fix="give each its own name")
+        self.names.add(name)
+
+    @contextmanager
+    def active(self) -> Generator[Trace]:
+        """Record the operators that are called inside the `with` statement."""
+        token, noting = _current.set(self), journal.set(self.journal)
+        try:
+            yield self
+        finally:
+            _current.reset(token)
+            journal.reset(noting)
+
+    def graph(self, outputs: Any) -> Graph:
+        """The graph whose outputs a definition returned: a node, a constant, or a tuple or list of them.
+
+        Raises:
+            ArgumentTypeError: it returned something else.
+            ContextError: it returned a node of another definition.
+        """
+        returned = list(cast(list[Any], outputs)) if isinstance(outputs, tuple | list) else [outputs]
+        try:
+            if not returned:
+                raise ArgumentTypeError(f"{self.name} has no outputs", expected="at least one node")
+            with self.active():
+                values = tuple(as_value(output) for output in returned)
+                for value in values:
+                    check_reach(value, self.guard)
+                return Graph(values, self.name, tuple(self.preserved))
+        except PenstockError as error:
+            error.where = error.where or user_line()
+            raise
+
+
+_current: ContextVar[Trace | None] = ContextVar("current_trace", default=None)
+
+
+class DataNode(Expression):
+    """A value of the graph as the user holds it: to be passed to operators, computed with, indexed, returned.
+
+    Args:
+        value: the output of a node that it stands for.
+    """
+
+    __slots__ = ()
+
+    @property
+    def spec(self) -> Spec:
+        """dtype, shape and layout of a sample, as far as the definition tells."""
+        trace = _current.get()
+        outside = trace is not None and trace.made is not made_outside and self.value.node in made_outside
+        return self.value.spec if trace is None or not outside else trace.check(self.value).spec
+
+    @property
+    def name(self) -> str:
+        """The name of its node, or the operator's."""
+        return self.value.node.name or self.value.node.kind
+
+    @property
+    def dtype(self) -> Any:
+        """The NumPy dtype of its elements."""
+        return self.spec.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes of a sample."""
+        return len(self.spec.shape)
+
+    @property
+    def layout(self) -> str:
+        """One letter per axis, or empty."""
+        return self.spec.layout
+
+    @property
+    def device(self) -> str:
+        """Where the user wants it, a placement hint: "gpu" or "cpu"."""
+        return self.value.node.device or "cpu"
+
+    @property
+    def stream_name(self) -> str | None:
+        """What the stream is called that gives it; None where none does."""
+        operator = self.value.node.operator
+        return str(operator.stream) if isinstance(operator, Feed) else None
+
+    def shape(self, *, dtype: Any = None, device: str | None = None) -> DataNode:
+        """The extents of each sample, as `fn.shapes` gives them."""
+        return lookup("shapes")(self, **({} if dtype is None else {"dtype": dtype}), device=device)
+
+    def source_info(self, *, device: str | None = None) -> DataNode:
+        """Where each sample was read, as a node."""
+        return self.property("source_info", device=device)
+
+    def property(self, key: str, *, device: str | None = None) -> DataNode:
+        """A property of each sample, as a node: "layout" or "source_info"."""
+        return lookup("get_property")(self, key=key, **({} if device is None else {"device": device}))
+
+    def _refuse(self, what: str, fix: str) -> ArgumentTypeError:
+        said = f"{what} of {self.value}: its value is not known while the definition runs"
+        return ArgumentTypeError(said, fix=fix, where=user_line())
+
+    def __bool__(self) -> bool:
+        raise self._refuse("the truth", "@pipeline_def(enable_conditionals=True), with which if, and, or, not take it")
+
+    def __len__(self) -> int:
+        raise self._refuse("the length", "see its spec for what is known of the shape")
+
+    def __index__(self) -> SupportsIndex:
+        raise self._refuse("the integer value", "pass the node itself where an operator takes one")
+
+    def get(self) -> Any:
+        """The batch, as a tensor list, while a definition runs in debug mode.
+
+        Raises:
+            ContextError: it does not, so there is no batch yet.
+        """
+        trace = _current.get()
+        if trace is None or trace.computing is None:
+            raise ContextError(
+                f"{self.value} has no value while the definition is traced",
+                fix="@pipeline_def(debug=True), with which the definition runs for each batch",
+                where=user_line(),
+            )
+        return trace.computing.get(self.value)
+
+    def __repr__(self) -> str:
+        trace = _current.get()
+        computed = None if trace is None or trace.computing is None else trace.computing.text(self.value)
+        batch = "" if computed is None else f",\n{computed}"
+        return f"DataNode({self.value}: {self.spec}{batch})"
+
+
+def as_value(thing: Any) -> Value:
+    """The value that a node stands for, or a constant's.
+
+    Raises:
+        ArgumentTypeError: it is neither a node nor a constant.
+        ContextError: it belongs to another definition than the one that is being traced.
+    """
+    if isinstance(thing, DataNode):
+        return current_trace().check(thing.value)
+    if isinstance(thing, list | tuple) and any(isinstance(each, DataNode) for each in cast(Sequence[Any], thing)):
+        raise ArgumentTypeError(
+            "a list of nodes stands where one node is needed",
+            given=shown(cast(Any, thing)),
+            fix="a * before it hands over each of them: pipeline.set_outputs(*nodes)",
+            where=user_line(),
+        )
+    return lookup("constant")(thing).value
+
+
+def current_trace() -> Trace:
+    """The trace of the definition that is running; where none is, one whose nodes any definition may use."""
+    trace = _current.get()
+    if trace is None:
+        number = next(serials)
+        trace = Trace("no pipeline", nodes=number, streams=number, made=made_outside)
+    return trace
+
+
+def defining_trace() -> Trace:
+    """The trace of the definition that is running.
+
+    Raises:
+        ContextError: none is.
+    """
+    if _current.get() is None:
+        raise ContextError(
+            f"fn.{kind.get('')} was called outside a pipeline definition",
+            fix="call it in a function decorated with @pipeline_def or @data_iterator, or inside `with pipeline:`",
+        )
+    return current_trace()

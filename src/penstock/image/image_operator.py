@@ -1,0 +1,123 @@
+"""What an image operator is: it describes its work, and an executor does it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, ClassVar
+
+from penstock.graph.ir.fusion import ChainKernel
+from penstock.graph.ir.operator import Operator
+from penstock.image.describe.steps import Images, Step
+from penstock.image.image_fusion import ImageChain
+from penstock.image.per_frame_images import HostImageFrames, ImageFrames
+
+
+class ImageOperator(Operator, ChainKernel):
+    """An operator on images, volumes, sequences of them, or any arrays of which it moves or changes elements.
+
+    A subclass is a frozen dataclass with a spec rule, a schema of its arguments, and `describe`. It is never asked for
+    pixels: the same description is executed on the host, for dense and for ragged images, alone and together with the
+    operators around it, and on the device.
+    """
+
+    chain = ImageChain
+    by_matrix: ClassVar[bool] = True
+    """Whether a matrix can say where it moves pixels: else masks can follow images through it, but not points."""
+
+    @property
+    def assumed_layout(self) -> str:
+        """The layout that images are taken to have where they have none; "" where it does not matter."""
+        return ""
+
+    def per_frame(
+        self, kind: str, layouts: Sequence[str], framed: AbstractSet[str], varying: AbstractSet[str]
+    ) -> Operator:
+        """Each frame as an image, where the operator draws no random numbers."""
+        if self.random_bits:
+            return super().per_frame(kind, layouts, framed, varying)
+        frames = ImageFrames if self.traceable else HostImageFrames
+        return frames(self, kind, tuple(layouts), frozenset(framed), frozenset(varying))
+
+    def of_sequences(self, frames: int) -> ImageOperator:
+        """The operator for frames with arguments of their own, `frames` to a sequence, which stay alike in size."""
+        del frames
+        return self
+
+    @abstractmethod
+    def describe(self, images: Images, bits: Any, *_: Any, **arguments: Any) -> Sequence[Step]:
+        """What becomes of the images, as steps.
+
+        Args:
+            images: what is known of them.
+            bits: uint32 (rows, n), where the operator declares `random_bits` n; else None.
+            arguments: those of its schema, arrays with an entry per row.
+
+        Raises:
+            ValueError: it cannot be done, such as a window that leaves an image; in the words of one image.
+        """
+
+
+class ImageDecoder(Operator, ChainKernel):
+    """An operator that makes images of encoded bytes: the head of a chain."""
+
+    chain = ImageChain
+    heads = True
+    reads_content = True
+    reduced: bool
+    """Whether images may be decoded at a part of their size, where they are made smaller anyhow."""
+
+    @abstractmethod
+    def header(self, data: Any) -> Any:
+        """What the header of a file says.
+
+        Returns:
+            An object with `height`, `width`, `channels`, whether it is `reducible`, and `head`: how many bytes, from
+            the first on, say all this; 0 where that is not known.
+
+        Raises:
+            ValueError: the bytes are no image.
+        """
+
+    def headers(self, files: Iterable[Any]) -> list[Any]:
+        """What `header` gives for each file. Small ones that one program has written often begin alike."""
+        found: list[Any] = []
+        head, header = b"", None
+        for data in files:
+            if not head or data[: len(head)].tobytes() != head:
+                header = self.header(data)
+                head = data[: header.head].tobytes()
+            found.append(header)
+        return found
+
+    @abstractmethod
+    def part(self, header: Any, region: tuple[int, int, int, int], reduce: int) -> tuple[int, int, int, int]:
+        """The part of an image that is decoded where a region of it will be read: at least that region.
+
+        Args:
+            header: what `header` gave.
+            region: top, left, bottom, right: what will be read, in pixels of the reduced image.
+            reduce: 2, 4 or 8 for a half, a quarter or an eighth of the size; 1 for all of it.
+
+        Returns:
+            Its top, left, bottom and right.
+        """
+
+    @abstractmethod
+    def decode(self, data: Any, header: Any, part: tuple[int, int, int, int], memory: Any, reduce: int) -> Any:
+        """The pixels of a part of an image.
+
+        Args:
+            data: the bytes.
+            header: what `header` gave.
+            part: what `part` gave.
+            memory: uint8, where pixels may be put, with room for the part; or None.
+            reduce: as for `part`.
+
+        Returns:
+            Pixels of layout HWC.
+
+        Raises:
+            ValueError: damaged bytes.
+        """

@@ -1,0 +1,140 @@
+"""Compiled loops over planes of images in memory: read as floats, written as bytes or floats. Transforms call them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from penstock.core.columns import Array
+from penstock.native.compiled import Compiled
+
+
+@Compiled
+def mirrored(at: int, size: int) -> int:
+    """The pixel at a place that may lie outside, where an image goes on mirrored, without its outermost pixels."""
+    period = 2 * size - 2
+    if not -size < at <= period:  # a division takes longer than all else
+        at = at % period if size > 1 else 0
+    at = abs(at)
+    return min(at, period - at)
+
+
+@Compiled
+def load_row(pixels: Array, at: int, place: Array, channels: int, row: Array) -> None:
+    """One row of a plane as floats, the channels of a pixel side by side; `at` is its first element."""
+    if place[2] == channels and place[3] == 1:
+        values = pixels[at : at + row.shape[0]]
+        for i in range(row.shape[0]):
+            row[i] = np.float32(values[i])
+    else:
+        for x in range(row.shape[0] // channels):
+            for c in range(channels):
+                row[x * channels + c] = np.float32(pixels[at + x * place[2] + c * place[3]])
+
+
+@Compiled
+def load(pixels: Array, place: Array, size: Array, plane: Array) -> None:
+    """A plane as floats: rows one after the other, the channels of a pixel side by side.
+
+    Args:
+        pixels: the memory.
+        place: the first element, and the distances to the next row, column and channel.
+        size: height, width, channels.
+        plane: float32, where to.
+    """
+    width, channels = size[1], size[2]
+    across = width * channels
+    for y in range(size[0]):
+        load_row(pixels, place[0] + y * place[1], place, channels, plane[y * across : (y + 1) * across])
+
+
+@Compiled
+def store(row: Array, y: int, channels: int, out: Array, place: Array) -> None:
+    """One row of a plane, the channels of a pixel side by side, into an image. Bytes are cut off, not rounded."""
+    to = place[0] + y * place[1]
+    if place[2] == channels and place[3] == 1:
+        values = out[to : to + row.shape[0]]
+        for i in range(row.shape[0]):
+            values[i] = row[i]
+    else:
+        for x in range(row.shape[0] // channels):
+            for c in range(channels):
+                out[to + x * place[2] + c * place[3]] = row[x * channels + c]
+
+
+@Compiled
+def store_rows(rows: Array, y: int, across: int, channels: int, out: Array, place: Array) -> None:
+    """`store` for rows of so many elements, which follow each other, from the y-th on."""
+    if place[1] == across:  # as one row
+        store(rows, y, channels, out, place)
+        return
+    for k in range(rows.shape[0] // max(across, 1)):
+        store(rows[k * across : (k + 1) * across], y + k, channels, out, place)
+
+
+@Compiled
+def weigh(values: Array, weight: float, first: bool, total: Array) -> None:
+    """Values times a weight, added to a total, or the first of it."""
+    if first:
+        for i in range(total.shape[0]):
+            total[i] = values[i] * weight
+    else:
+        for i in range(total.shape[0]):
+            total[i] += values[i] * weight
+
+
+@Compiled
+def weigh_five(total: Array, begins: bool, lines: Array, starts: Array, weights: Array, finite: bool) -> None:
+    """Values from some places on, times weights, added to a total, or to nothing if it begins: five in one visit.
+
+    Where pixels may be no numbers, the first alone.
+    """
+    size = total.shape[0]
+    a, b, c, d, e = starts[0], starts[1], starts[2], starts[3], starts[4]
+    wa, wb, wc, wd, we = weights[0], weights[1], weights[2], weights[3], weights[4]
+    va, vb, vc, vd = lines[a : a + size], lines[b : b + size], lines[c : c + size], lines[d : d + size]
+    ve = lines[e : e + size]
+    if begins:
+        total[:] = 0
+    if finite:
+        for i in range(size):
+            total[i] = total[i] + va[i] * wa + vb[i] * wb + vc[i] * wc + vd[i] * wd + ve[i] * we
+    else:
+        for i in range(size):
+            total[i] = total[i] + va[i] * wa
+
+
+@Compiled
+def store_limited(row: Array, rounding: Any, limits: Array, y: int, channels: int, out: Array, place: Array) -> None:
+    """`store`, with something added, within limits."""
+    low, high = limits[0], limits[1]
+    if place[2] == channels and place[3] == 1:
+        to = place[0] + y * place[1]
+        values = out[to : to + row.shape[0]]
+        for i in range(row.shape[0]):
+            row[i] += rounding  # in its own dtype
+            values[i] = min(max(row[i], low), high)
+    else:
+        for i in range(row.shape[0]):
+            row[i] += rounding
+            row[i] = min(max(row[i], low), high)
+        store(row, y, channels, out, place)
+
+
+@Compiled
+def load_volume(pixels: Array, places: Array, sizes: Array, volume: Array) -> None:
+    """`load` for planes that follow each other, one after the other."""
+    count = volume.shape[0] // places.shape[0]
+    for z in range(places.shape[0]):
+        load(pixels, places[z], sizes[z], volume[z * count : (z + 1) * count])
+
+
+@Compiled
+def store_volume(volume: Array, sizes: Array, out: Array, places: Array) -> None:
+    """`store` for all rows of planes that follow each other."""
+    height, across, channels = sizes[0, 0], sizes[0, 1] * sizes[0, 2], sizes[0, 2]
+    for z in range(places.shape[0]):
+        for y in range(height):
+            row = (z * height + y) * across
+            store(volume[row : row + across], y, channels, out, places[z])

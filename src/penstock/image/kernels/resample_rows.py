@@ -1,0 +1,340 @@
+"""The compiled loops of the rows executor: pixels from memory to memory, for many images in one call.
+
+An image lies in flat memory. Its *place* says where: the number of its first element, and the distance, in elements,
+from one row to the next, one column to the next, one channel to the next. Distances may be negative: a mirrored image
+is the same memory, walked backwards.
+
+What becomes of an axis is a row of numbers (`penstock.image.describe.axis_mapping.Numbers`). All loops are plain functions,
+too (`.plain`), to which the compiled ones are compared.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+
+from penstock.core.columns import Array
+from penstock.image.kernels.filter_taps import BEGIN, END, LENGTH, MIRRORED, START, taps
+from penstock.image.kernels.row_arithmetic import (
+    HALVES_AWAY,
+    MIX,
+    SCALE,
+    blend_columns,
+    blend_rows,
+    colour,
+    finish,
+    inside,
+    lone_scale,
+    part,
+    pick_row,
+    same_for_all,
+    same_numbers,
+)
+from penstock.image.kernels.table_rows import look_up_one, look_up_three, mix_bytes, scale_bytes, scale_planes, surround
+from penstock.native.compiled import Compiled, ahead
+
+_ENTRIES = np.uint64(257)
+
+FROM_BYTES = TO_BYTES = RESAMPLES = PICKS = FINISHES = True
+"""The constants of `blend`, of which each set of values is a variant, compiled by itself (`blending`): images are read
+from `bytes_in`, written to `bytes_out`; some are resampled, some are not; resampled ones are left to `finish`."""
+
+
+def blending(
+    from_bytes: bool, to_bytes: bool, resamples: bool, picks: bool, finishes: bool, linear: bool
+) -> dict[str, bool]:
+    """The constants of the variant of `blend` that does some work.
+
+    Args:
+        from_bytes: whether images are read from `bytes_in`.
+        to_bytes: whether images are written to `bytes_out`.
+        resamples: whether some pixels are computed.
+        picks: whether some images are only picked.
+        finishes: whether three channels are rounded halves up, scaled and written as planes of floats.
+        linear: whether no filter is another one than a triangle.
+    """
+    # of rare work there is one variant that does everything, so that there are few
+    usual = linear and resamples
+    return {
+        "FROM_BYTES": from_bytes,
+        "TO_BYTES": to_bytes,
+        "RESAMPLES": resamples,
+        "PICKS": picks or not usual,
+        "FINISHES": finishes and resamples,
+        "ANY_FILTER": resamples and not usual,
+    }
+
+
+_VARIANTS = {
+    tuple(constants.values()): constants
+    for from_bytes, to_bytes, resamples, picks, finishes, linear in product((True, False), repeat=6)
+    if not (to_bytes and finishes)
+    for constants in [blending(from_bytes, to_bytes, resamples, picks, finishes, linear)]
+}
+
+
+def scratch(rows: Array, columns: Array, most_taps: int, channels: int) -> tuple[Array, Array, Array]:
+    """The memory that `blend` needs: its last three arguments."""
+    height, width = int(rows[:, LENGTH].max(initial=0)), int(columns[:, LENGTH].max(initial=0))
+    extent = int((columns[:, END] - columns[:, BEGIN]).max(initial=0))
+    return (
+        np.empty((height + width, most_taps), np.float32),
+        np.empty((2 * width + extent + 5) * channels, np.float32),
+        np.empty(2 * (height + width), np.int64),
+    )
+
+
+@ahead(
+    "u1[1] f4[1] i8[2] f8[2] f8[2] b1[1] i8[1] f4[4] u1[1] f4[1] i8[2] f4[2] f4[1] i8[1] i8 i8",
+    variants=list(_VARIANTS.values()),
+)
+@Compiled
+def blend(  # noqa: C901  # a compiled function is one function: what is called for each row must be inlined
+    bytes_in: Array,
+    floats_in: Array,
+    place_in: Array,
+    rows: Array,
+    columns: Array,
+    resampled: Array,
+    codes: Array,
+    terms: Array,
+    bytes_out: Array,
+    floats_out: Array,
+    place_out: Array,
+    weights: Array,
+    memory: Array,
+    firsts: Array,
+    start: int,
+    stop: int,
+) -> None:
+    """Images resampled, or picked, and changed in colour, from memory to memory.
+
+    Both memories of bytes and of floats are arguments; the one that is not used is empty.
+
+    Args:
+        bytes_in: uint8.
+        floats_in: float32.
+        place_in: int64 (images, 4).
+        rows: float64 (images, 10): what becomes of the height.
+        columns: the same for the width.
+        resampled: bool (images,): whether pixels are computed, not only picked.
+        codes: what becomes of the values, as `colour` has it.
+        terms: float32 (images or 1, operations, 3, channels).
+        bytes_out: uint8; values are whole numbers from 0 to 255.
+        floats_out: float32.
+        place_out: int64 (images, 4).
+        weights: float32 (height + width, taps), for the largest result; overwritten.
+        memory: float32, for lines; overwritten.
+        firsts: int64, for indices; overwritten.
+        start: the first image that is made.
+        stop: the one after the last.
+    """
+    channels = terms.shape[3]
+    height, width, extent = 0, 0, 0
+    for n in range(place_in.shape[0]):
+        height, width = max(height, int(rows[n, LENGTH])), max(width, int(columns[n, LENGTH]))
+        extent = max(extent, int(columns[n, END] - columns[n, BEGIN]))
+    first_y, counts_y = firsts[:height], firsts[height : 2 * height]
+    first_x, counts_x = firsts[2 * height : 2 * height + width], firsts[2 * height + width : 2 * (height + width)]
+    weights_y, weights_x, row = weights[:height], weights[height:], memory[(2 * width + 1) * channels :]
+    mixed = memory[width * channels :]
+    known_y, known_x = -1, -1
+    mixes = codes.shape[0] == 3 and codes[0] == MIX and codes[1] == SCALE and codes[2] == HALVES_AWAY
+    left, needed, most = 0, 0, 0
+    for n in range(start, stop):
+        height, width = int(rows[n, LENGTH]), int(columns[n, LENGTH])
+        begin, down, right, channel = place_in[n, 0], place_in[n, 1], place_in[n, 2], place_in[n, 3]
+        line, together = memory[: channels * width], False
+        low_y, high_y, low_x, high_x = 0, height, 0, width
+        first_row, first_column, step_x = 0, 0, right
+        if RESAMPLES and (not PICKS or resampled[n]):
+            if not FINISHES:
+                alike = same_for_all(codes, terms[n % terms.shape[0]])
+                together = alike and place_out[n, 2] == channels and place_out[n, 3] == 1
+                if together:
+                    line = mixed[: channels * width]
+            if known_y < 0 or not same_numbers(rows[n], rows[known_y]):
+                taps(rows[n], first_y, counts_y, weights_y)
+                known_y = n
+            if known_x < 0 or not same_numbers(columns[n], columns[known_x]):
+                taps(columns[n], first_x, counts_x, weights_x)
+                known_x = n
+                left, needed, most = first_x[0], 0, 0
+                for x in range(width):
+                    left, most = min(left, first_x[x]), max(most, counts_x[x])
+                for x in range(width):
+                    needed = max(needed, first_x[x] + counts_x[x] - left)
+                needed *= channels
+                for i in range(needed, needed + 4 * channels):
+                    row[i] = 0
+        else:
+            low_y, high_y = inside(rows[n])
+            low_x, high_x = inside(columns[n])
+            first_row, first_column = int(rows[n, BEGIN] + rows[n, START]), int(columns[n, BEGIN] + columns[n, START])
+            if FROM_BYTES and TO_BYTES:
+                direct = mixes and not (rows[n, MIRRORED] or columns[n, MIRRORED])
+                direct = direct and low_y == low_x == 0 and high_y == height and high_x == width
+                if direct and right == 3 == place_out[n, 2] and channel == 1 == place_out[n, 3]:
+                    at, to, own = (
+                        begin + first_row * down + 3 * first_column,
+                        place_out[n, 0],
+                        terms[n % terms.shape[0]],
+                    )
+                    if down == 3 * width == place_out[n, 1]:  # as one row
+                        height, width = 1, height * width
+                    for y in range(height):
+                        mix_bytes(bytes_in, at + y * down, own, bytes_out, to + y * place_out[n, 1], width)
+                    continue
+            if columns[n, MIRRORED]:
+                first_column += width - 1
+                step_x = -right
+        for y in range(height):
+            if RESAMPLES and (not PICKS or resampled[n]):
+                at = begin + first_y[y] * down + left * right
+                if FROM_BYTES:
+                    blend_rows(bytes_in, at, down, place_in[n], counts_y[y], weights_y[y], channels, row[:needed])
+                else:
+                    blend_rows(floats_in, at, down, place_in[n], counts_y[y], weights_y[y], channels, row[:needed])
+                blend_columns(row, channels, left, first_x, counts_x[:width], most, weights_x, mixed)
+                if FINISHES:
+                    to = place_out[n, 0] + y * place_out[n, 1]
+                    finish(mixed, terms[n % terms.shape[0]], floats_out, to, place_out[n, 3], width)
+                    continue
+                if not together:
+                    part(mixed, channels, line)
+                colour(line, 1 if together else channels, codes, terms[n % terms.shape[0]], 0, width)
+            else:
+                low, high = (low_x, high_x) if low_y <= y < high_y else (width, width)
+                at = begin + (first_row + (height - 1 - y if rows[n, MIRRORED] else y)) * down + first_column * right
+                if FROM_BYTES:
+                    pick_row(bytes_in, at, step_x, channel, channels, low, high, line)
+                else:
+                    pick_row(floats_in, at, step_x, channel, channels, low, high, line)
+                colour(line, channels, codes, terms[n % terms.shape[0]], low, high)
+            to = place_out[n, 0] + y * place_out[n, 1]
+            if together:
+                if TO_BYTES:
+                    bytes_line = bytes_out[to : to + channels * width]
+                    for i in range(channels * width):
+                        bytes_line[i] = np.uint8(line[i])
+                else:
+                    out = floats_out[to : to + channels * width]
+                    for i in range(channels * width):
+                        out[i] = line[i]
+                continue
+            for c in range(channels):
+                values = line[c * width : (c + 1) * width]
+                if TO_BYTES:
+                    for x in range(width):
+                        bytes_out[np.uint64(to + x * place_out[n, 2])] = np.uint8(values[x])
+                elif place_out[n, 2] == 1:
+                    out = floats_out[to : to + width]
+                    for x in range(width):
+                        out[x] = values[x]
+                else:
+                    for x in range(width):
+                        floats_out[np.uint64(to + x * place_out[n, 2])] = values[x]
+                to += place_out[n, 3]
+
+
+@ahead("u1[1] i8[2] f8[2] f8[2] i8[1] f4[4] f4[1] u1[1] u1[1] f4[1] b1 i8[2] i8 i8")
+@Compiled
+def look_up(  # noqa: C901  # likewise
+    bytes_in: Array,
+    place_in: Array,
+    rows: Array,
+    columns: Array,
+    codes: Array,
+    terms: Array,
+    table: Array,
+    byte_table: Array,
+    bytes_out: Array,
+    floats_out: Array,
+    to_bytes: bool,
+    place_out: Array,
+    start: int,
+    stop: int,
+) -> None:
+    """Images of bytes, picked and changed in colour: a byte has 256 values, so what becomes of them is computed once.
+
+    Args:
+        bytes_in: uint8.
+        place_in: int64 (images, 4).
+        rows: float64 (images, 10): what becomes of the height.
+        columns: the same for the width.
+        codes: what becomes of the values, as `colour` has it.
+        terms: float32 (images or 1, operations, 3, channels).
+        table: float32 (channels * 257,): per channel what becomes of each byte, and of what lies outside; overwritten.
+        byte_table: uint8, likewise.
+        bytes_out: uint8; values are whole numbers from 0 to 255.
+        floats_out: float32.
+        to_bytes: whether images are written to `bytes_out`.
+        place_out: int64 (images, 4).
+        start: the first image that is made.
+        stop: the one after the last.
+    """
+    channels, alike, known = terms.shape[3], False, False
+    rounds = to_bytes and codes.shape[0] == 2 and codes[0] == SCALE and codes[1] == HALVES_AWAY
+    scale = lone_scale(codes) if channels == 3 and not to_bytes else -1
+    for n in range(start, stop):
+        if n == start or terms.shape[0] > 1:
+            alike, known = same_for_all(codes, terms[n % terms.shape[0]]), False
+        line = alike and to_bytes and place_in[n, 2] == channels == place_out[n, 2]
+        line = line and place_in[n, 3] == place_out[n, 3] == 1 and not columns[n, MIRRORED]
+        low_y, high_y = inside(rows[n])
+        low_x, high_x = inside(columns[n])
+        height, width = int(rows[n, LENGTH]), int(columns[n, LENGTH])
+        whole = low_y == low_x == 0 and high_y == height and high_x == width
+        direct = line and rounds and whole
+        planar = scale >= 0 and abs(place_in[n, 2]) == 3 and place_in[n, 3] == place_out[n, 2] == 1
+        planar = planar and (whole or place_out[n, 1] == width)
+        if not (direct or (planar and whole) or known):
+            known, own = True, table[:257] if alike else table
+            for i in range(own.shape[0]):
+                own[i] = np.float32(i % 257)
+            colour(own, 1 if alike else channels, codes, terms[n % terms.shape[0]], 0, 256)
+            for i in range(own.shape[0], table.shape[0]):
+                table[i] = table[i - 257]
+            if to_bytes:
+                for i in range(table.shape[0]):
+                    byte_table[i] = np.uint8(table[i])
+        first_y, step_y = int(rows[n, BEGIN] + rows[n, START]), place_in[n, 1]
+        first_x, step_x = int(columns[n, BEGIN] + columns[n, START]), place_in[n, 2]
+        begin = place_in[n, 0] + first_y * step_y + first_x * step_x
+        if rows[n, MIRRORED]:
+            begin += (height - 1) * step_y
+            step_y = -step_y
+        if columns[n, MIRRORED]:
+            begin += (width - 1) * step_x
+            step_x = -step_x
+        if planar:
+            place, own_terms, window = place_out[n], terms[n % terms.shape[0], scale], (low_y, high_y, low_x, high_x)
+            scale_planes(bytes_in, begin, step_y, step_x < 0, own_terms, floats_out, place, window, width, byte_table)
+            if not whole:
+                surround(table, window, (height, width), floats_out, place)
+            continue
+        by, channel = np.uint64(step_x), np.uint64(place_in[n, 3])
+        step, plane = np.uint64(place_out[n, 2]), np.uint64(place_out[n, 3])
+        entries = channels
+        if line:
+            width, low_x, high_x = width * channels, low_x * channels, high_x * channels  # as one channel
+            entries, by, step = 1, np.uint64(1), np.uint64(1)
+            if whole and step_y == width == place_out[n, 1]:  # and as one row
+                width, high_x, height, high_y = width * height, width * height, 1, 1
+        for y in range(height):
+            low, high = (low_x, high_x) if low_y <= y < high_y else (width, width)
+            at, to = np.uint64(begin + y * step_y), np.uint64(place_out[n, 0] + y * place_out[n, 1])
+            if direct:
+                scale_bytes(bytes_in, at, terms[n % terms.shape[0], :, :, 0], bytes_out, to, width)
+                continue
+            if channels == 3 and not to_bytes:
+                look_up_three(bytes_in, at, by, channel, table, low, high, width, floats_out, to, step, plane)
+                continue
+            for c in range(np.uint64(entries)):
+                if to_bytes:
+                    look_up_one(bytes_in, at, by, byte_table, c * _ENTRIES, low, high, width, bytes_out, to, step)
+                else:
+                    look_up_one(bytes_in, at, by, table, c * _ENTRIES, low, high, width, floats_out, to, step)
+                at += channel
+                to += plane

@@ -1,0 +1,243 @@
+"""Blurs: each pixel of the result is a weighed sum of its neighbours, along one axis after the other."""
+# pyright: basic
+# JAX is typed in part only
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.columns import Array
+from penstock.image.describe.custom_pass import InPlace, Planes, as_planes, from_planes
+from penstock.image.kernels.plane_io import load, load_volume, mirrored, store, store_volume, weigh
+from penstock.image.passes.separable_pass import filter_along
+from penstock.native.compiled import Compiled, ahead
+from penstock.numerics.ordered_sums import rounded
+
+if TYPE_CHECKING:
+    from penstock.image.kernels.strided_images import Memory
+
+
+@dataclass(frozen=True)
+class Blur(InPlace):
+    """A Gaussian, cut off at a radius. Beyond its edge an image is mirrored, without its outermost pixels.
+
+    Its term has the standard deviations along depth, if the layout has one, along columns and along rows, and then the
+    radii, in pixels.
+
+    Args:
+        layout: of the images.
+    """
+
+    layout: str
+
+    def rows(
+        self, source: Memory, given: NDArray[np.int64], terms: Sequence[Any], target: Memory, made: NDArray[np.int64]
+    ) -> None:
+        """All planes in one call."""
+        planes = Planes.of(self.layout, source, given, target, made)
+        numbers = planes.term(terms[0])
+        if "D" in self.layout:
+            depths = given[planes.row, self.layout.index("D")]
+            size = int((planes.given.prod(axis=1) * depths).max(initial=0))
+            return blur_volumes(
+                *(source.values, planes.read, planes.given, depths, numbers, planes.rounding),
+                *(target.values, planes.write, np.empty((2, size), np.float32)),
+                np.empty(2 * int(numbers[:, 3:].max(initial=0)) + 1, np.float32),
+            )
+        width, most = int((planes.given[:, 1] * planes.given[:, 2]).max(initial=0)), int(numbers[:, 2:].max(initial=0))
+        channels, pixels = int(planes.given[:, 2].max(initial=0)), int(planes.given.prod(axis=1).max(initial=0))
+        memory = [np.empty(size, np.float32) for size in (pixels, width + 2 * most * channels, width, 4 * most + 2)]
+        return blur(
+            *(source.values, planes.read, planes.given, numbers, planes.rounding, target.values, planes.write),
+            *memory,
+        )
+
+    def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
+        """A loop over the neighbours for each axis."""
+        letters = "DHW" if "D" in self.layout else "HW"
+        values = as_planes(images, self.layout, f"{letters}C").astype(np.float32)
+        numbers = terms[0].astype(np.float32)
+        for axis, letter in enumerate(letters):
+            extent = given[:, self.layout.index(letter)]
+            values = _blurred(values, axis + 2, extent, numbers[:, axis], numbers[:, len(letters) + axis])
+        return from_planes(values, self.layout, shape, f"{letters}C")
+
+
+def _blurred(values: Any, axis: int, extent: Any, sigma: Any, radius: Any) -> Any:
+    """Blurred along one axis; sigma and radius have an entry per row, or one for all."""
+    import jax  # noqa: PLC0415  # for the device program alone
+    import jax.numpy as jnp  # noqa: PLC0415  # likewise
+
+    length = values.shape[axis]
+    most, weigh = _weights(sigma, radius)
+    extent = jnp.broadcast_to(extent, (values.shape[0],))[:, None]
+
+    def along(numbers: Any) -> Any:
+        return numbers.reshape(-1, *(numbers.shape[1] if at == axis else 1 for at in range(1, values.ndim)))
+
+    def add(k: Any, total: Any) -> Any:
+        period = jnp.maximum(2 * extent - 2, 1)
+        index = (jnp.arange(length, dtype=np.int32)[None, :] + k - most) % period
+        index = jnp.minimum(index, period - index) * (extent > 1)
+        picked = jnp.take_along_axis(values, along(jnp.clip(index, 0, length - 1)), axis=axis)
+        return total + rounded(jnp, picked * along(weigh(k)[:, None]))
+
+    return jax.lax.fori_loop(0, 2 * most + 1, add, jnp.zeros_like(values))
+
+
+def _weights(sigma: Any, radius: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """The largest radius, and a function that gives the rows' weights for a place in the filter.
+
+    Those that are the same for all rows are the host's: what the compiler makes of a constant depends on the devices.
+    """
+    import jax  # noqa: PLC0415  # for the device program alone
+    import jax.numpy as jnp  # noqa: PLC0415  # likewise
+
+    if isinstance(sigma, np.ndarray) and len(sigma) == 1:
+        weights = np.empty(2 * int(radius[0]) + 1, np.float32)
+        bell.plain(float(sigma[0]), int(radius[0]), weights)
+        table = jnp.asarray(weights)[:, None]
+        return int(radius[0]), lambda k: table[k]
+    most = jnp.max(radius).astype(np.int32)
+
+    def raw(k: Any) -> Any:
+        off = (k - most).astype(np.float32)
+        weight = rounded(jnp, jnp.exp(rounded(jnp, off * off / (np.float32(-2) * sigma * sigma))))
+        return jnp.where(jnp.abs(off) <= radius, weight, 0)
+
+    whole = jax.lax.fori_loop(0, 2 * most + 1, lambda k, total: total + raw(k), jnp.zeros_like(sigma))
+    return most, lambda k: raw(k) / whole
+
+
+@Compiled
+def bell(sigma: Any, radius: int, weights: Array) -> None:
+    """The weights of a Gaussian, whose sum is 1."""
+    total = 0.0
+    for k in range(2 * radius + 1):
+        total += math.exp(-0.5 * ((k - radius) / sigma) ** 2)
+    for k in range(2 * radius + 1):
+        weights[k] = np.float32(math.exp(-0.5 * ((k - radius) / sigma) ** 2) / total)
+
+
+_KINDS = "i8[2] i8[2] f4[2] f4"
+
+
+@ahead(
+    *(f"{a}[1] {_KINDS} {b}[1] i8[2] f4[1] f4[1] f4[1] f4[1]" for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4")))
+)
+@Compiled
+def blur(
+    pixels: Array,
+    place_in: Array,
+    sizes: Array,
+    numbers: Array,
+    rounding: np.float32,
+    out: Array,
+    place_out: Array,
+    plane: Array,
+    line: Array,
+    row: Array,
+    weights: Array,
+) -> None:
+    """Planes of images, blurred.
+
+    Args:
+        pixels: uint8 or float32.
+        place_in: int64 (planes, 4): the first element, and the distances to the next row, column and channel.
+        sizes: int64 (planes, 3): height, width, channels.
+        numbers: float32 (planes or 1, 4): two standard deviations and two radii.
+        rounding: what is added before values are written: 0.5 where they are whole numbers.
+        out: uint8 or float32.
+        place_out: as `place_in`.
+        plane: float32, as many as the largest plane has; overwritten.
+        line: float32, for a row with its neighbours; overwritten.
+        row: float32, for a row; overwritten.
+        weights: float32, for both axes; overwritten.
+    """
+    for n in range(place_in.shape[0]):
+        sigma_y, sigma_x, radius_y, radius_x = numbers[n % numbers.shape[0]]
+        r_y, r_x = int(radius_y), int(radius_x)
+        height, width, channels = sizes[n, 0], sizes[n, 1], sizes[n, 2]
+        by_y, by_x = weights[: 2 * r_y + 1], weights[2 * r_y + 1 : 2 * (r_y + r_x) + 2]
+        bell(sigma_y, r_y, by_y)
+        bell(sigma_x, r_x, by_x)
+        across, edge = width * channels, r_x * channels
+        middle, made = line[edge : edge + across], row[:across]
+        load(pixels, place_in[n], sizes[n], plane)
+        for y in range(height):
+            for k in range(2 * r_y + 1):
+                above = mirrored(y + k - r_y, height) * across
+                weigh(plane[above : above + across], by_y[k], k == 0, middle)
+            for x in range(1, r_x + 1):
+                left, right = mirrored(-x, width) * channels, mirrored(width - 1 + x, width) * channels
+                for c in range(channels):
+                    line[edge - x * channels + c] = middle[left + c]
+                    line[edge + across + (x - 1) * channels + c] = middle[right + c]
+            for k in range(2 * r_x + 1):
+                weigh(line[k * channels : k * channels + across], by_x[k], k == 0, made)
+            for i in range(across):
+                made[i] += rounding
+            store(made, y, channels, out, place_out[n])
+
+
+@ahead(
+    *(
+        f"{a}[1] i8[2] i8[2] i8[1] f4[2] f4 {b}[1] i8[2] f4[2] f4[1]"
+        for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4"))
+    )
+)
+@Compiled
+def blur_volumes(
+    pixels: Array,
+    place_in: Array,
+    sizes: Array,
+    depths: Array,
+    numbers: Array,
+    rounding: np.float32,
+    out: Array,
+    place_out: Array,
+    memory: Array,
+    weights: Array,
+) -> None:
+    """Volumes, blurred. Their planes follow each other.
+
+    Args:
+        pixels: uint8 or float32.
+        place_in: int64 (planes, 4): the first element, and the distances to the next row, column and channel.
+        sizes: int64 (planes, 3): height, width, channels.
+        depths: int64 (planes,): how many planes its volume has.
+        numbers: float32 (planes or 1, 6): three standard deviations and three radii, along depth, columns and rows.
+        rounding: what is added before values are written: 0.5 where they are whole numbers.
+        out: uint8 or float32.
+        place_out: as `place_in`.
+        memory: float32 (2, elements), for the largest volume; overwritten.
+        weights: float32, for the axis with the most of them; overwritten.
+    """
+    first = 0
+    while first < place_in.shape[0]:
+        depth, height, width, channels = depths[first], sizes[first, 0], sizes[first, 1], sizes[first, 2]
+        across = width * channels
+        plane = height * across
+        last = first + depth
+        one, other = memory[0, : depth * plane], memory[1, : depth * plane]
+        load_volume(pixels, place_in[first:last], sizes[first:last], one)
+        outer = 1
+        for axis in range(3):
+            radius = int(numbers[first % numbers.shape[0], 3 + axis])
+            window = weights[: 2 * radius + 1]
+            bell(numbers[first % numbers.shape[0], axis], radius, window)
+            count = depth if axis == 0 else height if axis == 1 else width
+            inner = plane if axis == 0 else across if axis == 1 else channels
+            filter_along(one, outer, count, inner, window, other)
+            outer *= count
+            one, other = other, one
+        for i in range(depth * plane):
+            one[i] += rounding
+        store_volume(one, sizes[first:last], out, place_out[first:last])
+        first = last

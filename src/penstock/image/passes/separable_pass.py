@@ -1,0 +1,229 @@
+"""Sums of separable filters: of each, one for the columns and one for the rows, and for volumes one for the depth."""
+# pyright: basic
+# JAX is typed in part only
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.columns import Array
+from penstock.image.describe.custom_pass import Planes, Transform, as_planes, from_planes
+from penstock.image.kernels.plane_io import load, load_volume, mirrored, store, store_volume, weigh
+from penstock.image.passes.correlation_pass import places
+from penstock.native.compiled import Compiled, ahead
+from penstock.numerics.ordered_sums import rounded
+
+if TYPE_CHECKING:
+    from penstock.image.kernels.strided_images import Memory
+
+
+@dataclass(frozen=True)
+class Separable(Transform):
+    """A sum of separable filters, in float32. Beyond its edge an image is mirrored, without its outermost pixels.
+
+    Its term has all weights: of each filter those along depth, if the layout has one, along columns, along rows.
+
+    Args:
+        layout: of the images.
+        count: how many filters there are.
+        length: how many weights each has along an axis, an odd number; the one in the middle lies on the pixel.
+    """
+
+    layout: str
+    count: int
+    length: int
+
+    def rows(
+        self, source: Memory, given: NDArray[np.int64], terms: Sequence[Any], target: Memory, made: NDArray[np.int64]
+    ) -> None:
+        """All planes in one call."""
+        planes = Planes.of(self.layout, source, given, target, made)
+        deep = "D" in self.layout
+        weights = planes.term(terms[0]).reshape(-1, self.count, 2 + deep, self.length)
+        width, channels = (int(planes.given[:, at].max(initial=0)) for at in (1, 2))
+        limits = np.array([0, 255] if target.values.dtype == np.uint8 else [-np.inf, np.inf], np.float32)
+        if deep:
+            depths = given[planes.row, self.layout.index("D")]
+            size = int((planes.given.prod(axis=1) * depths).max(initial=0))
+            return filter_volumes(
+                *(source.values, planes.read, planes.given, depths, weights, planes.rounding, limits),
+                *(target.values, planes.write, np.empty((4, size), np.float32)),
+            )
+        sizes = (int(planes.given.prod(axis=1).max(initial=0)), (width + self.length) * channels, width * channels)
+        return add_separable(
+            *(source.values, planes.read, planes.given, weights, planes.rounding, limits),
+            *(target.values, planes.write, *(np.empty(size, np.float32) for size in sizes)),
+        )
+
+    def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
+        """A loop over the weights along each axis."""
+        import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
+
+        letters = "DHW" if "D" in self.layout else "HW"
+        pixels = as_planes(images, self.layout, f"{letters}C").astype(np.float32)
+        weights = jnp.asarray(terms[0]).astype(np.float32).reshape(-1, self.count, len(letters), self.length)
+        total = jnp.zeros_like(pixels)
+        for number in range(self.count):
+            values = pixels
+            for axis, letter in enumerate(letters):
+                extent = given[:, self.layout.index(letter)]
+                values = self._along(values, axis + 2, extent[:, None], weights[:, number, axis])
+            total = total + values
+        return from_planes(total, self.layout, shape, f"{letters}C")
+
+    def _along(self, values: Any, axis: int, extent: Any, weights: Any) -> Any:
+        import jax  # noqa: PLC0415  # for the device program alone
+        import jax.numpy as jnp  # noqa: PLC0415  # likewise
+
+        length = values.shape[axis]
+
+        def step(k: Any, total: Any) -> Any:
+            at = jnp.arange(length, dtype=np.int32)[None, :] + k - self.length // 2
+            index, _ = places("reflect_101", at, extent)
+            line = (-1, *(length if at == axis else 1 for at in range(1, values.ndim)))
+            weight = jnp.take(weights, k, axis=1).reshape(-1, *(1,) * (values.ndim - 1))
+            picked = jnp.take_along_axis(values, index.reshape(line), axis=axis)
+            return total + jnp.where(weight == 0, 0, rounded(jnp, picked * weight))
+
+        return jax.lax.fori_loop(0, self.length, step, jnp.zeros_like(values))
+
+
+@ahead("u1[1] i8[2] i8[2] f4[4] f4 f4[1] u1[1] i8[2] f4[1] f4[1] f4[1]")
+@Compiled
+def add_separable(
+    pixels: Array,
+    place_in: Array,
+    sizes: Array,
+    filters: Array,
+    rounding: np.float32,
+    limits: Array,
+    out: Array,
+    place_out: Array,
+    plane: Array,
+    line: Array,
+    row: Array,
+) -> None:
+    """Planes of images, filtered.
+
+    Args:
+        pixels: uint8 or float32.
+        place_in: int64 (planes, 4): the first element, and the distances to the next row, column and channel.
+        sizes: int64 (planes, 3): height, width, channels.
+        filters: float32 (planes or 1, filters, 2, weights).
+        rounding: what is added before values are written: 0.5 where they are whole numbers.
+        limits: float32 (2,): the least and the greatest value that is written.
+        out: uint8 or float32.
+        place_out: as `place_in`.
+        plane: float32, as many as the largest plane has; overwritten.
+        line: float32, for a row with its neighbours; overwritten.
+        row: float32, for a row; overwritten.
+    """
+    count = filters.shape[3]
+    radius = count // 2
+    for n in range(place_in.shape[0]):
+        height, width, channels = sizes[n, 0], sizes[n, 1], sizes[n, 2]
+        across, edge = width * channels, radius * channels
+        middle, made = line[edge : edge + across], row[:across]
+        load(pixels, place_in[n], sizes[n], plane)
+        for y in range(height):
+            made[:] = rounding
+            for number in range(filters.shape[1]):
+                weights = filters[n % filters.shape[0], number]
+                middle[:] = 0
+                for k in range(count):
+                    weight = weights[0, k]
+                    if weight != 0:
+                        above = mirrored(y + k - radius, height) * across
+                        weigh(plane[above : above + across], weight, False, middle)
+                for x in range(1, radius + 1):
+                    left, right = mirrored(-x, width) * channels, mirrored(width - 1 + x, width) * channels
+                    for c in range(channels):
+                        line[edge - x * channels + c] = middle[left + c]
+                        line[edge + across + (x - 1) * channels + c] = middle[right + c]
+                for k in range(count):
+                    weight = weights[1, k]
+                    if weight != 0:
+                        weigh(line[k * channels : k * channels + across], weight, False, made)
+            for i in range(across):
+                made[i] = min(max(made[i], limits[0]), limits[1])
+            store(made, y, channels, out, place_out[n])
+
+
+@Compiled
+def filter_along(values: Array, outer: int, count: int, inner: int, weights: Array, out: Array) -> None:
+    """One axis of an array of floats, filtered.
+
+    Args:
+        values: float32, with `outer` times `count` times `inner` elements.
+        outer: how many lines there are.
+        count: how many entries a line has.
+        inner: how many elements an entry has.
+        weights: float32, an odd number.
+        out: float32, as `values`.
+    """
+    radius = weights.shape[0] // 2
+    for line in range(outer):
+        for entry in range(count):
+            to = (line * count + entry) * inner
+            total = out[to : to + inner]
+            total[:] = 0
+            for k in range(weights.shape[0]):
+                if weights[k] != 0:
+                    at = (line * count + mirrored(entry + k - radius, count)) * inner
+                    weigh(values[at : at + inner], weights[k], False, total)
+
+
+@ahead(*(f"{a}[1] i8[2] i8[2] i8[1] f4[4] f4 f4[1] {b}[1] i8[2] f4[2]" for a, b in (("u1", "u1"), ("f4", "f4"))))
+@Compiled
+def filter_volumes(
+    pixels: Array,
+    place_in: Array,
+    sizes: Array,
+    depths: Array,
+    filters: Array,
+    rounding: np.float32,
+    limits: Array,
+    out: Array,
+    place_out: Array,
+    memory: Array,
+) -> None:
+    """Volumes, filtered. Their planes follow each other.
+
+    Args:
+        pixels: uint8 or float32.
+        place_in: int64 (planes, 4): the first element, and the distances to the next row, column and channel.
+        sizes: int64 (planes, 3): height, width, channels.
+        depths: int64 (planes,): how many planes its volume has.
+        filters: float32 (planes or 1, filters, 3, weights): along depth, columns and rows.
+        rounding: what is added before values are written: 0.5 where they are whole numbers.
+        limits: float32 (2,): the least and the greatest value that is written.
+        out: uint8 or float32.
+        place_out: as `place_in`.
+        memory: float32 (4, elements), for the largest volume; overwritten.
+    """
+    first = 0
+    while first < place_in.shape[0]:
+        depth, height, width, channels = depths[first], sizes[first, 0], sizes[first, 1], sizes[first, 2]
+        across = width * channels
+        plane = height * across
+        last, elements = first + depth, depth * plane
+        given, one = memory[0, :elements], memory[1, :elements]
+        other, total = memory[2, :elements], memory[3, :elements]
+        load_volume(pixels, place_in[first:last], sizes[first:last], given)
+        total[:] = rounding
+        for number in range(filters.shape[1]):
+            weights = filters[first % filters.shape[0], number]
+            filter_along(given, 1, depth, plane, weights[0], one)
+            filter_along(one, depth, height, across, weights[1], other)
+            filter_along(other, depth * height, width, channels, weights[2], one)
+            for i in range(elements):
+                total[i] += one[i]
+        for i in range(elements):
+            total[i] = min(max(total[i], limits[0]), limits[1])
+        store_volume(total, sizes[first:last], out, place_out[first:last])
+        first = last

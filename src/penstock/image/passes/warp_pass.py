@@ -1,0 +1,248 @@
+"""Warps: each pixel of the result is looked up at a place in the image."""
+# pyright: basic
+# JAX is typed in part only
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.columns import Array
+from penstock.image.describe.custom_pass import Planes, Transform, as_planes, from_planes
+from penstock.image.kernels.border_modes import Border, inside
+from penstock.image.kernels.interpolate_rows import (
+    all_weights,
+    cubic,
+    linear,
+    linear_three,
+    locate,
+    nearest,
+    outside,
+    surround,
+    weights,
+)
+from penstock.image.kernels.plane_io import store_rows
+from penstock.image.kernels.row_arithmetic import same_numbers
+from penstock.image.passes.sampling_coordinates import Affine, Places, Projective, places
+from penstock.native.compiled import Compiled, ahead
+from penstock.numerics.ordered_sums import rounded
+
+if TYPE_CHECKING:
+    from penstock.image.kernels.strided_images import Memory
+
+
+class Interpolation(IntEnum):
+    """How the value at a place is made of pixels."""
+
+    NEAREST = 0
+    """The pixel at the place is taken."""
+    LINEAR = 1
+    """Four are weighed."""
+    CUBIC = 2
+    """Sixteen are weighed, as `penstock.image.kernels.interpolate_rows.weights` says."""
+
+
+_TOGETHER = 1024
+"""The places of this many pixels are found together. Where images are not larger, all of a batch may share them."""
+_SURROUNDED = 1 << 13
+"""Images of bytes up to this many elements are copied as floats with what lies outside: so each pixel is inside."""
+
+
+@dataclass(frozen=True)
+class Warp(Transform):
+    """Each pixel of the result is the image's value at a place.
+
+    Its terms are the numbers of the rule for places, and the value of what lies outside, one or one per channel.
+
+    Args:
+        layout: of the images.
+        places: the rule.
+        interpolation: how values are made of pixels.
+        border: what lies outside.
+    """
+
+    layout: str
+    places: Places
+    interpolation: Interpolation
+    border: Border
+
+    def origin(self, terms: Sequence[Any]) -> Any:
+        """What the matrix says, if the rule is one."""
+        return terms[0] if isinstance(self.places, Affine | Projective) else super().origin(terms)
+
+    def picked(self, layout: str, terms: Sequence[Any], fill: float) -> tuple[Transform, Sequence[Any]]:
+        """The same, with the nearest pixel."""
+        picking = replace(self, layout=layout, interpolation=Interpolation.NEAREST, border=Border.CONSTANT)
+        return picking, (terms[0], np.array([[fill]], np.float32))
+
+    def rows(
+        self, source: Memory, given: NDArray[np.int64], terms: Sequence[Any], target: Memory, made: NDArray[np.int64]
+    ) -> None:
+        """All planes in one call."""
+        planes = Planes.of(self.layout, source, given, target, made)
+        numbers, fill = planes.term(terms[0]), planes.term(terms[1])
+        height, width, _ = planes.made.max(axis=0, initial=0).tolist()
+        count, channels = min(max(_TOGETHER, width), height * width), int(planes.made[:, 2].max(initial=0))
+        around, surrounded = 1 << int(self.interpolation), 0
+        if self.border is Border.CONSTANT and source.values.dtype == target.values.dtype == np.uint8:
+            surrounded = int((planes.given[:, :2] + 2 * around).prod(axis=1).max(initial=0)) * channels + 4
+        warp(
+            *(source.values, planes.read, planes.given, self.places.code, numbers, self.places.table(height, width)),
+            *(fill, around, int(self.border), planes.rounding),
+            *(np.empty((10 if around == 4 else 2, count), np.float32), np.empty((3, count), np.int32)),
+            *(np.empty(count * channels + 16, np.float32), np.empty(4, np.int64)),
+            *(np.empty(surrounded if surrounded <= _SURROUNDED else 0, np.float32),),
+            *(target.values, planes.write, planes.made),
+        )
+
+    def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
+        """Gathered from the flat pixels of each plane."""
+        import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
+
+        planes = as_planes(images, self.layout)
+        rows, _, rows_in, columns_in, channels = planes.shape
+        size_y, size_x = (given[:, self.layout.index(letter)][:, None, None] for letter in "HW")
+        height, width = (shape[self.layout.index(letter)] for letter in "HW")
+        at_x, at_y = self.places.trace(jnp.asarray(terms[0]), (size_y, size_x), height, width)
+        flat = planes.reshape(rows, -1, rows_in * columns_in, channels)
+        fill = jnp.asarray(terms[1]).astype(np.float32)[:, None, None, None, :]
+
+        def look_up(column: Any, row: Any) -> Any:
+            exists = (column >= 0) & (column < size_x) & (row >= 0) & (row < size_y)
+            column, row = (inside(at, size, self.border) for at, size in ((column, size_x), (row, size_y)))
+            index = jnp.broadcast_to(row * columns_in + column, (rows, height, width)).reshape(rows, 1, -1, 1)
+            found = jnp.take_along_axis(flat, index, axis=2).astype(np.float32)
+            found = found.reshape(rows, -1, height, width, channels)
+            if self.border is not Border.CONSTANT:
+                return found
+            return jnp.where(jnp.broadcast_to(exists, (rows, height, width))[:, None, :, :, None], found, fill)
+
+        limit = np.float32(1 << 24)  # what lies far outside must not overflow
+        back = np.float32(0 if self.interpolation is Interpolation.NEAREST else 0.5)
+        at_x, at_y = (jnp.where(jnp.isnan(at), limit, jnp.clip(at - back, -limit, limit)) for at in (at_x, at_y))
+        left, top = jnp.floor(at_x), jnp.floor(at_y)
+        by_x, by_y = (at_x - left)[:, None, :, :, None], (at_y - top)[:, None, :, :, None]
+        left, top = left.astype(np.int32), top.astype(np.int32)
+        match self.interpolation:
+            case Interpolation.NEAREST:
+                values = look_up(left, top)
+            case Interpolation.LINEAR:
+                upper = look_up(left, top) + rounded(jnp, by_x * (look_up(left + 1, top) - look_up(left, top)))
+                beside = rounded(jnp, by_x * (look_up(left + 1, top + 1) - look_up(left, top + 1)))
+                lower = look_up(left, top + 1) + beside
+                values = upper + rounded(jnp, by_y * (lower - upper))
+            case _:
+                across, down = weights.plain(by_x), weights.plain(by_y)
+                lines = [
+                    sum(rounded(jnp, by * look_up(left + k - 1, top + n - 1)) for k, by in enumerate(across))
+                    for n in range(4)
+                ]
+                values = sum(rounded(jnp, by * line) for by, line in zip(down, lines, strict=True))
+        return from_planes(values, self.layout, shape)
+
+
+_KINDS = "i8[2] i8[2] i8 f4[2] f4[1] f4[2] i8 i8 f4 f4[2] i4[2] f4[1] i8[1] f4[1]"
+
+
+@Compiled
+def sample(
+    pixels: Array, found: Array, element: Array, around: int, place: Array, channels: int, rounding: Any, line: Array
+) -> None:
+    """Those pixels of a run that are made of pixels inside alone, as `nearest`, `linear` or `cubic` makes them."""
+    if around == 1:
+        nearest(pixels, element, place, channels, rounding, line)
+    elif around == 2:
+        linear(pixels, element, found[0], found[1], place, channels, rounding, line)
+    else:
+        cubic(pixels, element, found[2:], place, channels, rounding, line)
+
+
+@ahead(*(f"{a}[1] {_KINDS} {b}[1] i8[2] i8[2]" for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4"))))
+@Compiled
+def warp(
+    pixels: Array,
+    place_in: Array,
+    size_in: Array,
+    code: int,
+    numbers: Array,
+    table: Array,
+    fills: Array,
+    around: int,
+    border: int,
+    rounding: np.float32,
+    found: Array,
+    first: Array,
+    line: Array,
+    around_place: Array,
+    around_image: Array,
+    out: Array,
+    place_out: Array,
+    size_out: Array,
+) -> None:
+    """Planes of images, warped.
+
+    Args:
+        pixels: uint8 or float32.
+        place_in: int64 (planes, 4): the first element, and the distances to the next row, column and channel.
+        size_in: int64 (planes, 3): height, width, channels.
+        code: the rule for places.
+        numbers: float32 (planes or 1, n): its numbers.
+        table: float32 (n,): its table.
+        fills: float32 (planes or 1, channels or 1): the value of what lies outside.
+        around: how many pixels of each axis make one: 1, 2 or 4.
+        border: what lies outside.
+        rounding: what is added before values are written: 0.5 where they are whole numbers.
+        found: float32 (2, n), for the places of as many pixels, at least those of one row; (10, n) where sixteen
+            pixels make one; overwritten.
+        first: int32 (3, n), likewise.
+        line: float32 (n * channels + 16,), for these pixels; overwritten.
+        around_place: int64 (4,), overwritten.
+        around_image: float32, for an image with what lies outside, or empty; overwritten.
+        out: uint8 or float32.
+        place_out: as `place_in`.
+        size_out: as `size_in`.
+    """
+    for n in range(place_in.shape[0]):
+        own, fill, place, size = numbers[n % numbers.shape[0]], fills[n % fills.shape[0]], place_in[n], size_in[n]
+        height, width, channels = size_out[n, 0], size_out[n, 1], size_out[n, 2]
+        rows = first.shape[1] // max(width, 1)
+        known = n > 0 and numbers.shape[0] == 1 and rows >= height  # the places are those of the plane before
+        known = known and same_numbers(size, size_in[n - 1]) and same_numbers(size_out[n], size_out[n - 1])
+        known = known and same_numbers(place[1:], place_in[n - 1, 1:])
+        surrounded = around_image.shape[0] > 0 and rows >= height
+        if surrounded:
+            surround(pixels, place, size, around, fill, known and fills.shape[0] == 1, around_image)
+            around_place[0], around_place[1] = 0, (size[1] + 2 * around) * channels
+            around_place[2], around_place[3] = channels, 1
+            place = around_place
+        for y in range(0, height, max(rows, 1)):
+            count = min(rows, height - y)
+            end = count * width
+            if not known:
+                for k in range(count):
+                    at, to = k * width, (k + 1) * width
+                    places(code, own, table, y + k, size, size_out[n], found[0, at:to], found[1, at:to])
+                by_x, by_y = found[0, :end], found[1, :end]
+                locate(by_x, by_y, around, surrounded, size, place, first[0], first[1], first[2])
+                if around == 4:
+                    all_weights(by_x, by_y, found[2:])
+            element, made = first[2, :end], line[: end * channels + 1]
+            if surrounded and around == 2 and channels == 3:
+                linear_three(around_image, element, found[0], found[1], place[1], rounding, made)
+            elif surrounded:
+                sample(around_image, found, element, around, place, channels, rounding, made)
+            else:
+                sample(pixels, found, element, around, place, channels, rounding, made)
+                left, top, by_x, by_y = first[0, :end], first[1, :end], found[0, :end], found[1, :end]
+                taps = line[line.shape[0] - 16 :]
+                outside(pixels, left, top, element, by_x, by_y, place, size, around, border, fill, rounding, taps, made)
+            made = made[: end * channels]
+            if around == 4 and rounding != 0:  # bytes
+                for i in range(made.shape[0]):
+                    made[i] = min(max(made[i], np.float32(0)), np.float32(255))
+            store_rows(made, y, width * channels, channels, out, place_out[n])

@@ -1,0 +1,220 @@
+"""Warps of volumes: each pixel of the result is looked up where an affine map of space says."""
+# pyright: basic
+# JAX is typed in part only
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.columns import Array
+from penstock.image.describe.custom_pass import Planes, Transform, as_planes, from_planes
+from penstock.image.kernels.border_modes import Border
+from penstock.image.passes.sampling_coordinates import AT_ONCE, each_so_far
+from penstock.native.compiled import Compiled, ahead
+from penstock.numerics.ordered_sums import rounded
+
+if TYPE_CHECKING:
+    from penstock.image.kernels.strided_images import Memory
+
+
+@dataclass(frozen=True)
+class WarpVolume(Transform):
+    """Each pixel of the result is the volume's value at a place.
+
+    Its terms are the matrix from the result to the volume, three rows of four numbers, for x, y and z; and the value of
+    what lies outside, one or one per channel. The corner of the first pixel has the coordinates (0, 0, 0).
+
+    Args:
+        layout: of the volumes, with D, H and W.
+        nearest: whether the pixel at the place is taken; else eight are interpolated.
+        border: what lies outside: a value, or the pixels at the edge.
+    """
+
+    layout: str
+    nearest: bool
+    border: Border
+
+    def rows(
+        self, source: Memory, given: NDArray[np.int64], terms: Sequence[Any], target: Memory, made: NDArray[np.int64]
+    ) -> None:
+        """All volumes in one call."""
+        deep = self.layout.index("D")
+        first = [sizes.copy() for sizes in (given, made)]  # of each volume the first plane
+        for sizes in first:
+            sizes[:, deep] = 1
+        planes = Planes.of(self.layout, source, first[0], target, first[1])
+        places = [
+            np.insert(place, 1, memory.strides[planes.row, deep], axis=1)
+            for place, memory in ((planes.read, source), (planes.write, target))
+        ]
+        extents = [
+            np.insert(size, 0, sizes[planes.row, deep], axis=1)
+            for size, sizes in ((planes.given, given), (planes.made, made))
+        ]
+        warp_volumes(
+            *(source.values, places[0], extents[0], planes.term(terms[0]), planes.term(terms[1]), self.nearest),
+            *(self.border == Border.CONSTANT, planes.rounding, target.values, places[1], extents[1]),
+        )
+
+    def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
+        """Gathered from the flat pixels of each volume."""
+        import jax  # noqa: PLC0415  # for the device program alone
+        import jax.numpy as jnp  # noqa: PLC0415  # likewise
+
+        volumes = as_planes(images, self.layout, "DHWC")
+        rows, _, *extents, channels = volumes.shape
+        flat = volumes.reshape(rows, -1, math.prod(extents), channels)
+        sizes = [given[:, self.layout.index(letter)].reshape(-1, 1, 1, 1) for letter in "DHW"]
+        shown = [shape[self.layout.index(letter)] for letter in "DHW"]
+        fill = jnp.asarray(terms[1]).astype(np.float32)[:, None, None, None, None, :]
+        z, y = (jnp.arange(count, dtype=np.float32) + np.float32(0.5) for count in shown[:2])
+        z, y = z[None, :, None, None], y[None, None, :, None]
+        matrix = jnp.asarray(terms[0]).reshape(-1, 3, 4, 1, 1, 1)
+        rules = [matrix[:, k] for k in (2, 1, 0)]
+        limit, back = np.float32(1 << 24), np.float32(0 if self.nearest else 0.5)
+        half = np.float32(0.5)
+        starts = [
+            each_so_far(
+                (m[:, 0] * half + m[:, 3]) + rounded(jnp, m[:, 1] * y) + rounded(jnp, m[:, 2] * z), m[:, 0], shown[2]
+            )
+            for m in rules
+        ]
+
+        def right(at: Any, _: Any) -> Any:  # as on the host, each place is computed from the one to its left
+            return [each + m[:, 0] for each, m in zip(at, rules, strict=True)], at
+
+        _, found = jax.lax.scan(right, starts, None, length=min(shown[2], AT_ONCE))
+        at = [
+            jnp.moveaxis(each, 0, 4).reshape(-1, *shown[:2], each[:, 0, 0, 0].size)[..., : shown[2]] for each in found
+        ]
+        at = [jnp.clip(each - back, -limit, limit) for each in at]
+        low = [jnp.floor(each) for each in at]
+        by = [(each - floor)[:, None, ..., None] for each, floor in zip(at, low, strict=True)]
+        first = [each.astype(np.int32) for each in low]
+
+        def look_up(*offsets: int) -> Any:
+            index: Any = 0
+            inside: Any = True
+            for each, offset, size, extent in zip(first, offsets, sizes, extents, strict=True):
+                inside = inside & (each + offset >= 0) & (each + offset < size)
+                index = index * extent + jnp.clip(each + offset, 0, size - 1)
+            index = jnp.broadcast_to(index, (rows, *shown)).reshape(rows, 1, -1, 1)
+            found = jnp.take_along_axis(flat, index, axis=2).astype(np.float32)
+            found = found.reshape(rows, -1, *shown, channels)
+            if self.border is not Border.CONSTANT:
+                return found
+            return jnp.where(jnp.broadcast_to(inside, (rows, *shown))[:, None, ..., None], found, fill)
+
+        def between(axis: int, *offsets: int) -> Any:
+            if axis == 3:
+                return look_up(*offsets)
+            low, high = (between(axis + 1, *offsets, offset) for offset in range(2))
+            return low + by[axis] * (high - low)
+
+        return from_planes(look_up(0, 0, 0) if self.nearest else between(0), self.layout, shape, "DHWC")
+
+
+@Compiled
+def voxel(
+    pixels: Array, start: int, place: Array, size: Array, z: int, y: int, x: int, constant: bool, value: Any
+) -> Any:
+    """One channel of a pixel that may lie outside.
+
+    Args:
+        pixels: the memory.
+        start: the element in which the channel begins.
+        place: of the volume.
+        size: depth, height and width.
+        z: which plane.
+        y: which row.
+        x: which column.
+        constant: whether a value lies outside; else the pixels at the edge.
+        value: that value.
+    """
+    if z < 0 or y < 0 or x < 0 or z >= size[0] or y >= size[1] or x >= size[2]:
+        if constant or size[0] * size[1] * size[2] == 0:
+            return value
+        z, y, x = min(max(z, 0), size[0] - 1), min(max(y, 0), size[1] - 1), min(max(x, 0), size[2] - 1)
+    return np.float32(pixels[start + z * place[1] + y * place[2] + x * place[3]])
+
+
+_KINDS = "i8[2] i8[2] f4[2] f4[2] b1 b1 f4"
+
+
+@ahead(*(f"{a}[1] {_KINDS} {b}[1] i8[2] i8[2]" for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4"))))
+@Compiled
+def warp_volumes(
+    pixels: Array,
+    place_in: Array,
+    size_in: Array,
+    matrices: Array,
+    fills: Array,
+    nearest: bool,
+    constant: bool,
+    rounding: np.float32,
+    out: Array,
+    place_out: Array,
+    size_out: Array,
+) -> None:
+    """Volumes, warped.
+
+    Args:
+        pixels: uint8 or float32.
+        place_in: int64 (volumes, 5): the first element, and the distances to the next plane, row, column and channel.
+        size_in: int64 (volumes, 4): depth, height, width, channels.
+        matrices: float32 (volumes or 1, 12): from the result to the volume.
+        fills: float32 (volumes or 1, channels or 1): the value of what lies outside.
+        nearest: whether one pixel is taken; else eight are interpolated.
+        constant: whether a value lies outside; else the pixels at the edge.
+        rounding: what is added before values are written: 0.5 where they are whole numbers.
+        out: uint8 or float32.
+        place_out: as `place_in`.
+        size_out: as `size_in`.
+    """
+    half, step, limit = np.float32(0.5), np.float32(AT_ONCE), np.float32(1 << 24)
+    back = np.float32(0) if nearest else half
+    for n in range(place_in.shape[0]):
+        m, fill, place, size = matrices[n % matrices.shape[0]], fills[n % fills.shape[0]], place_in[n], size_in[n]
+        for line in range(size_out[n, 0] * size_out[n, 1]):
+            plane, row = line // size_out[n, 1], line % size_out[n, 1]
+            y, z = np.float32(row) + half, np.float32(plane) + half
+            x_next = (m[0] * half + m[3]) + m[1] * y + m[2] * z
+            y_next = (m[4] * half + m[7]) + m[5] * y + m[6] * z
+            z_next = (m[8] * half + m[11]) + m[9] * y + m[10] * z
+            x_here, y_here, z_here = x_next, y_next, z_next
+            to = place_out[n, 0] + plane * place_out[n, 1] + row * place_out[n, 2]
+            for column in range(size_out[n, 2]):
+                if column % AT_ONCE == 0:  # the others are computed from the place to their left
+                    x_here, y_here, z_here = x_next, y_next, z_next
+                    x_next, y_next, z_next = x_next + m[0] * step, y_next + m[4] * step, z_next + m[8] * step
+                at_x = min(max(x_here - back, -limit), limit)
+                at_y = min(max(y_here - back, -limit), limit)
+                at_z = min(max(z_here - back, -limit), limit)
+                x_here, y_here, z_here = x_here + m[0], y_here + m[4], z_here + m[8]
+                left, top, front = math.floor(at_x), math.floor(at_y), math.floor(at_z)
+                by_x, by_y, by_z = at_x - np.float32(left), at_y - np.float32(top), at_z - np.float32(front)
+                for c in range(size[3]):
+                    start, value = place[0] + c * place[4], fill[c % fill.shape[0]]
+                    made = np.float32(0)
+                    if nearest:
+                        made = voxel(pixels, start, place, size, front, top, left, constant, value)
+                    else:
+                        nearer = np.float32(0)
+                        for k in range(2):
+                            a = voxel(pixels, start, place, size, front + k, top, left, constant, value)
+                            b = voxel(pixels, start, place, size, front + k, top, left + 1, constant, value)
+                            d = voxel(pixels, start, place, size, front + k, top + 1, left, constant, value)
+                            e = voxel(pixels, start, place, size, front + k, top + 1, left + 1, constant, value)
+                            upper, lower = a + by_x * (b - a), d + by_x * (e - d)
+                            made = upper + by_y * (lower - upper)
+                            if k == 0:
+                                nearer = made
+                        made = nearer + by_z * (made - nearer)
+                    out[to + c * place_out[n, 4]] = made + rounding
+                to += place_out[n, 3]

@@ -1,0 +1,60 @@
+"""A short text that tells the code of a definition's own functions from another version of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from types import CodeType
+from typing import Any, cast
+
+from penstock.graph.ir.node import Graph
+from penstock.graph.ir.operator import parameters
+
+_DEEP = 8
+"""How far wrappers are followed: `functools.partial`, `jax.jit`, a closure."""
+
+
+def code_of(graph: Graph) -> str:
+    """A digest of the byte code of all functions that the user gave to operators.
+
+    The fingerprint of a definition leaves it out: a training may be continued with a repaired function. The processes
+    of one job run the same code. What the functions close over may differ, as a process number does.
+    """
+    digest = hashlib.sha256()
+    for node in graph.nodes:
+        for code in _codes([*parameters(node.operator).values(), *node.arguments.values()], _DEEP):
+            digest.update(_text(code).encode())
+    return digest.hexdigest()[:16]
+
+
+def _codes(thing: Any, depth: int) -> Iterator[CodeType]:
+    """The code of the functions in what was given to an operator."""
+    if depth == 0 or isinstance(thing, str | bytes | int | float | type):
+        return
+    inner: list[Any] = []
+    if isinstance(thing, tuple | list):
+        inner = cast(list[Any], thing)
+    elif isinstance(thing, Mapping):
+        inner = [*cast(Mapping[Any, Any], thing).values()]
+    elif is_dataclass(thing):
+        inner = [getattr(thing, field.name) for field in fields(thing) if field.compare]
+    elif callable(thing):
+        plain = getattr(thing, "__wrapped__", getattr(thing, "func", thing))
+        code = getattr(plain, "__code__", None)
+        if isinstance(code, CodeType):
+            yield code
+        else:
+            inner = [getattr(plain, "__func__", type(plain).__call__) if plain is thing else plain]
+    for one in inner:
+        yield from _codes(one, depth - 1)
+
+
+def _text(code: CodeType) -> str:
+    """The code without its file, lines and addresses."""
+    constants = [_text(each) if isinstance(each, CodeType) else _constant(each) for each in code.co_consts]
+    return f"{code.co_code.hex()}{code.co_names}{code.co_varnames}{constants}"
+
+
+def _constant(value: Any) -> str:
+    return str(sorted(map(repr, cast(frozenset[Any], value)))) if isinstance(value, frozenset) else repr(value)

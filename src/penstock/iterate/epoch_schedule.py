@@ -1,0 +1,151 @@
+"""What an epoch of an iterator is: its schedule and its size, and what sources must be able to do for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from penstock.engine.executable import Planned, leading
+from penstock.engine.host.sharded_reader import Reading
+from penstock.engine.transfer.batch_layout import Layout
+from penstock.errors import StateError, UsageError
+from penstock.graph.ir.node import Graph, Node
+from penstock.sources.order.schedule import Schedule, Step
+from penstock.types import LastBatchPolicy
+
+Readings = Mapping[Node, Reading]
+
+
+def check_epoch(size: int, reader: str | None, policy: LastBatchPolicy, *, padded: bool, graph: Graph) -> None:
+    """Check the arguments that say what an epoch is, before anything is read.
+
+    Args:
+        size: how many samples an epoch has, as the user says; -1 where a reader says so, or nobody.
+        reader: the name of the reader whose length is the epoch.
+        policy: what becomes of the last batch.
+        padded: whether the user says that the data repeat their last sample; the readers know it themselves.
+        graph: of the first pipeline.
+
+    Raises:
+        UsageError: they do not go together.
+        UnknownReaderError: no reader has that name.
+    """
+    if size == 0 or size < -1:
+        raise UsageError("size is the number of samples of an epoch", given=size, expected="at least 1, or -1 for none")
+    if reader is not None:
+        if size != -1:
+            raise UsageError(
+                "the reader tells the size",
+                given=f"reader_name={reader!r} and size={size}",
+                fix="leave size out",
+            )
+        if padded:
+            raise UsageError(
+                "the reader tells whether it pads",
+                given="reader_name and last_batch_padded",
+                fix="leave it out",
+            )
+        graph.reader(reader)
+        return
+    if policy is LastBatchPolicy.PAD:  # the others mean nothing where an epoch has no end
+        raise UsageError(
+            "PAD marks the rows that are samples of their own, and only a reader's length tells which these are",
+            given=f"size={size} without reader_name",
+            fix="reader_name=..., or LastBatchPolicy.FILL, DROP or PARTIAL",
+        )
+
+
+def check_feeds(planned: Planned, schedule: Schedule) -> None:
+    """Check that the processes of a job get the same from the users' sources, so far as that can be known.
+
+    Raises:
+        UsageError: nobody knows how many batches there are, or each process would get other rows of the batch.
+    """
+    feeds = planned.plan.graph.feeds
+    if planned.layout.processes <= 1 or not feeds:
+        return
+    if schedule.length is None:
+        raise UsageError(
+            f"each process calls the source of {feeds[0]}, and all must end after the same batch",
+            fix="size=..., or reader_name=..., which says how long an epoch is",
+            where=feeds[0].where,
+        )
+    for node, why in planned.obstacles:
+        if node.serial not in planned.program.local:
+            raise UsageError(
+                f"each process calls the source of {node}, which must give all of them the same batch",
+                given=why,
+                fix="a source that is told which sample or batch is meant; or a definition that takes shard_id and "
+                "num_shards, and gives each shard a source of its own",
+                where=node.where,
+            )
+
+
+def check_seeks(planned: Planned) -> None:
+    """Check that the users' sources can be asked for any batch.
+
+    Raises:
+        StateError: one of them only goes on from where it stands.
+    """
+    for node, why in planned.obstacles:
+        raise StateError(
+            f"the source of {node} cannot go to another place: {why}",
+            fix="a source that is told which sample or batch is meant, such as a function of types.SampleInfo; or "
+            "one with a length and items by number, such as a list",
+            where=node.where,
+        )
+
+
+def schedule_of(readings: Readings, rows: int, size: int, policy: LastBatchPolicy, layout: Layout) -> Schedule:
+    """The steps of an iterator.
+
+    Args:
+        readings: how each reader is read.
+        rows: how many a batch has.
+        size: how many samples an epoch has where no reader says so; else -1.
+        policy: what becomes of the last batch.
+        layout: how batches lie on the devices.
+
+    Raises:
+        UsageError: an epoch has no batch, or a last one that the devices do not divide.
+    """
+    lead = leading(readings)
+    stride = rows if lead is None else lead.stride(rows)
+    length = lead.length if lead is not None and lead.leads else size if size > 0 else None
+    if length == size:  # counted in rows, not in a reader's positions
+        stride = rows
+    strides = tuple(reading.stride(rows) for reading in readings.values())
+    padded = tuple(reading.pads for reading in readings.values())
+    schedule = Schedule(rows, length, stride, strides, policy, padded)
+    schedule.check()
+    if policy is LastBatchPolicy.PARTIAL and schedule.remainder != stride:
+        layout.check_rows(
+            schedule.remainder, "the last batch, which PARTIAL delivers as it is (PAD fills it up and masks),"
+        )
+    return schedule
+
+
+def epoch_size(readings: Readings, schedule: Schedule) -> int:
+    """How many samples an epoch delivers; -1 for an endless one."""
+    batches, rows = schedule.batches, schedule.rows
+    if batches is None:
+        return -1
+    if schedule.policy in (LastBatchPolicy.FILL, LastBatchPolicy.DROP):
+        return batches * rows
+    lead = leading(readings)
+    last = (batches - 1) * schedule.stride
+    if lead is None or not lead.leads:
+        return schedule.length or 0
+    real = lead.coordinates(Step(0, last, (), rows), np.arange(rows)).real
+    return (batches - 1) * rows + int(real.sum())
+
+
+def exact(readings: Readings, schedule: Schedule) -> bool:
+    """Whether an epoch has every sample of the leading reader once."""
+    lead = leading(readings)
+    if lead is None or not lead.leads or not lead.whole or schedule.length is None:
+        return False
+    if schedule.policy is LastBatchPolicy.PAD:
+        return True
+    return lead.even and (schedule.policy is LastBatchPolicy.PARTIAL or schedule.length % schedule.stride == 0)

@@ -1,0 +1,278 @@
+"""The state of an iterator: a few numbers, as plain JSON."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from functools import cached_property
+from math import gcd
+from typing import Any, cast
+
+import numpy as np
+
+from penstock.core.call_site import Where
+from penstock.engine.host.sharded_reader import Reading
+from penstock.errors import StateError, shown
+from penstock.graph.identity.fingerprint import Definition
+from penstock.sources.order.schedule import Schedule, Step
+from penstock.types import LastBatchPolicy
+
+VERSION = 2
+
+_LIMIT = 1000
+"""How many bytes of JSON a state has at most, the arrays that operators carry aside."""
+
+_SEEDS, _EPOCHS, _ROWS = 1 << 64, 1 << 32, 1 << 62
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What the states of an iterator belong to.
+
+    Args:
+        definition: what it computes.
+        dataset: the fingerprint of what it reads.
+        readers: how many readers it has.
+        room: how many bytes of JSON the entry ``bad`` takes at most; 0 where there is none.
+    """
+
+    definition: Definition
+    dataset: str
+    readers: int
+    room: int = 0
+
+    def state(
+        self,
+        step: Step,
+        schedule: Schedule,
+        seed: int,
+        order_seed: int,
+        readings: Iterable[Reading],
+        operators: Sequence[Sequence[Any]] | None,
+        bad: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """The state at a step: at most 1 KB of JSON, and the arrays that operators carry.
+
+        Where bad samples are tolerated, `bad` says how many there were.
+
+        It does not depend on the batch size: the end of an epoch is at its last row, and what fills up the last batch
+        of a padded reader does not count.
+        """
+        each = list(readings)
+        totals = [reading.samples_passed(total) for reading, total in zip(each, step.totals, strict=True)]
+        step = replace(step, totals=tuple(totals))
+        state: dict[str, Any] = {} if operators is None else {"operators": [list(leaves) for leaves in operators]}
+        state |= {} if bad is None else {"bad": bad}
+        row = schedule.length if schedule.ended(step) else step.row
+        return state | self._entries(step, row or 0, seed, order_seed, _order_of(each)) | {"calls": self._calls}
+
+    def _entries(self, step: Step, row: int, seed: int, order_seed: int, order: str) -> dict[str, Any]:
+        return {
+            "version": VERSION,
+            "definition": self.definition.fingerprint,
+            "dataset": self.dataset,
+            "order": order,
+            "seed": seed,
+            "order_seed": order_seed,
+            "epoch": step.epoch,
+            "row": row,
+            "totals": list(step.totals),
+        }
+
+    @cached_property
+    def _calls(self) -> str:
+        """As much of the definition's text as fits, so that a refusal can say what has changed."""
+        largest = self._entries(Step(_EPOCHS, _ROWS, (_ROWS,) * self.readers, 0), _ROWS, _SEEDS, _SEEDS, "0" * 8)
+        return _pack(self.definition.calls, _LIMIT - self.room - len(json.dumps(largest | {"calls": "", "bad": ""})))
+
+    def step(
+        self,
+        state: Mapping[str, Any],
+        schedule: Schedule,
+        readings: Callable[[int], Iterable[Reading]],
+        *,
+        new_definition: bool,
+    ) -> tuple[Step, int, int]:
+        """The step of a state, the seed of random numbers and that of the order.
+
+        Args:
+            state: what `state` made, for this origin or another.
+            schedule: the steps of the iterator that goes there.
+            readings: how each reader is read, for a seed of the order.
+            new_definition: whether the definition may be another.
+
+        Raises:
+            StateError: it is no state, belongs to another definition or data set, or stands where no batch begins.
+        """
+        _check_form(state)
+        if state["dataset"] != self.dataset:
+            raise StateError(
+                "the state belongs to another dataset",
+                given=f"{state['dataset']} in the state",
+                expected=f"{self.dataset} here",
+                fix="restore it into an iterator over the data that it was taken from",
+            )
+        if state["definition"] != self.definition.fingerprint and not new_definition:
+            raise self._changed(state)
+        seed = _number(state, "seed", _SEEDS - 1)
+        # states were once saved with one seed for both
+        order_seed = _number(state, "order_seed", _SEEDS - 1) if "order_seed" in state else seed
+        epoch = _number(state, "epoch", 0 if schedule.length is None and not schedule.streams else _EPOCHS - 1)
+        row = _number(state, "row", _ROWS if schedule.length is None else schedule.length)
+        totals = tuple(_number(state, "totals", _ROWS, total) for total in state["totals"])
+        if len(totals) != self.readers:
+            raise StateError("the state has another number of readers", given=len(totals), expected=self.readers)
+        each = list(readings(order_seed))
+        if state["order"] != _order_of(each) and not (new_definition and row in (0, schedule.length)):
+            raise StateError(
+                "the readers of this iterator visit the samples in another order than those of the state",
+                given=f"row {row} of epoch {epoch}",
+                fix="reader_name, shuffling, seeds and shards as they were; or a state from the end of an epoch, with "
+                "restore(state, new_definition=True)",
+            )
+        step = schedule.at(epoch, row, _positions(each, totals))
+        if row == schedule.length:
+            return schedule.end(step), seed, order_seed
+        if schedule.policy in (LastBatchPolicy.DROP, LastBatchPolicy.PARTIAL) and row % schedule.stride:
+            size = gcd(row, schedule.stride) * schedule.rows // schedule.stride
+            raise StateError(
+                "the state was taken under another batch size, and no batch of this iterator begins there",
+                given=f"row {row} of an epoch of {schedule.length}, batch_size={schedule.rows}",
+                expected=f"a multiple of {schedule.stride}, so that {schedule.policy.name} ends all epochs alike",
+                fix=f"a batch_size that divides {row}, such as {size}; a state from the end of an epoch; or "
+                "LastBatchPolicy.FILL or PAD, which go on anywhere",
+            )
+        return step, seed, order_seed
+
+    def _changed(self, state: Mapping[str, Any]) -> StateError:
+        """What to say of the state of another definition."""
+        given, expected, where = _difference(state.get("calls"), self.definition)
+        return StateError(
+            "the state belongs to another definition",
+            given=given or f"{state['definition']} in the state",
+            expected=expected or f"{self.definition.fingerprint} here",
+            fix="restore it into the definition that it was taken from; or restore(state, new_definition=True), which "
+            "goes on at the same place of the data with this one",
+            where=where,
+        )
+
+
+def _positions(readings: Sequence[Reading], totals: Sequence[int]) -> tuple[int, ...]:
+    try:
+        return tuple([reading.positions_passed(total) for reading, total in zip(readings, totals, strict=True)])
+    except ValueError as error:
+        raise StateError(
+            "the state was taken under another batch size, and a reader with pad_last_batch=True ends its epochs with "
+            "a batch",
+            given=error,
+            fix="the batch_size that it had, or one that divides it",
+        ) from None
+
+
+def _order_of(readings: Iterable[Reading]) -> str:
+    """A short text that tells one order of the data from another."""
+    orders = [(reading.leads, reading.orders[0]) for reading in readings]
+    facts = [(leads, o.shuffle and o.seed, o.pad_last, o.shards, o.stick) for leads, o in orders]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:8]
+
+
+def _check_form(state: Any) -> None:
+    if not isinstance(state, Mapping):
+        raise StateError(
+            "this is no state of an iterator",
+            given=f"{shown(state)} of type {type(state).__name__}",
+            expected="the dictionary that state() returned",
+            fix="json.loads, if it is JSON text",
+        )
+    entries = ("version", "definition", "dataset", "order", "seed", "epoch", "row", "totals")
+    version = cast(Mapping[str, Any], state).get("version", VERSION)
+    missing = [entry for entry in entries if entry not in state]
+    if missing or version != VERSION:
+        raise StateError(
+            "this is no state of an iterator",
+            given=f"version {version}" if version != VERSION else f"without {', '.join(missing)}",
+            expected=f"what state() returned, version {VERSION}",
+        )
+    totals = cast(Any, state["totals"])
+    if not isinstance(totals, list | tuple):
+        raise StateError("totals in a state are whole numbers", given=shown(totals), expected="one for each reader")
+
+
+def _number(state: Mapping[str, Any], name: str, largest: int, given: Any = None) -> int:
+    number = state[name] if given is None else given
+    if isinstance(number, bool) or not hasattr(number, "__index__") or not 0 <= int(number) <= largest:
+        raise StateError(
+            f"{name} in a state is a whole number",
+            given=f"{number!r:.60}",
+            expected=f"0 to {largest}",
+            fix="pass on what state() returned as it was",
+        )
+    return int(number)
+
+
+def _pack(calls: Sequence[str], room: int) -> str:
+    """Lines of text in at most `room` characters: compressed, else a short hash of each, else nothing."""
+    text = "text:" + base64.b85encode(zlib.compress("\n".join(calls).encode(), 9)).decode()
+    hashes = "hash:" + "".join(map(_short, calls))
+    return next((packed for packed in (text, hashes) if len(packed) <= room), "")
+
+
+def _unpack(packed: Any) -> tuple[list[str], bool]:
+    """The lines that were packed, or their hashes; and whether it is those."""
+    form, _, content = packed.partition(":") if isinstance(packed, str) else ("", "", "")
+    if form == "hash":
+        return [content[start : start + _SHORT] for start in range(0, len(content), _SHORT)], True
+    try:
+        text = zlib.decompressobj().decompress(base64.b85decode(content), 1 << 20) if form == "text" else b""
+        return text.decode().splitlines(), False
+    except (ValueError, zlib.error):
+        return [], False
+
+
+_SHORT = 4
+
+
+def _short(call: str) -> str:
+    return hashlib.sha256(call.encode()).hexdigest()[:_SHORT]
+
+
+def _difference(packed: Any, definition: Definition) -> tuple[str | None, str | None, Where | None]:
+    """The first call in which a definition differs from a packed one: what it was, what it is, and the user's line."""
+    then, hashed = _unpack(packed)
+    now = [_short(call) for call in definition.calls] if hashed else list(definition.calls)
+    changes = [code for code in SequenceMatcher(None, then, now, autojunk=False).get_opcodes() if code[0] != "equal"]
+    if not then or not changes:
+        return None, None, None
+    _, first, end, start, stop = changes[0]
+    was = "no such call" if first == end else f"another call, number {first + 1}," if hashed else then[first]
+    others = len(changes) - 1
+    more = f" (and {others} more difference{'s' * (others > 1)})" if others else ""
+    last = "no such call" if start == stop else definition.calls[start]
+    return f"{was} in the state", f"{last} here{more}", definition.lines[start] if start < stop else None
+
+
+def encode(array: Any) -> dict[str, Any]:
+    """An array as JSON."""
+    values = np.asarray(array)
+    return {
+        "dtype": str(values.dtype),
+        "shape": list(values.shape),
+        "data": base64.b64encode(values.tobytes()).decode("ascii"),
+    }
+
+
+def carried(state: Mapping[str, Any]) -> list[list[Any]] | None:
+    """The arrays that operators carry, from a state or from the JSON of it."""
+    if "operators" not in state:
+        return None
+    return [[_decode(leaf) if isinstance(leaf, Mapping) else leaf for leaf in leaves] for leaves in state["operators"]]
+
+
+def _decode(leaf: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+    data = base64.b64decode(leaf["data"])
+    return np.frombuffer(data, np.dtype(leaf["dtype"])).reshape(leaf["shape"])

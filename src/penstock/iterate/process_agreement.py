@@ -1,0 +1,134 @@
+"""What the processes of a job must agree on before the first batch, and how they learn of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from penstock.engine.jobs import members
+from penstock.engine.jobs.members import Part
+from penstock.engine.jobs.startup_exchange import exchange
+from penstock.engine.transfer.batch_layout import Layout
+from penstock.errors import UsageError
+from penstock.graph.identity.fingerprint import fingerprint
+from penstock.graph.ir.node import Graph
+from penstock.graph.ir.operator import Reader
+from penstock.iterate.code_version import code_of
+from penstock.pipeline.pipeline import Pipeline
+from penstock.plan.plan import Plan
+from penstock.plan.shard_merge import Facts
+
+_SAME_PROGRAM = "run the same program with the same arguments in all of them"
+
+
+def take_part(layout: Layout) -> Part | None:
+    """This process's part in an iterator that several processes make together; None where there are no others."""
+    job = members.join() if layout.processes > 1 else None
+    return None if job is None else job.begin(_processes(layout))
+
+
+def agree(
+    graphs: Sequence[Graph], layout: Layout, pipeline: Pipeline, choices: Mapping[str, Any], *, per_block: bool
+) -> tuple[int, Sequence[Sequence[Facts]] | None]:
+    """Check that all processes run the same definition over the same data, and take over what one of them decides.
+
+    Args:
+        graphs: one per block of rows that this process computes, or one for the whole batch.
+        layout: how batches lie on the devices.
+        pipeline: the first one, which has the seed.
+        choices: what else must be the same, by name, as plain JSON.
+        per_block: whether the graphs are those of blocks.
+
+    Returns:
+        The seed of all random numbers, which is that of the first process where it is drawn; and the facts of the
+        readers of each block, in the order of the rows, or None where this process has all it needs.
+
+    Raises:
+        UsageError: the processes define different pipelines, or read different data as if they were the same.
+    """
+    if layout.processes <= 1:
+        return pipeline.seed, None
+    mine = {
+        "definition": fingerprint(graphs[0]),
+        "code": code_of(graphs[0]),
+        **choices,
+        "seed": pipeline.seed if pipeline.seed_is_given else "not given",
+        "one definition per": "block" if per_block else "batch",
+    }
+    facts = [[asdict(Facts.of(reader)) for reader in _readers(graph)] for graph in graphs]
+    message = {"same": mine, "seed": pipeline.seed, "shards": layout.shards, "facts": facts}
+    told = dict(zip(_processes(layout), exchange(layout.all_devices, message), strict=True))
+    _check_same({process: each["same"] for process, each in told.items()}, "define different pipelines")
+    first = next(iter(told.values()))
+    read = [
+        (shard, process, [Facts(**reader) for reader in block])
+        for process, each in told.items()
+        for shard, block in zip(each["shards"] if per_block else [0], each["facts"], strict=True)
+    ]
+    read.sort(key=lambda entry: entry[:2])
+    for number, node in enumerate(graphs[0].readers):
+        _check_data([(process, block[number]) for _, process, block in read], str(node), per_block=per_block)
+    return first["seed"], [
+        block for _, block in {shard: (shard, block) for shard, _, block in read}.values()
+    ] if per_block else None
+
+
+def agree_on_shapes(plan: Plan, layout: Layout) -> None:
+    """Check that what the processes found in their first samples has the same dtypes and shapes.
+
+    Raises:
+        UsageError: it has not.
+    """
+    if layout.processes > 1:
+        specs = [str(value.spec) for value in (*plan.results, *plan.graph.outputs)]
+        told = exchange(layout.all_devices, specs)
+        found = {process: {"dtypes and shapes": each} for process, each in zip(_processes(layout), told, strict=True)}
+        _check_same(found, "read samples of different shapes")
+
+
+def _processes(layout: Layout) -> list[int]:
+    return sorted({device.process_index for device in layout.all_devices})
+
+
+def _readers(graph: Graph) -> list[Reader]:
+    return [node.operator for node in graph.readers if isinstance(node.operator, Reader)]
+
+
+def _check_data(read: Sequence[tuple[int, Facts]], reader: str, *, per_block: bool) -> None:
+    """Check that processes have the same data where they read them as parts of one data set.
+
+    That is so where one definition stands for the whole batch, and where the reader of each block reads its shard.
+    Other readers may have data of their own.
+    """
+    slices = [(facts.shard_id, facts.num_shards) for _, facts in read]
+    if per_block and slices != [(number, len(read)) for number in range(len(read))]:
+        return
+    (process, one), *others = read
+    for other, facts in others:
+        if facts.dataset != one.dataset:
+            raise UsageError(
+                f"the processes of this job read different data with {reader}",
+                given=f"{facts.dataset} in process {other}, beginning with {facts.first}",
+                expected=f"{one.dataset}, as in process {process}, beginning with {one.first}",
+                fix="give all of them the same data; where each has its own, leave out the reader's shard_id"
+                if per_block
+                else "give all of them the same data; where each has its own, take shard_id as an argument",
+            )
+
+
+def _check_same(told: Mapping[int, Mapping[str, Any]], what: str) -> None:
+    process, one = next(iter(told.items()))
+    for other, each in told.items():
+        names = [name for name in one if each.get(name) != one[name]]
+        if names:
+            raise UsageError(
+                f"the processes of this job {what}",
+                given=f"{_listed(each, names)} in process {other}",
+                expected=f"{_listed(one, names)}, as in process {process}",
+                fix=_SAME_PROGRAM,
+            )
+
+
+def _listed(what: Mapping[str, Any], names: Sequence[str]) -> str:
+    return ", ".join(f"{name} {what.get(name)}" for name in names)

@@ -1,0 +1,144 @@
+"""Conversions that NumPy and XLA must agree on: rounding, saturation, casts. Every operator uses these.
+
+Left to themselves the two differ: 300.0 as uint8 is 44 in NumPy and 255 in XLA, both round halves to even where DALI
+rounds them away from zero, and `uint8 * 0.5` is a float64 in NumPy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from penstock.core.columns import Array
+from penstock.errors import DefinitionError
+from penstock.native.compiled import Compiled, ahead
+from penstock.types import NO_TYPE, as_dtype
+
+
+def result_dtype(own: np.dtype[Any], *wanted: Any) -> np.dtype[Any]:
+    """The first dtype that a user gave, or the input's own."""
+    return next((dtype for dtype in map(wanted_dtype, wanted) if dtype is not None), own)
+
+
+def wanted_dtype(dtype: Any) -> np.dtype[Any] | None:
+    """The dtype that a user wants; None where none was given. DALI's NO_TYPE counts as none."""
+    return None if dtype is None or dtype is NO_TYPE else as_dtype(dtype)
+
+
+def own_or_float(own: np.dtype[Any], wanted: Any, kind: str) -> np.dtype[Any]:
+    """The dtype of the result of an operator that gives its input's dtype, or float32.
+
+    Raises:
+        DefinitionError: another one is wanted.
+    """
+    dtype = result_dtype(own, wanted)
+    if dtype not in (own, np.float32):
+        raise DefinitionError(f"fn.{kind} gives its input's dtype, or FLOAT", given=dtype, expected=f"{own}, float32")
+    return dtype
+
+
+def convert(xp: Any, values: Any, dtype: np.dtype[Any]) -> Any:
+    """Values as another dtype, the way DALI's cast converts them.
+
+    Floats become integers by rounding to the nearest, halves away from zero; what does not fit becomes the nearest
+    value that does; NaN becomes 0. Anything that is not 0 becomes True.
+
+    Args:
+        xp: the array namespace.
+        values: an array.
+        dtype: the dtype to convert to.
+
+    >>> convert(np, np.array([-1.5, 0.5, 300.0]), np.dtype("uint8"))
+    array([  0,   1, 255], dtype=uint8)
+    """
+    if values.dtype == dtype:
+        return values
+    if dtype.kind == "b":
+        return values != xp.zeros((), values.dtype)
+    if dtype.kind not in "iu" or values.dtype.kind == "b":
+        return values.astype(dtype)
+    limits = np.iinfo(dtype)
+    if values.dtype.kind in "iu":
+        own = np.iinfo(values.dtype)
+        low, high = max(limits.min, own.min), min(limits.max, own.max)
+        return xp.clip(values, xp.asarray(low, values.dtype), xp.asarray(high, values.dtype)).astype(dtype)
+    return _saturate(xp, round_half_away(xp, values), dtype)
+
+
+def round_half_away(xp: Any, values: Any) -> Any:
+    """Floats rounded to whole numbers, halves away from zero."""
+    whole = xp.trunc(values)
+    up = abs(values - whole) >= xp.asarray(0.5, values.dtype)
+    return whole + xp.copysign(up.astype(values.dtype), values)
+
+
+def _saturate(xp: Any, values: Any, dtype: np.dtype[Any]) -> Any:
+    """Whole floats as integers, clipped; the limits of wide integers are no floats, so they are put in afterwards."""
+    limits = np.iinfo(dtype)
+    if values.dtype.itemsize == 2:
+        values = values.astype(np.float32)
+    low, high = xp.asarray(limits.min, values.dtype), xp.asarray(limits.max, values.dtype)
+    inside = (values > low) & (values < high)  # False for NaN
+    result = xp.where(inside, values, xp.zeros((), values.dtype)).astype(dtype)
+    result = xp.where(values >= high, xp.asarray(limits.max, dtype), result)
+    return xp.where(values <= low, xp.asarray(limits.min, dtype), result)
+
+
+def normalize(
+    xp: Any, values: Any, mean: Any, factor: Any, shift: float, dtype: np.dtype[Any], out: Array | None = None
+) -> Any:
+    """``(values - mean) * factor + shift`` in float32, converted to `dtype`.
+
+    Args:
+        xp: the array namespace.
+        values: an array of numbers.
+        mean: float32, broadcasts against `values`; None leaves it out.
+        factor: float32, broadcasts against `values`; None leaves it out.
+        shift: a number; 0 leaves it out.
+        dtype: of the result.
+        out: under NumPy, where a float32 result may be written.
+    """
+    if xp is np and dtype == np.float32:
+        result = np.empty(values.shape, np.float32) if out is None else out
+        if _flat(values, result) and _single(mean) and _single(factor):
+            mean, factor = (default if t is None else t.flat[0] for t, default in ((mean, _ZERO), (factor, _ONE)))
+            scale_and_shift(values.reshape(-1), mean, factor, np.float32(shift), result.reshape(-1))
+            return result
+        np.copyto(result, values)
+        steps = ((np.subtract, mean), (np.multiply, factor), (np.add, np.float32(shift) if shift else None))
+        for apply, operand in steps:
+            if operand is not None:
+                apply(result, operand, out=result)
+        return result
+    result = values.astype(np.float32)
+    result = result if mean is None else result - mean
+    result = result if factor is None else result * factor
+    result = result + xp.asarray(shift, np.float32) if shift else result
+    return convert(xp, result, dtype)
+
+
+_ZERO, _ONE = np.float32(0), np.float32(1)
+
+
+@ahead("u1[1] f4 f4 f4 f4[1]", "f4[1] f4 f4 f4 f4[1]")
+@Compiled
+def scale_and_shift(values: Array, mean: np.float32, factor: np.float32, shift: np.float32, out: Array) -> None:
+    """``out[i] = (values[i] - mean) * factor + shift`` in float32; both one-dimensional."""
+    for i in range(values.shape[0]):
+        out[i] = (np.float32(values[i]) - mean) * factor + shift
+
+
+def _flat(values: Array, result: Array) -> bool:
+    """Whether both hold their elements in the same order, without gaps."""
+    return values.flags.c_contiguous and result.flags.c_contiguous and values.dtype.kind in "iuf"
+
+
+def _single(term: Array | None) -> bool:
+    return term is None or term.size == 1
+
+
+def along_rows(xp: Any, argument: Any, ndim: int) -> Any:
+    """An argument with one entry per row, shaped to broadcast against a batch of rank `ndim`; constants stay."""
+    values = xp.asarray(argument)
+    return values.reshape(values.shape[:1] + (1,) * (ndim - 1)) if values.ndim else values

@@ -1,0 +1,58 @@
+"""Columns whose samples may differ in shape, as one array for a compiled loop, and back."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.columns import Array, Column
+
+
+def entries(column: Any) -> NDArray[np.int64]:
+    """How many entries each sample has; of JAX's arrays, too."""
+    if isinstance(column, list):
+        samples = cast(list[Array], column)
+        return np.fromiter(map(len, samples), np.int64, len(samples))
+    rows, count = int(column.shape[0]), int(column.shape[1])
+    return np.full(rows, count, np.int64)
+
+
+def joined(column: Column) -> tuple[Array, NDArray[np.int64]]:
+    """The entries of all samples, one after the other, and how many each has.
+
+    >>> joined([np.zeros((2, 4)), np.zeros((0, 4))])[0].shape, joined(np.zeros((5, 3, 4)))[1].tolist()
+    ((2, 4), [3, 3, 3, 3, 3])
+    """
+    if isinstance(column, np.ndarray):
+        return column.reshape(len(column) * column.shape[1], *column.shape[2:]), entries(column)
+    return np.concatenate(column), entries(column)
+
+
+def flattened(column: Column) -> tuple[Array, NDArray[np.int64]]:
+    """The elements of all samples in one line, and the shape of each, (rows, axes)."""
+    if isinstance(column, np.ndarray):
+        shape = np.array(column.shape[1:], np.int64)
+        return column.reshape(-1), np.broadcast_to(shape, (len(column), len(shape))).copy()
+    return np.concatenate([each.reshape(-1) for each in column]), np.array([each.shape for each in column], np.int64)
+
+
+def filled(column: Any) -> Any:
+    """Samples as one array, zeros behind what each has; an array as it is."""
+    if not isinstance(column, list):
+        return column
+    values, counts = joined(cast(list[Array], column))
+    result = np.zeros((len(counts), int(counts.max()), *values.shape[1:]), values.dtype)
+    result[np.arange(result.shape[1]) < counts[:, None]] = values
+    return result
+
+
+def parted(values: Array, counts: Any) -> list[Array]:
+    """The inverse of `joined`: a part for each sample.
+
+    >>> [part.tolist() for part in parted(np.arange(3), [2, 0, 1])]
+    [[0, 1], [], [2]]
+    """
+    ends = cast(list[int], np.cumsum(counts).tolist())
+    return [values[first:last] for first, last in zip([0, *ends], ends, strict=False)]

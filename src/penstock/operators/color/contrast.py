@@ -1,0 +1,51 @@
+"""contrast: change the contrast."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+from penstock.graph.ir.operator import Common
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.color.brightness_operator import change_levels
+from penstock.types import DALIDataType
+
+
+@operator("contrast")
+def contrast(
+    data: DataNode,
+    *,
+    contrast: float | DataNode = 1.0,
+    contrast_center: float | DataNode | None = None,
+    dtype: DALIDataType | Any = None,
+    **common: Unpack[Common],
+) -> DataNode:
+    """Change the contrast of images.
+
+    A value becomes ``centre + contrast * (value - centre)``.
+
+    Args:
+        data: images, volumes or sequences of any dtype; layout of any kind (HWC where none is named).
+        contrast: the factor of the distance from the centre; a number, or a node with one per sample.
+        contrast_center: the value that contrast leaves as it is; by default the middle of the input's range (128 for
+            uint8, 0.5 for floats); a number, or a node with one per sample.
+        dtype: of the result; the input's by default.
+        **common: what every operator takes.
+
+    Returns:
+        The changed values, rounded and clipped where they are integers; shape and layout of the input.
+
+    Raises:
+        ArgumentTypeError: arguments that are no numbers.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     images = fn.readers.arrays(np.uint8([[[[200, 100, 50]]]]), layout="HWC")
+        ...     pipeline.set_outputs(fn.contrast(images, contrast=0.5))
+        >>> pipeline.run()[0].as_array().ravel().tolist()
+        [164, 114, 89]
+    """
+    return change_levels(data, dtype, common, contrast=contrast, contrast_center=contrast_center)

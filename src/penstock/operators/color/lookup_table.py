@@ -1,0 +1,127 @@
+"""lookup_table: replace whole numbers by what a table says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+
+from penstock.core.spec import Spec
+from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.graph.ir.argument_schema import Argument
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.image.kernels.table_rows import pick
+from penstock.numerics.casting import convert, result_dtype
+from penstock.types import DALIDataType
+
+_MOST = 0xFFFF
+"""The greatest key."""
+
+
+@dataclass(frozen=True)
+class LookupTable(Operator, BatchKernel):
+    """A table of the values from 0 to the greatest key, and what all others become.
+
+    Args:
+        dtype: of the results.
+    """
+
+    dtype: np.dtype[Any]
+    stays: ClassVar[bool] = True
+    schema: ClassVar[Mapping[str, Argument]] = {
+        "keys": Argument(np.int32, (None,), low=0, high=_MOST, varies=False),
+        "values": Argument(np.float32, (None,), varies=False),
+        "default_value": Argument(np.float32, varies=False),
+    }
+
+    def infer(self, numbers: Spec, **_arguments: Any) -> Spec:
+        """The input's, in the dtype that is wanted."""
+        if numbers.dtype.kind not in "iu":
+            raise DefinitionError("fn.lookup_table takes whole numbers", given=numbers, expected="an integer dtype")
+        return replace(numbers, dtype=self.dtype)
+
+    def batch(self, context: BatchContext, numbers: Any, *, keys: Any, values: Any, default_value: Any) -> Any:
+        """One look-up per element; the entry after the last one is for all that have none."""
+        xp, limits = context.xp, np.iinfo(numbers.dtype)
+        count = min(int(np.max(keys[0], initial=-1)), limits.max) + 1
+        table = np.full(count + 1, default_value[0], np.float32)
+        for key, value in zip(keys[0].tolist(), values[0].tolist(), strict=True):
+            if key < count:
+                table[key] = value
+        entries = convert(np, table, self.dtype)
+        if numbers.dtype == np.uint8 and xp is np:
+            entries = entries[np.minimum(np.arange(256), count)]
+            out = context.out
+            if out is None or not out.flags.c_contiguous:
+                out = np.empty(numbers.shape, self.dtype)
+            bits = f"u{self.dtype.itemsize}"
+            pick(np.ascontiguousarray(numbers).reshape(-1), entries.view(bits), out.view(bits).reshape(-1))
+            return out
+        outside = numbers < 0
+        if count <= limits.max:
+            outside = outside | (numbers >= xp.asarray(count, numbers.dtype))
+        index = xp.where(outside, count, numbers.astype(np.int64 if xp is np else np.int32))
+        return xp.asarray(entries)[index]
+
+
+@operator("lookup_table")
+def lookup_table(
+    data: DataNode,
+    *,
+    keys: int | Sequence[int] = (),
+    values: float | Sequence[float] = (),
+    default_value: float = 0.0,
+    dtype: DALIDataType | Any = None,
+    output_dtype: DALIDataType | Any = None,
+    **common: Unpack[Common],
+) -> DataNode:
+    """Replace whole numbers by what a table says.
+
+    Args:
+        data: images, labels, or any other whole numbers, in any integer dtype, shape and layout.
+        keys: the numbers that the table has, from 0 to 65535. Of one that is given twice the last value counts.
+        values: what each of them becomes.
+        default_value: what every other number becomes.
+        dtype: of the result; FLOAT by default. Integers are rounded and clipped.
+        output_dtype: its older name.
+        **common: what every operator takes.
+
+    Returns:
+        The values, in the shape and layout of the input.
+
+    Raises:
+        DefinitionError: another number of keys than of values, keys out of range, an input that is not whole.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn, types
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     labels = fn.readers.arrays(np.uint8([[7, 24, 9, 255]]))
+        ...     pipeline.set_outputs(
+        ...         fn.lookup_table(labels, keys=[7, 24], values=[0, 1], default_value=-1, dtype=types.INT32)
+        ...     )
+        >>> pipeline.run()[0].as_array().tolist()
+        [[0, 1, -1, -1]]
+    """
+    for name, given in (("keys", keys), ("values", values), ("default_value", default_value)):
+        if isinstance(given, DataNode):
+            raise ArgumentTypeError(f"fn.lookup_table: {name} is the same for all samples", given="a node")
+    if np.size(keys) != np.size(values):
+        raise DefinitionError(
+            "fn.lookup_table: each key has a value", given=f"{np.size(keys)} keys and {np.size(values)} values"
+        )
+    made = LookupTable(result_dtype(np.dtype(np.float32), dtype, output_dtype))
+    return apply(
+        made,
+        data,
+        common=common,
+        keys=np.ravel(keys).tolist(),
+        values=np.ravel(values).tolist(),
+        default_value=default_value,
+    )

@@ -1,0 +1,200 @@
+"""erase: put a value into regions of images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+
+from penstock.core.spec import Spec
+from penstock.errors import DefinitionError
+from penstock.graph.ir.argument_schema import Argument
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.layouts import axis_numbers
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.image.kernels.fill_boxes import fill_regions
+from penstock.numerics.casting import convert
+
+
+@dataclass(frozen=True)
+class Erase(Operator, BatchKernel):
+    """Regions of one value.
+
+    Args:
+        axes: those along which regions are bounded, in the order of the arguments.
+        channels: the axis of the channels; None where there is none.
+        relative_anchor: whether anchors are parts of the image.
+        relative_shape: whether sizes are.
+        centered: whether an anchor is a region's centre, not its first corner.
+    """
+
+    axes: tuple[int, ...]
+    channels: int | None
+    relative_anchor: bool
+    relative_shape: bool
+    centered: bool
+    stays: ClassVar[bool] = True
+    schema: ClassVar[Mapping[str, Argument]] = {
+        "anchor": Argument(np.float32, (None,)),
+        "shape": Argument(np.float32, (None,)),
+        "fill_value": Argument(np.float32, (None,)),
+    }
+
+    def infer(self, images: Spec, **_arguments: Any) -> Spec:
+        """The input's."""
+        return images
+
+    def batch(self, context: BatchContext, images: Any, *, fill_value: Any, shape: Any, anchor: Any = None) -> Any:
+        """Copied, and each row's regions written; on the device, chosen by a mask."""
+        first, last = self._regions(context.xp, images.shape, shape, anchor)
+        fill = self._fill(context.xp, images, fill_value)
+        if context.xp is not np:
+            return context.xp.where(self._mask(context.xp, images.shape, first, last), fill, images)
+        result = np.empty(images.shape, images.dtype) if context.out is None else context.out
+        np.copyto(result, images)
+        shape, channel = np.array(images.shape[1:]), self.channels or 0
+        regions = np.empty((*first.shape[:2], len(shape), 2), np.int64)
+        regions[..., 0], regions[..., 1] = 0, shape
+        regions[:, :, self.axes, 0], regions[:, :, self.axes, 1] = first, last
+        if (
+            channel == len(shape) - 1 > 0 and channel not in self.axes
+        ):  # pixels with all their channels, as longer lines
+            count = shape[-1]
+            shape, regions, channel = np.append(shape[:-2], shape[-2] * count), regions[:, :, :-1], channel - 1
+            regions[:, :, -1] *= count
+        bits = f"u{images.dtype.itemsize}"
+        flat, fill = result.reshape(len(images), -1).view(bits), fill.reshape(len(fill), -1).view(bits)
+        fill_regions(flat, shape, regions, fill, channel, np.empty(len(shape), np.int64))
+        return result
+
+    def _regions(self, xp: Any, extents: tuple[int, ...], sizes: Any, anchors: Any) -> tuple[Any, Any]:
+        """First and last pixel, plus one, of each region: int32 (rows, regions, axes). Fractions are cut off."""
+        anchors = xp.zeros_like(sizes) if anchors is None else anchors
+        count = len(self.axes)
+        if anchors.shape != sizes.shape or sizes.shape[1] % count:
+            raise ValueError(
+                f"anchors have {anchors.shape[1]} numbers and shapes {sizes.shape[1]}; both have {count} per region"
+            )
+        size = np.array([extents[1 + axis] for axis in self.axes], np.float32)[None, None]
+        anchor: Any = anchors.reshape(anchors.shape[0], -1, count)
+        shape: Any = sizes.reshape(sizes.shape[0], -1, count)
+        anchor = anchor * size if self.relative_anchor else anchor
+        shape = shape * size if self.relative_shape else shape
+        low = anchor - shape * np.float32(0.5) if self.centered else anchor
+        first, last = (xp.clip(xp.trunc(each), np.float32(0), size).astype(np.int32) for each in (low, low + shape))
+        return first, last
+
+    def _mask(self, xp: Any, extents: tuple[int, ...], first: Any, last: Any) -> Any:
+        """Which elements lie in a region, broadcasting against the images."""
+        total: Any = xp.zeros((1,) * len(extents), np.bool_)
+        for region in range(first.shape[1]):
+            inside: Any = True
+            for at, axis in enumerate(self.axes):
+                line = [1] * len(extents)
+                line[1 + axis] = extents[1 + axis]
+                places = xp.arange(extents[1 + axis], dtype=np.int32).reshape(line)
+                ends = [each[:, region, at].reshape(-1, *(1,) * (len(extents) - 1)) for each in (first, last)]
+                inside = inside & (places >= ends[0]) & (places < ends[1])
+            total = total | inside
+        return total
+
+    def _fill(self, xp: Any, images: Any, values: Any) -> Any:
+        """The values in the images' dtype, broadcasting against them: fractions are cut off, limits kept."""
+        if values.shape[1] not in (1, images.shape[1 + self.channels] if self.channels is not None else 1):
+            raise ValueError(f"fill_value has {values.shape[1]} numbers for images of shape {images.shape[1:]}")
+        whole = xp.trunc(values) if images.dtype.kind in "iu" else values
+        line = [1] * images.ndim
+        line[0] = values.shape[0]
+        if self.channels is not None:
+            line[1 + self.channels] = values.shape[1]
+        return convert(xp, whole, images.dtype).reshape(line)
+
+
+@operator("erase")
+def erase(
+    data: DataNode,
+    *,
+    anchor: float | Sequence[float] | DataNode | None = None,
+    shape: float | Sequence[float] | DataNode | None = None,
+    axes: int | Sequence[int] | None = None,
+    axis_names: str | None = None,
+    fill_value: float | Sequence[float] | DataNode = 0.0,
+    normalized: bool | None = None,
+    normalized_anchor: bool | None = None,
+    normalized_shape: bool | None = None,
+    centered_anchor: bool = False,
+    **common: Unpack[Common],
+) -> DataNode:
+    """Erase one region of images, or several.
+
+    Args:
+        data: images, sequences, or any values with axes; layout HWC where a value of three axes has none.
+        anchor: where regions begin: a number per axis for the first one, then for the next; a node gives each sample
+            its own. The first corner of the image by default.
+        shape: the sizes of the regions, in the same order. Without it nothing is erased. What leaves the image does
+            not matter.
+        axes: the axes along which regions are bounded, by number; along others they go through.
+        axis_names: the same by letters of the layout; all but the channels by default.
+        fill_value: what takes the place, one number or one per channel; a node gives each sample its own. For integers
+            fractions are cut off, and what is beyond the limits of the dtype becomes the limit.
+        normalized: whether anchors and shapes are parts of the image, not pixels.
+        normalized_anchor: whether anchors are.
+        normalized_shape: whether shapes are.
+        centered_anchor: whether an anchor is the centre of its region.
+        **common: what every operator takes.
+
+    Returns:
+        Same shape, dtype and layout.
+
+    Raises:
+        DefinitionError: anchors without shapes, numbers that are not one per axis, axes that do not exist,
+            `normalized` beside one of the other two.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     images = fn.readers.arrays(np.ones((1, 2, 3, 1), np.uint8), layout="HWC")
+        ...     pipeline.set_outputs(fn.erase(images, anchor=[0, 1], shape=[1, 5]))
+        >>> pipeline.run()[0].as_array()[0, :, :, 0].tolist()
+        [[1, 0, 0], [1, 1, 1]]
+    """
+    spec = data.spec
+    layout = spec.layout or ("HWC" if len(spec.shape) == 3 else "")
+    names = axis_names if axis_names is not None else layout.replace("C", "") if axes is None and layout else None
+    numbers = axis_numbers(None if names is not None else axes, names, spec, "erase")
+    if normalized is not None and (normalized_anchor is not None or normalized_shape is not None):
+        raise DefinitionError("fn.erase takes normalized=, or normalized_anchor= and normalized_shape=", given="both")
+    if spec.dtype.kind not in "iuf":
+        raise DefinitionError("fn.erase takes numbers", given=spec)
+    if shape is None and anchor is not None:
+        raise DefinitionError("fn.erase: a region has a size", given="anchor= without shape=", fix="shape=[...]")
+    if not numbers and shape is not None:
+        raise DefinitionError(
+            "fn.erase: regions are bounded along no axis",
+            given=f"axis_names={axis_names!r}, layout {spec.layout!r}",
+            fix="leave it out: they are then bounded along all axes but the channels",
+        )
+    known = [np.size(each) for each in (anchor, shape) if each is not None and not isinstance(each, DataNode)]
+    if len(set(known)) > 1 or any(count % len(numbers) for count in known):
+        raise DefinitionError(
+            "fn.erase: anchor and shape have a number per axis and region",
+            given=f"{known} numbers",
+            expected=f"multiples of {len(numbers)}",
+        )
+    both = bool(normalized)
+    made = Erase(
+        numbers,
+        layout.index("C") if "C" in layout else None,
+        both or bool(normalized_anchor),
+        both or bool(normalized_shape),
+        bool(centered_anchor),
+    )
+    arguments: dict[str, Any] = {"fill_value": fill_value, "shape": np.zeros(0) if shape is None else shape}
+    arguments |= {} if anchor is None else {"anchor": anchor}
+    return apply(made, data, common=common, **arguments)

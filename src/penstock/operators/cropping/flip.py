@@ -1,0 +1,76 @@
+"""flip: mirror images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+
+from penstock.core.spec import Spec
+from penstock.graph.ir.argument_schema import Argument
+from penstock.graph.ir.operator import Common
+from penstock.graph.layouts import image_layout
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.image.describe.steps import Images, Mirror, Step
+from penstock.image.image_operator import ImageOperator
+
+_FLAGS = (("W", "horizontal"), ("H", "vertical"), ("D", "depthwise"))
+
+
+@dataclass(frozen=True)
+class Flip(ImageOperator):
+    """Mirroring along axes of a layout."""
+
+    layout: str
+    schema: ClassVar[Mapping[str, Argument]] = {name: Argument(np.int32) for _, name in _FLAGS}
+
+    def infer(self, images: Spec, **_flags: Any) -> Spec:
+        """The input's."""
+        return replace(images, layout=self.layout)
+
+    def describe(self, images: Images, bits: Any, **flags: Any) -> Sequence[Step]:
+        """Each axis with its flag."""
+        there = [(self.layout.index(axis), name) for axis, name in _FLAGS if axis in self.layout]
+        return [Mirror(axis, flags[name] != 0) for axis, name in there]
+
+
+@operator("flip")
+def flip(
+    data: DataNode,
+    *,
+    horizontal: int | DataNode = 1,
+    vertical: int | DataNode = 0,
+    depthwise: int | DataNode = 0,
+    **common: Unpack[Common],
+) -> DataNode:
+    """Mirror images.
+
+    Args:
+        data: images or volumes, any dtype, layout with H and W (HWC where none is named).
+        horizontal: whether to exchange left and right; 0 or 1, or a node with one such number per sample.
+        vertical: whether to exchange top and bottom.
+        depthwise: whether to exchange front and back; images have no such axis, and stay as they are.
+        **common: what every operator takes.
+
+    Returns:
+        Same shape, dtype and layout.
+
+    Raises:
+        DefinitionError: the layout has no height and width.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     images = fn.readers.arrays(np.arange(3).reshape(1, 1, 3, 1), layout="HWC")
+        ...     pipeline.set_outputs(fn.flip(images))
+        >>> pipeline.run()[0].as_array().ravel().tolist()
+        [2, 1, 0]
+    """
+    layout = image_layout(data, "flip")
+    return apply(Flip(layout), data, common=common, horizontal=horizontal, vertical=vertical, depthwise=depthwise)

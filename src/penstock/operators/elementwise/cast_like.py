@@ -1,0 +1,36 @@
+"""cast_like: the element type of another value."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+from penstock.graph.ir.operator import Common
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.operators.elementwise.cast import Cast
+
+
+@operator("cast_like")
+def cast_like(data: DataNode, other: DataNode, **common: Unpack[Common]) -> DataNode:
+    """Convert every element to the type of another value's, as `fn.cast` does.
+
+    Args:
+        data: any shape, any dtype.
+        other: the value whose element type is taken.
+        **common: what every operator takes.
+
+    Returns:
+        Same shape and layout as `data`, element type of `other`.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     bytes_ = fn.readers.arrays(np.uint8([1, 2]))
+        ...     pipeline.set_outputs(fn.cast_like(bytes_ * 300.5, bytes_))
+        >>> pipeline.run()[0].as_array().tolist()
+        [255, 255]
+    """
+    return apply(Cast(other.dtype), data, common=common)

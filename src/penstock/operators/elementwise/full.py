@@ -1,0 +1,279 @@
+"""full, zeros, ones and their likes: values that are filled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Unpack
+
+import numpy as np
+
+from penstock.core.columns import Array
+from penstock.core.spec import Shape, Spec
+from penstock.errors import DefinitionError
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator, SampleContext, SampleKernel
+from penstock.graph.layouts import check_layout
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.numerics.casting import convert
+from penstock.operators.elementwise.arithmetic import raise_rank
+from penstock.operators.elementwise.constant import ConstantValue, constant
+from penstock.operators.first_sample import length_of
+from penstock.operators.tensors.reshape import reshape
+from penstock.types import INT32, Constant, as_dtype
+
+Extents = int | Sequence[int] | DataNode
+
+
+@dataclass(frozen=True)
+class Full(Operator, BatchKernel):
+    """A value, broadcast to one shape.
+
+    Args:
+        shape: of the result.
+        layout: of the result.
+    """
+
+    shape: tuple[int, ...]
+    layout: str | None
+
+    def infer(self, fill: Spec) -> Spec:
+        """The shape asked for, in the filling's type."""
+        _check_fits(fill, self.shape)
+        own = fill if len(fill.shape) == len(self.shape) else Spec(fill.dtype, ())
+        return Spec(fill.dtype, self.shape, check_layout(self.layout, own, len(self.shape), "fn.full"))
+
+    def batch(self, context: BatchContext, fill: Any) -> Any:
+        """The filled batch."""
+        return context.xp.broadcast_to(raise_rank(fill, len(self.shape) + 1), (context.rows, *self.shape))
+
+
+@dataclass(frozen=True)
+class FullTo(Operator, SampleKernel):
+    """A value, broadcast to a shape of its own for each sample."""
+
+    rank: int
+    layout: str | None
+
+    def infer(self, fill: Spec, _shape: Spec) -> Spec:
+        """Any shape of that rank."""
+        shape = (None,) * self.rank
+        return Spec(fill.dtype, shape, check_layout(self.layout, Spec(fill.dtype, shape), self.rank, "fn.full"))
+
+    def sample(self, context: SampleContext, fill: Array, shape: Array) -> Array:
+        """The filled sample."""
+        return np.broadcast_to(fill, np.atleast_1d(shape).tolist())
+
+
+@dataclass(frozen=True)
+class FullLike(Operator, BatchKernel):
+    """A value, broadcast to another one's shape and converted to a type."""
+
+    dtype: np.dtype[Any]
+
+    def infer(self, data: Spec, fill: Spec) -> Spec:
+        """The first input's shape and layout."""
+        _check_fits(fill, data.shape)
+        return replace(data, dtype=self.dtype)
+
+    def batch(self, context: BatchContext, data: Any, fill: Any) -> Any:
+        """The filled batch."""
+        values = convert(context.xp, fill, self.dtype)
+        return context.xp.broadcast_to(raise_rank(values, data.ndim), data.shape)
+
+
+def _check_fits(fill: Spec, shape: Shape) -> None:
+    pairs = zip(reversed(fill.shape), reversed(shape), strict=False)
+    if len(fill.shape) > len(shape) or any(n not in (1, None, size) for n, size in pairs if size is not None):
+        raise DefinitionError(
+            "the filling does not broadcast to the shape", given=f"{list(fill.shape)} for the shape {list(shape)}"
+        )
+
+
+def _full(kind: str, fill: DataNode, shape: Extents | None, layout: str | None, common: Common) -> DataNode:
+    if isinstance(shape, DataNode):
+        if shape.ndim > 1 or shape.dtype.kind not in "iu":
+            raise DefinitionError(f"fn.{kind}: a shape is a vector of whole numbers", given=shape.spec)
+        rank = length_of(shape, f"fn.{kind}: a shape") if shape.ndim else 1
+        return apply(FullTo(rank, layout), fill, shape, common=common)
+    if shape is None:
+        return apply(FullLike(fill.dtype), reshape(fill, layout=layout), fill, common=common)
+    sizes = tuple(np.atleast_1d(np.asarray(shape)).tolist())
+    if not all(isinstance(size, int) and size >= 0 for size in sizes):
+        raise DefinitionError(f"fn.{kind}: a shape has whole extents", given=shape)
+    return apply(Full(sizes, layout), fill, common=common)
+
+
+@operator("full")
+def full(
+    fill_value: DataNode, *, shape: Extents | None = None, layout: str | None = None, **common: Unpack[Common]
+) -> DataNode:
+    """Make samples of a shape, filled with a value.
+
+    Args:
+        fill_value: a number, an array or a node, which is broadcast to the shape.
+        shape: the extents; a node gives each sample its own. None takes those of `fill_value`.
+        layout: a letter per axis, or "".
+        **common: what every operator takes.
+
+    Returns:
+        Samples of `shape`, in the type of `fill_value`: int32 or float32 for a Python number.
+
+    Raises:
+        DefinitionError: `fill_value` does not broadcast to the shape, or that is no vector of whole numbers.
+
+    Example:
+        >>> import penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     pipeline.set_outputs(fn.full(0.5, shape=[2, 3]))
+        >>> pipeline.run()[0].as_array().tolist()
+        [[[0.5, 0.5, 0.5], [0.5, 0.5, 0.5]]]
+    """
+    return _full("full", fill_value, shape, layout, common)
+
+
+@operator("full_like")
+def full_like(data_like: DataNode, fill_value: DataNode, **common: Unpack[Common]) -> DataNode:
+    """Make samples of another value's shape and type, filled with a value.
+
+    Args:
+        data_like: the value whose shape, type and layout are taken.
+        fill_value: a number, an array or a node, which is broadcast to the shape and converted as `fn.cast` does.
+        **common: what every operator takes.
+
+    Returns:
+        Same shape, dtype and layout as `data_like`.
+
+    Raises:
+        DefinitionError: `fill_value` does not broadcast to the shape, or is NaN or infinite among whole numbers.
+
+    Example:
+        >>> import penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     pairs = fn.readers.arrays([[1, 2], [3, 4]])
+        ...     pipeline.set_outputs(fn.full_like(pairs, 7))
+        >>> pipeline.run()[0].as_array().tolist()
+        [[7, 7], [7, 7]]
+    """
+    given = fill_value.value.node.operator
+    if isinstance(given, ConstantValue) and data_like.dtype.kind in "iu" and not np.isfinite(given.value).all():
+        raise DefinitionError(
+            "fn.full_like: fill_value is no whole number, nor rounded to one",
+            given=given.value.tolist(),
+            expected=f"a finite number, since it fills {data_like.dtype}",
+        )
+    return apply(FullLike(data_like.dtype), data_like, fill_value, common=common)
+
+
+@operator("zeros")
+def zeros(*, shape: Extents = (), dtype: Any = INT32, layout: str | None = None, **common: Unpack[Common]) -> DataNode:
+    """Make samples of a shape, filled with 0.
+
+    Args:
+        shape: the extents, none for a number; a node gives each sample its own.
+        dtype: element type.
+        layout: a letter per axis, or "".
+        **common: what every operator takes.
+
+    Returns:
+        Samples of `shape`, in `dtype`.
+
+    Raises:
+        DefinitionError: the shape is no vector of whole numbers.
+
+    Example:
+        >>> import penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     pipeline.set_outputs(fn.zeros(shape=[2]))
+        >>> pipeline.run()[0].as_array().tolist()
+        [[0, 0]]
+    """
+    return _full("zeros", constant(0, dtype=dtype), shape, layout, common)
+
+
+@operator("ones")
+def ones(*, shape: Extents = (), dtype: Any = INT32, layout: str | None = None, **common: Unpack[Common]) -> DataNode:
+    """Make samples of a shape, filled with 1.
+
+    Args:
+        shape: the extents, none for a number; a node gives each sample its own.
+        dtype: element type.
+        layout: a letter per axis, or "".
+        **common: what every operator takes.
+
+    Returns:
+        Samples of `shape`, in `dtype`.
+
+    Raises:
+        DefinitionError: the shape is no vector of whole numbers.
+
+    Example:
+        >>> import penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     pipeline.set_outputs(fn.ones(shape=[2]))
+        >>> pipeline.run()[0].as_array().tolist()
+        [[1, 1]]
+    """
+    return _full("ones", constant(1, dtype=dtype), shape, layout, common)
+
+
+@operator("zeros_like")
+def zeros_like(data_like: DataNode, *, dtype: Any = None, **common: Unpack[Common]) -> DataNode:
+    """Make samples of another value's shape, filled with 0.
+
+    Args:
+        data_like: the value whose shape and layout are taken.
+        dtype: element type; None takes that of `data_like`.
+        **common: what every operator takes.
+
+    Returns:
+        Same shape and layout as `data_like`.
+
+    Example:
+        >>> import penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     pipeline.set_outputs(fn.zeros_like(fn.readers.arrays([[1, 2], [3, 4]])))
+        >>> pipeline.run()[0].as_array().tolist()
+        [[0, 0], [0, 0]]
+    """
+    return _like(data_like, 0, dtype, common)
+
+
+@operator("ones_like")
+def ones_like(data_like: DataNode, *, dtype: Any = None, **common: Unpack[Common]) -> DataNode:
+    """Make samples of another value's shape, filled with 1.
+
+    Args:
+        data_like: the value whose shape and layout are taken.
+        dtype: element type; None takes that of `data_like`.
+        **common: what every operator takes.
+
+    Returns:
+        Same shape and layout as `data_like`.
+
+    Example:
+        >>> import penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=2)
+        >>> with pipeline:
+        ...     pipeline.set_outputs(fn.ones_like(fn.readers.arrays([[1, 2], [3, 4]])))
+        >>> pipeline.run()[0].as_array().tolist()
+        [[1, 1], [1, 1]]
+    """
+    return _like(data_like, 1, dtype, common)
+
+
+def _like(data: DataNode, value: int, dtype: Any, common: Common) -> DataNode:
+    element = data.dtype if dtype is None else as_dtype(dtype)
+    return apply(FullLike(element), data, Constant(value, element, layout=""), common=common)

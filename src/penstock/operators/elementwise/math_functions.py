@@ -1,0 +1,151 @@
+"""Mathematical functions of one value, and `clamp`: what `penstock.math` has besides arithmetic.
+
+Integers are computed in float32, floats in their own type; `abs` and `clamp` keep integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from penstock.core.spec import Spec
+from penstock.errors import DefinitionError
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.numerics.ordered_sums import rounded
+from penstock.operators.elementwise.arithmetic import broadcast, common_layout, promote, raise_rank
+
+FUNCTIONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "sqrt": lambda xp, a: xp.sqrt(a),
+    "rsqrt": lambda xp, a: xp.ones((), a.dtype) / xp.sqrt(a),
+    "cbrt": lambda xp, a: xp.cbrt(a),
+    "exp": lambda xp, a: xp.exp(a),
+    "log": lambda xp, a: xp.log(a),
+    "log2": lambda xp, a: xp.log2(a),
+    "log10": lambda xp, a: xp.log10(a),
+    "fabs": lambda xp, a: xp.abs(a),
+    "floor": lambda xp, a: xp.floor(a),
+    "ceil": lambda xp, a: xp.ceil(a),
+    "sin": lambda xp, a: xp.sin(a),
+    "cos": lambda xp, a: xp.cos(a),
+    "tan": lambda xp, a: xp.tan(a),
+    "asin": lambda xp, a: xp.arcsin(a),
+    "acos": lambda xp, a: xp.arccos(a),
+    "atan": lambda xp, a: xp.arctan(a),
+    "sinh": lambda xp, a: xp.sinh(a),
+    "cosh": lambda xp, a: xp.cosh(a),
+    "tanh": lambda xp, a: xp.tanh(a),
+    "asinh": lambda xp, a: xp.arcsinh(a),
+    "acosh": lambda xp, a: xp.arccosh(a),
+    "atanh": lambda xp, a: xp.arctanh(a),
+}
+
+_BEYOND = 2.0**28
+"""From here on the square and one more are the square alone."""
+
+
+def _rsqrt(xp: Any, a: Any) -> Any:
+    return xp.ones((), a.dtype) / rounded(xp, xp.sqrt(a))
+
+
+def _atan(xp: Any, a: Any) -> Any:
+    return xp.arctan2(a, xp.where(a != a, a, xp.ones((), a.dtype)))  # a one that XLA cannot see
+
+
+def _asinh(xp: Any, a: Any) -> Any:
+    size, one = xp.abs(a), xp.ones((), a.dtype)
+    near = xp.minimum(size, _BEYOND)
+    square = rounded(xp, near * near)
+    near = xp.log1p(rounded(xp, near + rounded(xp, square / (one + xp.sqrt(square + one)))))
+    return xp.copysign(xp.where(size < _BEYOND, near, rounded(xp, xp.log(rounded(xp, size))) + np.log(2)), a)
+
+
+def _acosh(xp: Any, a: Any) -> Any:
+    one = xp.ones((), a.dtype)
+    near = xp.minimum(a, _BEYOND) - one
+    near = xp.log1p(rounded(xp, near + rounded(xp, xp.sqrt(rounded(xp, near * (near + 2 * one))))))
+    real = xp.where(a < _BEYOND, near, rounded(xp, xp.log(rounded(xp, a))) + np.log(2))
+    return xp.where(a < one, xp.asarray(np.nan, a.dtype), real)
+
+
+FOR_XLA: Mapping[str, Callable[[Any, Any], Any]] = {"rsqrt": _rsqrt, "atan": _atan, "asinh": _asinh, "acosh": _acosh}
+"""Functions that XLA computes by formulas whose last bit depends on the number of rows, written so that it does not."""
+
+
+@dataclass(frozen=True)
+class Function(Operator, BatchKernel):
+    """A function of every element.
+
+    Args:
+        symbol: which.
+    """
+
+    symbol: str
+    stays: ClassVar[bool] = True
+
+    def infer(self, value: Spec) -> Spec:
+        """The input's shape, in floats."""
+        if value.dtype.kind == "b":
+            raise DefinitionError(f"math.{self.symbol} takes numbers", given=value, fix="fn.cast(x, dtype=types.FLOAT)")
+        return Spec(_float(value.dtype), value.shape, value.layout)
+
+    def batch(self, context: BatchContext, value: Any) -> Any:
+        """The function's values."""
+        xp = context.xp
+        numbers = value.astype(_float(value.dtype))
+        if xp is np:  # which computes what lies with gaps in memory by another routine, whose last bit differs
+            return FUNCTIONS[self.symbol](np, np.ascontiguousarray(numbers))
+        made = FOR_XLA.get(self.symbol)
+        if made is not None and numbers.dtype.itemsize == 2:
+            numbers = numbers.astype(np.float32)
+        # XLA does so where a function of few numbers stands alone
+        numbers = xp.where(xp.isneginf(numbers), numbers, rounded(xp, numbers))
+        return (made or FUNCTIONS[self.symbol])(xp, numbers).astype(_float(value.dtype))
+
+
+@dataclass(frozen=True)
+class Clamp(Operator, BatchKernel):
+    """Values between two limits."""
+
+    stays: ClassVar[bool] = True
+
+    def infer(self, value: Spec, low: Spec, high: Spec) -> Spec:
+        """The broadcast shape in the combined type."""
+        dtype = promote(promote(value.dtype, low.dtype), high.dtype)
+        if dtype.kind == "b":
+            raise DefinitionError("math.clamp takes numbers", given=value, fix="fn.cast(x, dtype=types.INT32)")
+        limited = Spec(dtype, broadcast(value.shape, low.shape), common_layout(value, low))
+        return Spec(dtype, broadcast(limited.shape, high.shape), common_layout(limited, high))
+
+    def batch(self, context: BatchContext, value: Any, low: Any, high: Any) -> Any:
+        """The limited values; a NaN stays."""
+        xp = context.xp
+        dtype = promote(promote(value.dtype, low.dtype), high.dtype)
+        rank = max(value.ndim, low.ndim, high.ndim)
+        numbers, least, most = (raise_rank(each, rank).astype(dtype) for each in (value, low, high))
+        above = xp.where(least > numbers, least, numbers)
+        return xp.where(most < above, most, above)
+
+
+def _float(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(np.float32) if dtype.kind in "iu" else dtype
+
+
+def _define(kind: Function) -> None:
+    @operator(f"math.{kind.symbol}")
+    def apply_to(value: Any) -> DataNode:  # pyright: ignore[reportUnusedFunction]  # it is registered
+        return apply(kind, value)
+
+
+for _symbol in FUNCTIONS:
+    _define(Function(_symbol))
+
+
+@operator("math.clamp")
+def _clamp(value: Any, low: Any, high: Any) -> DataNode:  # pyright: ignore[reportUnusedFunction]  # it is registered
+    return apply(Clamp(), value, low, high)

@@ -1,0 +1,71 @@
+"""inputs.video: sequences of frames of videos that are fed by hand."""
+
+from __future__ import annotations
+
+from typing import Literal, Unpack
+
+from penstock.core import optional_import
+from penstock.graph.identity.call_record import Hint
+from penstock.graph.ir.operator import Common, Feed
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode, current_trace
+from penstock.operators.argument_limits import Length
+from penstock.sources.formats.video.video_feed_queue import FedVideo
+
+_KIND = "inputs.video"
+
+
+@operator(_KIND)
+def video(
+    *,
+    sequence_length: Length,
+    last_sequence_policy: Literal["partial", "pad"] = "partial",
+    affine: Hint[bool] = True,
+    blocking: Hint[bool] = False,
+    no_copy: Hint[bool] = False,
+    **common: Unpack[Common],
+) -> DataNode:
+    """Cut videos that are fed by hand into batches of sequences of frames. Needs the extra `video`.
+
+    `Pipeline.feed_input` gives one encoded video at a time, as a batch of one sample. The pipeline then gives batches
+    of `batch_size` sequences until the video ends, with fewer sequences in the last of them. Frames are decoded when
+    their batch is asked for.
+
+    Args:
+        sequence_length: how many frames a sequence has.
+        last_sequence_policy: whether the last sequence of a video is shorter, or filled up with black frames.
+        affine: a hint of DALI's.
+        blocking: likewise.
+        no_copy: likewise.
+        **common: what every operator takes.
+
+    Returns:
+        uint8 (frames, height, width, 3), layout FHWC, RGB.
+
+    Example:
+        >>> import penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=3)
+        >>> with pipeline:
+        ...     pipeline.set_outputs(fn.inputs.video(name="video", sequence_length=5))
+        >>> pipeline.run()
+        Traceback (most recent call last):
+        penstock.sources.stream.StarvedError: nothing was fed to video
+          fix:      pipeline.feed_input('video', ...) before each run
+          at:       ...
+    """
+    del affine, blocking, no_copy
+    optional_import.load("av", "video", f"fn.{_KIND}")
+    trace = current_trace()
+    called = common.get("name") or f"input {trace.nodes}"
+    key = (_KIND, sequence_length, last_sequence_policy, trace.nodes)
+    stream = trace.shared.setdefault(
+        key, FedVideo(name=called, rows=trace.batch, length=sequence_length, pads=last_sequence_policy == "pad")
+    )
+    trace.fed[called] = stream
+    if trace.computing is not None:
+        trace.computing.fill(called, stream)
+    trace.journal.expect(stream)
+    stream.learn()
+    return apply(Feed(stream), common=common)

@@ -1,0 +1,81 @@
+"""What the operators share that move each pixel of an image by itself: a mask, interpolation and what lies outside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from penstock.core.spec import Spec
+from penstock.graph.ir.argument_schema import Argument
+from penstock.graph.ir.operator import Common, pick
+from penstock.graph.layouts import plane_layout
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.trace import DataNode
+from penstock.image.describe.steps import Images, Step
+from penstock.image.image_operator import ImageOperator
+from penstock.image.kernels.border_modes import Border
+from penstock.image.passes.sampling_coordinates import Places
+from penstock.operators.warping.warp_options import Warping, filling, interpolation
+from penstock.types import INTERP_NN, DALIInterpType
+
+
+class DisplacementArguments(Common, total=False):
+    """What all displacements take.
+
+    mask: whether an image is changed, 1 by default, or stays as it is, 0; a number, or a node with one per sample.
+    fill_value: of what lies outside of the image, in the input's range; 0 by default. interp_type: INTERP_NN, the
+    default, or INTERP_LINEAR.
+    """
+
+    mask: int | DataNode
+    fill_value: float
+    interp_type: DALIInterpType | int
+
+
+@dataclass(frozen=True)
+class Displacement(ImageOperator):
+    """Pixels that are looked up elsewhere.
+
+    Args:
+        warping: how.
+        places: where.
+    """
+
+    warping: Warping
+    places: Places
+    by_matrix: ClassVar[bool] = False
+    schema: ClassVar[Mapping[str, Argument]] = {"mask": Argument(np.int32)}
+
+    def infer(self, images: Spec, *, mask: Any) -> Spec:
+        """The input's."""
+        return self.warping.made(images, None)
+
+    def describe(self, images: Images, bits: Any, *, mask: Any) -> Sequence[Step]:
+        """One warp, with a number per row: whether it changes anything."""
+        wanted = (mask != 0).astype(np.float32)
+        return self.warping.steps(images, self.places, wanted[:, None])
+
+
+def displaced(
+    operator: type[Displacement],
+    places: Places,
+    data: DataNode,
+    kind: str,
+    arguments: DisplacementArguments,
+    seed: int = -1,
+) -> DataNode:
+    """Images whose pixels are looked up elsewhere.
+
+    Raises:
+        DefinitionError: a volume; another interpolation than linear and nearest.
+    """
+    layout, own, fill = plane_layout(data, kind), data.spec.dtype, arguments.get("fill_value", 0.0)
+    fill = filling(data, layout, kind, np.trunc(fill) if own.kind in "iu" else fill)  # as DALI cuts fractions off
+    how = Warping(
+        layout, interpolation(arguments.get("interp_type", INTERP_NN), kind), Border.CONSTANT, fill, data.spec.dtype
+    )
+    made = operator(how, places)
+    return apply(made, data, common=pick(Common, arguments), seed=seed, mask=arguments.get("mask", 1))

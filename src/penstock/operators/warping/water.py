@@ -1,0 +1,61 @@
+"""water: images as if seen through water."""
+
+from __future__ import annotations
+
+import math
+from typing import Unpack
+
+from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.trace import DataNode
+from penstock.image.passes.displacement_fields import Waves
+from penstock.operators.warping.displacement_operator import Displacement, DisplacementArguments, displaced
+
+
+@operator("water")
+def water(
+    data: DataNode,
+    *,
+    ampl_x: float = 10.0,
+    ampl_y: float = 10.0,
+    freq_x: float = math.tau / 128,
+    freq_y: float = math.tau / 128,
+    phase_x: float = 0.0,
+    phase_y: float = 0.0,
+    **arguments: Unpack[DisplacementArguments],
+) -> DataNode:
+    """Move the pixels of images in waves, as if they were seen through water.
+
+    The pixel at (x, y) of the result is the image's value at ``(x + ampl_x sin(freq_x y + phase_x),
+    y + ampl_y cos(freq_y x + phase_y))``. DALI 2.4 takes uint8 and float32 in HWC, ignores a `mask` that is no node on
+    the CPU, and wraps a `fill_value` that the images cannot have, which is an error here.
+
+    Args:
+        data: images or sequences of any dtype; layout with H and W (HWC where none is named).
+        ampl_x: the height of the waves along x, in pixels.
+        ampl_y: along y.
+        freq_x: of the waves along x, in radians per pixel.
+        freq_y: along y.
+        phase_x: of the waves along x, in radians.
+        phase_y: along y.
+        **arguments: `mask`, `fill_value` and `interp_type` (see `penstock.operators.warping.displacement_operator`), and what
+            every operator takes.
+
+    Returns:
+        Same shape, dtype and layout.
+
+    Raises:
+        DefinitionError: a volume, an unknown interpolation, a fill value that the images cannot have.
+
+    Example:
+        >>> import numpy as np, penstock
+        >>> from penstock import fn
+        >>> pipeline = penstock.Pipeline(batch_size=1)
+        >>> with pipeline:
+        ...     images = fn.readers.arrays(np.arange(6, dtype=np.uint8).reshape(1, 2, 3, 1), layout="HWC")
+        ...     images = fn.water(images, ampl_x=1, freq_x=1.6, ampl_y=0, fill_value=9)
+        ...     pipeline.set_outputs(images)
+        >>> pipeline.run()[0].as_array()[0, :, :, 0].tolist()
+        [[0, 1, 2], [3, 4, 5]]
+    """
+    waves = Waves((float(ampl_x), float(ampl_y)), (float(freq_x), float(freq_y)), (float(phase_x), float(phase_y)))
+    return displaced(Displacement, waves, data, "water", arguments)

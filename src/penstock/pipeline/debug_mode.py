@@ -1,0 +1,237 @@
+"""Debug mode: a definition runs for each batch, and each operator computes as it is called.
+
+So `print` and a debugger show real values, and an error is raised at the operator's line. Each node is planned and run
+alone, by the same stages as in a plan of all nodes, on values that the nodes before it gave.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import jax
+import numpy as np
+
+from penstock.core.columns import Column
+from penstock.core.spec import Spec
+from penstock.core.stage_timers import Meter
+from penstock.engine.executable import Planned
+from penstock.engine.host.sharded_reader import Reading
+from penstock.engine.host.worker_threads import Serial
+from penstock.engine.run import Run
+from penstock.engine.transfer.batch_layout import SingleDevice
+from penstock.errors import PenstockError, SourceError, UsageError, did_you_mean
+from penstock.graph.ir.node import Graph, Node, Value, infer
+from penstock.graph.ir.operator import Feed, Reader
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.trace import DataNode, Trace
+from penstock.pipeline.tensor_list import TensorListCPU, TensorListGPU, tensor_list
+from penstock.plan.engine_operators import Coordinates, RowOperator, engine_node
+from penstock.plan.placement import PlacementHint, Target
+from penstock.plan.plan import make_plan
+from penstock.sources.external.array_conversion import kept
+from penstock.sources.external.feed_queue import Fed
+from penstock.sources.order.schedule import Schedule
+from penstock.sources.stream import EndOfStreamError, Stream, Turn
+
+
+@dataclass(frozen=True, eq=False)
+class Known(RowOperator):
+    """A column that is there already.
+
+    Args:
+        spec: of its samples.
+        column: it, for all rows of the batch.
+    """
+
+    spec: Spec
+    column: Column
+
+    def infer(self) -> Spec:
+        """Its spec."""
+        return self.spec
+
+    def compute(self, rows: Coordinates) -> Any:
+        """The column."""
+        return self.column
+
+
+@dataclass
+class Debugging:
+    """A definition that computes while it runs: what a `Trace` calls.
+
+    Args:
+        name: of the definition.
+        rows: how many rows a batch has.
+        seed: of the pipeline's random numbers.
+        order_seed: of the order of its readers.
+        placement: where operators run.
+        shared: the sources of the batches before.
+    """
+
+    name: str
+    rows: int
+    seed: int
+    order_seed: int
+    placement: PlacementHint
+    batches: int = 0
+    shared: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    columns: dict[Value, Any] = field(default_factory=dict[Value, Any])
+    fed: dict[str | None, deque[tuple[Any, str | None]]] = field(default_factory=dict[str | None, Any])
+    _lead: Reading | None = None
+    _readers: dict[int, tuple[Reader, Mapping[Node, Reading]]] = field(default_factory=dict[int, Any])
+    _states: dict[int, Any] = field(default_factory=dict[int, Any])
+    _epoch: int = 0
+    _iteration: int = 0
+    _ended: bool = False
+    _now: int = 0
+
+    def run(self, define: Callable[[], Any]) -> tuple[Graph, tuple[Any, ...]]:
+        """The next batch: its graph, and a tensor list per output.
+
+        Args:
+            define: the definition.
+
+        Raises:
+            PenstockError: an operator refuses what it is given, or fails on it.
+            StopIteration: an external source has ended.
+        """
+        self.columns.clear()
+        self._now = self.rows
+        trace = Trace(self.name, rows=self.rows, batch=self.rows, computing=self, shared=self.shared)
+        try:
+            if self._ended:
+                raise EndOfStreamError
+            with trace.active():
+                outputs = define()
+                graph = trace.graph(outputs)
+            self._check_fed(trace)
+        except EndOfStreamError:
+            self._ended = True
+            raise StopIteration from None
+        self.batches += 1
+        self._iteration += 1
+        return graph, tuple(self.get(value) for value in graph.outputs)
+
+    def feed(self, name: str | None, data: Any, layout: str | None) -> None:
+        """Hold a batch for the input of that name, until the definition runs."""
+        self.fed.setdefault(name, deque()).append((kept(data), layout))
+
+    def fill(self, name: str, stream: Fed) -> None:
+        """Give an input what was held for it."""
+        for data, layout in self.fed.pop(name, ()):
+            stream.feed(data, layout)
+
+    def _check_fed(self, trace: Trace) -> None:
+        unknown = list(self.fed)
+        self.fed.clear()
+        if unknown:
+            raise UsageError(
+                f"the pipeline has no external_source without a source named {unknown[0]!r}",
+                fix=did_you_mean(str(unknown[0]), trace.fed),
+            )
+
+    def reset(self) -> None:
+        """Begin the next epoch, where an external source has ended this one."""
+        if self._ended:
+            self._epoch, self._iteration, self._ended = self._epoch + 1, 0, False
+
+    def get(self, value: Value) -> Any:
+        """What was computed of a value, as a tensor list."""
+        return tensor_list(self.columns[value], value.spec)
+
+    def text(self, value: Value) -> str:
+        """What was computed of a value, to be printed."""
+        column = self.columns[value]
+        return str(column) if isinstance(column, np.ndarray) else "\n".join(map(str, column))
+
+    def batch(self, thing: Any) -> DataNode | None:
+        """A node for a batch that the user made: a tensor list, or a list with an array per row. None for others."""
+        samples: Any = None
+        layout = ""
+        if isinstance(thing, TensorListCPU | TensorListGPU):
+            samples, layout = [np.asarray(sample) for sample in cast(Any, thing).as_cpu()], thing.layout()
+        elif isinstance(thing, list) and all(
+            isinstance(each, np.ndarray | np.generic) for each in cast(list[Any], thing)
+        ):
+            samples = list(map(np.asarray, cast(list[Any], thing)))
+        if samples is None or len(samples) != self._now:
+            return None
+        shapes = {sample.shape for sample in samples}
+        shape = samples[0].shape if len(shapes) == 1 else (None,) * samples[0].ndim
+        return apply(Known(Spec(samples[0].dtype, shape, layout), samples))
+
+    def compute(self, node: Node) -> None:
+        """Compute a node that was just recorded."""
+        if isinstance(node.operator, Feed):
+            self._feed(node, node.operator.stream)
+            return
+        if isinstance(node.operator, Reader):
+            alone, readings = self._reader(node, node.operator)
+        else:
+            alone, readings = self._alone(node), {}
+        graph = Graph(alone.values, self.name)
+        target = Target(SingleDevice().platform, bool(jax.config.read("jax_enable_x64")), self.placement)
+        plan = make_plan(graph, target, dense_outputs=False)
+        strides = tuple(reading.stride(self.rows) for reading in readings.values())
+        stride = self._lead.stride(self.rows) if self._lead else self.rows
+        schedule = Schedule(self._now, None, stride, strides)
+        run = Run(plan, readings, self._lead, self.seed, SingleDevice(), Serial(), 0, schedule, Meter(), narrow=False)
+        step = schedule.at(self._epoch, self._iteration * stride, tuple(self.batches * each for each in strides))
+        run.resume(step, self._states.get(node.serial))
+        outputs, _ = run.outputs(step)
+        for value, column in zip(node.values, outputs, strict=True):
+            self.columns[value] = column if isinstance(column, list) else np.asarray(column)
+        self._states[node.serial] = run.carried(schedule.after(step))
+
+    def _feed(self, node: Node, stream: Stream) -> None:
+        """What a source gives for this batch, which may have fewer rows than others.
+
+        Raises:
+            EndOfStreamError: it has no more batches in this epoch.
+            PenstockError: the source fails, was not fed, or gives another number of samples than there are rows.
+        """
+        turn = Turn(self._epoch, self._iteration, self.rows, self.rows)
+        try:
+            columns = stream.held(turn)
+        except PenstockError as error:
+            stream.forgive(turn)
+            error.where = error.where or node.where
+            raise
+        rows = len(columns[0])
+        if rows != self._now and self.columns:
+            raise SourceError(
+                f"{node} gives another number of samples than what the definition has computed before",
+                given=rows,
+                expected=self._now,
+                fix="debug=False; or the external sources before all readers and random numbers",
+                where=node.where,
+            )
+        self._now = rows
+        self.columns.update(zip(node.values, columns, strict=True))
+        stream.delivered(turn)
+
+    def _reader(self, node: Node, reader: Reader) -> tuple[Node, Mapping[Node, Reading]]:
+        """A reader alone; the one of the batch before, with what it has open, where it is the same."""
+        known = self._readers.get(node.serial)
+        if known is None or not reader.like(known[0]):
+            planned = Planned.of([Graph(node.values)], SingleDevice(), "host", dense_outputs=False)
+            known = self._readers[node.serial] = (reader, planned.readings(self.order_seed, None, self.rows))
+        readings = known[1]
+        ((alone, reading),) = readings.items()
+        self._lead = self._lead or reading
+        return alone, readings
+
+    def _alone(self, node: Node) -> Node:
+        """A node that computes from what its sources have given."""
+        given = {value: self._known(value, node) for value in node.sources}
+        alone = node.moved(given.__getitem__)
+        return replace(alone, specs=infer(alone.operator, alone.inputs, alone.arguments))
+
+    def _known(self, value: Value, user: Node) -> Value:
+        column, spec = self.columns[value], value.spec
+        if user.operator.needs_one_shape and not spec.dense:
+            spec = spec.probe(column[0].shape)
+        return engine_node(Known(spec, column), value.node.kind).values[0]

@@ -1,0 +1,232 @@
+"""One sample of an output: an array with a layout, on the host or on a device."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Self, cast
+
+import numpy as np
+
+from penstock.core.call_site import located
+from penstock.core.columns import Array
+from penstock.core.unsupported import refuse_attributes
+from penstock.errors import ArgumentTypeError, DefinitionError, shown
+from penstock.graph.arguments.argument_checks import checked
+
+
+class Extents(tuple[int, ...]):
+    """A shape as NumPy gives it, which can also be called for, as in DALI.
+
+    >>> shape = Extents((2, 3))
+    >>> shape, shape()
+    ((2, 3), [2, 3])
+    """
+
+    __slots__ = ()
+
+    def __call__(self) -> list[int]:
+        """The shape as a list."""
+        return list(self)
+
+
+class TensorCPU(Array):
+    """One sample of an output: a NumPy array that also has DALI's `shape()`, `layout()` and `as_cpu()`.
+
+    Args:
+        array: what NumPy makes an array of, without a copy where it can.
+        layout: the names of its axes, or "".
+        origin: tells where it was read.
+
+    >>> sample = TensorCPU(np.zeros((2, 3), np.uint8), "HW")
+    >>> sample.shape(), sample.shape, sample.layout(), int(sample.max())
+    ([2, 3], (2, 3), 'HW', 0)
+    """
+
+    _layout = ""
+    _origin: Callable[[], str] | None = None
+
+    @located
+    def __new__(cls, array: Any, layout: str = "", origin: Callable[[], str] | None = None) -> Self:
+        """A view of the array.
+
+        Raises:
+            ArgumentTypeError: NumPy makes no array of it.
+        """
+        (given,) = as_arrays([array])
+        made = given.view(cls)
+        made._layout, made._origin = as_layout(layout, given.ndim), origin  # noqa: SLF001  # one class
+        return made
+
+    def copy(self, order: Any = "C") -> TensorCPU:
+        """The same sample in memory of its own.
+
+        Args:
+            order: the memory layout, as NumPy takes it.
+        """
+        made = super().copy(order)
+        made._layout, made._origin = self._layout, self._origin  # noqa: SLF001  # one class
+        return made
+
+    @property
+    def shape(self) -> Extents:  # pyright: ignore[reportIncompatibleMethodOverride]  # a tuple, too
+        """The extents of its axes: a tuple, and called, as in DALI, a list."""
+        return Extents(super().shape)
+
+    def layout(self) -> str:
+        """The names of its axes, or "": what is computed from a sample has none."""
+        return self._layout
+
+    @checked
+    def set_layout(self, layout: str | None) -> None:
+        """Give its axes other names.
+
+        Raises:
+            DefinitionError: it has another number of axes.
+        """
+        self._layout = as_layout(layout, super().ndim)
+
+    @checked
+    def get_property(self, key: str) -> Any:
+        """Its "layout"; None for anything else."""
+        return self._layout if key == "layout" else None
+
+    def source_info(self) -> str:
+        """Where it was read, as `fn.get_property` tells it; "" where that is not known."""
+        return "" if self._origin is None else self._origin()
+
+    def data_ptr(self) -> int:
+        """The address of its first element."""
+        return int(self.ctypes.data)
+
+    @located
+    def copy_to_external(self, ptr: ctypes.c_void_p) -> None:
+        """Write its elements to an address in host memory, where there must be room for them."""
+        write_to(self, ptr)
+
+    def as_cpu(self) -> TensorCPU:
+        """The same: it is in host memory."""
+        return self
+
+
+class TensorGPU:
+    """One sample of an output that is on a device: what `TensorCPU` has of DALI's, and what else the array offers.
+
+    Args:
+        array: the sample, a `jax.Array`.
+        layout: the names of its axes, or "".
+    """
+
+    def __init__(self, array: Any, layout: str = "") -> None:
+        self._array = array
+        self._layout = layout
+
+    @property
+    def shape(self) -> Extents:
+        """The extents of its axes: a tuple, and called, as in DALI, a list."""
+        return Extents(self._array.shape)
+
+    def layout(self) -> str:
+        """The names of its axes, or ""."""
+        return self._layout
+
+    def as_cpu(self) -> TensorCPU:
+        """The same sample in host memory."""
+        return TensorCPU(self._array, self._layout)
+
+    @located
+    def copy_to_external(self, ptr: ctypes.c_void_p, *hints: Any, **more_hints: Any) -> None:
+        """Write its elements to an address, as DALI does, where the device is a CPU. DALI's other arguments are hints.
+
+        Raises:
+            DefinitionError: it is on another device, whose memory JAX owns.
+        """
+        del hints, more_hints
+        write_to(self._array, ptr)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self._array, dtype, copy=copy)
+
+    def __jax_array__(self) -> Any:
+        return self._array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._array.__dlpack_device__()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_array":  # nothing to ask yet: the instance is being copied or unpickled
+            raise AttributeError(name)
+        return getattr(self._array, name)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._array[index]
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __float__(self) -> float:
+        return float(self._array)
+
+    def __int__(self) -> int:
+        return int(self._array)
+
+    def __repr__(self) -> str:
+        return f"TensorGPU({self._array!r}, layout={self._layout!r})"
+
+
+def as_arrays(given: Sequence[Any]) -> list[Array]:
+    """What NumPy makes arrays of, without copies where it can.
+
+    Raises:
+        ArgumentTypeError: it makes none of one.
+    """
+    try:
+        return [np.asarray(each) for each in given]
+    except Exception as error:  # a ragged list, or whatever an object of somebody else's raises
+        raise ArgumentTypeError("a tensor is an array", given=shown(given)) from error
+
+
+def write_to(given: Any, address: ctypes.c_void_p) -> None:
+    """Write an array, or arrays one after another, to an address in host memory.
+
+    Args:
+        given: an array of NumPy's, a list of them, or a `jax.Array`.
+        address: of host memory with room for all of them.
+
+    Raises:
+        ArgumentTypeError: it is no address.
+        DefinitionError: the array is on a device that is no CPU, where an address cannot be written to.
+    """
+    if not isinstance(cast(object, address), ctypes.c_void_p) or not address.value:
+        raise ArgumentTypeError(
+            "copy_to_external writes to an address", given=shown(address), expected="ctypes.c_void_p(array.ctypes.data)"
+        )
+    if any(device.platform != "cpu" for device in (() if isinstance(given, list | np.ndarray) else given.devices())):
+        raise DefinitionError(
+            "JAX owns the memory of its devices, so addresses there are not written to",
+            fix="as_cpu() before, or torch.from_dlpack(…), which copies nothing",
+        )
+    to = address.value
+    for array in cast(Iterable[Any], given if isinstance(given, list) else [given]):
+        data = np.ascontiguousarray(array)
+        ctypes.memmove(to, data.ctypes.data, data.nbytes)
+        to += data.nbytes
+
+
+def as_layout(layout: str | None, axes: int) -> str:
+    """A layout for `axes` axes; "" for None.
+
+    Raises:
+        DefinitionError: it has not a letter for each axis.
+    """
+    if layout is None:
+        return ""
+    if not isinstance(cast(object, layout), str) or len(layout) not in (0, axes):
+        raise DefinitionError("a layout has a letter for each axis", given=shown(layout), expected=f"{axes} letters")
+    return layout
+
+
+refuse_attributes(TensorCPU, "TensorCPU")

@@ -1,0 +1,283 @@
+"""What `Pipeline.run` returns: the samples of one output, dense or not."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, cast
+
+import numpy as np
+
+from penstock.core.call_site import located
+from penstock.core.columns import Array
+from penstock.core.spec import Spec
+from penstock.core.unsupported import refuse_attributes
+from penstock.errors import ArgumentTypeError, DefinitionError, shown
+from penstock.graph.arguments.argument_checks import checked
+from penstock.graph.arguments.argument_kinds import Range
+from penstock.graph.tracing.fix_suggestions import Trouble, advice
+from penstock.pipeline.tensor import TensorCPU, TensorGPU, as_arrays, as_layout, write_to
+
+
+class TensorList:
+    """A batch of one output: samples that need not have the same shape. It is a `TensorListCPU` or a `TensorListGPU`.
+
+    Indexing and iteration give a `TensorCPU` each, or a `TensorGPU` where the batch is on a device. Where all samples
+    have one shape, NumPy, JAX and whatever knows DLPack take the batch for an array.
+
+    >>> batch = tensor_list(np.zeros((2, 3), np.uint8), Spec(np.dtype("uint8"), (3,)))
+    >>> len(batch), batch.shape(), batch.as_array().shape, np.asarray(batch).shape
+    (2, [(3,), (3,)], (2, 3), (2, 3))
+    >>> batch[0].shape(), batch.at(0).shape
+    ([3], (3,))
+    """
+
+    _samples: Any
+    _dtype: np.dtype[Any]
+    _axes: int
+    _layout: str
+    _origins: Callable[[int], str] | None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_origins": None}  # which know the data set
+
+    @property
+    def _listed(self) -> bool:
+        return isinstance(self._samples, list)
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __getitem__(self, index: int) -> TensorCPU | TensorGPU:
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[TensorCPU | TensorGPU]:
+        return (self[index] for index in range(len(self)))
+
+    def at(self, index: int) -> TensorCPU | TensorGPU:
+        """Sample number `index`: the same as indexing."""
+        return self[index]
+
+    def shape(self) -> list[tuple[int, ...]]:
+        """The shape of each sample."""
+        if self._listed:
+            return [tuple(sample.shape) for sample in self._samples]
+        return [tuple(self._samples.shape[1:])] * len(self)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes of a sample."""
+        return self._axes
+
+    def layout(self) -> str:
+        """The names of a sample's axes, or ""."""
+        return self._layout
+
+    @checked
+    def set_layout(self, layout: str | None) -> None:
+        """Give the axes of a sample other names.
+
+        Raises:
+            DefinitionError: a sample has another number of axes.
+        """
+        self._layout = as_layout(layout, self._axes)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The element type; it is equal to the `types.DALIDataType` of the same name."""
+        return self._dtype
+
+    def is_dense_tensor(self) -> bool:
+        """Whether all samples have one shape."""
+        return len(set(self.shape())) <= 1
+
+    def as_cpu(self) -> TensorListCPU:
+        """The same batch in host memory."""
+        raise NotImplementedError
+
+    def asCPU(self) -> TensorListCPU:  # noqa: N802  # the name of `as_cpu` before DALI 0.22
+        """The same as `as_cpu`."""
+        return self.as_cpu()
+
+    def as_array(self) -> Array:
+        """One NumPy array with a leading axis of samples.
+
+        Raises:
+            DefinitionError: the samples differ in shape.
+        """
+        return np.asarray(self._dense())
+
+    @checked
+    def as_reshaped_tensor(self, shape: Sequence[int]) -> TensorCPU | TensorGPU:
+        """All elements of the batch as one array of another shape.
+
+        Raises:
+            DefinitionError: the samples differ in shape, or have another number of elements.
+        """
+        dense = self._dense()
+        if math.prod(shape) != dense.size or min(shape, default=0) < 0:
+            raise DefinitionError(
+                "the new shape has another number of elements", given=f"shape {list(shape)}", expected=dense.shape
+            )
+        return self._one(dense.reshape(tuple(shape)), "")
+
+    def as_tensor(self) -> TensorCPU | TensorGPU:
+        """One array with a leading axis of samples, where the samples are: host or device.
+
+        Raises:
+            DefinitionError: the samples differ in shape.
+        """
+        return self._one(self._dense(), self._layout and f"N{self._layout}")
+
+    @located
+    def copy_to_external(self, ptr: ctypes.c_void_p, *hints: Any, **more_hints: Any) -> None:
+        """Write the samples one after another to an address of memory that has room for them.
+
+        DALI's other arguments, for batches on its devices, are hints.
+
+        Raises:
+            DefinitionError: the batch is on a device that is no CPU, whose memory JAX owns.
+        """
+        del hints, more_hints
+        write_to(self._samples, ptr)
+
+    def _one(self, array: Any, layout: str) -> TensorCPU | TensorGPU:
+        raise NotImplementedError
+
+    @located
+    def _dense(self) -> Any:
+        if not self.is_dense_tensor():
+            raise DefinitionError(
+                "the samples differ in shape, so they are no array",
+                given=", ".join(map(str, dict.fromkeys(self.shape()))),
+                fix=f"give them one shape ({advice(Trouble.RAGGED)}), or take them one by one with .at(i)",
+            )
+        return np.stack(self._samples) if self._listed else self._samples
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self._dense(), dtype, copy=copy)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._dense().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._dense().__dlpack_device__()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} x {Spec(self._dtype, _common(self.shape()), self._layout)})"
+
+
+class TensorListCPU(TensorList):
+    """A batch in host memory.
+
+    Args:
+        samples: an array with a leading axis of samples, or a list of arrays of one dtype and number of axes.
+        layout: the names of a sample's axes, or "".
+        origins: tells where a sample was read, given its number in the batch.
+
+    Raises:
+        ArgumentTypeError: NumPy makes no array of the samples.
+        DefinitionError: the layout has another number of axes; the samples differ in dtype or number of axes.
+
+    >>> ragged = TensorListCPU([np.zeros((2, 3)), np.zeros((4, 5))], "HW")
+    >>> ragged.shape(), ragged.layout(), ragged.is_dense_tensor()
+    ([(2, 3), (4, 5)], 'HW', False)
+    """
+
+    @located
+    def __init__(self, samples: Any, layout: str | None = "", origins: Callable[[int], str] | None = None) -> None:
+        self._origins = origins
+        kinds: set[tuple[np.dtype[Any], int]]
+        if isinstance(samples, list | tuple):
+            self._samples = arrays = as_arrays(cast(list[Any], samples))
+            kinds = {(array.dtype, array.ndim) for array in arrays}
+        else:
+            (array,) = as_arrays([samples])
+            self._samples = array
+            if not array.ndim:
+                raise ArgumentTypeError("a batch has a leading axis of samples", given=shown(samples))
+            kinds = {(array.dtype, array.ndim - 1)}
+        if len(kinds) != 1:
+            raise DefinitionError(
+                "the samples of a batch have one dtype and one number of axes",
+                given=", ".join(f"{dtype} with {axes} axes" for dtype, axes in kinds) or "no samples",
+            )
+        self._dtype, self._axes = kinds.pop()
+        self._layout = as_layout(layout, self._axes)
+
+    def __getitem__(self, index: int) -> TensorCPU:
+        origins, at = self._origins, index % len(self)
+        return TensorCPU(self._samples[index], self._layout, origins and functools.partial(origins, at))
+
+    def as_cpu(self) -> TensorListCPU:
+        """The same: it is in host memory."""
+        return self
+
+    def _one(self, array: Any, layout: str) -> TensorCPU:
+        return TensorCPU(array, layout)
+
+    @staticmethod
+    @checked
+    def broadcast(tensor: Any, num_samples: Annotated[int, Range(1, 2**31)]) -> TensorListCPU:
+        """A batch that has one sample several times."""
+        (array,) = as_arrays([tensor])
+        layout = tensor.layout() if isinstance(tensor, TensorCPU) else ""
+        return TensorListCPU(np.broadcast_to(array, (num_samples, *array.shape)), layout)
+
+
+class TensorListGPU(TensorList):
+    """A batch on a device of JAX, which may be a CPU.
+
+    Args:
+        samples: a `jax.Array` with a leading axis of samples.
+        layout: the names of a sample's axes, or "".
+        origins: as for `TensorListCPU`.
+
+    Raises:
+        ArgumentTypeError: `samples` is no `jax.Array`.
+        DefinitionError: the layout has another number of axes.
+    """
+
+    @located
+    def __init__(self, samples: Any, layout: str | None = "", origins: Callable[[int], str] | None = None) -> None:
+        if not getattr(samples, "ndim", 0) or not isinstance(getattr(samples, "dtype", None), np.dtype):
+            raise ArgumentTypeError("a batch is an array with a leading axis of samples", given=shown(samples))
+        self._origins = origins
+        self._samples = samples
+        self._dtype, self._axes = samples.dtype, samples.ndim - 1
+        self._layout = as_layout(layout, self._axes)
+
+    def __getitem__(self, index: int) -> TensorGPU:
+        return TensorGPU(self._samples[index], self._layout)
+
+    def as_cpu(self) -> TensorListCPU:
+        """The same batch in host memory."""
+        return TensorListCPU(np.asarray(self._samples), self._layout, self._origins)
+
+    def _one(self, array: Any, layout: str) -> TensorGPU:
+        return TensorGPU(array, layout)
+
+    def __jax_array__(self) -> Any:
+        return self._samples
+
+
+def tensor_list(samples: Any, spec: Spec, origins: Callable[[int], str] | None = None) -> TensorList:
+    """An output of a plan as what users get of it.
+
+    Args:
+        samples: an array with a leading axis of samples, or a list of arrays; or a `jax.Array`.
+        spec: what the plan says of a sample.
+        origins: tells where a sample was read, given its number in the batch.
+    """
+    on_host = isinstance(samples, list | np.ndarray)
+    return (TensorListCPU if on_host else TensorListGPU)(samples, spec.layout, origins)
+
+
+def _common(shapes: Sequence[tuple[int, ...]]) -> tuple[int | None, ...]:
+    """The extents that all shapes have, None where they differ."""
+    return tuple(sizes[0] if len(set(sizes)) == 1 else None for sizes in zip(*shapes, strict=True))
+
+
+refuse_attributes(TensorList, "TensorListCPU")

@@ -1,0 +1,181 @@
+"""One graph out of the graphs that a definition gave for each shard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+
+from penstock.errors import DefinitionError
+from penstock.graph.ir.node import Graph, Node, Value
+from penstock.graph.ir.operator import Feed, Reader, parameters
+from penstock.sources.stream import Stream
+
+
+@dataclass(frozen=True)
+class Program:
+    """What all shards compute, and what each reads.
+
+    Args:
+        graph: the definition. A reader whose shards are slices of one global order stands in it as the reader of the
+            whole; for the others, the reader of the first block stands for all.
+        readers: per reader of the graph, by its serial number, the reader of each block, or one for all blocks.
+        local: the serial numbers of those readers and streams that have one for each block.
+        streams: per feed of the graph, by its serial number, the stream of each block, or one for all blocks.
+    """
+
+    graph: Graph
+    readers: Mapping[int, tuple[Reader, ...]]
+    local: frozenset[int] = frozenset()
+    streams: Mapping[int, tuple[Stream, ...]] = field(default_factory=dict[int, tuple[Stream, ...]])
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the join of readers depends on: of one reader of one block, also one of another process.
+
+    Args:
+        order: its parameters but for the shard.
+        dataset: the fingerprint of its source.
+        first: where the first sample lies.
+        shard_id: which shard it reads.
+        num_shards: how many there are.
+        length: how many positions an epoch of it has.
+    """
+
+    order: str
+    dataset: str
+    first: str
+    shard_id: int
+    num_shards: int
+    length: int
+
+    @staticmethod
+    def of(reader: Reader) -> Facts:
+        """The facts of a reader."""
+        order = {name: value for name, value in parameters(reader).items() if name not in ("source", "shard_id")}
+        source, length = reader.source, reader.order(0).epoch_length
+        order = repr(sorted(order.items()))
+        return Facts(order, source.fingerprint(), source.describe(0), reader.shard_id, reader.num_shards, length)
+
+
+def merge(
+    graphs: Sequence[Graph], shards: Sequence[int], num_shards: int, facts: Sequence[Sequence[Facts]] | None = None
+) -> Program:
+    """Check that the graphs differ in nothing but what they read, and join them.
+
+    Readers that differ only in their shard, shard k for block k, are slices of one global order: they become one
+    reader of the whole batch. Readers that differ otherwise stay apart, each with an order of its own.
+
+    Args:
+        graphs: one per block of rows that this process computes, or one for the whole batch.
+        shards: the number of each of these blocks.
+        num_shards: how many blocks the whole batch has.
+        facts: for each block of the whole batch, in the order of the rows, the facts of the graph's readers; None
+            where this process computes all blocks, or one graph stands for all.
+
+    Raises:
+        DefinitionError: the graphs compute different things.
+    """
+    first = graphs[0]
+    for graph in graphs[1:]:
+        _check_same(first, graph)
+    joined: dict[int, tuple[Reader, ...]] = {}
+    streams: dict[int, tuple[Stream, ...]] = {}
+    local: set[int] = set()
+
+    def join(node: Node) -> Node:
+        if isinstance(node.operator, Feed):
+            feeds = [_twin(first, graph, node).operator for graph in graphs]
+            each = [feed.stream for feed in feeds if isinstance(feed, Feed)]
+            same = facts is None and all(stream.like(each[0]) for stream in each)
+            streams[node.serial] = tuple(each[:1] if same else each)
+            if not same:
+                local.add(node.serial)
+            return node
+        if not isinstance(node.operator, Reader):
+            return node
+        twins = [_twin(first, graph, node).operator for graph in graphs]
+        readers = [reader for reader in twins if isinstance(reader, Reader)]
+        if facts is None:
+            one = _join(readers, shards, num_shards)
+        else:
+            one = _join_facts(readers[0], [of_block[len(joined)] for of_block in facts])
+        if one is None and (len(readers) > 1 or facts is not None):
+            local.add(node.serial)
+        joined[node.serial] = tuple(readers) if one is None else (one,)
+        return replace(node, operator=joined[node.serial][0])
+
+    return Program(first.rewrite(join), joined, frozenset(local), streams)
+
+
+def _join(readers: Sequence[Reader], shards: Sequence[int], num_shards: int) -> Reader | None:
+    """The one reader that all of them are parts of, if there is one."""
+    one = readers[0]
+    if all(reader.like(one) and reader.shard_id == one.shard_id for reader in readers) and len(readers) > 1:
+        return one
+    slices = [(reader.shard_id, reader.num_shards) for reader in readers] == [(k, num_shards) for k in shards]
+    if slices and num_shards > 1 and not one.contiguous and all(reader.like(one) for reader in readers):
+        return replace(one, shard_id=0, num_shards=1)
+    return None
+
+
+def _join_facts(reader: Reader, facts: Sequence[Facts]) -> Reader | None:
+    """The same from the facts of all blocks, some of which other processes read."""
+    one, count = facts[0], len(facts)
+    if all(each == one for each in facts):
+        return reader
+    slices = [(each.shard_id, each.num_shards) for each in facts] == [(k, count) for k in range(count)]
+    alike = all((each.order, each.dataset) == (one.order, one.dataset) for each in facts)
+    return replace(reader, shard_id=0, num_shards=1) if slices and alike and not reader.contiguous else None
+
+
+def _twin(first: Graph, other: Graph, node: Node) -> Node:
+    return other.nodes[[n.serial for n in first.nodes].index(node.serial)]
+
+
+def _check_same(first: Graph, other: Graph) -> None:
+    for mine, theirs in zip(first.nodes, other.nodes, strict=False):
+        if _shape_of(mine, first) != _shape_of(theirs, other) or not _same_work(mine, theirs):
+            raise DefinitionError(
+                f"{first.name} builds different pipelines for different shards",
+                given=f"{mine} for the first shard, {theirs} for another",
+                expected="only readers to depend on shard_id",
+                where=theirs.where,
+            )
+    if len(first.nodes) != len(other.nodes) or _wiring(first.outputs, first) != _wiring(other.outputs, other):
+        raise DefinitionError(f"{first.name} builds different pipelines for different shards")
+
+
+def _wiring(values: Sequence[Value], graph: Graph) -> list[tuple[int, int]]:
+    return [(graph.nodes.index(value.node), value.index) for value in values]
+
+
+def _shape_of(node: Node, graph: Graph) -> Any:
+    return node.kind, node.stream, node.seed, node.specs, _wiring(node.sources, graph)
+
+
+def _same_work(mine: Node, theirs: Node) -> bool:
+    for kind in (Reader, Feed):
+        if isinstance(mine.operator, kind) or isinstance(theirs.operator, kind):
+            return isinstance(mine.operator, kind) and isinstance(theirs.operator, kind)
+    return (
+        type(mine.operator) is type(theirs.operator)
+        and _equal(parameters(mine.operator), parameters(theirs.operator))
+        and _equal(mine.constants, theirs.constants)
+    )
+
+
+def _equal(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
+    return mine.keys() == theirs.keys() and all(_same(value, theirs[name]) for name, value in mine.items())
+
+
+def _same(mine: Any, theirs: Any) -> bool:
+    if isinstance(mine, np.ndarray):
+        return np.array_equal(cast(Any, mine), theirs)
+    if isinstance(mine, tuple) and isinstance(theirs, tuple):
+        pair = cast(tuple[Any, ...], mine), cast(tuple[Any, ...], theirs)
+        return len(pair[0]) == len(pair[1]) and all(map(_same, *pair))
+    return mine == theirs

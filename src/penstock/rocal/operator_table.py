@@ -1,0 +1,374 @@
+"""What each of rocAL's operators is in penstock: the names, the spellings of their arguments, the values they take.
+
+`OPERATORS` has every reader, decoder and operator of rocAL. A row says which operators of penstock do the work, one
+after the other, and how arguments are passed on. A row without steps has none yet; where the operator that would do
+the work is known, it is named, and a test asks for the steps as soon as penstock has it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from penstock import fn as core
+from penstock.core.call_site import user_line
+from penstock.errors import ArgumentTypeError, DefinitionError, UnknownNameError, did_you_mean
+from penstock.graph.tracing.registry import lookup, registered
+
+Convert = Callable[[Any], Any]
+
+
+def meaning(value: Any) -> Any:
+    """What a member of rocAL's types means to penstock; anything else as it is."""
+    return value.value if isinstance(value, Enum) else value
+
+
+def unless_zero(value: Any) -> Any:
+    """None, which is not passed on, for the zeros and empty lists by which rocAL spells "not given"."""
+    given = meaning(value)
+    zero = given is None or (isinstance(given, int | float) and not given)
+    return None if zero or (isinstance(given, list | tuple) and not any(given)) else given
+
+
+def _window(crop: Any) -> Any:
+    """(height, width) of a crop that may have a depth of 1 before it."""
+    size = unless_zero(crop)
+    return size[1:] if isinstance(size, list | tuple) and len(size) == 3 and size[0] == 1 else size
+
+
+def _flag(value: Any) -> Any:
+    return int(bool(value)) if isinstance(value, int) else value
+
+
+@dataclass(frozen=True)
+class Argument:
+    """How an argument is passed on.
+
+    Args:
+        core: its name in penstock; "" for a hint that has no effect.
+        convert: what is done to the value; None as the result is not passed on.
+    """
+
+    core: str = ""
+    convert: Convert = meaning
+
+
+@dataclass(frozen=True)
+class Step:
+    """A call of one of penstock's operators.
+
+    Args:
+        core: its name.
+        arguments: by rocAL's name, how it is passed on.
+        preset: what is passed where an argument was not given.
+        positional: arguments of rocAL's that become inputs, after the others.
+    """
+
+    core: str
+    arguments: Mapping[str, Argument] = field(default_factory=dict[str, Argument])
+    preset: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    positional: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Row:
+    """One of rocAL's operators.
+
+    Args:
+        steps: what does the work; nothing where there is no counterpart.
+        awaits: without steps, the operators of penstock that would do the work, once it has them.
+        differs: without steps, why the operator of the same name that penstock has is no counterpart.
+    """
+
+    steps: tuple[Step, ...] = ()
+    awaits: tuple[str, ...] = ()
+    differs: str = ""
+
+    @property
+    def offered(self) -> bool:
+        """Whether penstock has all that it needs."""
+        return bool(self.steps) and all(step.core in registered() for step in self.steps)
+
+    @property
+    def arguments(self) -> frozenset[str]:
+        """The names of its own arguments."""
+        return frozenset(name for step in self.steps for name in (*step.arguments, *step.positional))
+
+
+def _same(*names: str) -> dict[str, Argument]:
+    """Arguments that have one name in both."""
+    return {name: Argument(name) for name in names}
+
+
+def _one(
+    core: str,
+    arguments: Mapping[str, Argument] | None = None,
+    preset: Mapping[str, Any] | None = None,
+    positional: tuple[str, ...] = (),
+) -> Row:
+    """The row of an operator that one of penstock's is; as `Step` takes them."""
+    return Row((Step(core, arguments or {}, preset or {}, positional),))
+
+
+FORM = ("output_layout", "output_dtype", "device")
+"""What every operator takes but readers; `device` is a hint. The others are, unless given, those of the input."""
+
+_CROP = {
+    "crop": Argument("crop", _window),
+    "crop_h": Argument("crop_h", unless_zero),
+    "crop_w": Argument("crop_w", unless_zero),
+    **_same("crop_pos_x", "crop_pos_y"),
+}
+_MIRROR = Argument("mirror", _flag)
+_CENTER = {"crop": _CROP["crop"], "crop_h": _CROP["crop_h"], "crop_w": _CROP["crop_w"], "crop_d": Argument()}
+_NORMALIZED = {**_same("mean", "std", "output_layout"), "mirror": _MIRROR, "output_dtype": Argument("dtype")}
+_COLOUR = "rocAL turns colours in HSV and draws the numbers that are not given, penstock changes RGB linearly"
+_LEVELS = "rocAL draws the numbers that are not given, and shifts in units of values"
+_SOUND = "rocAL keeps sound in padded batches, and its numbers have not been compared with penstock's"
+_RESIZE = {
+    "resize_width": Argument("resize_x", unless_zero),
+    "resize_height": Argument("resize_y", unless_zero),
+    "resize_shorter": Argument("resize_shorter", unless_zero),
+    "resize_longer": Argument("resize_longer", unless_zero),
+    "max_size": Argument("max_size", unless_zero),
+    "scaling_mode": Argument("mode"),
+    "interpolation_type": Argument("interp_type"),
+    **_same("antialias"),
+}
+_RANDOM_AREA = _same("random_area", "random_aspect_ratio", "num_attempts")
+_KEEP_LAYOUT = {"output_layout": ""}
+
+DECODER_HINTS = (
+    "annotations_file",
+    "decode_size_policy",
+    "decoder_type",
+    "file_root",
+    "max_decoded_height",
+    "max_decoded_width",
+    "path",
+)
+"""Arguments of the decoders that do nothing here: the reader knows the path, and each image has its own size."""
+_DECODER = {**_same("output_type"), **dict.fromkeys(DECODER_HINTS, Argument())}
+_NODES = "penstock's reader returns nodes, in a definition of penstock.pipeline_def; rocAL's is a note for a decoder"
+_READER = {**_same("pad_last_batch"), "stick_to_shard": Argument()}
+
+OPERATORS: Mapping[str, Row] = {
+    "readers.caffe": _one("readers.caffe", {**_same("path"), **_READER}),
+    "readers.caffe2": _one("readers.caffe2", {**_same("path"), **_READER}),
+    "readers.cifar10": _one("readers.cifar10", {**_same("file_root", "filename_prefix"), **_READER}),
+    "readers.coco": Row(differs=_NODES),
+    "readers.file": _one(
+        "readers.file",
+        {
+            **_same("file_root", "file_filters"),
+            "file_list": Argument("file_list", lambda value: value or None),
+            **_READER,
+        },
+    ),
+    "readers.mxnet": Row(differs=_NODES),
+    "readers.numpy": Row(differs=_NODES),
+    "readers.sequence_reader": Row(differs=_NODES),
+    "readers.tfrecord": Row(differs=_NODES),
+    "readers.video": Row(differs=_NODES),
+    "readers.video_resize": Row(differs=_NODES),
+    "readers.webdataset": Row(differs=_NODES),
+    "decoders.audio": Row(differs=_SOUND),
+    "decoders.image": _one("decoders.image", _DECODER),
+    "decoders.image_random_crop": _one(
+        "decoders.image_random_crop",
+        {**_DECODER, **_RANDOM_AREA},
+        {"num_attempts": 10, "random_area": (0.08, 1.0), "random_aspect_ratio": (0.8, 1.25)},
+    ),
+    "decoders.image_raw": Row(),
+    "decoders.image_slice": _one(
+        "decoders.image_random_crop",
+        {**_DECODER, **_RANDOM_AREA},
+        {"num_attempts": 100, "random_area": (0.08, 1.0), "random_aspect_ratio": (0.75, 4 / 3)},
+    ),
+    "random.coin_flip": _one("random.coin_flip", _same("probability")),
+    "random.normal": _one("random.normal", _same("mean", "stddev")),
+    "random.uniform": _one("random.uniform", _same("range"), {"range": (-1.0, 1.0)}),
+    "blend": Row(),
+    "blur": Row(differs="rocAL draws the window that is not given, and documents no weights"),
+    "box_encoder": Row(differs="rocAL does not document the order and the form of what it encodes"),
+    "box_iou_matcher": Row(),
+    "brightness": Row(differs=_LEVELS),
+    "brightness_fixed": Row(differs=_LEVELS),
+    "center_crop": _one("crop", _CENTER),
+    "color_temp": Row(),
+    "color_twist": Row(differs=_COLOUR),
+    "contrast": Row(differs=_LEVELS),
+    "copy": _one("copy"),
+    "crop": _one("crop", {**_CROP, "crop_d": Argument(), "crop_pos_z": Argument()}),
+    "crop_mirror_normalize": _one("crop_mirror_normalize", {**_CROP, **_NORMALIZED}, _KEEP_LAYOUT),
+    "exposure": Row(),
+    "external_source": Row(differs="its JAX iterators feed no external source"),
+    "fish_eye": Row(),
+    "flip": _one(
+        "flip",
+        {"horizontal": Argument("horizontal", _flag), "vertical": Argument("vertical", _flag)},
+        {"horizontal": 0},
+    ),
+    "fog": Row(),
+    "gamma_correction": Row(),
+    "hue": Row(differs=_COLOUR),
+    "jitter": Row(differs="rocAL does not document how its kernel_size counts, nor what lies outside"),
+    "lens_correction": Row(),
+    "log1p": Row(awaits=("log1p",)),
+    "mel_filter_bank": Row(differs=_SOUND),
+    "nonsilent_region": Row(differs=_SOUND),
+    "nop": _one("copy"),
+    "normalize": _one(
+        "normalize",
+        {
+            **{n: Argument(n, unless_zero) for n in ("axes", "axis_names", "mean", "stddev")},
+            **_same("batch", "ddof", "epsilon", "scale", "shift"),
+        },
+    ),
+    "one_hot": _one("one_hot", _same("num_classes")),
+    "pixelate": Row(),
+    "preemphasis_filter": Row(differs=_SOUND),
+    "python_function": Row(differs="it gets whole batches, and penstock's gets samples"),
+    "rain": Row(),
+    "random_bbox_crop": Row(differs="rocAL's search for windows is another, and its boxes come from its reader"),
+    "random_crop": Row(
+        differs="rocAL does not document how its window is drawn; see fn.random_crop_generator of penstock"
+    ),
+    "resample": Row(differs=_SOUND),
+    "resize": _one("resize", _RESIZE),
+    "resize_crop": Row(),
+    "resize_crop_mirror": _one(
+        "resize_crop_mirror",
+        {**_RESIZE, "crop_h": _CROP["crop_h"], "crop_w": _CROP["crop_w"], "mirror": _MIRROR},
+    ),
+    "resize_mirror_normalize": Row((Step("resize", _RESIZE), Step("crop_mirror_normalize", _NORMALIZED, _KEEP_LAYOUT))),
+    "roi_resize": Row(),
+    "rotate": Row(differs="rocAL does not document which way it turns, and on which canvas"),
+    "saturation": Row(differs=_COLOUR),
+    "slice": _one(
+        "slice",
+        _same("out_of_bounds_policy", "fill_values"),
+        {"normalized_anchor": False, "normalized_shape": False},
+        ("anchor", "shape"),
+    ),
+    "snow": Row(),
+    "snp_noise": Row(differs="rocAL does not document in which range its values lie"),
+    "spectrogram": Row(differs=_SOUND),
+    "ssd_random_crop": Row(differs="rocAL does not document its thresholds"),
+    "tensor_add_tensor_float": _one("arithmetic.add"),
+    "tensor_mul_scalar_float": _one("arithmetic.mul", positional=("scalar",)),
+    "to_decibels": Row(differs=_SOUND),
+    "transpose": _one("transpose", {"perm": Argument("perm", unless_zero)}),
+    "uniform": _one("random.uniform", _same("range"), {"range": (-1.0, 1.0)}),
+    "vignette": Row(),
+    "warp_affine": Row(differs="rocAL does not document which way its matrix maps, and about which point"),
+}
+
+
+def row(name: str) -> Row:
+    """The row of one of rocAL's operators that penstock has.
+
+    Raises:
+        UnknownNameError: rocAL has no such operator, or penstock has no counterpart.
+    """
+    if name not in OPERATORS:
+        raise UnknownNameError(f"rocAL has no fn.{name}", fix=did_you_mean(name, OPERATORS))
+    found = OPERATORS[name]
+    if not found.offered:
+        raise UnknownNameError(
+            f"rocAL's fn.{name} has no counterpart in penstock yet",
+            fix="write it: docs/operators.md shows how; or compute it with arithmetic on nodes",
+        )
+    return found
+
+
+def passed_on(name: str, step: Step, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a step's operator, from those that were given in rocAL's spelling.
+
+    Raises:
+        ArgumentTypeError: rocAL's operator has no such argument.
+    """
+    known = OPERATORS[name].arguments | (set() if name.startswith("readers.") else set(FORM))
+    for argument in given:
+        if argument not in known:
+            raise ArgumentTypeError(
+                f"rocAL's fn.{name} has no argument {argument!r} that penstock knows",
+                given=argument,
+                fix=did_you_mean(argument, known),
+            )
+    converted = {
+        argument.core: argument.convert(given[each])
+        for each, argument in step.arguments.items()
+        if each in given and argument.core
+    }
+    return {**step.preset, **{argument: value for argument, value in converted.items() if value is not None}}
+
+
+def call(name: str, *inputs: Any, **given: Any) -> Any:
+    """Call one of rocAL's operators in a definition.
+
+    Raises:
+        PenstockError: what penstock's operators raise, with the line of the definition.
+    """
+    found = row(name)
+    if missing := [each for step in found.steps for each in step.positional if each not in given]:
+        raise DefinitionError(f"rocAL's fn.{name} needs {', '.join(missing)}", fix=f"{missing[0]}=...")
+    result = inputs
+    for step in found.steps:
+        more = [meaning(given[each]) for each in step.positional]
+        result = (lookup(step.core)(*result, *more, **passed_on(name, step, given)),)
+    taken = {each for step in found.steps for each in step.arguments}
+    return _formed(result[0], {each: given[each] for each in FORM if each in given and each not in taken})
+
+
+def _formed(node: Any, form: Mapping[str, Any]) -> Any:
+    """A node in the layout and dtype that were asked for."""
+    layout, dtype = meaning(form.get("output_layout")), meaning(form.get("output_dtype"))
+    if layout and layout != node.layout:
+        node = core.transpose(node, output_layout=layout)
+    return node if dtype is None or dtype.numpy == node.dtype else core.cast(node, dtype=dtype)
+
+
+def offer(part: str, *apart: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """A module's `__getattr__` and `__dir__` for the operators of a part of rocAL's fn.
+
+    Args:
+        part: "" or "decoders", "random".
+        apart: names that the module defines itself.
+    """
+    prefix = f"{part}." if part else ""
+
+    def getattr_(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)  # Python looks for these itself
+        try:
+            found = row(prefix + name)
+        except UnknownNameError as error:
+            error.where = user_line()
+            raise
+        return _function(prefix + name, found)
+
+    def dir_() -> list[str]:
+        names = (
+            name.removeprefix(prefix) for name, each in OPERATORS.items() if name.startswith(prefix) and each.offered
+        )
+        return sorted({*apart, *(name for name in names if "." not in name)})
+
+    return getattr_, dir_
+
+
+def _function(name: str, found: Row) -> Callable[..., Any]:
+    def function(*inputs: Any, **given: Any) -> Any:
+        return call(name, *inputs, **given)
+
+    function.__name__ = name.rpartition(".")[2]
+    function.__doc__ = f"rocAL's fn.{name}: {' and '.join(f'fn.{step.core}' for step in found.steps)} of penstock."
+    parameters = [inspect.Parameter("inputs", inspect.Parameter.VAR_POSITIONAL)]
+    parameters += [
+        inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY) for each in sorted({*found.arguments, *FORM})
+    ]
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what help() reads
+    return function

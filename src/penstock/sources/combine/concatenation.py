@@ -1,0 +1,210 @@
+"""Data sets one behind the other, as one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock.core.columns import Array, Column, Indices
+from penstock.core.spec import Spec, bounded
+from penstock.errors import DefinitionError, SampleError
+from penstock.sources.combine.subset import renumbered
+from penstock.sources.order.interleaving import Mixture
+from penstock.sources.source import Source
+from penstock.sources.storage.byte_range import Cost, Extent
+
+Outcomes = tuple[tuple[Column, ...], dict[int, SampleError]]
+
+_TOLD = 4
+"""How many data sets plans tell of."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A data set among others.
+
+    Args:
+        source: the data set.
+        values: the numbers of those of its values that count.
+        name: what plans and messages call it.
+    """
+
+    source: Source
+    values: tuple[int, ...]
+    name: str
+
+    @property
+    def specs(self) -> tuple[Spec, ...]:
+        """Of its values that count."""
+        return tuple(self.source.specs[value] for value in self.values)
+
+
+class Joined(Source):
+    """The samples of several data sets, one data set behind the other.
+
+    Args:
+        parts: the data sets.
+        choice: how they are mixed; None: an epoch has each sample once.
+
+    Raises:
+        DefinitionError: they differ in their number of values, or in dtype, number of axes or layout of one.
+    """
+
+    def __init__(self, parts: Sequence[Part], choice: Mixture | None = None) -> None:
+        self._parts, self.choice = tuple(parts), choice
+        self._starts: Indices = np.cumsum([0, *(len(part.source) for part in parts)])
+        self.specs = tuple(_common(parts, value) for value in range(_values(parts)))
+        named = [place for part in parts for place, value in enumerate(part.values) if value < part.source.named]
+        self.named, self.named_apart = 1 + max(named, default=0), any(part.source.named_apart for part in parts)
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
+        """The samples; those of one data set are read together."""
+        return self._gathered(indices, lambda part, inner: (part.source.read(inner, [None] * _count(part)), {}), out)[0]
+
+    def outcomes(self, indices: Indices, out: Sequence[Array | None]) -> Outcomes:
+        """The same, also where some cannot be read."""
+        return self._gathered(indices, lambda part, inner: part.source.outcomes(inner, [None] * _count(part)), out)
+
+    def _gathered(
+        self, indices: Indices, read: Callable[[Part, Indices], Outcomes], out: Sequence[Array | None]
+    ) -> Outcomes:
+        rows = len(indices)
+        columns: list[Column] = [
+            (slot if slot is not None else np.empty((rows, *spec.sizes), spec.dtype))
+            if spec.dense
+            else [np.empty(0, spec.dtype)] * rows
+            for spec, slot in zip(self.specs, out, strict=True)
+        ]
+        errors: dict[int, SampleError] = {}
+        owners = self._owners(indices)
+        present: list[int] = np.unique(owners).tolist()
+        for owner in present:
+            part, places = self._parts[owner], np.flatnonzero(owners == owner)
+            start = int(self._starts[owner])
+            try:
+                found, failed = read(part, indices[places] - start)
+            except SampleError as error:
+                raise renumbered(error, None if error.index is None else error.index + start) from error
+            for row, error in failed.items():
+                errors[int(places[row])] = renumbered(error, int(indices[places[row]]))
+            for column, value in zip(columns, part.values, strict=True):
+                _place(column, places.tolist(), found[value])
+        return tuple(columns), errors
+
+    @property
+    def cost(self) -> Cost:
+        """That of the data set that costs most."""
+        costs = {part.source.cost for part in self._parts}
+        return next(cost for cost in (Cost.STORE, Cost.FILE, Cost.MEMORY) if cost in costs)
+
+    def needs(self, indices: Indices) -> list[Extent]:
+        """What the data sets fetch from object stores."""
+        owners = self._owners(indices)
+        present: list[int] = np.unique(owners).tolist()
+        inner = {owner: indices[owners == owner] - int(self._starts[owner]) for owner in present}
+        return [extent for owner in present for extent in self._parts[owner].source.needs(inner[owner])]
+
+    def describe(self, index: int) -> str:
+        """Where the sample lies in its data set."""
+        part, inner = self._find(index)
+        return part.source.describe(inner)
+
+    def info(self, index: int, value: int = 0) -> str:
+        """Its name there."""
+        part, inner = self._find(index)
+        return part.source.info(inner, part.values[value])
+
+    def path(self, index: int) -> str | None:
+        """The file that holds it."""
+        part, inner = self._find(index)
+        return part.source.path(inner)
+
+    def summary(self) -> str:
+        """How many samples an epoch has, and of which data sets, in which shares."""
+        texts = [f"{part.name} ({part.source.summary()})" for part in self._parts]
+        if self.choice is not None:
+            texts = [f"{float(share):.4g} of {text}" for share, text in zip(self._shares, texts, strict=True)]
+        more = f" and {len(texts) - _TOLD} more" if len(texts) > _TOLD else ""
+        return f"{self.epoch_length} samples: {' + '.join(texts[:_TOLD])}{more}"
+
+    @property
+    def _shares(self) -> Sequence[Any]:
+        assert isinstance(self.choice, Mixture)
+        return self.choice.turns.shares
+
+    def same_data(self, other: Source) -> bool:
+        """Whether the same data sets are read in the same manner."""
+        if not isinstance(other, Joined) or len(self._parts) != len(other._parts) or self.choice != other.choice:  # noqa: SLF001  # one class
+            return False
+        pairs = zip(self._parts, other._parts, strict=True)  # noqa: SLF001  # likewise
+        return all(m.values == t.values and (m.source is t.source or m.source.same_data(t.source)) for m, t in pairs)
+
+    def fingerprint(self) -> str:
+        """Those of the data sets, and how they are mixed."""
+        texts = [f"{part.source.fingerprint()}{part.values}" for part in self._parts]
+        digest = hashlib.sha256("\0".join([*texts, str(self.choice)]).encode())
+        return f"mix:{len(self)}:{digest.hexdigest()[:16]}"
+
+    def _owners(self, indices: Indices) -> Indices:
+        return np.searchsorted(self._starts, indices, side="right") - 1
+
+    def _find(self, index: int) -> tuple[Part, int]:
+        owner = int(np.searchsorted(self._starts, index, side="right")) - 1
+        return self._parts[owner], index - int(self._starts[owner])
+
+
+def _place(column: Column, places: list[int], samples: Column) -> None:
+    """Put samples in their places of a column."""
+    if isinstance(column, np.ndarray):
+        column[places] = samples
+        return
+    for place, sample in zip(places, samples, strict=True):
+        column[place] = sample
+
+
+def _count(part: Part) -> int:
+    return len(part.source.specs)
+
+
+def _values(parts: Sequence[Part]) -> int:
+    """How many values a sample has."""
+    first, *others = parts
+    for part in others:
+        if len(part.values) != len(first.values):
+            raise DefinitionError(
+                "the samples of the readers differ in their number of values",
+                given=f"{len(part.values)} of {part.name}",
+                expected=f"{len(first.values)}, as of {first.name}",
+                fix="give those outputs of each reader that the others have, too",
+            )
+    return len(first.values)
+
+
+def _common(parts: Sequence[Part], value: int) -> Spec:
+    """What is known of a value in all parts."""
+    specs = [part.specs[value] for part in parts]
+    first = specs[0]
+    for spec, part in zip(specs, parts, strict=True):
+        same = spec.dtype == first.dtype and len(spec.shape) == len(first.shape) and spec.layout == first.layout
+        if not same:
+            raise DefinitionError(
+                f"value {value} of the samples is of another kind in another reader",
+                given=f"{spec} of {part.name}",
+                expected=f"{first}, as of {parts[0].name}",
+                fix="readers whose values have one dtype, number of axes and layout",
+            )
+    if all(spec == first for spec in specs):
+        return first
+    shape = tuple(
+        size if all(spec.shape[axis] == size for spec in specs) else None for axis, size in enumerate(first.shape)
+    )
+    most = [spec.most for spec in specs]
+    bounds = bounded(None if None in sizes else max(sizes) for sizes in zip(*most, strict=True))  # pyright: ignore[reportArgumentType]  # None is left out above
+    return Spec(first.dtype, shape, first.layout, bounds=() if None not in shape else bounds)

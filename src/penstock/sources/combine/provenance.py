@@ -1,0 +1,54 @@
+"""Where samples come from, as a data set of its own: a name for each sample of another one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.core.columns import Array, Column, Indices
+from penstock.core.spec import Spec
+from penstock.sources.source import Source
+
+
+class Origins(Source):
+    """The names of the samples of another source, as vectors of bytes. No sample is read for them.
+
+    Args:
+        source: the other one.
+        value: which of its values is named.
+    """
+
+    specs = (Spec(np.dtype(np.uint8), (None,)),)
+
+    def __init__(self, source: Source, value: int = 0) -> None:
+        self._source, self._value, self.choice = source, value, source.choice
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
+        """The names, without a terminator."""
+        names = [os.fsencode(self.info(index)) for index in indices.tolist()]
+        return ([np.frombuffer(name, np.uint8) for name in names],)
+
+    def describe(self, index: int) -> str:
+        """Where the sample lies."""
+        return self._source.describe(index)
+
+    def info(self, index: int, value: int = 0) -> str:
+        """The name of the sample itself."""
+        del value
+        return self._source.info(index, self._value)
+
+    def same_data(self, other: Source) -> bool:
+        """Whether they are the names of the same samples."""
+        if not isinstance(other, Origins) or self._value != other._value:  # noqa: SLF001  # one class
+            return False
+        mine, theirs = self._source, other._source  # noqa: SLF001  # likewise
+        return mine is theirs or mine.same_data(theirs)
+
+    def fingerprint(self) -> str:
+        """That of the samples."""
+        return f"origins:{self._source.fingerprint()}"

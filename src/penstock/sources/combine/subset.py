@@ -1,0 +1,221 @@
+"""A part of a data set: some of its samples, in an order that is given."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.columns import Array, Column, Indices
+from penstock.errors import ArgumentTypeError, DefinitionError, SampleError, shown
+from penstock.sources.order.sample_order import Choice
+from penstock.sources.order.weighted_sampling import Weighted
+from penstock.sources.source import Source
+from penstock.sources.storage.byte_range import Cost, Extent
+
+
+class Subset(Source):
+    """Some samples of another data set.
+
+    Args:
+        source: the other one.
+        chosen: their numbers there, a range or int64 array: at least one, all of them within the data set.
+        choice: which of them an epoch visits.
+    """
+
+    def __init__(self, source: Source, chosen: range | Indices, choice: Choice | None = None) -> None:
+        self.specs, self.choice = source.specs, choice
+        self._source, self._chosen = source, chosen
+        self.named, self.named_apart = source.named, source.named_apart
+
+    def __len__(self) -> int:
+        return len(self._chosen)
+
+    def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
+        """The samples, which the other one reads together."""
+        inner = self._inner(indices)
+        try:
+            return self._source.read(inner, out)
+        except SampleError as error:
+            places: list[int] = np.flatnonzero(inner == error.index).tolist()
+            raise renumbered(error, int(indices[places[0]]) if places else None) from error
+
+    def outcomes(
+        self, indices: Indices, out: Sequence[Array | None]
+    ) -> tuple[tuple[Column, ...], dict[int, SampleError]]:
+        """The same, also where some cannot be read."""
+        columns, errors = self._source.outcomes(self._inner(indices), out)
+        return columns, {row: renumbered(error, int(indices[row])) for row, error in errors.items()}
+
+    @property
+    def cost(self) -> Cost:
+        """That of the other one."""
+        return self._source.cost
+
+    def needs(self, indices: Indices) -> Sequence[Extent]:
+        """What the other one fetches from object stores."""
+        return self._source.needs(self._inner(indices))
+
+    def describe(self, index: int) -> str:
+        """Where the sample lies in the other one."""
+        return self._source.describe(self._number(index))
+
+    def info(self, index: int, value: int = 0) -> str:
+        """Its name there."""
+        return self._source.info(self._number(index), value)
+
+    def path(self, index: int) -> str | None:
+        """The file that holds it."""
+        return self._source.path(self._number(index))
+
+    def summary(self) -> str:
+        """How many samples there are, and of how many; whether they are drawn."""
+        part = self._source.summary()
+        if len(self) != len(self._source) or not isinstance(self._chosen, range):
+            part = f"{len(self)} of {part}"
+        return part if self.choice is None else f"{part}, drawn by weights"
+
+    def same_data(self, other: Source) -> bool:
+        """Whether the same samples of the same data set are read."""
+        if not isinstance(other, Subset):
+            return False
+        mine, theirs = self._source, other._source  # noqa: SLF001  # one class
+        same = len(self) == len(other) and np.array_equal(self._chosen, other._chosen)  # noqa: SLF001  # likewise
+        return same and self.choice == other.choice and (mine is theirs or mine.same_data(theirs))
+
+    def fingerprint(self) -> str:
+        """That of the other one, the numbers of the samples, and how they are drawn."""
+        digest = hashlib.sha256(f"{self._source.fingerprint()}{self.choice}".encode())
+        if isinstance(self._chosen, range):
+            digest.update(f"{self._chosen}".encode())
+        else:
+            digest.update(self._chosen.astype("<i8").tobytes())
+        return f"subset:{len(self)}:{digest.hexdigest()[:16]}"
+
+    def _inner(self, indices: Indices) -> Indices:
+        if isinstance(self._chosen, range):
+            return indices * self._chosen.step + self._chosen.start
+        return self._chosen[indices]
+
+    def _number(self, index: int) -> int:
+        return int(self._chosen[index])
+
+
+def renumbered(error: SampleError, index: int | None) -> SampleError:
+    """The error of a sample of another data set, with its number in this one."""
+    if index is None:
+        return error
+    said = f"sample {index} of this part of the data: {error.args[0]}"
+    return SampleError(said, index=index, source=error.source, path=error.path)
+
+
+def subset(source: Source, given: range | slice | Callable[[Indices], Any] | Any) -> Source:
+    """A part of a data set.
+
+    Args:
+        source: the data set.
+        given: a slice, as of a list; a range of numbers; numbers, or a truth value for each sample, as an array or
+            list; or a function that takes the numbers of all samples, int64, and returns such an array.
+
+    Raises:
+        ArgumentTypeError: `given` is none of these.
+        DefinitionError: numbers that the data set does not have, another number of truth values, or no sample is left.
+    """
+    count = len(source)
+    said = _asked(given, count) if callable(given) else given
+    if isinstance(said, slice):
+        said = range(count)[said]
+    if isinstance(said, range):
+        chosen, ends = said, [said[0], said[-1]] if said else []
+    else:
+        chosen = _numbers(said, count)
+        ends = [int(chosen.min()), int(chosen.max())] if chosen.size else []
+    if not ends:
+        raise DefinitionError("subset leaves no sample", given=shown(given), expected=f"some of {count} samples")
+    if min(ends) < 0 or max(ends) >= count:
+        raise DefinitionError(
+            "subset has numbers that the data set does not have",
+            given=f"{min(ends)} to {max(ends)}",
+            expected=f"0 to {count - 1}",
+        )
+    return source if isinstance(chosen, range) and chosen == range(count) else Subset(source, chosen)
+
+
+def drawn(source: Source, weights: Any) -> Source:
+    """A data set of which each position has a sample of its own draw.
+
+    Args:
+        source: the data set. It has no choice of its own.
+        weights: per sample how often it is drawn, compared with the others; a list or array.
+
+    Raises:
+        ArgumentTypeError: the weights are no numbers.
+        DefinitionError: not one weight per sample; a weight that is negative, nan or infinite; or all are 0.
+    """
+    values = check_weights(weights, len(source), "sample")
+    return Subset(source, range(len(source)), Weighted.by(values))
+
+
+def check_weights(weights: Any, count: int, of: str) -> NDArray[np.float64]:
+    """Weights as numbers.
+
+    Args:
+        weights: a list or array.
+        count: how many there have to be.
+        of: what each of them belongs to.
+
+    Raises:
+        ArgumentTypeError: the weights are no numbers.
+        DefinitionError: another number of them; a negative one, nan or infinity; or all are 0.
+    """
+    try:
+        values = np.asarray(weights, np.float64)
+    except Exception as error:  # whatever an array-like of somebody else's raises
+        raise ArgumentTypeError("weights are numbers", given=shown(weights)) from error
+    if values.shape != (count,):
+        given = f"{values.size} weights" if values.ndim == 1 else f"shape {values.shape}"
+        raise DefinitionError(f"weights has a number for each {of}", given=given, expected=count)
+    bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+    if bad.size:
+        raise DefinitionError(
+            "weights are finite, and not negative", given=f"{values[bad[0]]} for {of} {bad[0]}", fix="0 leaves it out"
+        )
+    if not values.any():
+        raise DefinitionError(f"all weights are 0, so no {of} is left", given=shown(weights))
+    return values
+
+
+def _asked(function: Callable[[Indices], Any], count: int) -> Any:
+    try:
+        return function(np.arange(count))
+    except Exception as error:
+        raise DefinitionError(
+            f"subset's function failed: {type(error).__name__}: {error}",
+            given=shown(function),
+            expected="a function of the numbers of all samples, an array of int64",
+        ) from error
+
+
+def _numbers(said: Any, count: int) -> Indices:
+    try:
+        numbers: Array = np.asarray(said)
+    except Exception as error:  # whatever an array-like of somebody else's raises
+        raise _no_subset(said) from error
+    if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iub"):
+        raise _no_subset(said)
+    if numbers.dtype.kind != "b":
+        return numbers.astype(np.int64)
+    if len(numbers) != count:
+        raise DefinitionError("subset has a truth value for each sample", given=len(numbers), expected=count)
+    return np.flatnonzero(numbers)
+
+
+def _no_subset(said: Any) -> ArgumentTypeError:
+    return ArgumentTypeError(
+        "subset is a slice, a range, an array of numbers or of a truth value for each sample, or a function of the "
+        "samples' numbers that returns one of these",
+        given=shown(said),
+    )

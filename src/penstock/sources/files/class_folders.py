@@ -1,0 +1,186 @@
+"""Files by the folders they are in: one per class, or the files of a tree."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import stat
+from collections.abc import Callable, Hashable, Iterator
+from fnmatch import translate
+from pathlib import Path
+
+from penstock.errors import SourceError, SourceNotFoundError
+from penstock.sources.files.file_source import FileSource
+from penstock.sources.storage.file_stamps import stamp_of
+from penstock.sources.storage.object_store import cannot_open, is_remote, listed
+from penstock.sources.storage.remote_folders import subfolders
+
+_log = logging.getLogger("penstock")
+
+
+def from_root(
+    root: str, file_filters: tuple[str, ...], dir_filters: tuple[str, ...], case_sensitive: bool
+) -> FileSource:
+    """The files of the folders directly below `root`, labelled with the number of their folder.
+
+    Folders and files are sorted by the bytes of their names. Every folder has a number, an empty one too. Pipes,
+    sockets and devices are left out, with a warning.
+
+    Raises:
+        SourceNotFoundError: `root` is no folder.
+        SourceError: no file in it matches, or a folder cannot be read.
+    """
+    if is_remote(root):
+        return _from_remote_root(root, file_filters, dir_filters, case_sensitive)
+    if not Path(root).is_dir():
+        raise SourceNotFoundError(f"file_root is no folder: {root!r}")
+    top = os.fsencode(root)
+    wanted = _matcher(dir_filters, case_sensitive=True)
+    folders = sorted(entry.name for entry in _entries(top) if wanted(entry.name) and _kind(entry) == stat.S_IFDIR)
+    wanted = _matcher(file_filters, case_sensitive=case_sensitive)
+    names: list[bytes] = []
+    labels: list[int] = []
+    others: list[bytes] = []
+    for label, folder in enumerate(folders):
+        files: list[bytes] = []
+        for entry in _entries(os.path.join(top, folder)):  # noqa: PTH118  # bytes
+            if wanted(entry.name):
+                kind = _kind(entry)
+                if kind in (stat.S_IFREG, None):
+                    files.append(folder + b"/" + entry.name)
+                elif kind != stat.S_IFDIR:
+                    others.append(entry.path)
+        names += sorted(files)
+        labels += [label] * len(files)
+    if others:
+        _log.warning(
+            "%d entries below %s are no files (pipes, sockets, devices) and are left out, such as %s",
+            len(others), root, os.fsdecode(min(others)),
+        )  # fmt: skip
+    if not names:
+        raise _none_found(root, len(folders), file_filters)
+    return FileSource(root, names, labels)
+
+
+def _none_found(root: str, folders: int, file_filters: tuple[str, ...]) -> SourceError:
+    return SourceError(
+        f"no files found in {root!r}",
+        given=f"{folders} sub-folders, filters {', '.join(file_filters)}",
+        expected="one sub-folder per class, with files that match",
+        fix="give the folder above the class folders, or file_filters that match",
+    )
+
+
+def _from_remote_root(
+    root: str, file_filters: tuple[str, ...], dir_filters: tuple[str, ...], case_sensitive: bool
+) -> FileSource:
+    """The same of a prefix in an object store."""
+    try:
+        folders = subfolders(root, _matcher(dir_filters, case_sensitive=True))
+    except OSError as error:
+        raise cannot_open(root, error) from error
+    wanted = _matcher(file_filters, case_sensitive=case_sensitive)
+    found: list[tuple[bytes, int, str]] = []
+    for label, (folder, objects) in enumerate(folders):
+        named = sorted((os.fsencode(each.path.rpartition("/")[2]), each.tag) for each in objects)
+        found += [(folder + b"/" + name, label, tag) for name, tag in named if wanted(name)]
+    if not found:
+        raise _none_found(root, len(folders), file_filters)
+    names, labels, tags = zip(*found, strict=True)
+    return FileSource(root, names, labels, tags)
+
+
+def from_tree(root: str, file_filter: str) -> FileSource:
+    """The files in a folder and in the folders directly below it, each labelled with 0.
+
+    The folder's own come first, then those of its folders; all are sorted by the bytes of their names.
+
+    Raises:
+        SourceNotFoundError: `root` is no folder.
+        SourceError: no file in it matches, or a folder cannot be read.
+    """
+    wanted = _matcher((file_filter,), case_sensitive=True)
+    if is_remote(root):
+        return _from_remote_tree(root, file_filter, wanted)
+    if not Path(root).is_dir():
+        raise SourceNotFoundError(f"file_root is no folder: {root!r}")
+    top = os.fsencode(root)
+    folders = sorted(entry.name + b"/" for entry in _entries(top) if _kind(entry) == stat.S_IFDIR)
+    names = [
+        folder + name
+        for folder in (b"", *folders)
+        for name in sorted(
+            entry.name
+            for entry in _entries(top + b"/" + folder)
+            if wanted(entry.name) and _kind(entry) in (stat.S_IFREG, None)
+        )
+    ]
+    if not names:
+        raise _none_in_tree(root, len(folders), file_filter)
+    return FileSource(root, names, [0] * len(names))
+
+
+def _none_in_tree(root: str, folders: int, file_filter: str) -> SourceError:
+    return SourceError(
+        f"no files found in {root!r}",
+        given=f"{folders} sub-folders, the filter {file_filter!r}",
+        fix="give the folder with the files, or one above it, and a file_filter that matches",
+    )
+
+
+def _from_remote_tree(root: str, file_filter: str, wanted: Callable[[bytes], bool]) -> FileSource:
+    """The same of a prefix in an object store."""
+    try:
+        own, folders = listed(root)[1], subfolders(root, lambda _: True)
+    except OSError as error:
+        raise cannot_open(root, error) from error
+    found: list[tuple[bytes, str]] = []
+    for folder, objects in ((b"", own), *((name + b"/", objects) for name, objects in folders)):
+        named = sorted((os.fsencode(each.path.rpartition("/")[2]), each.tag) for each in objects)
+        found += [(folder + name, tag) for name, tag in named if wanted(name)]
+    if not found:
+        raise _none_in_tree(root, len(folders), file_filter)
+    names, tags = zip(*found, strict=True)
+    return FileSource(root, names, [0] * len(names), tags)
+
+
+def stamp_of_root(root: str) -> Hashable:
+    """What changes when `from_root` would find other files: the stamps of the folder and of the folders in it."""
+    if not Path(root).is_dir():
+        return None
+    return stamp_of(root, *sorted(each.path for each in _entries(os.fsencode(root)) if _kind(each) == stat.S_IFDIR))
+
+
+def _entries(folder: bytes) -> Iterator[os.DirEntry[bytes]]:
+    try:
+        with os.scandir(folder) as entries:
+            yield from entries
+    except OSError as error:
+        raise SourceError(
+            f"the folder {os.fsdecode(folder)!r} cannot be read: {error.strerror}",
+            fix="the right to read it, or dir_filters that leave it out",
+        ) from error
+
+
+def _matcher(patterns: tuple[str, ...], *, case_sensitive: bool) -> Callable[[bytes], bool]:
+    """Tells whether one of the patterns matches a name; without patterns every name counts."""
+    if not patterns:
+        return lambda _: True
+    found = re.compile("|".join(translate(each if case_sensitive else each.lower()) for each in patterns))
+    if case_sensitive:
+        return lambda name: found.match(os.fsdecode(name)) is not None
+    return lambda name: found.match(os.fsdecode(name).lower()) is not None
+
+
+def _kind(entry: os.DirEntry[bytes]) -> int | None:
+    """What an entry is, or the link leads to; None for a link that leads nowhere, to itself, or where nobody may look.
+
+    Such a link stays in the data set: it is a sample that cannot be read, and says so.
+    """
+    if entry.is_file(follow_symlinks=False):
+        return stat.S_IFREG
+    try:
+        return stat.S_IFMT(entry.stat().st_mode)
+    except OSError:
+        return None

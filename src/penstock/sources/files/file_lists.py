@@ -1,0 +1,96 @@
+"""Files by their names: given, or listed in a text file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from penstock.errors import SourceError, SourceNotFoundError
+from penstock.sources.files.file_source import FileSource
+from penstock.sources.storage.disk_cache import read_bytes
+from penstock.sources.storage.object_store import cannot_open, is_remote
+
+
+def from_files(root: str, files: tuple[str, ...], labels: tuple[int, ...] | None) -> FileSource:
+    """The files named, each labelled as given, or with its number.
+
+    Raises:
+        SourceError: there are no files, or not one label per file.
+        SourceNotFoundError: the first file does not exist.
+    """
+    if not files:
+        raise SourceError("files is empty", expected="at least one path")
+    if labels is not None and len(labels) != len(files):
+        raise SourceError(f"{len(labels)} labels for {len(files)} files", fix="give one label per file")
+    numbers = range(len(files)) if labels is None else labels
+    wrong = next((number for number in numbers if not -(2**31) <= number < 2**31), None)
+    if wrong is not None:
+        raise SourceError("a label is a number of 32 bits", given=wrong)
+    return _checked(FileSource(root, [os.fsencode(file) for file in files], numbers))
+
+
+def from_names(list_path: str, root: str | None) -> FileSource:
+    """The files that a text file lists, a path per line, each labelled with 0.
+
+    Paths are relative to the list's folder or to `root`; they may contain spaces; blank lines do not count.
+
+    Raises:
+        SourceNotFoundError: the list, or the first file in it, does not exist.
+        SourceError: there are no lines.
+    """
+    names = [name for line in _lines(list_path) if (name := line.strip())]
+    if not names:
+        raise SourceError(f"{list_path} lists no files")
+    return _checked(FileSource(_folder_of(list_path) if root is None else root, names, [0] * len(names)))
+
+
+def from_list(list_path: str, root: str | None) -> FileSource:
+    """The files that a text file lists, a line each: a path, a space, a label.
+
+    Paths are relative to the list's folder or to `root`; they may contain spaces; blank lines do not count.
+
+    Raises:
+        SourceNotFoundError: the list, or the first file in it, does not exist.
+        SourceError: a line has no label, or there are no lines.
+    """
+    names: list[bytes] = []
+    labels: list[int] = []
+    for number, line in enumerate(_lines(list_path), start=1):
+        if not line.strip():
+            continue
+        name, _, label = line.rstrip().rpartition(b" ")
+        if not name.strip() or not label.isdigit() or int(label) >= 2**31:
+            raise SourceError(
+                f"{list_path}:{number} is not a path, a space and a label",
+                given=os.fsdecode(line),
+                expected="cat/1.jpg 3, the label below 2**31",
+            )
+        names.append(name.strip())
+        labels.append(int(label))
+    if not names:
+        raise SourceError(f"{list_path} lists no files")
+    return _checked(FileSource(_folder_of(list_path) if root is None else root, names, labels))
+
+
+def _lines(list_path: str) -> list[bytes]:
+    if is_remote(list_path):
+        try:
+            return read_bytes(list_path).splitlines()
+        except OSError as error:
+            raise cannot_open(list_path, error) from error
+    path = Path(list_path)
+    if not path.is_file():
+        raise SourceNotFoundError(f"file_list is no file: {list_path!r}")
+    try:
+        return path.read_bytes().splitlines()
+    except OSError as error:
+        raise SourceError(f"file_list {list_path!r} cannot be read: {error.strerror}") from error
+
+
+def _folder_of(list_path: str) -> str:
+    return list_path.rpartition("/")[0] if is_remote(list_path) else str(Path(list_path).parent)
+
+
+def _checked(source: FileSource) -> FileSource:
+    source.check_first("paths are relative to file_root")
+    return source

@@ -1,0 +1,186 @@
+"""ArrayRecord files: records with random access, each checked by a hash. Needs the extra `array-record`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from penstock.core import optional_import
+from penstock.core.columns import Array, Column, Indices
+from penstock.core.spec import Spec
+from penstock.errors import SampleError, SourceError, SourceNotFoundError
+from penstock.sources.formats.tfrecord.examples import Examples, Features
+from penstock.sources.source import Source
+from penstock.sources.storage.file_stamps import stamp_of
+from penstock.sources.storage.local_copies import Copies
+
+_RESTING = 64
+"""Files that stay open between batches, at most: each has its index in memory."""
+_OPTIONS = {"options": "readahead_buffer_size:0,max_parallelism:0", "file_reader_buffer_size": 1 << 15}
+"""What the library recommends where records are read in any order."""
+
+
+class ArrayRecordSource(Source):
+    """The records of ArrayRecord files, file after file.
+
+    Args:
+        paths: the files. Objects of a store are copied to a temporary folder: the library opens files by their names.
+        features: the features that are read of records that are Example messages, sorted by name; without, the records
+            themselves.
+
+    Raises:
+        MissingExtraError: the package array_record is not installed.
+        SourceNotFoundError: a file does not exist.
+        SourceError: a file is no ArrayRecord file, or is cut short or damaged, or there are no records; the first one
+            does not have the features.
+        DefinitionError: a default value does not fit its feature.
+    """
+
+    specs = (Spec(np.dtype(np.uint8), (None,)),)
+
+    def __init__(self, paths: tuple[str, ...], features: Features = ()) -> None:
+        self._module = array_record_module("fn.readers.array_record")
+        self._paths, self._features = paths, features
+        self._copies = Copies(paths)
+        self._files = self._copies.files
+        self._stamps = [stamp_of(file) for file in self._files]
+        self._readers: OrderedDict[int, Any] = OrderedDict()
+        self._lock = threading.Lock()
+        self._starts = np.cumsum([0, *map(self._count, range(len(paths)))])
+        if not len(self):
+            raise SourceError("the ArrayRecord files have no records", given=", ".join(paths[:4]))
+        self._examples = Examples(features) if features else None
+        if self._examples is not None:
+            try:
+                self._examples.open(self, len(self))
+            except SampleError as error:
+                raise SourceError(f"the first record cannot be read: {error.args[0]}") from error
+            self.specs = self._examples.specs
+            self.named = len(self.specs)
+
+    def _count(self, file: int) -> int:
+        path = self._paths[file]
+        if not Path(self._files[file]).is_file():
+            raise SourceNotFoundError(f"there is no file {path!r}")
+        try:
+            return self._reader(file).num_records()
+        except ValueError as error:
+            raise SourceError(f"{path!r} cannot be read as an ArrayRecord file: {error}") from error
+
+    def _reader(self, file: int) -> Any:
+        """A file that is open.
+
+        Raises:
+            ValueError: it is damaged, or has been written to.
+        """
+        if stamp_of(self._files[file]) != self._stamps[file]:
+            raise ValueError("the file has been written to since the data set was opened")
+        with self._lock:
+            if file in self._readers:
+                self._readers.move_to_end(file)
+                return self._readers[file]
+        reader = self._module.ArrayRecordReader(self._files[file], **_OPTIONS)
+        if not reader.ok():  # the library says no more: such a file has 0 records to it
+            raise ValueError("it is something else, cut short, or its index is damaged")
+        with self._lock:
+            self._readers[file] = reader
+            while len(self._readers) > _RESTING:
+                self._readers.popitem(last=False)  # it is closed when the last thread is done with it
+        return reader
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
+        """The records, or their features in the order of their names."""
+        if self._examples is not None:
+            return self._examples.read(self, indices, out)
+        return (self._rows(indices),)
+
+    def messages(self, indices: Indices) -> Iterator[tuple[int, Array]]:
+        """The bytes of records, each with its index."""
+        return zip(indices.tolist(), self._rows(indices), strict=True)
+
+    def error(self, index: int, reason: str) -> SampleError:
+        """The error of a record."""
+        return SampleError.of(index, self.describe(index), reason, self.path(index))
+
+    def _rows(self, indices: Indices) -> list[Array]:
+        """The bytes of records.
+
+        Raises:
+            SampleError: a file has been written to, or a record is damaged.
+        """
+        rows: list[Array] = [np.empty(0, np.uint8)] * len(indices)
+        owners = np.searchsorted(self._starts, indices, side="right") - 1
+        for file in np.unique(owners).tolist():
+            places: list[int] = np.flatnonzero(owners == file).tolist()
+            for place, record in zip(places, self._records(file, indices[places]), strict=True):
+                rows[place] = np.frombuffer(record, np.uint8) if record else rows[place]
+        return rows
+
+    def _records(self, file: int, indices: Indices) -> list[bytes]:
+        """Records of one file.
+
+        Raises:
+            SampleError: the file has been written to, or a record is damaged: the first such.
+        """
+        numbers: list[int] = (indices - self._starts[file]).tolist()
+        bad = 0
+        try:
+            reader = self._reader(file)
+            try:
+                return reader.read(numbers)
+            except RuntimeError:  # it does not say which one
+                records: list[bytes] = []
+                for bad, number in enumerate(numbers):  # noqa: B007  # the error names it
+                    records += reader.read([number])
+                return records
+        except (OSError, RuntimeError, ValueError) as error:
+            raise self.error(int(indices[bad]), f"cannot be read: {error}") from error
+
+    def describe(self, index: int) -> str:
+        """The file, and the number of the record in it."""
+        file = self._file(index)
+        return f"{self._paths[file]} at record {index - int(self._starts[file])}"
+
+    def path(self, index: int) -> str:
+        """The file."""
+        return self._paths[self._file(index)]
+
+    def _file(self, index: int) -> int:
+        return int(np.searchsorted(self._starts, index, side="right")) - 1
+
+    def same_data(self, other: Source) -> bool:
+        """Whether the same files are read."""
+        return (
+            isinstance(other, ArrayRecordSource)
+            and self._paths == other._paths  # noqa: SLF001  # one class
+            and self._copies.states == other._copies.states  # noqa: SLF001  # likewise
+            and self._features == other._features  # noqa: SLF001  # likewise
+        )
+
+    def fingerprint(self) -> str:
+        """The names of the files, and how many records each has."""
+        names = "\0".join(map(os.path.basename, self._paths))
+        digest = hashlib.sha256(names.encode() + self._starts.astype("<i8").tobytes())
+        return f"array_record:{len(self)}:{digest.hexdigest()[:16]}"
+
+
+def array_record_module(needed_for: str) -> Any:
+    """The library's module, which has no types.
+
+    Args:
+        needed_for: what wants it.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    return optional_import.load("array_record.python.array_record_module", "array-record", needed_for)

@@ -1,0 +1,135 @@
+"""Caffe2 data sets: LMDBs whose values are TensorProtos, an image and its labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import starmap
+from pathlib import Path
+
+import numpy as np
+
+from penstock.core.columns import Array, Column, Indices
+from penstock.core.spec import Spec
+from penstock.sources.formats import protobuf_wire
+from penstock.sources.formats.caffe.fast_tensor_protos import parse_common
+from penstock.sources.formats.caffe.tensor_protos import (
+    DATA_TYPE,
+    DIMS,
+    INT32,
+    INT32_DATA,
+    STRING,
+    STRING_DATA,
+    Tensor,
+    parse,
+)
+from penstock.sources.formats.lmdb.lmdb_records import write_records
+from penstock.sources.formats.lmdb.lmdb_source import DatabaseSource
+from penstock.sources.formats.protobuf_wire import Record
+from penstock.types import LabelType
+
+
+class Caffe2Source(DatabaseSource):
+    """The records of one or several Caffe2 LMDBs, one after the other.
+
+    Args:
+        paths: the LMDBs' folders.
+        label_type: how the protos after the image are read.
+        num_labels: the length of a sparse label vector.
+        additional_inputs: how many further tensors a record has.
+        bbox: whether a record ends with a bounding box.
+        image_available: whether a record begins with an image.
+
+    Raises:
+        SourceError: as `Databases`, or the first record is not what these arguments say.
+    """
+
+    format = "Caffe2"
+
+    def __init__(
+        self,
+        paths: tuple[str, ...],
+        label_type: LabelType,
+        num_labels: int,
+        additional_inputs: int,
+        bbox: bool,
+        image_available: bool,
+    ) -> None:
+        self._label_type, self._num_labels = label_type, num_labels
+        self._additional, self._bbox, self._image = additional_inputs, bbox, image_available
+        self.named = int(image_available)
+        super().__init__(paths, (label_type, num_labels, additional_inputs, bbox, image_available))
+        single = image_available and not additional_inputs and not bbox and label_type is LabelType.SINGLE_LABEL
+        self._common = single and [(s.dtype, s.shape) for s in self.specs] == [
+            (np.uint8, (None,)),
+            (np.int32, (1,)),
+        ]
+
+    def _specs_of(self, first: Sequence[Array]) -> tuple[Spec, ...]:
+        return tuple(self._spec(position, value) for position, value in enumerate(first))
+
+    def _spec(self, position: int, value: Array) -> Spec:
+        if self._image and position == 0:
+            return Spec(value.dtype, (None,) * value.ndim, "HWC" if value.ndim == 3 else "")
+        label = self._label_type is not LabelType.NO_LABEL and position == int(self._image)
+        if label and self._label_type is not LabelType.MULTI_LABEL_DENSE:
+            return Spec(value.dtype, value.shape)
+        return Spec(value.dtype, (4,) if self._bbox and value.shape == (4,) else (None,))
+
+    def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
+        """The values of the records at `indices`: encoded or raw image, labels, further tensors, box."""
+        common = parse_common(self.records.get(indices)) if self._common else None
+        return super().read(indices, out) if common is None else common
+
+    def _values(self, record: Record) -> list[Array]:
+        tensors = parse(record)
+        values: list[Array] = []
+        if self._image:
+            if not tensors:
+                raise ValueError("it has no tensors")
+            values.append(tensors.pop(0).image())
+        if self._label_type is not LabelType.NO_LABEL:
+            values.append(self._label(tensors))
+        wanted = self._additional + self._bbox
+        if len(tensors) < wanted:
+            raise ValueError(f"{wanted} further tensors are asked for, it has {len(tensors)}")
+        values += [tensor.numbers() for tensor in tensors[:wanted]]
+        return values
+
+    def _label(self, tensors: list[Tensor]) -> Array:
+        if not tensors:
+            raise ValueError("it has no label; label_type=NO_LABEL reads such records")
+        numbers = tensors.pop(0).numbers()
+        if self._label_type is LabelType.SINGLE_LABEL and len(numbers) != 1:
+            raise ValueError(f"{len(numbers)} labels, where a record has one (label_type=SINGLE_LABEL)")
+        if self._label_type in (LabelType.SINGLE_LABEL, LabelType.MULTI_LABEL_DENSE):
+            return numbers
+        inside = (numbers >= 0) & (numbers < self._num_labels) & (numbers == np.floor(numbers))
+        if not np.all(inside):
+            raise ValueError(f"label {numbers[~inside][0]} with num_labels={self._num_labels}")
+        weighted = self._label_type is LabelType.MULTI_LABEL_WEIGHTED_SPARSE
+        vector = np.zeros(self._num_labels, np.float32 if weighted else np.int32)
+        vector[numbers.astype(np.int64)] = tensors.pop(0).numbers() if weighted and tensors else 1
+        return vector
+
+
+def write_caffe2(path: str | Path, samples: Iterable[tuple[bytes, int]]) -> int:
+    """Write encoded images and their labels as a Caffe2 LMDB, for tests, examples and conversions.
+
+    Args:
+        path: the folder to make; an LMDB that is there already is added to.
+        samples: the bytes of an image file and its class, per record. Keys are their numbers, eight digits.
+
+    Returns:
+        How many records were written.
+
+    Raises:
+        MissingExtraError: the package lmdb is not installed.
+    """
+
+    def record(image: bytes, label: int) -> bytes:
+        one = protobuf_wire.encode_int(DIMS, 1)
+        pixels = one + protobuf_wire.encode_int(DATA_TYPE, STRING) + protobuf_wire.encode_bytes(STRING_DATA, image)
+        target = one + protobuf_wire.encode_int(DATA_TYPE, INT32) + protobuf_wire.encode_int(INT32_DATA, label)
+        return protobuf_wire.encode_bytes(1, pixels) + protobuf_wire.encode_bytes(1, target)
+
+    return write_records(path, starmap(record, samples))

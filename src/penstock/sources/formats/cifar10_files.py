@@ -1,0 +1,122 @@
+"""CIFAR-10 in its binary version: files of records, a label byte and 3072 bytes of pixels each."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from pathlib import Path
+
+import numpy as np
+
+from penstock.core.columns import Array
+from penstock.errors import SourceError, SourceNotFoundError
+from penstock.sources.formats.array_source import ArraySource
+from penstock.sources.storage.byte_range import Extent, Found
+from penstock.sources.storage.disk_cache import fetch_through
+from penstock.sources.storage.file_stamps import stamp_of
+from penstock.sources.storage.object_store import cannot_open, is_remote, listed
+
+_PIXELS = (3, 32, 32)
+_RECORD = 1 + 3 * 32 * 32
+
+
+def open_cifar10(folder: str, prefix: str) -> ArraySource:
+    """The records of all files whose name contains `prefix`, file by file in the order of the names.
+
+    They are held in memory, 3 KB a record, so that a batch is one indexing of an array. Where the folder itself has no
+    such file, those in its sub-folders are taken.
+
+    Returns:
+        Images, uint8 (3, 32, 32) with layout CHW, and class numbers, int32 (1,).
+
+    Raises:
+        SourceNotFoundError: there is no such folder, or no such file in it.
+        SourceError: a file does not consist of whole records or cannot be read, or there are no records.
+    """
+    if not is_remote(folder) and not Path(folder).is_dir():
+        raise SourceNotFoundError(f"file_root is no folder: {folder!r}", fix="the folder that has data_batch_1.bin")
+    files = _files(folder, prefix)
+    if not files:
+        there = [] if is_remote(folder) else sorted(path.name for path in Path(folder).iterdir())[:8]
+        raise SourceNotFoundError(
+            f"no file in {folder!r} has {prefix!r} in its name",
+            given=", ".join(there) or "an empty folder",
+            fix='filename_prefix="data_batch_" for training, "test_batch" for tests',
+        )
+    counts = [_count(file) for file in files]  # before memory is taken
+    if not sum(counts):
+        raise SourceError(f"the files in {folder!r} with {prefix!r} in their names are empty")
+    images = np.empty((sum(counts), *_PIXELS), np.uint8)
+    labels = np.empty((sum(counts), 1), np.int32)
+    start = 0
+    for file, count in zip(files, counts, strict=True):
+        records = _records(file, count)
+        labels[start : start + count] = records[:, :1]
+        images[start : start + count].reshape(count, -1)[:] = records[:, 1:]
+        start += count
+    return ArraySource([images, labels], ["CHW", ""], f"{folder} ({', '.join(map(_name, files))})")
+
+
+def stamp_of_cifar10(folder: str, prefix: str) -> Hashable:
+    """What changes when `open_cifar10` would read something else."""
+    if is_remote(folder) or not Path(folder).is_dir():
+        return None
+    return stamp_of(folder, *(file.path for file in _files(folder, prefix)))
+
+
+def _files(folder: str, prefix: str) -> list[Found]:
+    """The files that are read, in their order.
+
+    Raises:
+        SourceError: a folder cannot be read.
+    """
+    folders, files = _listed(folder)
+    matching = [file for file in files if prefix in _name(file)]
+    return matching or [
+        file for sub in folders for file in _listed(f"{folder.rstrip('/')}/{sub}")[1] if prefix in _name(file)
+    ]
+
+
+def _listed(folder: str) -> tuple[list[str], list[Found]]:
+    """The names of folders and the files that lie in a folder, sorted."""
+    try:
+        if is_remote(folder):
+            folders, files = listed(folder)
+        else:
+            entries = list(Path(folder).iterdir())
+            folders = [each.name for each in entries if each.is_dir()]
+            files = [Found(str(each), each.stat().st_size, "") for each in entries if each.is_file()]
+    except OSError as error:
+        if is_remote(folder):
+            raise cannot_open(folder, error) from error
+        raise SourceError(f"{folder} cannot be read: {error.strerror}") from error
+    return sorted(folders), sorted(files, key=_name)
+
+
+def _name(file: Found) -> str:
+    return file.path.rpartition("/")[2]
+
+
+def _records(file: Found, count: int) -> Array:
+    try:
+        if is_remote(file.path):
+            data = fetch_through(Extent(file.path, tag=file.tag))
+        else:
+            data = np.fromfile(file.path, np.uint8, count * _RECORD)
+    except OSError as error:
+        raise SourceError(f"{file.path} cannot be read: {error.strerror}") from error
+    if len(data) != count * _RECORD:
+        raise SourceError(
+            f"{file.path} became shorter while it was read", given=f"{len(data)} bytes", expected=f"{count * _RECORD}"
+        )
+    return data.reshape(count, _RECORD)
+
+
+def _count(file: Found) -> int:
+    if file.size % _RECORD:
+        raise SourceError(
+            f"{file.path} is no CIFAR-10 file",
+            given=f"{file.size} bytes",
+            expected=f"records of {_RECORD} bytes: a label and 3 x 32 x 32 pixels",
+            fix="unpack cifar-10-binary.tar.gz again; other files need another filename_prefix",
+        )
+    return file.size // _RECORD

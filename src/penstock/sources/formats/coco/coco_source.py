@@ -1,0 +1,160 @@
+"""COCO data sets: image files, and a JSON file with the boxes, classes and outlines of objects in them.
+
+The format: https://cocodataset.org/#format-data
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from penstock.core import optional_import
+from penstock.core.columns import Array, Column, Indices
+from penstock.core.spec import Spec
+from penstock.errors import SampleError, SourceError, SourceNotFoundError
+from penstock.sources.files.file_source import FileSource
+from penstock.sources.formats.coco.coco_annotations import Annotated, CocoOptions, annotated
+from penstock.sources.formats.coco.preprocessed_annotations import keep, preprocessed
+from penstock.sources.formats.coco.segmentation_masks import Outline, classes_of_pixels
+from penstock.sources.record_source import RecordSource
+from penstock.sources.source import Source
+from penstock.sources.storage.object_store import is_remote
+
+_CLASSES = Spec(np.dtype(np.int32), (None,))
+_BOXES = Spec(np.dtype(np.float32), (None, 4))
+_PIXELS = Spec(np.dtype(np.int32), (None, None, 1), "HWC")
+_POLYGONS = (Spec(np.dtype(np.int32), (None, 3)), Spec(np.dtype(np.float32), (None, 2)))
+
+_Outlined = tuple[list[tuple[int, Outline]], tuple[float, float]]
+"""The classes and outlines of an image's objects, and the image's width and height."""
+
+
+class CocoSource(RecordSource[FileSource]):
+    """Image files with their objects, in the order of the images' numbers.
+
+    Args:
+        root: the folder with the images.
+        annotations: the JSON file; or the folder, with `preprocessed` of the options.
+        names: the images to read, in that order; None for all.
+        options: what is read.
+
+    Raises:
+        SourceNotFoundError: there is no such folder, annotations file, or first image; nor one to save to.
+        SourceError: the annotations are damaged or cannot be saved, or no image is left.
+        MissingExtraError: the classes of pixels are asked for, and pycocotools is not there.
+    """
+
+    def __init__(self, root: str, annotations: str, names: tuple[str, ...] | None, options: CocoOptions) -> None:
+        if not is_remote(root) and not Path(root).is_dir():
+            raise SourceNotFoundError(f"file_root is no folder: {root!r}")
+        if options.pixelwise_masks:
+            optional_import.load("pycocotools.mask", "coco", "fn.readers.coco(pixelwise_masks=True)")
+        if options.preprocessed:
+            found = preprocessed(
+                annotations,
+                polygons=options.polygon_masks,
+                pixels=options.pixelwise_masks,
+                numbers=options.image_ids,
+            )
+        else:
+            found = annotated(annotations, options)
+        if names is not None:
+            by_name = {image.name: image for image in found}
+            missing = [name for name in names if name not in by_name]
+            if missing:
+                raise SourceError(f"the image {missing[0]!r} is not in {annotations!r}", fix="leave it out of images")
+            found = [by_name[name] for name in names]
+        if options.skip_empty:
+            found = [image for image in found if image.boxes]
+        if not found:
+            raise SourceError(f"no images are left of {annotations!r}", given=str(options))
+        paths = [os.fsencode(image.name) for image in found]
+        super().__init__(FileSource(root, paths, [0] * len(found)))
+        self.records.check_first("file_root is the images' folder")
+        values = [_values(image, options) for image in found]
+        self._ids = np.array([[image.number] for image in found], np.int32)
+        if options.save_to is not None:
+            _save(options.save_to, found, self._ids, options)
+        if options.count_coordinates:
+            for _, _, polygons, _ in values:
+                polygons[:, 1:] *= 2
+        self._columns = tuple(zip(*values, strict=True))
+        self._outlines: list[_Outlined] | None = None
+        if options.pixelwise_masks:
+            self._outlines = [(image.outlines, image.size) for image in found]
+        masks = _POLYGONS if options.polygon_masks else (_PIXELS,) if options.pixelwise_masks else ()
+        ids = (Spec(np.dtype(np.int32), (1,)),) if options.image_ids else ()
+        self.specs = (Spec(np.dtype(np.uint8), (None,)), _BOXES, _CLASSES, *masks, *ids)
+
+    def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
+        """The encoded images, boxes, classes, then what else was asked for."""
+        rows: list[int] = indices.tolist()
+        columns: list[Column] = [self.records.contents(indices)]
+        columns += [[column[row] for row in rows] for column in self._columns]
+        if outlined := self._outlines:
+            columns.append([self._pixels(row, outlined[row]) for row in rows])
+        if len(columns) < len(self.specs):
+            columns.append(np.take(self._ids, indices, axis=0, out=out[-1], mode="clip"))
+        return tuple(columns)
+
+    def _pixels(self, index: int, outlined: _Outlined) -> Array:
+        outlines, (width, height) = outlined
+        try:
+            return classes_of_pixels(outlines, int(height), int(width))
+        except ValueError as error:
+            raise SampleError(
+                f"{self.describe(index)!r} is annotated with {error}", index=index, path=self.describe(index)
+            ) from error
+
+    def same_data(self, other: Source) -> bool:
+        """Whether the same images have the same objects."""
+        same = isinstance(other, CocoSource) and self.records.same_data(other.records)
+        return same and self.fingerprint() == other.fingerprint()
+
+    def fingerprint(self) -> str:
+        """The images' names and numbers, and their objects."""
+        digest = hashlib.sha256(self.records.fingerprint().encode() + self._ids.astype("<i4").tobytes())
+        for column in self._columns:
+            for value in column:
+                digest.update(len(value).to_bytes(8, "little") + value.tobytes())
+        if self._outlines is not None:
+            digest.update(repr(self._outlines).encode())
+        return f"coco:{len(self)}:{digest.hexdigest()[:16]}"
+
+
+def _save(folder: str, images: Sequence[Annotated], numbers: Array, options: CocoOptions) -> None:
+    pixels = options.pixelwise_masks
+    if pixels:
+        for image in images:
+            shapes = enumerate(outline.polygons for _, outline in image.outlines)
+            image.polygons = [(number, list(each)) for number, polygons in shapes for each in polygons]
+    outlined = replace(options, polygon_masks=options.polygon_masks or pixels)
+    values = [_values(image, outlined) for image in images]
+    names = [os.fsencode(image.name) for image in images]
+    keep(folder, names, values, numbers if options.image_ids else None, images if pixels else ())
+
+
+def _values(image: Annotated, options: CocoOptions) -> tuple[Array, ...]:
+    boxes = np.array(image.boxes, np.float32).reshape(-1, 4)
+    if options.ltrb:
+        boxes[:, 2:] += boxes[:, :2]
+    size = np.array(image.size, np.float32)
+    if options.ratio:
+        if not min(image.size) > 0:
+            raise SourceError(f"the image {image.name!r} has the size {image.size}, and ratio=True divides by it")
+        boxes /= np.tile(size, 2)
+    classes = np.array(image.classes, np.int32)
+    if not options.polygon_masks:
+        return boxes, classes
+    stops = np.cumsum([len(polygon) // 2 for _, polygon in image.polygons], dtype=np.int32)
+    polygons = np.empty((len(image.polygons), 3), np.int32)
+    polygons[:, 0] = [number for number, _ in image.polygons]
+    polygons[:, 1] = [0, *stops[:-1]] if len(stops) else []
+    polygons[:, 2] = stops
+    points = np.array([value for _, polygon in image.polygons for value in polygon], np.float32).reshape(-1, 2)
+    return boxes, classes, polygons, points / size if options.ratio else points

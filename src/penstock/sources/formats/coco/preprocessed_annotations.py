@@ -1,0 +1,240 @@
+"""COCO's annotations as DALI keeps them: a folder of numbers, written by `save_preprocessed_annotations_dir`.
+
+Each file has the number of its entries, a uint32, and then the entries. Boxes and points are as the options said with
+which they were written: no option changes them now.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from penstock.core.atomic_files import write_whole
+from penstock.core.columns import Array
+from penstock.errors import SourceError, SourceNotFoundError
+from penstock.sources.formats.coco.coco_annotations import Annotated
+from penstock.sources.formats.coco.segmentation_masks import Outline, as_outline, run_lengths
+from penstock.sources.storage.disk_cache import read_bytes
+
+NAMES = "filenames.dat"
+_RUNS = "masks_rles.dat"
+_MORE = (
+    *("original_ids", "polygon_data", "polygon_offset", "polygons_count"),
+    *("vertices", "vertices_offset", "vertices_count"),
+    *("heights", "widths", "mask_count", "masks_offset", "masks_rles", "masks_rles_idx"),
+)
+"""The files that only some options write."""
+
+
+def preprocessed(folder: str, *, polygons: bool, pixels: bool, numbers: bool) -> list[Annotated]:
+    """The images in the order in which they were written.
+
+    Args:
+        folder: where the files are.
+        polygons: whether to read polygons, too.
+        pixels: whether to read all outlines, too.
+        numbers: whether to read the images' numbers; else they are counted.
+
+    Raises:
+        SourceNotFoundError: a file is not there.
+        SourceError: a file is damaged, or of other images than the others.
+    """
+    names = _content(folder, NAMES).decode("utf-8", "surrogateescape").removesuffix("\n").split("\n")
+    count = len(names)
+    boxes, classes = _entries(folder, "boxes", np.float32).reshape(-1, 4), _entries(folder, "labels", np.int32)
+    objects = _parts(folder, "offsets", "counts", np.int32, count, len(boxes))
+    if len(boxes) != len(classes):
+        raise _damaged(folder, "boxes.dat", f"{len(boxes)} boxes and {len(classes)} classes")
+    ids = _entries(folder, "original_ids", np.int32) if numbers else np.arange(count)
+    if len(ids) != count:
+        raise _damaged(folder, "original_ids.dat", f"{len(ids)} numbers of {count} images")
+    images = [
+        Annotated(int(number), name, (0, 0), boxes[part].tolist(), classes[part].tolist())
+        for number, name, part in zip(ids, names, objects, strict=True)
+    ]
+    if polygons or pixels:
+        _add_polygons(folder, images)
+    if pixels:
+        _add_outlines(folder, images)
+    return images
+
+
+def keep(
+    folder: str,
+    names: Sequence[bytes],
+    values: Sequence[Sequence[Array]],
+    ids: Array | None,
+    outlined: Sequence[Annotated] = (),
+) -> None:
+    """Write a folder that `preprocessed` reads; the one that is there is left alone if it has the same.
+
+    Args:
+        folder: where to write; what it has of other annotations is replaced.
+        names: the images' names.
+        values: of each image the boxes and classes, and with outlines the polygons and points.
+        ids: the images' numbers; None to leave them out.
+        outlined: the images whose sizes and run lengths are written, too.
+
+    Raises:
+        SourceNotFoundError: there is no such folder.
+        SourceError: it cannot be written, or a name does not go into a line.
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        raise SourceNotFoundError(f"save_preprocessed_annotations_dir is no folder: {folder!r}", fix="make it before")
+    broken = next((name for name in names if b"\n" in name), None)
+    if broken is not None:
+        raise SourceError(f"preprocessed annotations cannot have the image {broken!r}: they have a name per line")
+    boxes, classes, *outlines = zip(*values, strict=True)
+    entries = {"boxes": np.concatenate(boxes).ravel(), "labels": np.concatenate(classes)}
+    entries |= _places("offsets", "counts", np.int32, boxes)
+    if ids is not None:
+        entries["original_ids"] = ids
+    if outlines:
+        polygons, points = outlines
+        entries |= {"polygon_data": np.concatenate(polygons), "vertices": np.concatenate(points)}
+        entries |= _places("polygon_offset", "polygons_count", np.int64, polygons)
+        entries |= _places("vertices_offset", "vertices_count", np.int64, points)
+    if outlined:
+        width, height = np.array([image.size for image in outlined], np.int32).T
+        numbers = [_with_runs(image) for image in outlined]
+        entries |= {"widths": width, "heights": height, "masks_rles_idx": np.array(list(chain(*numbers)), np.int32)}
+        entries |= _places("masks_offset", "mask_count", np.int64, numbers)
+    contents = {
+        f"{name}.dat": len(rows).to_bytes(4, "little") + rows.astype(rows.dtype.newbyteorder("<")).tobytes()
+        for name, rows in entries.items()
+    }
+    contents |= _run_lengths(outlined)
+    contents[NAMES] = b"".join(name + b"\n" for name in names)
+    try:
+        known = [*contents, *(f"{name}.dat" for name in _MORE)]
+        there = {name: (place / name).read_bytes() for name in known if (place / name).is_file()}
+        if there == contents:
+            return
+        for name in (NAMES, *(there.keys() - contents.keys())):
+            (place / name).unlink(missing_ok=True)  # without the names, written last, nobody reads the others
+        for name, content in contents.items():
+            write_whole(place / name, [content])
+            with contextlib.suppress(OSError):  # whoever reads the folder reads the file
+                (place / name).chmod(place.stat().st_mode & 0o666)
+    except OSError as error:
+        raise SourceError(f"{folder!r} cannot be written: {error.strerror}") from error
+
+
+def _with_runs(image: Annotated) -> list[int]:
+    """Which objects of an image have run lengths."""
+    return [number for number, (_, outline) in enumerate(image.outlines) if outline.runs is not None]
+
+
+def _run_lengths(outlined: Sequence[Annotated]) -> dict[str, bytes]:
+    """The file of run lengths, each after the height and the width of its image and their number."""
+    parts: list[bytes] = []
+    for image in outlined:
+        for number in _with_runs(image):
+            try:
+                counts = np.array(run_lengths(image.outlines[number][1].runs), "<u4")
+            except (ValueError, OverflowError) as error:
+                raise SourceError(f"the image {image.name!r} is annotated with {error}") from error
+            width, height = map(int, image.size)
+            parts.append(struct.pack("<3q", height, width, len(counts)) + counts.tobytes())
+    return {_RUNS: len(parts).to_bytes(4, "little") + b"".join(parts)} if outlined else {}
+
+
+def _places(starts: str, counts: str, dtype: Any, column: Sequence[Sequence[Any] | Array]) -> dict[str, Array]:
+    """Where each image's entries start in all, and how many they are."""
+    lengths = np.array([len(each) for each in column], dtype)
+    return {starts: np.cumsum(lengths, dtype=dtype) - lengths, counts: lengths}
+
+
+def _add_polygons(folder: str, images: list[Annotated]) -> None:
+    outlines = _entries(folder, "polygon_data", np.int32, 3)
+    points = _entries(folder, "vertices", np.float32, 2)
+    kinds = np.int64, len(images)
+    of_image = _parts(folder, "polygon_offset", "polygons_count", *kinds, len(outlines))
+    points_of = _parts(folder, "vertices_offset", "vertices_count", *kinds, len(points))
+    for image, part, corners in zip(images, of_image, points_of, strict=True):
+        mine = points[corners]
+        for number, start, stop in outlines[part].tolist():
+            if not (0 <= number < len(image.boxes) and 0 <= start <= stop <= len(mine)):
+                raise _damaged(folder, "polygon_data.dat", f"a polygon of {image.name!r} that has no such points")
+            image.polygons.append((number, mine[start:stop].ravel().tolist()))
+
+
+def _add_outlines(folder: str, images: list[Annotated]) -> None:
+    sizes = np.stack([_entries(folder, name, np.int32) for name in ("widths", "heights")], 1).tolist()
+    numbers = _entries(folder, "masks_rles_idx", np.int32)
+    of_image = _parts(folder, "masks_offset", "mask_count", np.int64, len(images), len(numbers))
+    content, at, runs = _content(folder, _RUNS), 4, list[tuple[int, int, list[int]]]()
+    for _ in range(int.from_bytes(content[:4], "little")):
+        if len(content) < at + 24:
+            raise _damaged(folder, _RUNS, "it ends too early")
+        height, width, count = struct.unpack_from("<3q", content, at)
+        if not 0 <= count <= (len(content) - at - 24) // 4:
+            raise _damaged(folder, _RUNS, f"{count} run lengths")
+        runs.append((width, height, np.frombuffer(content, "<u4", count, at + 24).tolist()))
+        at += 24 + 4 * count
+    if not (len(sizes) == len(images) and len(runs) == len(numbers) and at == len(content)):
+        raise _damaged(folder, _RUNS, f"{len(runs)} masks for {len(numbers)} objects of {len(sizes)} images")
+    for image, size, part in zip(images, sizes, of_image, strict=True):
+        image.size = size[0], size[1]
+        polygons: list[list[list[float]]] = [[] for _ in image.boxes]
+        for number, polygon in image.polygons:
+            polygons[number].append(polygon)
+        try:
+            outlines = [as_outline(each) for each in polygons]
+        except ValueError as error:
+            raise _damaged(folder, "vertices.dat", f"{image.name!r} has {error}") from error
+        for number, (width, height, counts) in zip(numbers[part].tolist(), runs[part], strict=True):
+            if not (0 <= number < len(outlines) and [width, height] == size):
+                raise _damaged(folder, _RUNS, f"a mask of {image.name!r} that is another image's")
+            outlines[number] = Outline(runs=counts)
+        image.outlines[:] = zip(image.classes, outlines, strict=True)
+
+
+def _parts(folder: str, starts: str, counts: str, dtype: Any, images: int, most: int) -> list[slice]:
+    """Which entries of others belong to each image."""
+    first, number = (_entries(folder, name, dtype).astype(np.int64) for name in (starts, counts))
+    if not len(first) == len(number) == images:
+        raise _damaged(folder, f"{counts}.dat", f"{len(number)} numbers of {images} images")
+    if (first < 0).any() or (number < 0).any() or (first > most - number).any():
+        raise _damaged(folder, f"{counts}.dat", "entries of an image that are not there")
+    return [slice(start, start + length) for start, length in zip(first.tolist(), number.tolist(), strict=True)]
+
+
+def _entries(folder: str, name: str, dtype: Any, width: int = 1) -> Array:
+    """The entries of a file, of `width` numbers each."""
+    content = _content(folder, f"{name}.dat")
+    count = int.from_bytes(content[:4], "little")
+    size = np.dtype(dtype).itemsize
+    if len(content) != 4 + count * width * size:
+        raise _damaged(folder, f"{name}.dat", f"{len(content)} bytes for {count} entries")
+    found: Array = np.frombuffer(content, np.dtype(dtype).newbyteorder("<"), offset=4)
+    if not np.isfinite(found).all():
+        raise _damaged(folder, f"{name}.dat", "numbers that are not finite")
+    return found.reshape(-1, width) if width > 1 else found
+
+
+def _content(folder: str, name: str) -> bytes:
+    try:
+        return read_bytes(_path(folder, name))
+    except FileNotFoundError:
+        raise SourceNotFoundError(
+            f"preprocessed_annotations has no {name}: {folder!r}",
+            fix="write them with the masks and numbers that are read, or give annotations_file",
+        ) from None
+    except OSError as error:
+        raise SourceError(f"{_path(folder, name)!r} cannot be read: {error.strerror}") from error
+
+
+def _path(folder: str, name: str) -> str:
+    return f"{folder.rstrip('/')}/{name}"
+
+
+def _damaged(folder: str, name: str, what: str) -> SourceError:
+    return SourceError(f"{_path(folder, name)!r} is damaged: {what}")

@@ -1,0 +1,52 @@
+"""Numbers in text, such as those of indexes with a line per record."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.columns import Array
+from penstock.native.compiled import Compiled, ahead
+
+
+def decimals(text: bytes) -> NDArray[np.int64]:
+    r"""The whole numbers in a text, with white space between them.
+
+    Raises:
+        ValueError: the text has anything else, or a number of more than 18 digits.
+
+    >>> decimals(b"16 4\n20 -7\n").tolist()
+    [16, 4, 20, -7]
+    """
+    numbers = np.empty(len(text) // 2 + 1, np.int64)  # what is not written costs no memory
+    count = np.zeros(1, np.int64)
+    _parse(np.frombuffer(text, np.uint8), numbers, count)
+    if count[0] < 0:
+        raise ValueError(f"no whole number before byte {-count[0]}")
+    return numbers[: count[0]]
+
+
+@ahead("u1[1] i8[1] i8[1]")
+@Compiled
+def _parse(text: Array, numbers: Array, count: Array) -> None:
+    """`count` becomes how many there are, or less than 0 for something else."""
+    found, at, size = 0, 0, text.shape[0]
+    while at < size:
+        byte = text[at]
+        if byte == 32 or 9 <= byte <= 13:
+            at += 1
+            continue
+        negative = byte == 45
+        if negative:
+            at += 1
+        value, first = 0, at
+        while at < size and 48 <= text[at] <= 57:
+            value = value * 10 + (int(text[at]) - 48)
+            at += 1
+        ends = at == size or text[at] == 32 or 9 <= text[at] <= 13
+        if not ends or not 0 < at - first <= 18:
+            count[0] = -at - 1
+            return
+        numbers[found] = -value if negative else value
+        found += 1
+    count[0] = found

@@ -1,0 +1,176 @@
+"""The file format of LMDB, for reading: where each record of a database lies.
+
+A file is a row of pages of one size. Two of them tell, in turn, the root of the tree that the last transaction left;
+branch pages point to pages, leaf pages hold keys and values, and a long value has pages of its own. Nothing is mapped
+to memory, and every number is checked before it is used, so that damage is an error and never a crash.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from dataclasses import dataclass
+
+from penstock.sources.storage.random_access_file import Opened
+
+_HEADER = struct.Struct("<QHHHH")  # of a page: number, unused, flags, end of the pointers, begin of the nodes
+_META = struct.Struct("<IIQQ IHHQQQQQ IHHQQQQQ QQ")  # magic, version, then of two trees each: size of a page, ...
+_NODE = struct.Struct(
+    "<HHHH"
+)  # low and high half of a size or page number, flags or its highest part, length of the key
+_BRANCH, _LEAF, _OVERFLOW, _META_PAGE = 1, 2, 4, 8
+_BIG, _SUB, _DUPLICATES = 1, 2, 4
+_DUPLICATE_KEYS = 4
+_MAGIC, _VERSION = 0xBEEFC0DE, 1
+_NOWHERE = (1 << 64) - 1
+HEAD = _HEADER.size
+"""How many bytes of a page, or of the first page of a long value, tell what it is."""
+
+
+class DamagedError(Exception):
+    """What was read is no LMDB, or is not whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """What the last transaction left: its number, the size of a page, the tree's root, depth, and number of records."""
+
+    transaction: int
+    page: int
+    root: int
+    depth: int
+    records: int
+
+
+class Index:
+    """Keys, and where values lie, in the order of the tree: a few flat arrays.
+
+    A value that begins `HEAD` bytes into a page has pages of its own: nodes begin further on.
+    """
+
+    def __init__(self) -> None:
+        self.keys = bytearray()
+        self.ends = array("Q", [0])
+        self.starts, self.sizes = array("Q"), array("Q")
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def key(self, number: int) -> bytes:
+        """The key of a record."""
+        return bytes(self.keys[self.ends[number] : self.ends[number + 1]])
+
+
+def read_root(file: Opened) -> Root:
+    """The newer one of the two pages that begin a file.
+
+    Raises:
+        DamagedError: one of them is none.
+    """
+    first = _meta(file.pread(HEAD + _META.size, 0), 0)
+    second = _meta(file.pread(HEAD + _META.size, first.page), 1)
+    if first.page != second.page:
+        raise DamagedError("its first two pages differ in the size of a page")
+    return max(first, second, key=lambda root: root.transaction)
+
+
+def _meta(data: bytes, number: int) -> Root:
+    if len(data) < HEAD + _META.size:
+        raise DamagedError("it is shorter than two pages")
+    page, _, flags, _, _ = _HEADER.unpack_from(data)
+    fields = _META.unpack_from(data, HEAD)
+    magic, version, size = fields[0], fields[1], fields[4]
+    kind, depth, records, root, transaction = fields[13], fields[14], fields[18], fields[19], fields[21]
+    if page != number or not flags & _META_PAGE or magic != _MAGIC:
+        raise DamagedError(f"page {number} does not begin a database")
+    if version != _VERSION:
+        raise DamagedError(f"version {version} of the format; {_VERSION} can be read")
+    if not 512 <= size <= 1 << 16 or size & (size - 1):
+        raise DamagedError(f"pages of {size} bytes")
+    if kind & _DUPLICATE_KEYS:
+        raise DamagedError("keys with several values cannot be read")
+    return Root(transaction, size, root, depth, records)
+
+
+def read_index(file: Opened, root: Root) -> Index:
+    """Walk the tree.
+
+    Raises:
+        DamagedError: a page is not what it should be, or lies past the end of the file.
+    """
+    index, end = Index(), file.size
+    todo = [] if root.root == _NOWHERE else [(root.root, 1)]
+    seen = 0
+    while todo:
+        number, level = todo.pop()
+        seen += 1
+        if level > root.depth or seen * root.page > end:
+            raise DamagedError("its pages lead in circles")
+        page = file.pread(root.page, number * root.page) if (number + 1) * root.page <= end else b""
+        if len(page) < root.page:
+            raise DamagedError(f"page {number} lies past its end: it is cut short")
+        flags, pointers = _pointers(page, number)
+        try:
+            if level == root.depth and flags & _LEAF:
+                _leaf(index, page, number, pointers)
+            elif level < root.depth and flags & _BRANCH:
+                todo += [(_child(page, pointer), level + 1) for pointer in reversed(pointers)]
+            else:
+                raise DamagedError(f"page {number} is of another kind than its place in the tree")
+        except struct.error:
+            raise DamagedError(f"page {number} points past its end") from None
+    if len(index) != root.records:
+        raise DamagedError(f"{len(index)} records are found, and it says {root.records}")
+    last = max(map(int.__add__, index.starts, index.sizes), default=0)
+    if last > end:
+        raise DamagedError(f"it is cut short: {end} bytes, and a record ends at {last}")
+    return index
+
+
+def _pointers(page: bytes, number: int) -> tuple[int, tuple[int, ...]]:
+    """The flags of a page, and where its nodes are."""
+    own, _, flags, lower, upper = _HEADER.unpack_from(page)
+    if own != number or not HEAD <= lower <= upper <= len(page) or lower % 2:
+        raise DamagedError(f"page {number} is damaged")
+    count = (lower - HEAD) // 2
+    pointers = struct.unpack_from(f"<{count}H", page, HEAD)
+    if count and min(pointers) < upper:
+        raise DamagedError(f"page {number} is damaged")
+    return flags, pointers
+
+
+def _child(page: bytes, pointer: int) -> int:
+    low, high, top, _ = _NODE.unpack_from(page, pointer)
+    return low | high << 16 | top << 32
+
+
+def _leaf(index: Index, page: bytes, number: int, pointers: tuple[int, ...]) -> None:
+    """Add the records of a leaf page."""
+    keys, ends, starts, sizes, unpack = index.keys, index.ends, index.starts, index.sizes, _NODE.unpack_from
+    base, length = number * len(page), len(page)
+    for pointer in pointers:
+        low, high, flags, key = unpack(page, pointer)
+        value = pointer + 8 + key
+        size = low | high << 16
+        if flags & _BIG:
+            start = int.from_bytes(page[value : value + 8], "little") * length + HEAD
+            stop = value + 8
+        else:
+            start, stop = base + value, value + size
+        if stop > length or flags & (_SUB | _DUPLICATES) or start >> 63:
+            raise DamagedError(f"page {number} is damaged, or holds more than keys with one value each")
+        keys += page[pointer + 8 : value]
+        ends.append(len(keys))
+        starts.append(start)
+        sizes.append(size)
+
+
+def check_long(head: bytes, page: int, number: int, size: int) -> None:
+    """Check the first bytes of a long value's pages.
+
+    Raises:
+        DamagedError: they do not begin a long value.
+    """
+    own, _, flags, low, high = _HEADER.unpack(head)
+    if own != number or not flags & _OVERFLOW or (low | high << 16) * page < HEAD + size:
+        raise DamagedError(f"page {number} is no part of it any more")

@@ -1,0 +1,310 @@
+"""LMDB: the records of a database by number, in the order of their keys."""
+
+from __future__ import annotations
+
+import hashlib
+import weakref
+from collections.abc import Hashable, Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from penstock.core import optional_import
+from penstock.core.columns import Indices
+from penstock.errors import SampleError, SourceError, SourceNotFoundError, reason_of
+from penstock.sources.formats.lmdb.btree import HEAD, DamagedError, check_long, read_index, read_root
+from penstock.sources.formats.protobuf_wire import Record
+from penstock.sources.open_sources import shared
+from penstock.sources.storage.byte_range import Cost, Extent, Found
+from penstock.sources.storage.file_stamps import stamp_of
+from penstock.sources.storage.object_store import cannot_open, is_remote
+from penstock.sources.storage.random_access_file import open_file
+from penstock.sources.storage.range_coalescing import Pieces
+from penstock.sources.storage.sample_limit import check_sample_size, max_sample_size
+
+_COPY = "copy it again, from where it is whole"
+
+
+def open_records(path: str) -> LmdbRecords:
+    """The records of the LMDB in a folder, listed once for as long as nobody writes to it.
+
+    Raises:
+        PenstockError: as `LmdbRecords`.
+    """
+    return shared(LmdbRecords, path, stamp=stamp_of(_file_in(path)))
+
+
+def _file_in(folder: str) -> str:
+    return f"{folder.rstrip('/')}/data.mdb"
+
+
+class LmdbRecords:
+    """The values of one LMDB, read-only, as they are when it is opened.
+
+    The file is read, not mapped: whatever becomes of it, the worst is an error. Once a transaction has been committed
+    to it, nothing is read any more, since the records may have moved.
+
+    Args:
+        path: the folder with ``data.mdb``, or a prefix of an object store; no lock file is needed or made.
+
+    Raises:
+        SourceNotFoundError: there is no such folder, or no ``data.mdb`` in it.
+        SourceError: the file is no LMDB, is cut short or damaged, is being written to, or holds nothing.
+
+    Attributes:
+        path: the folder.
+        file: the file in it.
+        cost: what reading costs.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.file = _file_in(path)
+        self.cost = Cost.STORE if is_remote(path) else Cost.FILE
+        if self.cost is Cost.FILE and not Path(self.file).is_file():
+            raise SourceNotFoundError(f"no LMDB at {path!r}", expected="a folder that holds data.mdb")
+        try:
+            self._opened = open_file(self.file)
+            weakref.finalize(self, self._opened.close)  # also where the program ends
+            self._root = read_root(self._opened)
+            self._index = read_index(self._opened, self._root)
+            self._check_unchanged()
+        except OSError as error:
+            if self.cost is Cost.STORE:
+                raise cannot_open(self.file, error) from error
+            raise SourceError(f"{self.file!r} cannot be read: {error.strerror}", fix=_COPY) from error
+        except DamagedError as error:
+            raise SourceError(f"{self.file!r} is no LMDB, or is damaged: {error}", fix=_COPY) from error
+        if not len(self):
+            raise SourceError(f"the LMDB at {path!r} holds no records")
+        self.path = path
+        self._pieces = Pieces([Found(self.file, self._opened.size, self._opened.tag)])
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def key(self, index: int) -> bytes:
+        """The key of record `index`."""
+        return self._index.key(index)
+
+    def same_records(self, other: LmdbRecords) -> bool:
+        """Whether the other is the same database, in the same state."""
+        return self._opened.state == other._opened.state and self._root == other._root
+
+    def needs(self, indices: Indices) -> list[Extent]:
+        """What is fetched from an object store for some records."""
+        if self.cost is not Cost.STORE:
+            return []
+        small = np.frombuffer(self._index.sizes, np.int64)[indices] <= max_sample_size()  # `get` refuses the others
+        return self._pieces.extents(*self._places(indices[small]))
+
+    def _places(self, indices: Indices) -> tuple[Indices, Indices, Indices]:
+        """Where records lie, with the head of a long one: the number of the file, the first byte, the one after."""
+        starts = np.frombuffer(self._index.starts, np.int64)[indices]
+        stops = starts + np.frombuffer(self._index.sizes, np.int64)[indices]
+        return np.zeros(len(indices), np.int64), starts - HEAD * (starts % self._root.page == HEAD), stops
+
+    def _fetched(self, indices: Indices) -> list[memoryview | OSError]:
+        """The bytes of records in an object store, or what went wrong."""
+        places = self._places(indices)
+        outs = [np.empty(size, np.uint8) for size in (places[2] - places[1]).tolist()]
+        errors = self._pieces.read(*places, outs)
+        return [errors.get(number, out.data) for number, out in enumerate(outs)]
+
+    def get(self, indices: Sequence[int]) -> list[Record]:
+        """The values of records, by number.
+
+        Raises:
+            SampleError: the file has been cut or damaged since the database was opened; what is missing is named.
+            SourceError: it has been written to.
+            ResourceError: a value has more bytes than are read for one sample.
+        """
+        page, starts, sizes = self._root.page, self._index.starts, self._index.sizes
+        if indices:
+            largest = max(indices, key=sizes.__getitem__)
+            check_sample_size(sizes[largest], self._named(largest))
+        far = self._fetched(np.array(indices, np.int64)) if self.cost is Cost.STORE else None
+        if far is None and (short := self._short(indices)) is not None:
+            return short
+        records: list[Record] = []
+        for place, index in enumerate(indices):
+            start, size = starts[index], sizes[index]
+            head = HEAD if start % page == HEAD else 0
+            try:
+                data = self._opened.pread(head + size, start - head) if far is None else far[place]
+                if isinstance(data, OSError):
+                    raise data
+                if head:
+                    check_long(bytes(data[:HEAD]).ljust(HEAD, b"\0"), page, start // page, size)
+                record = memoryview(data)[head:] if head else data
+                if len(record) != size:
+                    raise DamagedError(f"{len(record)} bytes of {size} are left")
+            except (OSError, DamagedError) as error:
+                self._check_unchanged()
+                raise SampleError.of(
+                    index, self._named(index), f"cannot be read: {reason_of(error)}", self.file
+                ) from error
+            records.append(record)
+        self._check_unchanged()
+        return records
+
+    def _named(self, index: int) -> str:
+        """The database and the key of record `index`."""
+        return f"{self.path} at key {self.key(index).decode('ascii', 'replace')}"
+
+    def _short(self, indices: Sequence[int]) -> list[Record] | None:
+        """What `get` gives for records of a local file that are all whole and lie in pages with others; else None."""
+        places = [self._index.starts[index] for index in indices]
+        sizes = [self._index.sizes[index] for index in indices]
+        if any(place % self._root.page == HEAD for place in places):
+            return None
+        try:
+            records: list[Record] = list(map(self._opened.pread, sizes, places))
+        except OSError:
+            return None
+        if list(map(len, records)) != sizes:
+            return None
+        self._check_unchanged()
+        return records
+
+    def _check_unchanged(self) -> None:
+        """Check that no transaction has come since the database was opened: the next one may overwrite what it freed.
+
+        Raises:
+            SourceError: one has.
+        """
+        if self.cost is Cost.STORE:
+            return  # every answer has been compared with the ETag
+        try:
+            now = read_root(self._opened)
+        except (OSError, DamagedError) as error:
+            raise SourceError(f"{self.file!r} has been damaged since it was opened: {error}", fix=_COPY) from error
+        if now != self._root:
+            raise SourceError(
+                f"{self.file!r} has been written to since it was opened",
+                given=f"transaction {now.transaction}",
+                expected=f"transaction {self._root.transaction}",
+                fix="read a copy, or begin when it is complete",
+            )
+
+
+class Databases:
+    """The records of several LMDBs, one database after the other.
+
+    Args:
+        paths: their folders.
+
+    Raises:
+        SourceNotFoundError: a folder does not exist, or has no ``data.mdb``.
+        SourceError: as `LmdbRecords`.
+    """
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._parts: list[LmdbRecords] = [
+            open_records(path if is_remote(path) else str(Path(path).resolve())) for path in paths
+        ]
+        self._given = tuple(paths)
+        self._starts = np.cumsum([0, *(len(part) for part in self._parts)])
+        self.cost = Cost.STORE if any(part.cost is Cost.STORE for part in self._parts) else Cost.FILE
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def needs(self, indices: Indices) -> list[Extent]:
+        """What is fetched from object stores for some records."""
+        owners = np.searchsorted(self._starts, indices, side="right") - 1
+        return [
+            extent
+            for number, part in enumerate(self._parts)
+            if part.cost is Cost.STORE
+            for extent in part.needs(indices[owners == number] - self._starts[number])
+        ]
+
+    def get(self, indices: Indices) -> list[Record]:
+        """The values of records, by number.
+
+        Raises:
+            SampleError, SourceError: as `LmdbRecords.get`.
+        """
+        if len(self._parts) == 1:
+            return self._parts[0].get(indices.tolist())
+        parts = np.searchsorted(self._starts, indices, side="right") - 1
+        numbers: list[int] = parts.tolist()
+        records: list[Record] = [b""] * len(indices)
+        for part in sorted(set(numbers)):
+            places = np.flatnonzero(parts == part)
+            first = int(self._starts[part])
+            try:
+                found = self._parts[part].get((indices[places] - first).tolist())
+            except SampleError as error:
+                if error.index is None or not first:
+                    raise
+                index = error.index + first  # its number in all databases together
+                what = str(error.args[0]).replace(f"sample {error.index} ", f"sample {index} ", 1)
+                raise SampleError(what, index=index, source=error.source, path=error.path) from error
+            for place, record in zip(places.tolist(), found, strict=True):
+                records[place] = record
+        return records
+
+    def describe(self, index: int) -> str:
+        """The database, by its whole path, and the key of record `index`."""
+        return f"{self._parts[self._part(index)].path} at key {self._key(index)}"
+
+    def info(self, index: int) -> str:
+        """The database as it was given, and the key."""
+        return f"{self._given[self._part(index)]} at key {self._key(index)}"
+
+    def _key(self, index: int) -> str:
+        part = self._part(index)
+        return self._parts[part].key(index - int(self._starts[part])).decode("ascii", "replace")
+
+    def path(self, index: int) -> str:
+        """The file that holds record `index`."""
+        return self._parts[self._part(index)].file
+
+    def _part(self, index: int) -> int:
+        return int(np.searchsorted(self._starts, index, side="right")) - 1
+
+    def error(self, index: int, what: str) -> SampleError:
+        """The error for record `index`, which is not what it should be."""
+        return SampleError.of(index, self.describe(index), what, self.path(index))
+
+    def same_records(self, other: Databases) -> bool:
+        """Whether the others are the same databases, in the same state."""
+        mine, theirs = self._parts, other._parts
+        return len(mine) == len(theirs) and all(map(LmdbRecords.same_records, mine, theirs))
+
+    def digest(self) -> str:
+        """A short text that tells these records from others: their number, the first and last of each database."""
+        digest = hashlib.sha256()
+        for part in self._parts:
+            for index in (0, len(part) - 1):
+                digest.update(part.key(index) + part.get([index])[0])
+        return f"{len(self)}:{digest.hexdigest()[:16]}"
+
+
+def stamp_of_databases(paths: Sequence[str]) -> Hashable:
+    """What changes when one of the databases does."""
+    return stamp_of(*map(_file_in, paths))
+
+
+def write_records(path: str | Path, records: Iterable[bytes]) -> int:
+    """Add records to the LMDB in a folder, which is made if need be. Keys are their numbers, eight digits.
+
+    Returns:
+        How many there are.
+
+    Raises:
+        MissingExtraError: the package lmdb is not installed.
+    """
+    lmdb = optional_import.load("lmdb", "lmdb", "writing an LMDB")  # reading needs no package
+    Path(path).mkdir(parents=True, exist_ok=True)
+    environment = lmdb.open(str(path), map_size=1 << 40)  # an upper bound; the file grows as it is filled
+    count = 0
+    try:
+        with environment.begin(write=True) as transaction:
+            for record in records:
+                transaction.put(b"%08d" % count, record)
+                count += 1
+    finally:
+        environment.close()
+    return count

@@ -1,0 +1,102 @@
+"""A data set of the user's own: whatever has a length and items by number."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from penstock.core.columns import Array, Column, Indices
+from penstock.errors import DefinitionError, PenstockError, SampleError
+from penstock.sources.external.array_conversion import Kind, as_sample
+from penstock.sources.source import Source
+
+
+class ItemSource(Source):
+    """Samples of a sequence. It is asked for items from several threads.
+
+    Args:
+        items: has a length and items by number; or a dictionary of such, all of one length, with a value each.
+        layouts: the layout of each value, by name or number, or one for all.
+
+    Raises:
+        DefinitionError: it is empty, or its columns differ in length.
+        SampleError: its first item cannot be read, or holds no numbers.
+    """
+
+    def __init__(self, items: Any, layouts: str | Mapping[Any, str]) -> None:
+        columns: Mapping[str, Any] | None = cast(Any, items) if isinstance(items, Mapping) else None
+        lengths = {len(cast(Any, items))} if columns is None else {len(column) for column in columns.values()}
+        if len(lengths) != 1 or lengths == {0}:
+            raise DefinitionError(
+                "a sequence has at least one item, and all columns of a dictionary are of one length",
+                given=", ".join(map(str, sorted(lengths))) or "no columns",
+            )
+        self._items: Any = items
+        self._columns, self._length = columns, lengths.pop()
+        first = self._item(0)
+        parts = self._parts(first, 0)
+        self.named, self.several = isinstance(first, Mapping), isinstance(first, Mapping | tuple)
+        self.names: list[Any] = list(first) if self.named else list(range(len(parts)))
+        layout = [layouts if isinstance(layouts, str) else layouts.get(name, "") for name in self.names]
+        self._kinds = [Kind(layout=each).seen([part]) for each, part in zip(layout, parts, strict=True)]
+        self.specs = tuple(kind.spec for kind in self._kinds)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
+        """The items, one by one."""
+        del out
+        rows = [self._parts(self._item(index), index) for index in indices.tolist()]
+        for index, row in zip(indices.tolist(), rows, strict=True):
+            for kind, part in zip(self._kinds, row, strict=True):
+                if (part.dtype, part.ndim) != (kind.dtype, kind.rank):
+                    raise SampleError(
+                        f"{self.describe(index)} is of another kind than the first one",
+                        given=f"{part.dtype} with {part.ndim} axes",
+                        expected=kind,
+                        index=index,
+                    )
+        columns = [[row[number] for row in rows] for number in range(len(self.specs))]
+        return tuple([np.stack(c) if spec.dense else c for spec, c in zip(self.specs, columns, strict=True)])
+
+    def describe(self, index: int) -> str:
+        """The item's number."""
+        return f"item {index} of a {type(self._items).__name__}"
+
+    def same_data(self, other: Source) -> bool:
+        """Whether it is over the same sequence."""
+        return isinstance(other, ItemSource) and other.fingerprint() == self.fingerprint()
+
+    def fingerprint(self) -> str:
+        """The length, the kinds of the values, and the first and the last item."""
+        digest = hashlib.sha256("".join(map(str, self.specs)).encode())
+        for index in (0, self._length - 1):
+            for part in self._parts(self._item(index), index):
+                digest.update(f"{part.shape}".encode() + part.tobytes())
+        return f"items:{self._length}:{digest.hexdigest()[:16]}"
+
+    def _item(self, index: int) -> Any:
+        try:
+            if self._columns is not None:
+                return {name: column[index] for name, column in self._columns.items()}
+            if hasattr(self._items, "slice") and hasattr(self._items, "to_pylist"):  # a table of PyArrow's
+                return self._items.slice(index, 1).to_pylist()[0]
+            return self._items[index]
+        except Exception as error:
+            said = f"{self.describe(index)} cannot be read: {type(error).__name__}: {error}"
+            raise SampleError(said, index=index) from error
+
+    def _parts(self, item: Any, index: int) -> list[Array]:
+        values: list[Any] = [item]
+        if isinstance(item, Mapping):
+            values = list(cast(Mapping[Any, Any], item).values())
+        elif isinstance(item, tuple):
+            values = list(cast(tuple[Any, ...], item))
+        try:
+            return [as_sample(v.encode() if isinstance(v, str) else v) for v in values]
+        except PenstockError as error:
+            raise SampleError(f"{self.describe(index)}: {error.args[0]}", index=index) from error

@@ -1,0 +1,164 @@
+"""Parts of the arrays in NumPy's files. Of a file no more is read than what holds the part along its slowest axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from penstock.core.columns import Array, Column, Indices
+from penstock.core.spec import Spec
+from penstock.sources.formats.npy.npy_source import Header, NpySource, read_header
+from penstock.sources.record_source import RecordSource
+from penstock.sources.source import Source
+from penstock.sources.storage.byte_range import Extent
+
+Windows = Sequence[tuple[int, int]]
+"""Per axis the first index, and how many; they may lie outside."""
+
+
+class Part(Protocol):
+    """Which part of each array is read; equal ones are the same."""
+
+    def spec(self, whole: Spec) -> Spec:
+        """What parts look like."""
+        ...
+
+    def windows(self, shape: tuple[int, ...]) -> Windows:
+        """Where the part lies in an array of this shape.
+
+        Raises:
+            ValueError: it lies outside, and may not.
+        """
+        ...
+
+    def fill(self, dtype: np.dtype[Any]) -> Array:
+        """What stands outside the array."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Slab:
+    """What is read of a file: its header's `first` up to `stop` along the slowest axis."""
+
+    header: Header
+    windows: Windows
+    first: int
+    stop: int
+
+    @property
+    def axis(self) -> int:
+        """The slowest axis in the file."""
+        return len(self.header.shape) - 1 if self.header.fortran else 0
+
+    @property
+    def places(self) -> tuple[int, int]:
+        """The bytes, counted from where the values begin."""
+        step = self.header.nbytes // max(self.header.shape[self.axis], 1)
+        return self.first * step, self.stop * step
+
+
+class NpyParts(RecordSource[NpySource]):
+    """Parts of arrays, as `fn.slice` cuts them out.
+
+    What is unusual is read as a whole: an array of one number, a header of another length than the first file's, a file
+    that does not have what its header says. So results and errors are those of files that are read whole.
+
+    Args:
+        whole: the files.
+        part: which part.
+    """
+
+    def __init__(self, whole: NpySource, part: Part) -> None:
+        super().__init__(whole)
+        self._part = part
+        self.specs = (part.spec(whole.specs[0]),)
+        self._fill = part.fill(whole.specs[0].dtype)
+
+    def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
+        """The parts."""
+        files, begin = self.records.records, self.records.begin
+        heads = files.ranges(indices, [0] * len(indices), [begin] * len(indices))
+        slabs = [self._slab(index, head) for index, head in zip(indices.tolist(), heads, strict=True)]
+        places = [(0, 0) if slab is None else slab.places for slab in slabs]
+        data = files.ranges(indices, [begin + start for start, _ in places], [begin + stop for _, stop in places])
+        parts = [self._cut(*each) for each in zip(indices.tolist(), slabs, places, data, strict=True)]
+        return (np.stack(parts, out=out[0]) if self.specs[0].dense else parts,)
+
+    def _slab(self, index: int, head: Array | Exception) -> _Slab | None:
+        """What is read of a file; None for all of it."""
+        if isinstance(head, Exception):
+            return None
+        try:
+            header, begin = read_header(head)
+        except ValueError:
+            return None
+        shape, spec = header.shape, self.records.specs[0]
+        alike = header.dtype.newbyteorder("=") == spec.dtype and len(shape) == len(spec.shape) > 0
+        if not alike or begin != self.records.begin or self.records.records.is_shorter(index, begin + header.nbytes):
+            return None
+        windows = self._windows(index, shape)
+        axis = len(shape) - 1 if header.fortran else 0
+        first, stop = _inside(windows[axis], shape[axis])
+        return _Slab(header, windows, first, stop)
+
+    def _windows(self, index: int, shape: tuple[int, ...]) -> Windows:
+        try:
+            return self._part.windows(shape)
+        except ValueError as error:
+            raise self.records.unreadable(index, f"has no such part: {error}") from error
+
+    def _cut(self, index: int, slab: _Slab | None, places: tuple[int, int], data: Array | Exception) -> Array:
+        if slab is None or isinstance(data, Exception) or len(data) < places[1] - places[0]:
+            array = self.records.array(index, self.records.content(index))
+            return _part(array, self._windows(index, array.shape), self._fill)
+        shape, windows = list(slab.header.shape), list(slab.windows)
+        shape[slab.axis] = slab.stop - slab.first
+        windows[slab.axis] = windows[slab.axis][0] - slab.first, windows[slab.axis][1]
+        return _part(slab.header.values(data, tuple(shape)), windows, self._fill)
+
+    def needs(self, indices: Indices) -> list[Extent]:
+        """What is fetched from object stores, where files are like the first one."""
+        begin, shape = self.records.begin, self.records.first.shape
+        found = self.records.records.range_needs(indices, 0, begin)
+        if not found or not shape:
+            return found
+        try:
+            windows = self._part.windows(shape)
+        except ValueError:
+            return found
+        axis = len(shape) - 1 if self.records.first.fortran else 0
+        start, stop = _Slab(self.records.first, windows, *_inside(windows[axis], shape[axis])).places
+        return [*found, *self.records.records.range_needs(indices, begin + start, begin + stop)]
+
+    def same_data(self, other: Source) -> bool:
+        """Whether the same parts of the same files are read."""
+        if not isinstance(other, NpyParts) or self._part != other._part:  # noqa: SLF001  # one class
+            return False
+        return self.records.same_data(other.records)
+
+    def fingerprint(self) -> str:
+        """That of the files: the definition says which part."""
+        return self.records.fingerprint()
+
+
+def _inside(window: tuple[int, int], extent: int) -> tuple[int, int]:
+    """What of a window lies in an array: from where to where."""
+    start = min(max(window[0], 0), extent)
+    return start, max(start, min(sum(window), extent))
+
+
+def _part(array: Array, windows: Windows, fill: Array) -> Array:
+    """The windows of an array, contiguous; what lies outside is filled."""
+    inner = [_inside(window, extent) for window, extent in zip(windows, array.shape, strict=True)]
+    cut = array[tuple(slice(*each) for each in inner)]
+    shape = tuple(length for _, length in windows)
+    if cut.shape == shape:
+        return np.ascontiguousarray(cut).reshape(shape)
+    part = np.full(shape, fill, array.dtype)
+    places = [(start - first, stop - first) for (start, stop), (first, _) in zip(inner, windows, strict=True)]
+    if cut.size:
+        part[tuple(slice(*each) for each in places)] = cut
+    return part

@@ -1,0 +1,329 @@
+"""Parquet files: tables whose rows are samples. Needs the extra `parquet`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core import optional_import
+from penstock.core.columns import Array, Column, Indices
+from penstock.core.spec import Spec
+from penstock.errors import SampleError, SourceError, SourceNotFoundError, did_you_mean
+from penstock.sources.source import Source
+from penstock.sources.storage.byte_range import Cost, Extent, Found
+from penstock.sources.storage.file_stamps import stamp_of
+from penstock.sources.storage.object_store import cannot_open, is_remote, several
+from penstock.sources.storage.random_access_file import FetchedFile, RemoteFile
+from penstock.sources.storage.range_coalescing import Pieces
+
+_KEPT = 1 << 28
+"""Bytes of row groups that are kept in memory, at most, besides the last one."""
+
+
+class ParquetSource(Source):
+    """The rows of Parquet files, file after file.
+
+    A row group is read as a whole, and kept while there is room: the files should have groups of a few megabytes.
+
+    Args:
+        paths: the files.
+        columns: the names of the columns; a field of a struct is named after a dot. None for all.
+
+    Raises:
+        MissingExtraError: the package pyarrow is not installed.
+        SourceNotFoundError: a file does not exist.
+        SourceError: a file is no Parquet file, or is cut short, has no rows, lacks a column, or has one that holds
+            neither bytes, text, numbers nor lists of numbers; or files differ.
+
+    Attributes:
+        names: of the columns.
+    """
+
+    def __init__(self, paths: tuple[str, ...], columns: tuple[str, ...] | None) -> None:
+        self._parquet = _pyarrow("parquet")
+        self._paths = paths
+        self._metadata: list[Any] = []
+        self._stamps: list[Hashable] = []
+        self._objects: list[Found] = []
+        for opened in several(self._open, paths) if self.cost is Cost.STORE else map(self._open, paths):
+            if isinstance(opened, Exception):
+                raise opened
+            metadata, stamp, found = opened
+            self._metadata.append(metadata)
+            self._stamps.append(stamp)
+            self._objects.append(found)
+        self._pieces = Pieces(self._objects)
+        schemas = [each.schema.to_arrow_schema() for each in self._metadata]
+        self.names: tuple[str, ...] = tuple(schemas[0].names) if columns is None else columns
+        self.specs = tuple(_spec(paths[0], schemas[0], name) for name in self.names)
+        for path, schema in zip(paths, schemas, strict=True):
+            for name, spec in zip(self.names, self.specs, strict=True):
+                if (other := _spec(path, schema, name)) != spec:
+                    raise SourceError(f"the column {name!r} of {path!r} is of another type", given=other, expected=spec)
+        groups = [(n, g) for n, each in enumerate(self._metadata) for g in range(each.num_row_groups)]
+        self._groups = groups
+        self._starts = np.cumsum([0, *(self._metadata[n].row_group(g).num_rows for n, g in groups)])
+        if not len(self):
+            raise SourceError("the Parquet files have no rows", given=", ".join(paths[:4]))
+        self._tables: OrderedDict[int, Future[Any]] = OrderedDict()
+        self._sizes, self._held = dict[int, int](), 0
+        self._lock = threading.Lock()
+
+    def _open(self, path: str) -> tuple[Any, Hashable, Found]:
+        """What the end of a file says, what changes when the file is written to, and what is known of an object."""
+        if is_remote(path):
+            try:
+                file = RemoteFile(path)
+            except OSError as error:
+                raise cannot_open(path, error) from error
+            return self._metadata_of(path, file.raw()), file.state, Found(path, file.size, file.tag)
+        if not Path(path).is_file():
+            raise SourceNotFoundError(f"there is no file {path!r}")
+        return self._metadata_of(path, path), stamp_of(path), Found(path, 0, "")
+
+    def _metadata_of(self, path: str, file: Any) -> Any:
+        try:
+            return self._parquet.read_metadata(file)
+        except Exception as error:
+            raise SourceError(f"{path!r} cannot be read as a Parquet file: {error}") from error
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
+        """The columns of the rows."""
+        rows: list[list[Array]] = [[np.empty(0)] * len(indices) for _ in self.specs]
+        owners = np.searchsorted(self._starts, indices, side="right") - 1
+        for group in np.unique(owners).tolist():
+            places = np.flatnonzero(owners == group)
+            first = int(indices[places[0]])
+            try:
+                table = self._table(group)
+                for column, name in zip(rows, self.names, strict=True):
+                    values = _taken(_field(table, name), indices[places] - self._starts[group], name)
+                    for place in places.tolist():
+                        first = int(indices[place])
+                        column[place] = next(values)
+            except Exception as error:
+                what = f"cannot be read: {error}"
+                raise SampleError.of(first, self.describe(first), what, self.path(first)) from error
+        return tuple(
+            np.stack(column, out=slot) if spec.dense else [np.asarray(value, spec.dtype) for value in column]
+            for column, spec, slot in zip(rows, self.specs, out, strict=True)
+        )
+
+    def _table(self, group: int) -> Any:
+        """A row group.
+
+        Raises:
+            ValueError: its file has been written to.
+        """
+        with self._lock:
+            mine = group not in self._tables
+            table = self._tables.setdefault(group, Future())
+            self._tables.move_to_end(group)
+        if mine:
+            try:
+                table.set_result(self._decoded(group))
+            except BaseException as error:
+                with self._lock:
+                    del self._tables[group]
+                table.set_exception(error)
+                raise
+            self._make_room(group, table.result().nbytes)
+        return table.result()
+
+    def _make_room(self, group: int, size: int) -> None:
+        """Count a row group, and let go of those that were not used for the longest time."""
+        with self._lock:
+            self._sizes[group] = size
+            self._held += size
+            while self._held > _KEPT and len(self._sizes) > 1:
+                oldest = next(each for each in self._tables if each in self._sizes and each != group)
+                del self._tables[oldest]
+                self._held -= self._sizes.pop(oldest)
+
+    def _decoded(self, group: int) -> Any:
+        number, place = self._groups[group]
+        path = self._paths[number]
+        if is_remote(path):
+            opened = self._fetched(group).raw()
+        elif stamp_of(path) == self._stamps[number]:
+            opened = path
+        else:
+            raise ValueError("the file has been written to since the data set was opened")
+        with self._parquet.ParquetFile(opened, metadata=self._metadata[number], pre_buffer=False) as file:
+            columns = sorted({_column(file.schema_arrow.names, name) for name in self.names})
+            return file.read_row_group(place, columns=columns, use_threads=False)
+
+    @property
+    def cost(self) -> Cost:
+        """What reading costs."""
+        return Cost.STORE if any(map(is_remote, self._paths)) else Cost.FILE
+
+    def needs(self, indices: Indices) -> list[Extent]:
+        """What is fetched from object stores for some rows: the columns of their row groups."""
+        groups: list[int] = np.unique(np.searchsorted(self._starts, indices, side="right") - 1).tolist()
+        far = [group for group in groups if is_remote(self._paths[self._groups[group][0]])]
+        return [
+            each for group in far if group not in self._tables for each in self._pieces.extents(*self._chunks(group))
+        ]
+
+    def _chunks(self, group: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Where the columns of a row group lie: the number of the file, the first byte and the one after the last."""
+        number, place = self._groups[group]
+        found = self._metadata[number].row_group(place)
+        names = self._metadata[number].schema.to_arrow_schema().names
+        wanted = {_column(names, name) for name in self.names}
+        starts: list[int] = []
+        stops: list[int] = []
+        for chunk in map(found.column, range(found.num_columns)):
+            if any(f"{chunk.path_in_schema}.".startswith(f"{name}.") for name in wanted):
+                starts.append(chunk.dictionary_page_offset or chunk.data_page_offset)
+                stops.append(starts[-1] + chunk.total_compressed_size)
+        return np.full(len(starts), number), np.array(starts, np.int64), np.array(stops, np.int64)
+
+    def _fetched(self, group: int) -> FetchedFile:
+        """An object with a row group in memory.
+
+        Raises:
+            OSError: it cannot be fetched, or has been written to.
+        """
+        files, starts, stops = self._chunks(group)
+        parts = [np.empty(size, np.uint8) for size in (stops - starts).tolist()]
+        for error in self._pieces.read(files, starts, stops, parts).values():
+            raise error
+        return FetchedFile(self._objects[int(files[0])], list(zip(starts.tolist(), parts, strict=True)))
+
+    def describe(self, index: int) -> str:
+        """The file, and the row in it."""
+        group = int(np.searchsorted(self._starts, index, side="right")) - 1
+        first = next(each for each, (number, _) in enumerate(self._groups) if number == self._groups[group][0])
+        return f"{self.path(index)} at row {index - int(self._starts[first])}"
+
+    def path(self, index: int) -> str:
+        """The file."""
+        return self._paths[self._groups[int(np.searchsorted(self._starts, index, side="right")) - 1][0]]
+
+    def same_data(self, other: Source) -> bool:
+        """Whether the same columns of the same files are read."""
+        return (
+            isinstance(other, ParquetSource)
+            and (self._paths, self.names) == (other._paths, other.names)  # noqa: SLF001  # one class
+            and self._stamps == other._stamps  # noqa: SLF001  # likewise
+        )
+
+    def fingerprint(self) -> str:
+        """The names of the files and of the columns, and the sizes of the row groups."""
+        names = "\0".join((*map(os.path.basename, self._paths), *self.names))
+        digest = hashlib.sha256(names.encode() + self._starts.astype("<i8").tobytes())
+        return f"parquet:{len(self)}:{digest.hexdigest()[:16]}"
+
+
+def _pyarrow(module: str) -> Any:
+    """A module of PyArrow's, which has no types.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    return optional_import.load(f"pyarrow.{module}", "parquet", "fn.readers.parquet")
+
+
+def _column(names: Sequence[str], name: str) -> str:
+    """The column that holds a field: its name may have dots, too."""
+    return name if name in names else name.partition(".")[0]
+
+
+def _field(table: Any, name: str) -> Any:
+    column = _column(table.column_names, name)
+    values = table.column(column)
+    return values if column == name else _pyarrow("compute").struct_field(values, name[len(column) + 1 :].split("."))
+
+
+def _taken(values: Any, rows: Indices, name: str) -> Iterator[Array]:
+    """The values of some rows of a column. Bytes are not copied.
+
+    Raises:
+        ValueError: one is null, or has nulls in it.
+    """
+    types, kind = _pyarrow("types"), values.type
+    long = types.is_large_binary(kind) or types.is_large_string(kind)
+    chunk = values.chunk(0)
+    if values.num_chunks == 1 and not values.null_count and _is_number(types, kind):
+        yield from chunk.to_numpy(zero_copy_only=False)[rows]
+        return
+    if values.num_chunks > 1 or not (long or types.is_binary(kind) or types.is_string(kind)):
+        for value in values.take(rows):
+            yield _array(value, name)
+        return
+    _, places, data = chunk.buffers()
+    stops = np.frombuffer(places, np.int64 if long else np.int32)[chunk.offset :]
+    content = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
+    for row in rows.tolist():
+        if chunk.null_count and not chunk[row].is_valid:
+            raise ValueError(f"the column {name!r} has no value there")
+        yield content[stops[row] : stops[row + 1]]
+
+
+def _is_number(types: Any, kind: Any) -> bool:
+    return types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+
+
+def _spec(path: str, schema: Any, name: str) -> Spec:
+    """What a column holds.
+
+    Raises:
+        SourceError: there is no such column, or nothing that can be read.
+    """
+    types = _pyarrow("types")
+    column = _column(schema.names, name)
+    try:
+        kind = schema.field(column).type
+        for part in name[len(column) + 1 :].split(".") if column != name else ():
+            kind = kind.field(part).type
+    except (KeyError, AttributeError, TypeError):
+        raise SourceError(
+            f"{path!r} has no column {name!r}", expected=", ".join(schema.names), fix=did_you_mean(name, schema.names)
+        ) from None
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    if any(test(kind) for test in (types.is_binary, types.is_large_binary, types.is_string, types.is_large_string)):
+        return Spec(np.dtype(np.uint8), (None,))
+    shape: list[int | None] = []
+    while types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        shape.append(max(kind.list_size, 0) if types.is_fixed_size_list(kind) else None)  # a damaged file may say -1
+        kind = kind.value_type
+    if len(shape) > 1 or not _is_number(types, kind):
+        raise SourceError(
+            f"the column {name!r} of {path!r} cannot be read", given=schema.field(column).type,
+            expected="bytes, text, numbers, or lists of numbers", fix="name the other columns in columns=",
+        )  # fmt: skip
+    return Spec(np.dtype(kind.to_pandas_dtype()), tuple(shape))
+
+
+def _array(value: Any, name: str) -> Array:
+    """A value of a column.
+
+    Raises:
+        ValueError: it is null, or has nulls in it.
+    """
+    if not value.is_valid:
+        raise ValueError(f"the column {name!r} has no value there")
+    if hasattr(value, "index") and hasattr(value, "dictionary"):
+        value = value.value
+    if hasattr(value, "as_buffer"):
+        return np.frombuffer(value.as_buffer(), np.uint8) if len(value.as_buffer()) else np.empty(0, np.uint8)
+    if hasattr(value, "values"):
+        if value.values.null_count:
+            raise ValueError(f"the list in the column {name!r} has gaps")
+        return value.values.to_numpy(zero_copy_only=False)
+    return np.asarray(value.as_py(), value.type.to_pandas_dtype())

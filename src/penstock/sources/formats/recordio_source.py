@@ -1,0 +1,285 @@
+"""RecordIO files of MXNet: records of an image and its labels, one after the other.
+
+The format: https://mxnet.apache.org/versions/1.9.1/api/architecture/note_data_loading. A part is a magic number (4
+bytes), 3 bits of its kind and 29 of its length (4), and the data, filled up to a multiple of 4. A record whose data
+hold the magic number is cut there into several parts. Its data begin with a header: the number of labels, or 0 for one;
+one label; and two numbers that name the image.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.columns import Array, Column, Indices
+from penstock.core.spec import Spec
+from penstock.errors import SampleError, SourceError, SourceNotFoundError
+from penstock.sources.formats.decimal_index import decimals
+from penstock.sources.record_source import RecordSource
+from penstock.sources.source import Source
+from penstock.sources.storage.disk_cache import read_bytes
+from penstock.sources.storage.object_store import several
+from penstock.sources.storage.random_access_file import Opened, open_file
+from penstock.sources.storage.record_ranges import Heads, Spans
+
+_MAGIC = 0xCED7230A
+_MAGIC_BYTES = np.frombuffer(_MAGIC.to_bytes(4, "little"), np.uint8)
+_PART = struct.Struct("<II")
+_HEADER = struct.Struct("<IfQQ")
+_WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
+
+
+class RecordIOSource(RecordSource[Spans]):
+    """Images and labels of RecordIO files, file after file, in the order in which they lie there.
+
+    Args:
+        paths: the files.
+        indexes: an index per file, as MXNet's ``im2rec`` writes it: a line per record with its key and the byte at
+            which it begins; or one index that counts the bytes of all files together. Without any the files are walked
+            through once, from record to record.
+
+    Raises:
+        SourceNotFoundError: a file does not exist.
+        SourceError: a file or an index is damaged, or an index belongs to another file.
+    """
+
+    def __init__(self, paths: tuple[str, ...], indexes: tuple[str, ...]) -> None:
+        super().__init__(Spans(paths, _Index(indexes, paths).find) if indexes else Spans(paths, _walk, "recordio"))
+        if not len(self):
+            raise SourceError("the RecordIO files have no records", given=", ".join(paths[:4]))
+        labels: Spec = Spec(np.dtype(np.float32), (None,))
+        self.specs = Spec(np.dtype(np.uint8), (None,)), labels
+        try:
+            _, first = self.read(np.zeros(1, np.int64), [None, None])
+        except SampleError as error:
+            fix = "an index of these files; without index_path it is made" if indexes else None
+            raise SourceError(f"the first record cannot be read: {error.args[0]}", fix=fix) from error
+        if len(first[0]) == 1:
+            self.specs = self.specs[0], Spec(np.dtype(np.float32), (1,))
+
+    def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
+        """The encoded images, and their labels."""
+        block = self.records.read(indices)
+        images: list[Array] = []
+        labels: list[Array] = []
+        for index, start, stop in zip(indices.tolist(), block.starts.tolist(), block.stops.tolist(), strict=True):
+            try:
+                image, label = parse_record(block.data[start:stop])
+                if not self.specs[1].accepts(label):
+                    raise ValueError(f"it has {len(label)} labels, where the first record has one")
+            except ValueError as error:
+                raise self.records.error(index, index, f"cannot be read: {error}") from error
+            images.append(image)
+            labels.append(label)
+        return images, np.stack(labels, out=out[1]) if self.specs[1].dense else labels
+
+    def path(self, index: int) -> str:
+        """The file."""
+        return self.records.path(index)
+
+    def same_data(self, other: Source) -> bool:
+        """Whether the same records are read."""
+        return isinstance(other, RecordIOSource) and self.records.same_records(other.records)
+
+    def fingerprint(self) -> str:
+        """The names of the files, and the sizes of the records."""
+        return f"mxnet:{self.records.digest()}"
+
+
+def parse_record(data: Array) -> tuple[Array, Array]:
+    """The image and the labels of the record with which these bytes begin.
+
+    Raises:
+        ValueError: no record begins there, or it is cut short.
+
+    >>> image, labels = parse_record(np.frombuffer(encode_record(b"a jpeg", [2.0, 0.5]), np.uint8))
+    >>> bytes(image), labels.tolist()
+    (b'a jpeg', [2.0, 0.5])
+    """
+    payload = _payload(data)
+    if len(payload) < _HEADER.size:
+        raise ValueError(f"a record of {len(payload)} bytes, and its header has {_HEADER.size}")
+    count, label, _, _ = _HEADER.unpack(payload[: _HEADER.size].tobytes())
+    if not count:
+        return payload[_HEADER.size :], np.array([label], np.float32)
+    begin = _HEADER.size + 4 * count
+    if begin > len(payload):
+        raise ValueError(f"its header tells of {count} labels, and it has {len(payload)} bytes")
+    labels = payload[_HEADER.size : begin].copy().view("<f4")
+    return payload[begin:], labels.astype(np.float32, copy=False)
+
+
+def _payload(data: Array) -> Array:
+    """The data of a record, of all its parts.
+
+    Raises:
+        ValueError: no record begins there, or it is cut short.
+    """
+    parts: list[Array] = []
+    at = 0
+    while True:
+        if len(data) - at < _PART.size:
+            raise ValueError("it is cut short")
+        kind, length = _head(data[at : at + _PART.size].tobytes(), first=not parts)
+        at += _PART.size
+        if length > len(data) - at:
+            raise ValueError(f"it is cut short: {len(data) - at} of {length} bytes are left")
+        part = data[at : at + length]
+        if kind == _WHOLE:
+            return part
+        parts += [part] if kind == _FIRST else [_MAGIC_BYTES, part]
+        if kind == _LAST:
+            return np.concatenate(parts)
+        at += _padded(length)
+
+
+def _head(head: bytes, *, first: bool) -> tuple[int, int]:
+    """Kind and length of the part that these eight bytes begin.
+
+    Raises:
+        ValueError: they begin none.
+    """
+    magic, word = _PART.unpack(head)
+    kind, length = word >> 29, word & (1 << 29) - 1
+    if magic != _MAGIC:
+        raise ValueError("no record begins there" if first else "the next part of the record does not follow")
+    if kind not in ((_WHOLE, _FIRST) if first else (_MIDDLE, _LAST)):
+        raise ValueError(f"a part of kind {kind}, where a record {'begins' if first else 'goes on'}")
+    return kind, length
+
+
+def _padded(length: int) -> int:
+    return -(-length // 4) * 4
+
+
+Places = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+class _Index:
+    """The byte at which each record begins, from the indexes of the files.
+
+    Args:
+        names: an index per file, or one for all.
+        paths: the files.
+
+    Raises:
+        SourceNotFoundError: there is no such index.
+        SourceError: a file is no index.
+    """
+
+    def __init__(self, names: tuple[str, ...], paths: tuple[str, ...]) -> None:
+        self._names, self._last = names, len(paths) - 1
+        self._starts = [_read_index(name) for name in names]
+        sizes = several(_size, paths) if len(names) == 1 < len(paths) else []
+        known = [0 if isinstance(size, OSError) else size for size in sizes]  # who opens the file says what is wrong
+        self._before = np.cumsum([0, *known])  # an index for all files counts their bytes, too
+
+    def find(self, number: int, file: Opened, size: int) -> Places:
+        """The records of a file."""
+        del file
+        if len(self._names) == 1:
+            name, starts = self._names[0], self._starts[0] - self._before[number]
+            first, last = number == 0, number == self._last
+            starts = starts[(first | (starts >= 0)) & (last | (starts < size))]  # what lies in no file is found below
+        else:
+            name, starts = self._names[number], self._starts[number]
+        if np.any((starts < 0) | (starts > size - _PART.size)) or np.any(np.diff(starts) <= 0):
+            what = f"the records do not lie one after the other in its {size} bytes"
+            raise SourceError(f"the index {name!r} belongs to another file: {what}")
+        return starts, np.diff(starts, append=size)
+
+
+def _size(path: str) -> int:
+    file = open_file(path)
+    file.close()
+    return file.size
+
+
+def _read_index(name: str) -> NDArray[np.int64]:
+    try:
+        text = read_bytes(name)
+    except FileNotFoundError:
+        raise SourceNotFoundError(f"there is no index {name!r}", fix="without index_path it is made") from None
+    except OSError as error:
+        raise SourceError(f"the index {name!r} cannot be read: {error.strerror}") from error
+    try:
+        return np.sort(decimals(text).reshape(-1, 2)[:, 1])
+    except ValueError:
+        raise SourceError(
+            f"{name!r} is no index of a RecordIO file",
+            expected="a line per record: its key, and the byte at which it begins",
+            fix="without index_path it is made",
+        ) from None
+
+
+def _walk(number: int, file: Opened, size: int) -> Places:
+    """The records of a file, found by reading the lengths of the parts.
+
+    Raises:
+        ValueError: the file is cut short, or is no RecordIO file.
+    """
+    del number
+    starts = array("q")
+    heads, at, whole = Heads(file), 0, True
+    while at < size:
+        head = heads.at(at, _PART.size)
+        if len(head) < _PART.size:
+            raise ValueError(f"the file is cut short: {size - at} bytes follow the last record")
+        try:
+            kind, length = _head(head, first=whole)
+        except ValueError as error:
+            raise ValueError(f"{error} (byte {at})") from None
+        if whole:
+            starts.append(at)
+        whole = kind in (_WHOLE, _LAST)
+        at += _PART.size + length
+        if at > size:
+            raise ValueError(
+                f"the file is cut short: its last record begins at byte {starts[-1]} and goes beyond {size}"
+            )
+        at += -length % 4
+    if not whole:
+        raise ValueError(f"the file is cut short: the record at byte {starts[-1]} has no last part")
+    return np.array(starts, np.int64), np.diff(starts, append=size)
+
+
+def encode_record(image: bytes, labels: Sequence[float], number: int = 0) -> bytes:
+    """A record as MXNet packs it, for tests, examples and conversions.
+
+    Args:
+        image: the bytes of the image's file.
+        labels: one or several.
+        number: the image's.
+    """
+    one = len(labels) == 1
+    header = _HEADER.pack(0 if one else len(labels), labels[0] if one else 0.0, number, 0)
+    data = header + (b"" if one else np.array(labels, "<f4").tobytes()) + image
+    cuts = [at for at in range(0, len(data) - 3, 4) if data[at : at + 4] == _MAGIC_BYTES.tobytes()]
+    starts, stops = [0, *(at + 4 for at in cuts)], [*cuts, len(data)]
+    record = b""
+    for place, (start, stop) in enumerate(zip(starts, stops, strict=True)):
+        kind = _WHOLE if not cuts else _FIRST if not place else _LAST if place == len(cuts) else _MIDDLE
+        record += _PART.pack(_MAGIC, kind << 29 | stop - start) + data[start:stop] + bytes(-(stop - start) % 4)
+    return record
+
+
+def write_recordio(path: str | Path, records: Sequence[bytes]) -> str:
+    """Write records as a RecordIO file, and its index beside it, for tests, examples and conversions.
+
+    Args:
+        path: the file to write; the index has the suffix ``.idx``.
+        records: as `encode_record` gives them.
+
+    Returns:
+        The index's path.
+    """
+    starts = np.cumsum([0, *map(len, records)])[:-1].tolist()
+    Path(path).write_bytes(b"".join(records))
+    index = Path(path).with_suffix(".idx")
+    index.write_text("".join(f"{number}\t{start}\n" for number, start in enumerate(starts)))
+    return str(index)

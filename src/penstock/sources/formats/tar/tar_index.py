@@ -1,0 +1,129 @@
+"""Indexes of tar files, as DALI's ``wds2idx`` writes them: a line per sample with the places of its files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.columns import Array
+from penstock.errors import SourceError, SourceNotFoundError
+from penstock.native.compiled import Compiled, ahead
+from penstock.sources.storage.disk_cache import read_bytes
+
+_KINDS = 256
+"""How many extensions an index has at most."""
+
+
+@dataclass(frozen=True)
+class Members:
+    """The files of samples, sample by sample.
+
+    Args:
+        extensions: all of them, each once.
+        kinds: per file the number of its extension.
+        owners: the number of its sample, ascending.
+        starts: the byte at which its data begin.
+        sizes: their number.
+    """
+
+    extensions: list[str]
+    kinds: NDArray[np.int64]
+    owners: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+
+def read_tar_index(index: str, size: int) -> Members:
+    """What an index lists.
+
+    Raises:
+        SourceNotFoundError: there is no index.
+        SourceError: it is none, or goes beyond the end of a file of `size` bytes.
+    """
+    try:
+        head, _, lines = read_bytes(index).rstrip().partition(b"\n")
+    except FileNotFoundError:
+        raise SourceNotFoundError(f"there is no index {index!r}", fix="without index_paths it is made") from None
+    except OSError as error:
+        raise SourceError(f"the index {index!r} cannot be read: {error.strerror}") from error
+    version, said = (*head.split(), b"", b"")[:2]
+    found = np.empty((len(lines) // 6 + 1, 4), np.int64)  # what is not written costs no memory
+    kinds, count = np.zeros((_KINDS, 2), np.int64), np.zeros(2, np.int64)
+    if version in (b"v1.1", b"v1.2"):
+        _parse(np.frombuffer(lines, np.uint8), 3 if version == b"v1.1" else 4, found, kinds, count)
+    if not count[1] or said != b"%d" % count[1]:
+        raise SourceError(
+            f"{index!r} is no index of a tar file",
+            expected="v1.2 and the number of samples, then a line per sample: extension, byte, size, name, per file",
+            fix="without index_paths it is made",
+        )
+    names = [lines[start:stop].decode("utf-8", "surrogateescape") for start, stop in kinds.tolist() if stop]
+    members = Members(names, *found[: count[0]].T)
+    if np.any(members.starts > size - members.sizes):
+        raise SourceError(f"the index {index!r} belongs to another file: it goes beyond its end at byte {size}")
+    return members
+
+
+@ahead("u1[1] i8 i8[2] i8[2] i8[1]")
+@Compiled
+def _parse(text: Array, width: int, found: Array, kinds: Array, count: Array) -> None:
+    """List files: extension, sample, start and size; and extensions: where each is first.
+
+    `count` becomes the number of files and of samples, or less than 0 for what is no index.
+    """
+    at, files, samples, words = 0, 0, 0, 0
+    while at < text.shape[0]:
+        first = at
+        while at < text.shape[0] and text[at] != 32 and not 9 <= text[at] <= 13:
+            at += 1
+        if at > first:
+            part, value = words % width, 0
+            if part == 0:
+                value = _kind(text, first, at, kinds)
+                found[files, 1] = samples
+            elif part < 3:
+                value = _number(text, first, at)
+            if value < 0:
+                count[1] = -1
+                return
+            if part < 3:
+                found[files, part + (part > 0)] = value
+            words += 1
+            files += part + 1 == width
+        if at == text.shape[0] or text[at] == 10:
+            if words == 0 or words % width:
+                count[1] = -1
+                return
+            samples += 1
+            words = 0
+        at += 1
+    count[0], count[1] = files, samples
+
+
+@Compiled
+def _kind(text: Array, first: int, stop: int, kinds: Array) -> int:
+    """The number of an extension, -1 where there are too many."""
+    for kind in range(kinds.shape[0]):
+        if kinds[kind, 1] == 0:
+            kinds[kind, 0], kinds[kind, 1] = first, stop
+            return kind
+        same = 0
+        if kinds[kind, 1] - kinds[kind, 0] == stop - first:
+            while same < stop - first and text[kinds[kind, 0] + same] == text[first + same]:
+                same += 1
+        if same == stop - first:
+            return kind
+    return -1
+
+
+@Compiled
+def _number(text: Array, first: int, stop: int) -> int:
+    """A whole number, -1 where it is none or has more than 18 digits."""
+    value = 0
+    for at in range(first, stop):
+        if not 48 <= text[at] <= 57:
+            return -1
+        value = value * 10 + (int(text[at]) - 48)
+    return value if stop - first <= 18 else -1

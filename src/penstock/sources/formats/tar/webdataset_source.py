@@ -1,0 +1,306 @@
+"""Tar files in the manner of WebDataset: files that share a name up to its first dot are one sample."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import re
+import tarfile
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.columns import Array, Column, Indices
+from penstock.core.spec import Spec
+from penstock.errors import PenstockError, SourceError, shown
+from penstock.sources.formats.tar.tar_index import Members, read_tar_index
+from penstock.sources.source import Source
+from penstock.sources.storage.byte_range import Cost, Extent
+from penstock.sources.storage.random_access_file import Opened, open_file
+from penstock.sources.storage.record_ranges import Spans
+
+_BLOCK = 512
+Component = tuple[str, int, int]
+"""An extension, the byte at which the file's data begin, and their number."""
+
+NUMBERS = frozenset(("cls", "cls2", "class", "count", "index", "inx", "id"))
+"""Extensions that WebDataset reads as the text of a whole number."""
+TEXTS = frozenset(("txt", "text", "transcript"))
+_WHOLE = re.compile(rb"\s*[+-]?[0-9]{1,40}\s*")
+
+
+def kind_of(extension: str) -> str:
+    """The last part of an extension, which tells what is in a file.
+
+    >>> kind_of("seg.PNG")
+    'png'
+    """
+    return extension.rpartition(".")[2].lower()
+
+
+@dataclass(frozen=True)
+class Components:
+    """What is read of a sample.
+
+    Args:
+        wanted: per output the extensions of which one is read.
+        case_sensitive: whether upper and lower case of extensions differ.
+        missing: "empty", "skip" or "error": what becomes of a sample that lacks one.
+    """
+
+    wanted: tuple[frozenset[str], ...]
+    case_sensitive: bool
+    missing: str
+
+    def __str__(self) -> str:
+        wanted = [sorted(each) for each in self.wanted]
+        return f"tar {wanted}, case {self.case_sensitive}, missing {self.missing}"
+
+
+class WebdatasetSource(Source):
+    """The samples of tar files, in the order in which they lie there, file after file.
+
+    Args:
+        paths: the tar files, not compressed.
+        indexes: an index per file, as DALI's ``wds2idx`` writes it. Without them the files' headers are read once.
+        components: what is read.
+        dtypes: per output, as what its bytes are read. Text of a whole number, in a file whose extension says that it
+            is text, is read as that number where the type is an integer, but not uint8, which asks for the bytes.
+        numbers: the outputs that are one number each, read from text.
+
+    Raises:
+        SourceNotFoundError: a file does not exist.
+        SourceError: a file is no tar file, is compressed, cut short or damaged, a sample has two files of one name, or
+            lacks what it must have; no samples are left.
+    """
+
+    named_apart = True
+
+    def __init__(
+        self,
+        paths: tuple[str, ...],
+        indexes: tuple[str, ...],
+        components: Components,
+        dtypes: tuple[np.dtype[Any], ...],
+        numbers: frozenset[int] = frozenset(),
+    ) -> None:
+        self._read_as = components, dtypes, numbers
+        self._count = self.named = len(components.wanted)
+        self._parts = Spans(paths, functools.partial(_find, indexes, components), "" if indexes else str(components))
+        if not len(self):
+            wanted = ", ".join(";".join(sorted(each)) for each in components.wanted)
+            raise SourceError(
+                "the tar files have no samples", given=", ".join(paths[:4]), expected=f"files that end in {wanted}"
+            )
+        self.specs = tuple(Spec(dtype, () if n in numbers else (None,)) for n, dtype in enumerate(dtypes))
+        self._texts = [
+            dtype.kind in "iu" and dtype != np.uint8 and {*map(kind_of, wanted)} <= NUMBERS | TEXTS
+            for wanted, dtype in zip(components.wanted, dtypes, strict=True)
+        ]
+
+    def __len__(self) -> int:
+        return len(self._parts) // self._count
+
+    def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
+        """What each sample has for each output; nothing where it is missing."""
+        numbers = self._numbers_of(indices)
+        samples = np.repeat(indices, self._count)
+        block = self._parts.read(numbers, samples)
+        columns: tuple[list[Array], ...] = tuple([] for _ in self.specs)
+        for place, (start, stop) in enumerate(zip(block.starts.tolist(), block.stops.tolist(), strict=True)):
+            output = place % self._count
+            try:
+                columns[output].append(self._value(output, block.data[start:stop]))
+            except ValueError as error:
+                raise self._parts.error(int(samples[place]), int(numbers[place]), str(error)) from None
+        return tuple(
+            np.array(column, spec.dtype) if spec.dense else column
+            for column, spec in zip(columns, self.specs, strict=True)
+        )
+
+    def _value(self, output: int, data: Array) -> Array:
+        """The value of an output, from the bytes of its file.
+
+        Raises:
+            ValueError: they are not of its type.
+        """
+        spec = self.specs[output]
+        if spec.dense or self._texts[output]:
+            text = data.tobytes()
+            if _WHOLE.fullmatch(text):
+                return _number(int(text), spec, output)
+            if spec.dense:
+                what = f"has {shown(text[:40])}" if text else "has nothing"
+                skipped = "" if text else '; missing_component_behavior="skip" leaves such samples out'
+                raise ValueError(f"{what} for output {output}, where the text of a whole number is expected{skipped}")
+        if len(data) % spec.dtype.itemsize:
+            raise ValueError(f"has {len(data)} bytes for output {output}, which are no {spec.dtype}")
+        return data if spec.dtype == np.uint8 else data.copy().view(spec.dtype)
+
+    def _numbers_of(self, indices: Indices) -> Indices:
+        return (indices[:, None] * self._count + np.arange(self._count)).ravel()
+
+    @property
+    def cost(self) -> Cost:
+        """What reading costs."""
+        return self._parts.cost
+
+    def needs(self, indices: Indices) -> list[Extent]:
+        """What is fetched from object stores for some samples."""
+        return self._parts.needs(self._numbers_of(indices))
+
+    def describe(self, index: int) -> str:
+        """The file, and the byte at which what the sample has begins."""
+        first = index * self._count
+        return self._parts.describe(first + int(np.argmax(self._parts.sizes[first : first + self._count] > 0)))
+
+    def info(self, index: int, value: int = 0) -> str:
+        """The file, where the data of an output begin, and the name of what has them, as DALI joins them."""
+        number = index * self._count + value
+        path, start = self._parts.path(number), int(self._parts.starts[number])
+        name, components = _name(path, start), self._read_as[0]
+        if not self._parts.sizes[number]:  # it is empty, or is missing, and the place is that of another one
+            extension = name.rpartition("/")[2].partition(".")[2]
+            if (extension if components.case_sensitive else extension.lower()) not in components.wanted[value]:
+                return ""
+        return f"{path}:{start}:{name}"
+
+    def same_data(self, other: Source) -> bool:
+        """Whether the same components of the same samples are read."""
+        return (
+            isinstance(other, WebdatasetSource)
+            and self._read_as == other._read_as  # noqa: SLF001  # one class
+            and self._parts.same_records(other._parts)  # noqa: SLF001  # one class
+        )
+
+    def fingerprint(self) -> str:
+        """The names of the files, and the places of what is read."""
+        return f"webdataset:{self._parts.digest()}"
+
+
+def _name(path: str, start: int) -> str:
+    """What the header before some data in a tar file calls them; "" where it cannot be read."""
+    try:
+        file = open_file(path)
+        try:
+            for blocks in (3, 1):  # a long name is a file of its own before the header
+                head = file.pread(blocks * _BLOCK, max(start - blocks * _BLOCK, 0))
+                with contextlib.suppress(tarfile.TarError), tarfile.open(fileobj=io.BytesIO(head), mode="r:") as found:
+                    if (member := found.next()) is not None and member.offset_data == len(head):
+                        return member.name
+        finally:
+            file.close()
+    except (OSError, PenstockError):
+        pass
+    return ""
+
+
+def _number(number: int, spec: Spec, output: int) -> Array:
+    """A number as a value: a scalar, or one element along an axis, as DALI's are.
+
+    Raises:
+        ValueError: it is beyond the type.
+    """
+    if spec.dtype.kind in "iu" and not np.iinfo(spec.dtype).min <= number <= np.iinfo(spec.dtype).max:
+        raise ValueError(f"has {number} for output {output}, which is beyond {spec.dtype}")
+    return np.array(number if spec.dense else [number], spec.dtype)
+
+
+Places = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+def _find(indexes: tuple[str, ...], components: Components, number: int, file: Opened, size: int) -> Places:
+    """Where what is read of each sample lies, output by output.
+
+    Raises:
+        ValueError: the file cannot be read, or a sample lacks what it must have.
+    """
+    members = read_tar_index(indexes[number], size) if indexes else _walked(file, size)
+    firsts = np.flatnonzero(np.diff(members.owners, prepend=-1))
+    starts = np.repeat(members.starts[firsts, None], len(components.wanted), axis=1)
+    sizes, there = np.zeros_like(starts), np.zeros(starts.shape, np.bool_)
+    names = [each if components.case_sensitive else each.lower() for each in members.extensions]
+    for output, wanted in enumerate(components.wanted):
+        counts = np.array([name in wanted for name in names], np.bool_)
+        at = np.flatnonzero(counts[members.kinds])[::-1]  # the first one counts
+        owners = members.owners[at]
+        starts[owners, output], sizes[owners, output] = members.starts[at], members.sizes[at]
+        there[owners, output] = True
+    if components.missing == "error" and not there.all():
+        sample, output = np.argwhere(~there)[0]
+        ends = ";".join(sorted(components.wanted[int(output)]))
+        raise ValueError(f"the sample at byte {members.starts[firsts[int(sample)]]} has no file that ends in {ends}")
+    if components.missing == "skip":
+        starts, sizes = starts[there.all(axis=1)], sizes[there.all(axis=1)]
+    return starts.ravel(), sizes.ravel()
+
+
+def _walked(file: Opened, size: int) -> Members:
+    """The files that a tar file has, by its headers.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    kinds: dict[str, int] = {}
+    found = array("q")
+    for number, sample in enumerate(_samples(_members(file, size))):
+        for extension, start, length in sample:
+            found.extend((kinds.setdefault(extension, len(kinds)), number, start, length))
+    return Members(list(kinds), *np.array(found, np.int64).reshape(-1, 4).T)
+
+
+def _samples(members: Iterator[tuple[str, int, int]]) -> Iterator[list[Component]]:
+    """Files that follow each other and share their names up to the first dot. Hidden files do not count.
+
+    Raises:
+        ValueError: a sample has two files of one name.
+    """
+    current, sample = None, list[Component]()
+    for name, start, size in members:
+        folder, _, file = name.rpartition("/")
+        base, _, extension = file.partition(".")
+        if not base:
+            continue
+        if (folder, base) != current and sample:
+            yield sample
+            sample = []
+        current = folder, base
+        if any(extension == other for other, _, _ in sample):
+            raise ValueError(f"the file {name!r} is there twice, the second time at byte {start}")
+        sample.append((extension, start, size))
+    if sample:
+        yield sample
+
+
+def _members(file: Opened, size: int) -> Iterator[tuple[str, int, int]]:
+    """The files in a tar file: name, the byte at which the data begin, their number.
+
+    Raises:
+        ValueError: it is no tar file, is compressed, or is cut short or damaged.
+    """
+    if file.pread(2, 0) == b"\x1f\x8b":
+        raise ValueError("it is compressed with gzip, and only plain tar files have random access")
+    at = 0
+    try:
+        with file.raw() as raw, tarfile.open(fileobj=raw, mode="r:") as archive:
+            while (member := archive.next()) is not None:
+                if member.offset_data <= at:
+                    raise ValueError(f"its headers lead in circles at byte {at}")
+                at = member.offset_data
+                cast(Any, archive).members = []  # it would keep them all
+                if member.issparse():
+                    raise ValueError(f"{member.name!r} is a sparse file")
+                if member.isreg():
+                    if not 0 <= member.size <= size - at:
+                        raise ValueError(f"{member.name!r} at byte {at} goes beyond its end at {size}")
+                    yield member.name, member.offset_data, member.size
+            at = archive.offset
+    except (tarfile.TarError, OverflowError, RecursionError, IndexError, KeyError, EOFError) as error:
+        raise ValueError(f"it is no tar file, or is damaged after byte {at}: {error}") from error
+    if at > size - _BLOCK or any(file.pread(_BLOCK, at)):
+        raise ValueError(f"it is cut short or damaged at byte {at}: neither a file nor the end of a tar file is there")

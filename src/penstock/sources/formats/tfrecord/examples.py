@@ -1,0 +1,128 @@
+"""Samples from Example messages, whatever files they are in."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from penstock.core.columns import Array, Column, Indices
+from penstock.core.spec import Spec
+from penstock.errors import SampleError
+from penstock.sources.formats.tfrecord.features import Feature, FixedLenFeature, VarLenFeature, string
+from penstock.sources.formats.tfrecord.tf_example import DTYPES, Found, default_of, find_features, value_of
+
+Features = tuple[tuple[str, Feature], ...]
+_PROBED, _AT_ONCE = 512, 64
+"""Messages in which features are looked for that the first one lacks, and how many of them are read at a time."""
+_NOT_READ = "cannot be read as an Example"
+
+
+class Messages(Protocol):
+    """Serialized messages by number."""
+
+    def messages(self, indices: Indices, /) -> Iterable[tuple[int, Array]]:
+        """The bytes of messages, each with its index.
+
+        Raises:
+            SampleError: one cannot be read.
+        """
+        ...
+
+    def error(self, index: int, reason: str, /) -> SampleError:
+        """The error of a message that is not what is expected."""
+        ...
+
+
+class Examples:
+    """Features of Example messages.
+
+    Args:
+        features: names and what they are read as.
+
+    Raises:
+        DefinitionError: a default value does not fit its feature.
+    """
+
+    def __init__(self, features: Features) -> None:
+        self.features = [(name, name.encode(), feature) for name, feature in features]
+        self._wanted = {key: feature for _, key, feature in self.features}
+        for _, feature in features:
+            if feature.default_value is not None:
+                default_of(feature)
+
+    def open(self, messages: Messages, count: int) -> None:
+        """Look for features of varying length that none of `count` messages has, and read the first message.
+
+        Raises:
+            SampleError: it cannot be read.
+        """
+        absent = self._absent(messages, count)
+        self.features = [(name, key, _scalar(f) if key in absent else f) for name, key, f in self.features]
+        self.read(messages, np.zeros(1, np.int64), [None] * len(self.features))
+
+    @property
+    def specs(self) -> tuple[Spec, ...]:
+        """The specs of the features."""
+        return tuple(_spec(feature) for _, _, feature in self.features)
+
+    def _absent(self, messages: Messages, count: int) -> set[bytes]:
+        """The features of varying length that none of many messages names, taken from all over the data set."""
+        absent = {key for key, feature in self._wanted.items() if isinstance(feature, VarLenFeature)}
+        probed = np.unique(np.linspace(0, count - 1, _PROBED).astype(np.int64))
+        for indices in (probed[:1], *np.split(probed[1:], range(_AT_ONCE, len(probed) - 1, _AT_ONCE))):
+            if not absent:
+                break
+            try:
+                absent -= self._named(messages, indices)
+            except SampleError:  # `read` reports a damaged message, if it comes to it
+                for row in range(len(indices)):
+                    with contextlib.suppress(SampleError):
+                        absent -= self._named(messages, indices[row : row + 1])
+        return absent
+
+    def _named(self, messages: Messages, indices: Indices) -> set[bytes]:
+        """The wanted features that any of these messages names."""
+        return {key for _, found, _ in self._found(messages, indices) for key in found}
+
+    def _found(self, messages: Messages, indices: Indices) -> Iterator[tuple[int, dict[bytes, Found], Array]]:
+        for index, message in messages.messages(indices):
+            try:
+                found = find_features(message.data, self._wanted)
+            except ValueError as error:
+                raise messages.error(index, f"{_NOT_READ}: {error}") from error
+            yield index, found, message
+
+    def read(self, messages: Messages, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
+        """The features of messages, in their order; dense ones in `out` where that is given.
+
+        Raises:
+            SampleError: a message cannot be read, or a feature is missing or of another type or shape.
+        """
+        columns: tuple[list[Array], ...] = tuple([] for _ in self.features)
+        for index, found, message in self._found(messages, indices):
+            view: memoryview = message.data
+            for column, (name, key, feature) in zip(columns, self.features, strict=True):
+                try:
+                    column.append(value_of(feature, found.get(key), view, message))
+                except ValueError as error:
+                    raise messages.error(index, f"{_NOT_READ}: feature {name!r}: {error}") from error
+        return tuple(
+            np.stack(column, out=slot) if spec.dense else column
+            for column, spec, slot in zip(columns, self.specs, out, strict=True)
+        )
+
+
+def _scalar(feature: Feature) -> Feature:
+    """A feature that no message has: one number, as in DALI, where it is whatever was in memory."""
+    default = feature.default_value
+    return FixedLenFeature((), feature.dtype, 0 if default is None or np.ndim(default) else default)
+
+
+def _spec(feature: Feature) -> Spec:
+    if feature.dtype == string:
+        return Spec(DTYPES[string], (None,))
+    open_extent = (None,) if isinstance(feature, VarLenFeature) else ()
+    return Spec(DTYPES[feature.dtype], (*open_extent, *feature.shape))

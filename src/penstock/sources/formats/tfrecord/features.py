@@ -1,0 +1,81 @@
+"""Features."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, cast, overload
+
+import numpy as np
+
+from penstock.core.call_site import located
+from penstock.errors import ArgumentTypeError, DefinitionError, shown
+
+int64, string, float32 = 0, 1, 2
+"""The types that features have in the format."""
+
+
+class Feature:
+    """A feature of the examples in TFRecord files: a `FixedLenFeature` or a `VarLenFeature`.
+
+    Args:
+        shape: the extents of its axes, or of those after the first where its length varies.
+        dtype: `int64`, `string` or `float32`.
+        default_value: what an example has that does not have the feature; where the length varies, it has nothing.
+
+    Raises:
+        ArgumentTypeError: the shape has an entry that is no whole number.
+        DefinitionError: the type does not exist, or an extent is not positive.
+    """
+
+    @located
+    def __init__(self, shape: Sequence[int], dtype: int, default_value: Any) -> None:
+        if not isinstance(cast(Any, dtype), int | np.integer) or dtype not in (int64, string, float32):
+            raise DefinitionError(
+                "no such type of a feature", given=shown(dtype), expected="tfrecord.int64, string or float32"
+            )
+        try:
+            self.shape = tuple([operator.index(extent) for extent in shape])
+        except Exception:  # noqa: BLE001  # a user's object may raise anything
+            raise ArgumentTypeError("a feature's shape is a list of whole numbers", given=shown(shape)) from None
+        if min(self.shape, default=1) < 1:
+            raise DefinitionError(
+                "a feature's extents are at least 1",
+                given=shown(shape),
+                fix="VarLenFeature(dtype, default_value), where the first one varies",
+            )
+        self.dtype, self.default_value = dtype, default_value
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({fields})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.shape, self.dtype))
+
+
+class FixedLenFeature(Feature):
+    """A feature that has the same shape in all examples."""
+
+
+class VarLenFeature(Feature):
+    """A feature whose length varies; with a shape, the axes after the first are those.
+
+    Called with two arguments, it takes a type and a default value, else `Feature`'s three.
+    """
+
+    @overload
+    def __init__(self, dtype: int, default_value: Any, /) -> None: ...
+    @overload
+    def __init__(self, shape: Sequence[int], dtype: int, default_value: Any, /) -> None: ...
+    @located
+    def __init__(self, *given: Any) -> None:
+        if len(given) not in (2, 3):
+            raise ArgumentTypeError(
+                "VarLenFeature takes a type and a default, or a shape before them", given=f"{len(given)} arguments"
+            )
+        shape, dtype, default_value = given if len(given) == 3 else ((), *given)
+        super().__init__(shape, dtype, default_value)

@@ -1,0 +1,104 @@
+"""Which videos are read, and which part of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.errors import SourceError, SourceNotFoundError
+from penstock.sources.files.class_folders import from_root
+from penstock.sources.formats.video.video_decoder import VideoIndex
+from penstock.sources.storage.disk_cache import read_bytes
+
+EXTENSIONS = ("mp4", "m4v", "mov", "mkv", "webm", "avi", "mpg", "mpeg", "ts", "mts", "wmv", "flv", "ogv", "3gp", "gif")
+_EXACT = 1e-3
+"""Parts of a tick by which a time may miss a frame and still be its own."""
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """What the parts in a list mean.
+
+    Args:
+        frames: whether they are numbers of frames; else seconds.
+        start_up: whether a part begins with the first frame after its start, else with the last one before it.
+        end_up: whether it ends before the first frame after its end, else before the last one before it.
+    """
+
+    frames: bool = False
+    start_up: bool = False
+    end_up: bool = True
+
+
+ROUNDING = Rounding()
+"""DALI's, unless one says otherwise."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file, its label, and the part of it that is read, as a list has it."""
+
+    path: str
+    label: int = 0
+    start: float | None = None
+    end: float | None = None
+
+    def frames(self, video: VideoIndex, rounding: Rounding) -> tuple[int, int]:
+        """The first frame of the part, and the one after its last."""
+        start = 0 if self.start is None else _place(self.start, video, rounding.frames, rounding.start_up)
+        stop = len(video) if self.end is None else _place(self.end, video, rounding.frames, rounding.end_up)
+        return start, max(min(stop, len(video)), start)
+
+
+def _place(value: float, video: VideoIndex, frames: bool, up: bool) -> int:
+    if frames:
+        number = math.ceil(value) if up else math.floor(value)
+        return max(number + len(video), 0) if value < 0 else number
+    ticks = value / video.tick
+    ticks = round(ticks) if abs(ticks - round(ticks)) < _EXACT else ticks
+    if up:
+        return int(np.searchsorted(video.times, ticks, side="left"))
+    return max(int(np.searchsorted(video.times, ticks, side="right")) - 1, 0)
+
+
+def videos_in(root: str) -> tuple[Entry, ...]:
+    """The videos in the folders directly below `root`, labelled with the number of their folder; see `from_root`."""
+    files = from_root(root, tuple(f"*.{each}" for each in EXTENSIONS), (), False)
+    return tuple(Entry(files.describe(index), label) for index, label in enumerate(files.labels))
+
+
+def videos_of(list_path: str) -> tuple[Entry, ...]:
+    """The videos that a text file lists, a line each: a path, a label, and a start and an end if only a part is read.
+
+    Raises:
+        SourceNotFoundError: there is no list.
+        SourceError: a line does not have this form, or the list is empty.
+    """
+    try:
+        lines = read_bytes(list_path).decode().splitlines()
+    except FileNotFoundError:
+        raise SourceNotFoundError(f"file_list is no file: {list_path!r}") from None
+    except (OSError, ValueError) as error:
+        raise SourceError(f"file_list {list_path!r} cannot be read: {error}") from error
+    entries = [_entry(list_path, number, line.split()) for number, line in enumerate(lines, start=1) if line.strip()]
+    if not entries:
+        raise SourceError(f"{list_path} lists no videos")
+    return tuple(entries)
+
+
+def _entry(list_path: str, number: int, words: Sequence[str]) -> Entry:
+    try:
+        path, label, *part = words
+        start, end = ([float(each) for each in part] + [None] * 2)[:2]
+        entry = Entry(path, int(label), start, end)
+        if len(part) > 2 or not 0 <= entry.label < 2**31 or not all(math.isfinite(each) for each in map(float, part)):
+            raise ValueError
+    except ValueError:
+        raise SourceError(
+            f"{list_path}:{number} is not a path, a label and, if need be, a start and an end",
+            given=" ".join(words), expected="cat/1.mp4 3, or cat/1.mp4 3 0.5 2.5",
+        ) from None  # fmt: skip
+    return entry

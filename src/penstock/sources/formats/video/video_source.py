@@ -1,0 +1,259 @@
+"""Clips of videos: sequences of frames, cut out of files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.columns import Array, Column, Indices
+from penstock.core.spec import Spec
+from penstock.errors import SampleError, SourceError, SourceNotFoundError
+from penstock.sources.formats.video.video_decoder import VideoDecoder, VideoIndex, fill_of, padded, read_index
+from penstock.sources.formats.video.video_list import ROUNDING, Entry, Rounding
+from penstock.sources.source import Source
+from penstock.sources.storage.byte_range import Cost
+from penstock.sources.storage.file_stamps import stamp_of
+from penstock.sources.storage.object_store import cannot_open, is_remote, several
+from penstock.sources.storage.random_access_file import RemoteFile
+
+_CHANGED = "the file has been written to since the data set was opened"
+_RESTING = 8
+"""Videos that stay open between batches, for clips that follow each other."""
+
+
+@dataclass(frozen=True)
+class ClipOptions:
+    """Which frames are read; `fn.readers.video` describes each."""
+
+    length: int
+    stride: int = 1
+    step: int = -1
+    pad_mode: str = "none"
+    fill: tuple[int, ...] = (0,)
+    uniform: bool = False
+    labels: bool = False
+    frame_num: str = "none"
+    timestamps: bool = False
+    rounding: Rounding = ROUNDING
+
+
+class VideoSource(Source):
+    """Clips of videos, file by file in the order of their frames.
+
+    A file is opened for the clips that a batch has of it. What they have in common is decoded once, and the next clip
+    is reached without a jump where it follows soon enough.
+
+    Args:
+        entries: the files, with labels and parts.
+        options: what is read of them.
+
+    Raises:
+        SourceNotFoundError: a file does not exist.
+        SourceError: one is no video, or none is long enough.
+    """
+
+    def __init__(self, entries: tuple[Entry, ...], options: ClipOptions) -> None:
+        self._options, self._entries = options, entries
+        paths = [entry.path for entry in entries]
+        found = several(_index, paths) if self.cost is Cost.STORE else list(map(_index, paths))
+        for each in found:
+            if isinstance(each, Exception):
+                raise each
+        self._videos: list[VideoIndex] = [video for video, _ in found]
+        self._stamps: list[Hashable] = [stamp for _, stamp in found]
+        ranges = [entry.frames(video, options.rounding) for entry, video in zip(entries, self._videos, strict=True)]
+        starts = [_starts(*each, options) for each in ranges]
+        self._stops = [stop for _, stop in ranges]
+        self._files: NDArray[np.int64] = np.repeat(np.arange(len(entries)), [len(each) for each in starts])
+        self._starts: NDArray[np.int64] = np.concatenate(starts) if starts else np.empty(0, np.int64)
+        if not len(self):
+            frames = f"{(options.length - 1) * options.stride + 1} frames"
+            fix = 'a shorter sequence_length or stride, or another pad_mode than "none"'
+            raise SourceError(f"no video has {frames}", given=", ".join(e.path for e in entries[:4]), fix=fix)
+        sizes = {(video.height, video.width) for video in self._videos}
+        height, width = sizes.pop() if len(sizes) == 1 else (None, None)
+        count = options.length
+        self.specs = (
+            Spec(np.dtype(np.uint8), (count, height, width, 3), "FHWC"),
+            *([Spec(np.dtype(np.int32), (1,))] if options.labels else []),
+            *([Spec(np.dtype(np.int32), (count if options.frame_num == "sequence" else 1,))] * self._numbered),
+            *([Spec(np.dtype(np.float64), (count,))] if options.timestamps else []),
+        )
+        self._fill = fill_of(options.fill)
+        self._resting: list[tuple[int, VideoDecoder]] = []
+        self._lock = threading.Lock()
+
+    @property
+    def _numbered(self) -> bool:
+        return self._options.frame_num != "none"
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
+        """The frames, and what else is asked for."""
+        numbers = np.stack([self._numbers(index) for index in indices.tolist()])
+        owners = self._files[indices]
+        files: list[int] = owners.tolist()
+        clips = self._room(files, out[0])
+        for file in sorted(set(files)):
+            self._decode(file, np.flatnonzero(owners == file), numbers, indices, clips)
+        columns: list[Column] = [clips]
+        if self._options.labels:
+            columns.append(np.array([self._entries[file].label for file in files], np.int32)[:, None])
+        if self._numbered:
+            columns.append((numbers if self._options.frame_num == "sequence" else numbers[:, :1]).astype(np.int32))
+        if self._options.timestamps:
+            columns.append(np.stack([self._times(file, row) for file, row in zip(files, numbers, strict=True)]))
+        return tuple(columns)
+
+    def _room(self, files: list[int], out: Array | None) -> Column:
+        if self.specs[0].dense:
+            return np.empty((len(files), *self.specs[0].sizes), np.uint8) if out is None else out
+        videos = [self._videos[file] for file in files]
+        return [np.empty((self._options.length, video.height, video.width, 3), np.uint8) for video in videos]
+
+    def _numbers(self, index: int) -> NDArray[np.int64]:
+        """The frames of a clip; -1 is one of a single value."""
+        start, stop = int(self._starts[index]), self._stops[int(self._files[index])]
+        count = self._options.length
+        if self._options.uniform:
+            return np.floor(np.linspace(start, stop - 1, count) + 0.5).astype(np.int64)
+        return padded(start + self._options.stride * np.arange(count), stop, self._options.pad_mode)
+
+    def _times(self, file: int, numbers: NDArray[np.int64]) -> Array:
+        video = self._videos[file]
+        return np.where(numbers < 0, -1.0, video.times[numbers] * video.tick)
+
+    def _decode(
+        self, file: int, rows: NDArray[np.int64], numbers: NDArray[np.int64], indices: Indices, clips: Column
+    ) -> None:
+        """Put the frames of one file where they belong.
+
+        Raises:
+            SampleError: one cannot be decoded, or the file has been written to.
+        """
+        wanted, places = np.unique(numbers[rows], return_inverse=True)
+        owners = np.argsort(places, axis=None, kind="stable")
+        bounds = np.searchsorted(places.ravel()[owners], np.arange(len(wanted) + 1))
+        if wanted[0] < 0:
+            for place in owners[: bounds[1]].tolist():
+                clips[int(rows[place // numbers.shape[1]])][place % numbers.shape[1]] = self._fill
+        first = int(wanted[0] < 0)
+        if first == len(wanted):
+            return
+        done = first
+        try:
+            decoder = self._open(file, int(wanted[first]))
+            for _, frame in decoder.frames(wanted[first:].tolist()):
+                for place in owners[bounds[done] : bounds[done + 1]].tolist():
+                    clips[int(rows[place // numbers.shape[1]])][place % numbers.shape[1]] = frame
+                done += 1
+        except (OSError, ValueError) as error:
+            row = int(rows[owners[bounds[done]] // numbers.shape[1]])
+            index = int(indices[row])
+            what = f"cannot be read: {error}"
+            raise SampleError.of(index, self.describe(index), what, self._entries[file].path) from error
+        with self._lock:
+            self._resting = [(file, decoder), *self._resting][:_RESTING]
+
+    def _open(self, file: int, number: int) -> VideoDecoder:
+        """The video, if it rests before frame `number`, else opened anew.
+
+        Raises:
+            ValueError: it has been written to.
+        """
+        path = self._entries[file].path
+        far = is_remote(path)
+        if not far and stamp_of(path) != self._stamps[file]:
+            raise ValueError(_CHANGED)
+        with self._lock:
+            for place, (other, decoder) in enumerate(self._resting):
+                if other == file and decoder.near(number):
+                    del self._resting[place]
+                    return decoder
+        opened, stamp = _opened(path)
+        if far and stamp != self._stamps[file]:
+            raise ValueError(_CHANGED)
+        return VideoDecoder(opened, self._videos[file])
+
+    @property
+    def cost(self) -> Cost:
+        """What reading costs."""
+        return Cost.STORE if any(is_remote(entry.path) for entry in self._entries) else Cost.FILE
+
+    def describe(self, index: int) -> str:
+        """The file, and the first frame."""
+        return f"{self.path(index)} from frame {self._starts[index]}"
+
+    def info(self, index: int, value: int = 0) -> str:
+        """The file."""
+        del value
+        return self.path(index)
+
+    def path(self, index: int) -> str:
+        """The file."""
+        return self._entries[int(self._files[index])].path
+
+    def same_data(self, other: Source) -> bool:
+        """Whether the same clips of the same files are read."""
+        return (
+            isinstance(other, VideoSource)
+            and (self._entries, self._options) == (other._entries, other._options)  # noqa: SLF001  # one class
+            and self._stamps == other._stamps  # noqa: SLF001  # likewise
+        )
+
+    def fingerprint(self) -> str:
+        """The names of the files, their labels, and the clips."""
+        names = "\0".join(f"{os.path.basename(entry.path)}\0{entry.label}" for entry in self._entries)  # noqa: PTH119  # text
+        digest = hashlib.sha256(f"{names}{self._options}".encode())
+        for part in (self._files, self._starts, np.array(self._stops)):
+            digest.update(np.ascontiguousarray(part, "<i8").tobytes())
+        return f"video:{len(self)}:{digest.hexdigest()[:16]}"
+
+
+def stamp_of_clips(entries: Sequence[Entry]) -> Hashable:
+    """What changes when one of the videos does."""
+    return stamp_of(*(entry.path for entry in entries))
+
+
+def _opened(path: str) -> tuple[str | IO[bytes], Hashable]:
+    """What PyAV opens, and what changes when the video is written to.
+
+    Raises:
+        OSError: there is no such object.
+    """
+    if not is_remote(path):
+        return path, stamp_of(path)
+    file = RemoteFile(path)
+    return cast(IO[bytes], file.raw()), file.state
+
+
+def _index(path: str) -> tuple[VideoIndex, Hashable]:
+    if not is_remote(path) and not Path(path).is_file():
+        raise SourceNotFoundError(f"there is no file {path!r}")
+    try:
+        file, stamp = _opened(path)
+    except OSError as error:
+        raise cannot_open(path, error) from error
+    try:
+        return read_index(file), stamp
+    except (OSError, ValueError) as error:
+        raise SourceError(f"{path!r} cannot be read as a video: {error}", fix="leave it out of the data set") from error
+
+
+def _starts(start: int, stop: int, options: ClipOptions) -> NDArray[np.int64]:
+    """The first frames of the clips between two frames."""
+    if options.uniform:
+        return np.array([start][: stop - start], np.int64)
+    step = options.length * options.stride if options.step <= 0 else options.step
+    whole = 0 if options.pad_mode != "none" else (options.length - 1) * options.stride
+    return np.arange(start, max(stop - whole, start), step, dtype=np.int64)

@@ -1,0 +1,80 @@
+"""Permutation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.columns import Indices
+
+_MASK64 = (1 << 64) - 1
+
+
+def mix(*words: int) -> int:
+    """Hash integers to 64 bits (SplitMix64's output function, chained), to derive keys from seeds.
+
+    >>> mix(1, 2) == mix(1, 2) != mix(2, 1)
+    True
+    """
+    state = 0x9E3779B97F4A7C15
+    for word in words:
+        state = (state ^ (word & _MASK64)) + 0x9E3779B97F4A7C15 & _MASK64
+        state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & _MASK64
+        state = (state ^ state >> 27) * 0x94D049BB133111EB & _MASK64
+        state ^= state >> 31
+    return state
+
+
+def permute(positions: Indices, length: int, key: int) -> Indices:
+    """The permutation of range(length) that `key` selects, at `positions`.
+
+    A Feistel network over the smallest power of two that holds `length`, repeated for the values that fall outside
+    it (cycle walking), after Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002. At most half of the
+    values fall outside, so a position costs two passes on average.
+
+    Args:
+        positions: int64, any shape, each in [0, length).
+        length: how many samples there are, up to 2**62.
+        key: 64 bits.
+
+    Returns:
+        int64 of the same shape, each in [0, length); distinct for distinct positions.
+
+    >>> sorted(permute(np.arange(5), 5, key=1).tolist())
+    [0, 1, 2, 3, 4]
+    """
+    bits = max(2, (length - 1).bit_length())
+    word = np.uint32 if bits <= 32 else np.uint64  # narrow words are twice as fast
+    low = word(bits // 2)
+    low_mask, high_mask = word((1 << bits // 2) - 1), word((1 << bits - bits // 2) - 1)
+    rounds = 6 if bits > 12 else 12 if bits > 8 else 24  # a few bits per half mix slowly
+    keys = [word(mix(key, turn) & int(np.iinfo(word).max)) for turn in range(rounds)]
+
+    def encrypt(values: NDArray[Any]) -> NDArray[Any]:
+        left, right = values >> low, values & low_mask
+        for turn in range(0, rounds, 2):
+            left ^= _scramble(right, keys[turn]) & high_mask
+            right ^= _scramble(left, keys[turn + 1]) & low_mask
+        left <<= low
+        left |= right
+        return left
+
+    result = encrypt(positions.astype(word).ravel())
+    while (outside := np.flatnonzero(result >= word(length))).size:
+        result[outside] = encrypt(result[outside])
+    return result.astype(np.int64).reshape(positions.shape)
+
+
+def _scramble(values: NDArray[Any], key: Any) -> NDArray[Any]:
+    """A hash of each value whose low bits depend on all bits: multiply, fold the high half down, twice."""
+    word = values.dtype.type
+    first, second = (0x85EBCA6B, 0xC2B2AE35) if word is np.uint32 else (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+    half = word(values.dtype.itemsize * 4)
+    mixed = values ^ key
+    mixed *= word(first)
+    mixed ^= mixed >> half
+    mixed *= word(second)
+    mixed >>= half
+    return mixed

@@ -1,0 +1,210 @@
+"""Order: which sample stands at which position of which epoch, as a pure function.
+
+No list of the data set is kept anywhere: the shuffle is a permutation that is computed per position, so that 10^12
+samples cost what 10^3 do, and any position of any epoch can be asked for at once. That is what makes resuming O(1).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.columns import Indices
+from penstock.sources.order.permutation import mix, permute
+
+_PAGE = 4096
+_CHOSEN = 1024
+"""Positions on a page of what a choice visits: it may go through small data sets many times."""
+
+
+@lru_cache(maxsize=1024)  # 32 MiB at most: a mixture of many data sets has a page of each in use
+def _page(length: int, key: int, page: int) -> Indices:
+    """`_PAGE` consecutive values of a permutation: batches are small, and NumPy's cost per call is not."""
+    return permute(np.arange(page * _PAGE, min(length, (page + 1) * _PAGE)), length, key)
+
+
+def _permuted(positions: Indices, length: int, key: int) -> Indices:
+    return _paged(positions, partial(_page, length, key), _PAGE)
+
+
+def _paged(positions: Indices, page_of: Callable[[int], Indices], size: int) -> Indices:
+    """What stands at positions, one axis, of a sequence that is computed page by page."""
+    pages = positions // size
+    first, last = (int(pages.min()), int(pages.max())) if positions.size else (0, 0)
+    if first == last:
+        return page_of(first)[positions - first * size]
+    result = np.empty_like(positions)
+    for page in np.unique(pages):
+        here = pages == page
+        result[here] = page_of(int(page))[positions[here] - int(page) * size]
+    return result
+
+
+class Choice(ABC):
+    """Which samples an order visits, where that is not each of them once in every epoch. Pure; compares by value."""
+
+    @property
+    @abstractmethod
+    def length(self) -> int:
+        """How many positions an epoch has."""
+
+    @abstractmethod
+    def indices(self, positions: Indices, *, shuffle: bool, seed: int) -> Indices:
+        """Which sample stands at each position of an order that goes on from epoch to epoch.
+
+        Args:
+            positions: int64, one axis, each >= 0; epoch e begins at ``e * length``.
+            shuffle: whether samples come in random order.
+            seed: 64 bits that select it.
+        """
+
+    @abstractmethod
+    def others(self, indices: Indices, shifts: NDArray[np.uint64]) -> Indices:
+        """As `Order.others`."""
+
+
+@lru_cache(maxsize=64)
+def _chosen(choice: Choice, shuffle: bool, seed: int, page: int) -> Indices:
+    """A page of what a choice visits."""
+    return choice.indices(np.arange(page * _CHOSEN, (page + 1) * _CHOSEN), shuffle=shuffle, seed=seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The order in which a reader visits its samples.
+
+    Args:
+        length: the number of samples of the data set, or how many of them `choice` visits in an epoch.
+        shuffle: whether each epoch has a permutation of its own; else the order is that of the data set.
+        seed: selects the permutations.
+        pad_last: positions past the end repeat the last sample (DALI's ``pad_last_batch``) instead of beginning again,
+            and an epoch ends with a batch.
+        shards: into how many contiguous, static parts the data set is cut; 1 for one global order.
+        shard: which part this order visits.
+        stick: whether it stays with that part, or moves on by one part with each epoch.
+        choice: which samples it visits; None: each of them once in every epoch. It goes with one part.
+
+    >>> Order(length=5).indices(epoch=0, positions=np.arange(7)).tolist()
+    [0, 1, 2, 3, 4, 0, 1]
+    """
+
+    length: int
+    shuffle: bool = False
+    seed: int = 0
+    pad_last: bool = False
+    shards: int = 1
+    shard: int = 0
+    stick: bool = False
+    choice: Choice | None = None
+
+    @property
+    def epoch_length(self) -> int:
+        """How many positions an epoch has; the longest part's where parts differ by one."""
+        return -(-self.length // self.shards)
+
+    def part(self, epoch: int) -> tuple[int, int]:
+        """First index and number of the samples that belong to this order in `epoch`."""
+        shard = self.shard if self.stick else (self.shard + epoch) % self.shards
+        first = self.length * shard // self.shards
+        return first, self.length * (shard + 1) // self.shards - first
+
+    def indices(self, epoch: int, positions: Indices) -> Indices:
+        """Which sample stands at each position of an epoch.
+
+        Args:
+            epoch: its number, from 0.
+            positions: int64, each >= 0. Positions past the end begin the same epoch again, or repeat its last sample
+                with `pad_last`.
+
+        Returns:
+            Sample indices, int64, of the same shape.
+        """
+        first, size = self.part(epoch)
+        inside = np.minimum(positions, size - 1) if self.pad_last else positions % size
+        if self.choice is not None:
+            return _paged(inside + epoch * size, partial(_chosen, self.choice, self.shuffle, self.seed), _CHOSEN)
+        if not self.shuffle:
+            return inside + first
+        return _permuted(inside, size, self._key(epoch, first)) + first
+
+    def span(self, epoch: int, start: int, count: int) -> Indices:
+        """`indices` of `count` positions in a row, a slice where they lie on one page of the shuffle."""
+        first, size = self.part(epoch)
+        page = start // _PAGE
+        if start + count > min(size, (page + 1) * _PAGE) or self.choice is not None:
+            return self.indices(epoch, np.arange(start, start + count))
+        if not self.shuffle:
+            return np.arange(first + start, first + start + count)
+        found = _page(size, self._key(epoch, first), page)[start - page * _PAGE : start - page * _PAGE + count]
+        return found + first if first else found
+
+    def _key(self, epoch: int, first: int) -> int:
+        """What selects the permutation of a part: data sets of other lengths get others, not nearly the same ones."""
+        return mix(self.seed, self.length, epoch, first)
+
+    def endless(self, positions: Indices, stride: int = 1) -> Indices:
+        """Which sample stands at each position of an order that goes on from epoch to epoch without end.
+
+        Args:
+            positions: int64, each >= 0.
+            stride: how many positions a batch passes. With `pad_last`, an epoch has a whole number of batches.
+        """
+        if self == Order(self.length, seed=self.seed):
+            return positions % self.length  # whole epochs in order: a small data set has many of them
+        if self.pad_last or self.shards == 1:
+            epochs, inside = np.divmod(positions, self.passed_by_epoch(stride))
+        else:  # the parts of successive epochs may differ in length by one
+            epochs, inside = self._cycles(positions)
+        result = np.empty_like(positions)
+        for epoch in np.unique(epochs):
+            here = epochs == epoch
+            result[here] = self.indices(int(epoch), inside[here])
+        return result
+
+    def endless_span(self, start: int, count: int, stride: int = 1) -> Indices:
+        """`endless` of `count` positions in a row."""
+        passed = self.passed_by_epoch(stride)
+        epoch, inside = divmod(start, passed)
+        if inside + count > passed or (self.shards > 1 and not self.pad_last):
+            return self.endless(np.arange(start, start + count), stride)
+        return self.span(epoch, inside, count)
+
+    def others(self, indices: Indices, shifts: NDArray[np.uint64]) -> Indices:
+        """Other samples in place of some.
+
+        Orders over as many samples give samples of the same number, so that what belongs together stays together.
+
+        Args:
+            indices: which samples, int64.
+            shifts: per sample a number that selects another one of its part, or 0 for the sample itself.
+
+        Returns:
+            Sample indices, int64, of the same shape: none is that of the sample it stands for, if its part has others.
+        """
+        if self.choice is not None:
+            return self.choice.others(indices, shifts)
+        bounds = np.array([self.length * part // self.shards for part in range(self.shards + 1)])
+        part = np.searchsorted(bounds, indices, side="right") - 1
+        first, size = bounds[part], bounds[part + 1] - bounds[part]
+        steps = 1 + (shifts % np.maximum(size - 1, 1).astype(np.uint64)).astype(np.int64)
+        return np.where(shifts == 0, indices, first + (indices - first + steps) % size)
+
+    def passed_by_epoch(self, stride: int) -> int:
+        """How many positions an epoch takes, in batches that pass `stride` of them.
+
+        Where there are parts and none is padded, that of all parts together.
+        """
+        return -(-self.epoch_length // stride) * stride if self.pad_last else self.length
+
+    def _cycles(self, positions: Indices) -> tuple[Indices, Indices]:
+        """Epochs and positions in them; a cycle of as many epochs as there are parts visits each part once."""
+        sizes = [self.part(epoch)[1] for epoch in range(self.shards)]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        cycle, inside = np.divmod(positions, starts[-1])
+        epoch = np.searchsorted(starts, inside, side="right") - 1
+        return cycle * self.shards + epoch, inside - starts[epoch]

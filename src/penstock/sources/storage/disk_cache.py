@@ -1,0 +1,232 @@
+"""Bytes of objects that are kept on a local disk, for the next epoch, the next run and other processes.
+
+An entry is one file, written under another name and then renamed, with a checksum over its content and the ETag of the
+object. What is damaged counts as missing. Where there is no room left, entries chosen at random make room: epochs that
+visit everything in turn would find nothing of what was used last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import logging
+import os
+import random
+import struct
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from penstock.core import optional_import
+from penstock.core.atomic_files import UNFINISHED, make_folder, user_folder, write_whole
+from penstock.core.columns import Array
+from penstock.errors import UsageError
+from penstock.sources.storage.byte_range import Extent
+from penstock.sources.storage.local_bytes import content, part
+from penstock.sources.storage.object_store import ask, fetch, head, is_remote
+from penstock.sources.storage.sample_limit import bytes_of
+
+_SUM = struct.Struct("<4sQ")  # b"PSC2", the checksum of what follows
+_LENGTHS = struct.Struct("<QH")  # bytes of the data and of the ETag
+_HEAD = _SUM.size + _LENGTHS.size
+_MAGIC = b"PSC2"
+_STALE = 600.0
+"""Seconds after which a file that was never renamed is one that a process has left behind."""
+
+_log = logging.getLogger("penstock")
+
+
+class Cache:
+    """A folder of entries, which any number of processes share.
+
+    Args:
+        folder: where; it is made.
+        size: how many bytes its entries have, at most; for a moment a sixteenth more per process that writes.
+
+    Raises:
+        MissingExtraError: xxhash is not installed.
+    """
+
+    def __init__(self, folder: str, size: int) -> None:
+        self._xxh3: Any = optional_import.load("xxhash", "stores", "what is kept of object stores").xxh3_64
+        self._folder, self._size = Path(folder), size
+        self._total, self._unseen = 0, size  # so that the first entry looks
+        self._usable = True
+        self._lock = threading.Lock()
+
+    def find(self, extent: Extent) -> tuple[Array, str] | None:
+        """The bytes of an extent and the ETag that the object had; None where they are not there, or damaged."""
+        try:
+            entry = content(self._place(extent))
+        except OSError:
+            return None
+        if len(entry) < _HEAD:
+            return None
+        magic, checksum = _SUM.unpack_from(entry.data)
+        length, tag = _LENGTHS.unpack_from(entry.data, _SUM.size)
+        start = _HEAD + tag
+        if magic != _MAGIC or len(entry) != start + length:
+            return None
+        if self._xxh3(entry.data[_SUM.size :]).intdigest() != checksum:
+            return None
+        return entry[start:], entry.data[_HEAD:start].tobytes().decode()
+
+    def has(self, extent: Extent) -> bool:
+        """Whether there is an entry for an extent, perhaps a damaged one or that of another state of the object."""
+        return os.path.exists(self._place(extent))  # noqa: PTH110  # a path costs more than the look
+
+    def same(self, extent: Extent) -> Array | None:
+        """The bytes of an extent with a known ETag; None where they are not there, or are others."""
+        kept = self.find(extent) if extent.tag else None
+        return kept[0] if kept is not None and kept[1] == extent.tag else None
+
+    def keep(self, extent: Extent, data: Array, tag: str) -> None:
+        """Write an entry. Where that fails, a warning says so, and nothing is written any more."""
+        name = tag.encode()
+        size = _HEAD + len(name) + len(data)
+        if not self._usable or size > self._size // 16:
+            return
+        rest = _LENGTHS.pack(len(data), len(name)) + name
+        checksum = self._xxh3(rest)
+        checksum.update(data.data)
+        place = Path(self._place(extent))
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(place, [_SUM.pack(_MAGIC, checksum.intdigest()), rest, data.data])
+        except OSError as error:
+            self._usable = False
+            _log.warning("objects are not kept in %s any more: %s", self._folder, error.strerror or error)
+            return
+        self._make_room(size)
+
+    def _place(self, extent: Extent) -> str:
+        stop = "" if extent.stop is None else extent.stop
+        name = hashlib.sha256(f"{extent.path}\0{extent.start}\0{stop}".encode()).hexdigest()
+        return f"{self._folder}/{name[:2]}/{name[2:42]}"
+
+    def _make_room(self, size: int) -> None:
+        with self._lock:
+            self._total += size
+            self._unseen += size
+            if self._unseen <= self._size // 16:
+                return
+            entries = self._entries()
+            self._total, self._unseen = sum(bytes_ for _, bytes_ in entries), 0
+            random.shuffle(entries)
+            while entries and self._total > self._size - self._size // 16:
+                path, bytes_ = entries.pop()
+                with contextlib.suppress(OSError):  # another process was faster
+                    os.unlink(path)  # noqa: PTH108  # as the scan gives it
+                self._total -= bytes_
+
+    def _entries(self) -> list[tuple[str, int]]:
+        """Paths and sizes of the entries, without what a process that was killed has left."""
+        entries: list[tuple[str, int]] = []
+        for folder in self._folder.glob("??"):
+            with contextlib.suppress(OSError), os.scandir(folder) as found:
+                for entry in found:
+                    with contextlib.suppress(OSError):
+                        info = entry.stat()
+                        if not entry.name.endswith(UNFINISHED):
+                            entries.append((entry.path, info.st_size))
+                        elif time.time() - info.st_mtime > _STALE:
+                            os.unlink(entry.path)  # noqa: PTH108  # likewise
+        return entries
+
+
+def fetch_through(extent: Extent) -> Array:
+    """The bytes of an extent, from the cache where they are there and the object is the same; of local files, too.
+
+    Raises:
+        OSError: they cannot be fetched.
+    """
+    if not is_remote(extent.path):
+        return (
+            content(extent.path, extent.limited)
+            if extent.stop is None
+            else part(extent.path, extent.start, extent.stop)
+        )
+    cache = the_cache()
+    if cache is None:
+        return _fetched(extent)[0]
+    kept = cache.find(extent)
+    if kept is not None and kept[1]:
+        data, tag = kept
+        if extent.tag == tag or (not extent.tag and fetch(extent, unless=tag) is None):
+            return data
+    data, tag = _fetched(extent)
+    if tag:  # without one, nothing tells whether the object is still the same
+        cache.keep(extent, data, tag)
+    return data
+
+
+def fetch_together(extents: Sequence[Extent]) -> list[Array | None]:
+    """The bytes of extents, all asked for at once; None where `fetch_through` is to be asked."""
+    cache = the_cache()
+    far = [each for each in extents if is_remote(each.path) and (cache is None or (each.tag and not cache.has(each)))]
+    answers = dict(zip(far, ask(far), strict=True))
+    results: list[Array | None] = []
+    for extent in extents:
+        answer = answers.get(extent)
+        if answer is not None and cache is not None:
+            cache.keep(extent, *answer)
+        results.append(None if answer is None else answer[0])
+    return results
+
+
+def kept_of(extents: Sequence[Extent]) -> list[Array | None]:
+    """The bytes of those extents whose ETags are known and that are on the local disk."""
+    cache = the_cache() if extents else None
+    return [None if cache is None else cache.same(extent) for extent in extents]
+
+
+def without_kept(extents: Sequence[Extent]) -> Sequence[Extent]:
+    """Those of some extents that are not on the local disk, and worth to be fetched ahead."""
+    cache = the_cache()
+    return extents if cache is None else [extent for extent in extents if not (extent.tag and cache.has(extent))]
+
+
+def read_bytes(path: str) -> bytes:
+    """The content of a file, or of an object.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if not is_remote(path):
+        return Path(path).read_bytes()
+    return fetch_through(Extent(path, tag=head(path).tag)).tobytes()
+
+
+def _fetched(extent: Extent) -> tuple[Array, str]:
+    result = fetch(extent)
+    assert result is not None
+    return result
+
+
+def the_cache() -> Cache | None:
+    """That of the environment: ``PENSTOCK_CACHE_SIZE``, such as 50GB, and ``PENSTOCK_CACHE_DIR``.
+
+    Raises:
+        UsageError: the size is none, or no folder is known.
+    """
+    size = os.environ.get("PENSTOCK_CACHE_SIZE")
+    if not size:
+        return None
+    folder = os.environ.get("PENSTOCK_CACHE_DIR")
+    if not folder:
+        own = user_folder()
+        if own is None:
+            raise UsageError("PENSTOCK_CACHE_SIZE keeps objects in a home, and there is none", fix="PENSTOCK_CACHE_DIR")
+        with contextlib.suppress(OSError):
+            make_folder(own)  # before one that others may enter is made on the way to it
+        folder = str(own / "objects")
+    return _opened(folder, size)
+
+
+@functools.lru_cache(maxsize=8)
+def _opened(folder: str, size: str) -> Cache | None:
+    count = bytes_of("PENSTOCK_CACHE_SIZE", size)
+    return Cache(folder, count) if count else None

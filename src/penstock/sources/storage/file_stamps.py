@@ -1,0 +1,22 @@
+"""File stamps."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable
+
+
+def stamp_of(*paths: str | bytes | os.PathLike[str]) -> Hashable:
+    """What changes when one of these files is written, or an entry of one of these folders comes, goes or is renamed.
+
+    It costs a look at each path and reads nothing. A path that does not exist has a stamp, too.
+    """
+    return tuple(map(_stamp, paths))
+
+
+def _stamp(path: str | bytes | os.PathLike[str]) -> Hashable:
+    try:
+        found = os.stat(path)  # noqa: PTH116  # also of a name that is no valid text
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size

@@ -1,0 +1,178 @@
+"""Files that are open for reading at any byte: local ones, and objects of a store."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Hashable
+from typing import Any
+
+from penstock.core.columns import Array, Indices
+from penstock.sources.storage.byte_range import Extent, Found
+from penstock.sources.storage.disk_cache import fetch_through
+from penstock.sources.storage.object_store import head, is_remote
+
+_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0)
+_BLOCK = 1 << 22
+"""Bytes of an object that are fetched at once to find what lies in it."""
+
+
+class LocalFile:
+    """A file.
+
+    Args:
+        path: its path.
+
+    Raises:
+        OSError: it cannot be opened.
+
+    Attributes:
+        size: its bytes.
+        time: when it was written to, in nanoseconds.
+        state: what changes when it is written to.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = os.open(path, _FLAGS)
+        found = os.fstat(self._descriptor)
+        self.size, self.time = found.st_size, found.st_mtime_ns
+        self.tag = ""
+        self.state: Hashable = found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+
+    def pread(self, count: int, at: int) -> bytes:
+        """The bytes that begin at a place, fewer at the end."""
+        return os.pread(self._descriptor, count, at)
+
+    def fill(self, view: memoryview, at: int) -> None:
+        """Fill memory with what begins at a place.
+
+        Raises:
+            ValueError: the file ends before.
+        """
+        done = 0
+        while done < len(view):
+            count = os.preadv(self._descriptor, [view[done:]], at + done)
+            if not count:
+                raise ValueError(f"the file is cut short: {done} of {len(view)} bytes are left")
+            done += count
+
+    def announce(self, starts: Indices, stops: Indices) -> None:
+        """Tell the operating system which bytes will be read next, so that a disk need not be waited for in turns."""
+        if not hasattr(os, "posix_fadvise"):
+            return
+        with contextlib.suppress(OSError):  # not all file systems take advice
+            for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+                if stop > start:  # no bytes would mean all that follow
+                    os.posix_fadvise(self._descriptor, start, stop - start, os.POSIX_FADV_WILLNEED)
+
+    def raw(self) -> io.RawIOBase:
+        """The file as Python's libraries read it."""
+        return io.FileIO(self._descriptor, closefd=False)
+
+    def close(self) -> None:
+        """Close it."""
+        os.close(self._descriptor)
+
+
+class RemoteFile:
+    """An object of a store. A block of it is kept, for who walks through it.
+
+    Args:
+        path: its path.
+
+    Raises:
+        OSError: there is none, or the store does not answer.
+
+    Attributes:
+        size: its bytes.
+        tag: its ETag.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._known(head(path))
+
+    def _known(self, found: Found) -> None:
+        self._path, self.size, self.tag = found.path, found.size, found.tag
+        self._start, self._block = 0, memoryview(b"")
+
+    @property
+    def state(self) -> Hashable:
+        """What changes when it is written to."""
+        return self.tag, self.size
+
+    def pread(self, count: int, at: int) -> bytes:
+        """The bytes that begin at a place, fewer at the end."""
+        stop = min(at + count, self.size)
+        if at >= stop:
+            return b""
+        if not (self._start <= at and stop <= self._start + len(self._block)):
+            start, end = at, min(max(stop, at + _BLOCK), self.size)
+            self._block = fetch_through(Extent(self._path, start, end, self.tag)).data
+            self._start = start
+        return bytes(self._block[at - self._start : stop - self._start])
+
+    def raw(self) -> io.RawIOBase:
+        """The file as Python's libraries read it."""
+        return _Raw(self)
+
+    def close(self) -> None:
+        """Let go of the block."""
+        self._block = memoryview(b"")
+
+
+class FetchedFile(RemoteFile):
+    """An object of which parts are in memory; what else is asked for is fetched.
+
+    Args:
+        found: what is known of it.
+        parts: where each begins, and its bytes.
+    """
+
+    def __init__(self, found: Found, parts: list[tuple[int, Array]]) -> None:
+        self._known(found)
+        self._parts = parts
+
+    def pread(self, count: int, at: int) -> bytes:
+        """The bytes that begin at a place, fewer at the end."""
+        for start, data in self._parts:
+            if start <= at and at + count <= start + len(data):
+                return data[at - start : at - start + count].tobytes()
+        return super().pread(count, at)
+
+
+class _Raw(io.RawIOBase):
+    def __init__(self, file: RemoteFile) -> None:
+        self._file, self._at = file, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size}[whence]
+        self._at = base + offset
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._file.pread(len(buffer), self._at)
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+
+Opened = LocalFile | RemoteFile
+
+
+def open_file(path: str) -> Opened:
+    """A file or an object, by its path.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    return RemoteFile(path) if is_remote(path) else LocalFile(path)

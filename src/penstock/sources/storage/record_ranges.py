@@ -1,0 +1,231 @@
+"""Parts of large files: records that lie one after the other, found by where they begin and how long they are."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.columns import Array, Indices
+from penstock.errors import PenstockError, SampleError, SourceError, SourceNotFoundError, reason_of
+from penstock.sources.storage.byte_range import Cost, Extent, Found
+from penstock.sources.storage.object_store import cannot_open, is_remote, several
+from penstock.sources.storage.random_access_file import LocalFile, Opened, open_file
+from penstock.sources.storage.range_coalescing import Pieces
+from penstock.sources.storage.record_index_cache import Places, kept
+from penstock.sources.storage.sample_limit import check_sample_size, max_sample_size
+
+_AHEAD = 1 << 16
+"""Bytes read at once where records are small, to find the next ones."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Records that were read at once: ``data[start:stop]`` each, in the order that was asked for."""
+
+    data: Array
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+
+
+class Spans:
+    """Where each record of some files lies: 16 bytes of memory a record.
+
+    A file is opened for a batch and closed after it, so any number of files will do. One that has been written to since
+    the data set was opened is not read any more: its records may have moved.
+
+    Args:
+        paths: the files.
+        find: lists the records of one file: where each begins, and its bytes. It is given the file's number, the
+            open file and the size, and raises ValueError for a file that it cannot read.
+        what: what it looks for, by which the records of large files are kept for the next time; "" keeps nothing.
+
+    Raises:
+        SourceNotFoundError: a file does not exist.
+        SourceError: one is not what is expected, or no file has records.
+    """
+
+    def __init__(self, paths: Sequence[str], find: Callable[[int, Opened, int], Places], what: str = "") -> None:
+        self.paths = tuple(paths)
+        self._find, self._what = find, what
+        numbers = range(len(self.paths))
+        self._far = np.array([is_remote(path) for path in self.paths], bool)
+        found = several(self._records_of, numbers) if self._far.any() else list(map(self._records_of, numbers))
+        for each in found:
+            if isinstance(each, Exception):
+                raise each
+        self._stamps = [state for state, *_ in found]
+        self.bounds = np.cumsum([0, *(len(starts) for _, starts, *_ in found)])
+        self.starts = np.concatenate([starts for _, starts, *_ in found])
+        self.sizes = np.concatenate([sizes for _, _, sizes, _ in found])
+        self.cost = Cost.STORE if self._far.any() else Cost.FILE
+        self._objects = Pieces([opened for *_, opened in found])
+
+    def _records_of(self, number: int) -> tuple[Hashable, NDArray[np.int64], NDArray[np.int64], Found]:
+        """The state of a file, where its records begin, their sizes, and what is known of an object."""
+        path = self.paths[number]
+        try:
+            file = open_file(path)
+        except FileNotFoundError as error:
+            if is_remote(path):
+                raise cannot_open(path, error) from error
+            raise SourceNotFoundError(f"there is no file {path!r}") from None
+        except OSError as error:
+            raise SourceError(f"{path!r} cannot be read: {error.strerror}") from error
+        try:
+            find = partial(self._find, number, file, file.size)
+            starts, sizes = kept(path, file, self._what, find) if self._what else find()
+        except (OSError, ValueError) as error:
+            if isinstance(error, PenstockError):
+                raise
+            raise SourceError(f"{path!r} cannot be read: {reason_of(error)}") from error
+        finally:
+            file.close()
+        return file.state, starts, sizes, Found(path, file.size, file.tag)
+
+    def __len__(self) -> int:
+        return int(self.bounds[-1])
+
+    def path(self, number: int) -> str:
+        """The file that holds record `number`."""
+        return self.paths[int(np.searchsorted(self.bounds, number, side="right")) - 1]
+
+    def describe(self, number: int) -> str:
+        """The file and the byte at which record `number` begins."""
+        return f"{self.path(number)} at byte {self.starts[number]}"
+
+    def info(self, number: int) -> str:
+        """The same, as DALI says it."""
+        return f"{self.path(number)} at index {self.starts[number]}"
+
+    def read(self, numbers: Indices, samples: Indices | None = None) -> Block:
+        """The bytes of records, file by file in the order of their places.
+
+        Args:
+            numbers: the records.
+            samples: the sample that each belongs to, where that is not its own number.
+
+        Raises:
+            SampleError: a file became shorter, has been written to, or cannot be read.
+            ResourceError: a record has more bytes than are read for one sample.
+        """
+        sizes = self.sizes[numbers]
+        self._check_sizes(numbers, sizes)
+        stops = np.cumsum(sizes)
+        starts = stops - sizes
+        data = np.empty(int(sizes.sum()), np.uint8)
+        block = Block(data, starts, stops)
+        files = np.searchsorted(self.bounds, numbers, side="right") - 1
+        places = np.lexsort((self.starts[numbers], files))
+        if self.cost is Cost.STORE:
+            far = self._far[files[places]]
+            self._fetch(numbers, samples, files, places[far], block)
+            places = places[~far]
+        for file in np.unique(files[places]).tolist():
+            self._read_file(file, numbers, samples, places[files[places] == file], block)
+        return block
+
+    def _check_sizes(self, numbers: Indices, sizes: Indices) -> None:
+        """Check the sizes that files or indexes give, before memory is taken for them."""
+        if len(sizes):
+            largest = int(sizes.argmax())
+            check_sample_size(int(sizes[largest]), self.describe(int(numbers[largest])))
+
+    def _read_file(self, file: int, numbers: Indices, samples: Indices | None, places: Indices, block: Block) -> None:
+        """Read those records that lie in one local file, in the order of their places there."""
+        begins = self.starts[numbers[places]]
+        ends = begins + self.sizes[numbers[places]]
+        apart = (begins[1:] != ends[:-1]) | (block.starts[places[1:]] != block.stops[places[:-1]])
+        runs = np.array([0, *(np.flatnonzero(apart) + 1), len(places)])  # what follows each other is read at once
+        bad, opened = int(places[0]), None
+        try:
+            opened = LocalFile(self.paths[file])
+            if opened.state != self._stamps[file]:
+                raise ValueError("the file has been written to since the data set was opened")
+            if len(runs) > 2:
+                opened.announce(begins[runs[:-1]], ends[runs[1:] - 1])
+            view = block.data.data
+            for first, last in itertools.pairwise(runs.tolist()):
+                bad = int(places[first])
+                whole = view[int(block.starts[bad]) : int(block.stops[places[last - 1]])]
+                try:
+                    opened.fill(whole, int(begins[first]))
+                except (OSError, ValueError):
+                    for number in range(first, last):  # which of them is it?
+                        bad = int(places[number])
+                        opened.fill(view[int(block.starts[bad]) : int(block.stops[bad])], int(begins[number]))
+        except (OSError, ValueError) as error:
+            raise self._unreadable(bad, numbers, samples, error) from error
+        finally:
+            if opened is not None:
+                opened.close()
+
+    def _fetch(self, numbers: Indices, samples: Indices | None, files: Indices, places: Indices, block: Block) -> None:
+        """Read those records that lie in objects of a store."""
+        begin = self.starts[numbers[places]]
+        outs = [block.data[block.starts[place] : block.stops[place]] for place in places.tolist()]
+        errors = self._objects.read(files[places], begin, begin + self.sizes[numbers[places]], outs)
+        for part in sorted(errors):
+            raise self._unreadable(int(places[part]), numbers, samples, errors[part]) from errors[part]
+
+    def needs(self, numbers: Indices) -> list[Extent]:
+        """What is fetched from object stores for some records."""
+        if self.cost is not Cost.STORE:
+            return []
+        files = np.searchsorted(self.bounds, numbers, side="right") - 1
+        far = self._far[files] & (self.sizes[numbers] <= max_sample_size())  # `read` refuses the others
+        begin = self.starts[numbers[far]]
+        return self._objects.extents(files[far], begin, begin + self.sizes[numbers[far]])
+
+    def _unreadable(
+        self, place: int, numbers: Indices, samples: Indices | None, error: OSError | ValueError
+    ) -> SampleError:
+        number = int(numbers[place])
+        index = number if samples is None else int(samples[place])
+        return self.error(index, number, f"cannot be read: {reason_of(error)}")
+
+    def error(self, index: int, number: int, what: str) -> SampleError:
+        """The error for sample `index`, whose record `number` is not what it should be."""
+        return SampleError.of(index, self.describe(number), what, self.path(number))
+
+    def same_records(self, other: Spans) -> bool:
+        """Whether the same records of the same files are read."""
+        return self is other or (
+            self.paths == other.paths
+            and self._stamps == other._stamps
+            and np.array_equal(self.starts, other.starts)
+            and np.array_equal(self.sizes, other.sizes)
+        )
+
+    def digest(self) -> str:
+        """A short text that tells these records from others, wherever the files lie: names, counts and sizes."""
+        digest = hashlib.sha256("\0".join(os.path.basename(path) for path in self.paths).encode())  # noqa: PTH119  # text
+        for part in (self.bounds, self.starts, self.sizes):
+            digest.update(np.ascontiguousarray(part, "<i8").tobytes())
+        return f"{len(self)}:{digest.hexdigest()[:16]}"
+
+
+class Heads:
+    """The heads of records that lie one after the other: read many at once where records are small.
+
+    Args:
+        file: the file that has the records.
+    """
+
+    def __init__(self, file: Opened) -> None:
+        self._file = file
+        self._block, self._start, self._last = b"", 0, 0
+
+    def at(self, at: int, count: int) -> bytes:
+        """The `count` bytes that begin at byte `at`, or fewer at the end of the file."""
+        if not self._start <= at <= self._start + len(self._block) - count:
+            ahead = _AHEAD if at - self._last < _AHEAD // 8 else count
+            self._block, self._start = self._file.pread(ahead, at), at
+        self._last = at
+        return self._block[at - self._start : at - self._start + count]

@@ -1,0 +1,272 @@
+"""The folder of a `Checkpoint`: each save in it is whole or absent, and damage shows before it is loaded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from penstock.core.atomic_files import sync, sync_names
+from penstock.errors import CheckpointError, StateError
+
+try:
+    import fcntl
+except ImportError:  # not on Windows; leftovers of a save that is still being written are then not told from others
+    fcntl = None
+
+_SUMS = "checksums.json"
+_ABOUT = "training.json"
+_UNFINISHED = ".unfinished-"
+_log = logging.getLogger("penstock")
+
+
+class Saves:
+    """Saves in a folder, one sub-folder each, called as their step.
+
+    A save is written under another name, with the checksums of its files, and renamed when it is on the disk. One
+    process of a job uses this; the others write their arrays where it says.
+
+    Args:
+        folder: where they are.
+        keep: how many there may be; None for any number.
+    """
+
+    def __init__(self, folder: Path, keep: int | None) -> None:
+        self.folder, self._keep = folder, keep
+        self._lock: int | None = None  # held while a save is written, and let go by the kernel if the process dies
+
+    def prepare(self) -> None:
+        """Make the folder, remove what killed saves left, and see that it can be written to.
+
+        Raises:
+            CheckpointError: it cannot.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for path in self.folder.glob(f"{_UNFINISHED}*"):
+                if not _in_use(path):
+                    shutil.rmtree(path, ignore_errors=True)
+            trial = self.begin("trial")
+            try:
+                _write(trial / "trial", "written")
+            finally:
+                self.abandon(trial)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def begin(self, name: object) -> Path:
+        """A new folder for a save that is not finished.
+
+        Raises:
+            CheckpointError: it cannot be made.
+        """
+        path = self.folder / f"{_UNFINISHED}{name}-{os.getpid()}"
+        try:
+            shutil.rmtree(path, ignore_errors=True)
+            path.mkdir()
+            self._lock = _locked(path)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        return path
+
+    def commit(self, unfinished: Path, step: int, about: Any) -> None:
+        """Make a save of what was written: it counts from here on. Then older ones than are kept are removed.
+
+        Raises:
+            CheckpointError: it cannot be written.
+        """
+        try:
+            _write(unfinished / _ABOUT, json.dumps(about))
+            names = sorted(path.relative_to(unfinished).as_posix() for path in _files(unfinished))
+            sums = {name: [(unfinished / name).stat().st_size, _digest(unfinished / name, sync=True)] for name in names}
+            _write(unfinished / _SUMS, json.dumps({"version": 1, "files": sums}))
+            for path in [unfinished, *filter(Path.is_dir, unfinished.rglob("*"))]:
+                sync_names(path)
+            self._remove(self.folder / str(step))
+            unfinished.rename(self.folder / str(step))
+            sync_names(self.folder)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        finally:
+            self._release()
+        for old in self.steps()[: -self._keep] if self._keep else ():
+            self._remove(self.folder / str(old))
+
+    def abandon(self, unfinished: Path) -> None:
+        """Remove a save that will not be finished."""
+        self._release()
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+    def steps(self) -> list[int]:
+        """The steps of the saves, whole or not, in ascending order."""
+        if not self.folder.is_dir():
+            return []
+        return sorted(int(path.name) for path in self.folder.iterdir() if path.name.isdecimal() and path.is_dir())
+
+    def newest(self) -> int | None:
+        """The step of the newest whole save, or None if there never was one. Damaged ones are named and put aside.
+
+        Raises:
+            StateError: there are saves and none is whole, or they are not this class's.
+        """
+        damaged: dict[int, str] = {}
+        found: int | None = None
+        for step in reversed(self.steps()):
+            wrong = self._damage(step)
+            if wrong is None:
+                found = step
+                break
+            damaged[step] = wrong
+        if found is None and damaged:
+            self._refuse(damaged)
+        for step, wrong in damaged.items():
+            aside = self.folder / f"{step}.damaged"
+            shutil.rmtree(aside, ignore_errors=True)
+            (self.folder / str(step)).rename(aside)
+            _log.warning(
+                "the save of step %d is damaged (%s); taking that of step %d. The damaged one is now %s",
+                step, wrong, found, aside,
+            )  # fmt: skip
+        return found
+
+    def about(self, step: int) -> Any:
+        """What was saved beside the arrays."""
+        return json.loads((self.folder / str(step) / _ABOUT).read_text())
+
+    def _refuse(self, damaged: dict[int, str]) -> None:
+        if not any((self.folder / str(step) / _SUMS).exists() for step in damaged):
+            raise StateError(
+                f"the folder of the checkpoint holds something else: {self.folder}",
+                given=f"sub-folders {', '.join(map(str, sorted(damaged)))} that train.Checkpoint did not write",
+                expected="an empty folder, a new one, or one that train.Checkpoint has written to",
+                fix="give the training a folder of its own",
+            )
+        raise StateError(
+            f"no save in {self.folder} is whole",
+            given="; ".join(f"step {step}: {wrong}" for step, wrong in damaged.items()),
+            fix="restore the folder from a copy, or start anew with another one",
+        )
+
+    def _damage(self, step: int) -> str | None:
+        """What is wrong with a save, or None if it is as it was written."""
+        folder = self.folder / str(step)
+        try:
+            sums = json.loads((folder / _SUMS).read_bytes())["files"]
+            for name, (size, digest) in sums.items():
+                path = folder / name
+                if not path.is_file():
+                    return f"{name} is missing"
+                if path.stat().st_size != size:
+                    return f"{name} has {path.stat().st_size} bytes of {size}"
+                if _digest(path) != digest:
+                    return f"{name} has changed since it was written"
+        except FileNotFoundError:
+            return f"{_SUMS} is missing"
+        except OSError as error:
+            return str(error)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return f"{_SUMS} is damaged"
+        return None
+
+    def _remove(self, path: Path) -> None:
+        """Remove a save; half of one never goes by the name of a save."""
+        if path.is_dir():
+            going = path.with_name(f"{_UNFINISHED}{path.name}-{os.getpid()}-old")
+            path.rename(going)
+            shutil.rmtree(going, ignore_errors=True)
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _unwritable(self, error: Exception) -> CheckpointError:
+        kept = self.steps()
+        return CheckpointError(
+            f"the checkpoint cannot be written to {self.folder}: {error}",
+            given=f"the last save is that of step {kept[-1]}" if kept else "nothing is saved there",
+            fix="a folder that can be written to, on a disk with room",
+        )
+
+    def failed(self, unfinished: Path, error: Exception) -> CheckpointError:
+        """Remove a save that could not be written; the error to raise."""
+        self.abandon(unfinished)
+        return self._unwritable(error)
+
+
+def on_first(act: Callable[[], Any], first: bool, tell: Callable[[Any], Sequence[Any]]) -> Any:
+    """What the first process of a job finds; all get it, or its error.
+
+    Args:
+        act: what it does; returns plain JSON.
+        first: whether this is the first process.
+        tell: gives every process's message to every process, in the order of their numbers.
+    """
+    found, error = None, None
+    if first:
+        try:
+            found = act()
+        except (CheckpointError, StateError) as raised:
+            error = raised
+    told = tell({"found": found, "error": error and [type(error).__name__, str(error)]})[0]
+    if error is not None:
+        raise error
+    if told["error"] is not None:
+        name, text = told["error"]
+        raise {"CheckpointError": CheckpointError, "StateError": StateError}[name](f"in process 0: {text}")
+    return told["found"]
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def _digest(path: Path, *, sync: bool = False) -> str:
+    with path.open("rb") as file:
+        if sync:
+            os.fsync(file.fileno())
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _write(path: Path, text: str) -> None:
+    with path.open("w") as file:
+        file.write(text)
+        sync(file)
+
+
+def _locked(folder: Path) -> int | None:
+    """A lock on a folder, held as long as the descriptor is open; None where there are none.
+
+    Raises:
+        BlockingIOError: somebody else holds it.
+    """
+    if fcntl is None:
+        return None
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise
+    except OSError:  # a file system without locks
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _in_use(folder: Path) -> bool:
+    """Whether a process that lives is writing a save there."""
+    try:
+        descriptor = _locked(folder)
+    except BlockingIOError:
+        return True
+    except OSError:  # another process has removed it
+        return False
+    if descriptor is not None:
+        os.close(descriptor)
+    return False

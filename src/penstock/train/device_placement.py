@@ -1,0 +1,260 @@
+"""Where state and batches lie: a mesh over all devices, whole copies on each, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
+
+from penstock.engine.transfer.batch_layout import auto_mesh, relabelled
+from penstock.errors import UsageError, shown
+from penstock.graph.arguments.argument_checks import checked
+from penstock.train.tree_partition import NUMBERS, is_array, map_arrays
+
+BATCH = "batch"
+"""The name of the axis of `data_mesh`."""
+
+
+@checked
+def data_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:  # pyright: ignore[reportInvalidTypeForm]  # untyped in JAX
+    """A mesh with one axis, "batch", over all devices of all processes.
+
+    Its axis is Auto: XLA chooses how to split what is computed, as programs written with Flax and Equinox expect.
+    (`jax.make_mesh` gives Explicit axes.)
+
+    Args:
+        devices: these devices only, in this order; None takes `jax.devices()`.
+
+    Raises:
+        UsageError: there is no device, or one stands twice.
+
+    Example:
+        >>> dict(data_mesh().shape)
+        {'batch': 8}
+    """
+    devices = jax.devices() if devices is None else list(devices)
+    if not devices or len(set(devices)) < len(devices):
+        raise UsageError("a mesh has at least one device, and none twice", given=devices, fix="jax.devices()")
+    return Mesh(np.array(devices), (BATCH,), axis_types=(AxisType.Auto,))
+
+
+@checked
+def batch_sharding(mesh: Mesh | None = None) -> NamedSharding:
+    """The sharding that gives each device its rows of a batch.
+
+    Args:
+        mesh: a mesh whose first axis cuts the batch; None takes `data_mesh()`.
+
+    Example:
+        >>> batch_sharding().shard_shape((64, 28, 28))
+        (8, 28, 28)
+    """
+    mesh = data_mesh() if mesh is None else mesh
+    return NamedSharding(mesh, PartitionSpec(mesh.axis_names[0]))
+
+
+@checked
+def replicated_sharding(mesh: Mesh | AbstractMesh | None = None) -> NamedSharding:
+    """The sharding that gives each device a whole copy.
+
+    Args:
+        mesh: the devices; None takes `data_mesh()`.
+
+    Example:
+        >>> replicated_sharding().shard_shape((64, 28))
+        (64, 28)
+    """
+    return NamedSharding(data_mesh() if mesh is None else mesh, PartitionSpec())
+
+
+@checked
+def replicate(tree: Any, sharding: Any = None) -> Any:
+    """A copy of a tree on every device, in memory of its own.
+
+    Nothing of the original is shared, so a step that donates the copy leaves the original as it is. (A `jax.device_put`
+    may share memory, and donating its result deletes the original.)
+
+    Args:
+        tree: any pytree. Arrays of JAX and NumPy are copied; other leaves (functions, Python numbers) stay as they are.
+        sharding: where the copies go; None takes `replicated_sharding()`. A tree with the same structure, or the
+            beginning of it, gives each part its own.
+
+    Returns:
+        A tree of the same structure, its arrays `jax.Array`s with that sharding.
+
+    Example:
+        >>> state = replicate({"weights": np.ones(3, np.float32), "activation": np.tanh})
+        >>> state["weights"].sharding.is_fully_replicated, len(state["weights"].devices()), state["activation"]
+        (True, 8, <ufunc 'tanh'>)
+    """
+    return place(tree, replicated_sharding() if sharding is None else sharding, fresh=True)
+
+
+@checked
+def unreplicate(tree: Any) -> Any:
+    """The way back: the tree with each array whole, once, on the default device, and free of any mesh.
+
+    Args:
+        tree: a tree of arrays that are replicated or sharded over the devices of a mesh; other leaves stay as they are.
+
+    Example:
+        >>> unreplicate(replicate({"weights": np.ones(3, np.float32)}))["weights"].devices()
+        {CpuDevice(id=0)}
+    """
+
+    def back(leaf: Any) -> jax.Array:
+        _check_numeric(leaf)
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            return jax.random.wrap_key_data(back(jax.random.key_data(leaf)), impl=jax.random.key_impl(leaf))
+        if isinstance(leaf, jax.Array) and not (leaf.is_fully_addressable or leaf.is_fully_replicated):
+            leaf = multihost_utils.process_allgather(leaf, tiled=True)
+        return jax.device_put(np.array(leaf))  # np.array copies: the memory is nobody else's
+
+    return map_arrays(back, tree)
+
+
+@checked
+def stack(tree: Any, devices: Sequence[jax.Device] | None = None) -> Any:  # pyright: ignore[reportInvalidTypeForm]  # untyped in JAX
+    """A copy of a tree on every device in the layout of `jax.pmap`: each array gets a leading axis of devices.
+
+    Args:
+        tree: any pytree. `jax.pmap` maps over every leaf, so Python numbers become arrays, too; functions stay.
+        devices: local devices; None takes `jax.local_devices()`.
+
+    Returns:
+        A tree of the same structure, its arrays of shape ``(devices, ...)``, on a mesh with the axis "batch": a program
+        of `jax.pmap` with ``axis_name="batch"`` gives such arrays back, and is compiled once; with another name, twice.
+
+    Example:
+        >>> stack({"weights": np.ones(3, np.float32)})["weights"].shape
+        (8, 3)
+    """
+    devices = jax.local_devices() if devices is None else devices
+    try:
+        tree = jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, NUMBERS) else leaf, tree)
+    except OverflowError as error:
+        raise UsageError(f"a number of the tree does not fit into an array: {error}", given=shown(tree)) from None
+    copies = replicate(tree, replicated_sharding(data_mesh(devices)))
+    return map_arrays(_stacked(tuple(devices)), copies)
+
+
+@checked
+def unstack(tree: Any) -> Any:
+    """The way back from the layout of `jax.pmap`: the first device's copy, on the default device.
+
+    Raises:
+        UsageError: an array has no leading axis of devices.
+
+    Example:
+        >>> unstack(stack({"weights": np.ones(3, np.float32)}))["weights"].shape
+        (3,)
+    """
+
+    def first(leaf: Any) -> Any:
+        if not isinstance(leaf, jax.Array) or not leaf.ndim:
+            raise UsageError("arrays of `stack` have a leading axis of devices", given=shown(leaf))
+        return leaf.addressable_data(0)[0]
+
+    return unreplicate(map_arrays(first, tree))
+
+
+@lru_cache(maxsize=16)
+def _stacked(devices: tuple[Any, ...]) -> Any:
+    sharding = batch_sharding(data_mesh(devices))
+    return jax.jit(lambda leaf: jnp.broadcast_to(leaf, (len(devices), *leaf.shape)), out_shardings=sharding)
+
+
+def place(tree: Any, shardings: Any, *, fresh: bool) -> Any:
+    """The tree with its arrays where they should be.
+
+    Args:
+        tree: any pytree.
+        shardings: one, or a tree of them that begins as `tree` does.
+        fresh: whether the arrays must be in memory of their own.
+    """
+    try:
+        wanted = jax.tree.broadcast(shardings, tree, is_leaf=lambda each: isinstance(each, NamedSharding))
+    except ValueError as error:
+        raise UsageError(f"the tree of shardings does not begin as the tree does: {error}") from None
+    leaves, structure = jax.tree.flatten(tree)
+    targets = jax.tree.leaves(wanted, is_leaf=lambda each: isinstance(each, NamedSharding))
+    wrong = [target for target in targets if not isinstance(target, NamedSharding)]
+    if wrong or len(targets) != len(leaves):
+        raise UsageError(
+            "each array has a sharding", given=shown(shardings), expected="a NamedSharding, or a tree of them"
+        )
+    numbers = [number for number, leaf in enumerate(leaves) if is_array(leaf)]
+    for number in numbers:
+        _check_numeric(leaves[number])
+        _check_shares(leaves[number], targets[number])
+    put = [_put(leaves[number], targets[number]) for number in numbers]
+    if fresh:
+        put = _copier(tuple([targets[number] for number in numbers]))(put)
+    for number, array in zip(numbers, put, strict=True):
+        leaves[number] = array
+    return jax.tree.unflatten(structure, leaves)
+
+
+def _check_numeric(leaf: Any) -> None:
+    """Check that JAX has arrays like it."""
+    if not isinstance(leaf, jax.Array) and leaf.dtype != np.bool_ and not jnp.issubdtype(leaf.dtype, jnp.number):
+        raise UsageError("JAX has no arrays of this kind", given=shown(leaf), expected="numbers or truth values")
+
+
+def _check_shares(leaf: Any, sharding: NamedSharding) -> None:
+    """Check that the devices can share it."""
+    try:
+        sharding.shard_shape(leaf.shape)
+    except (ValueError, IndexError):
+        raise UsageError(
+            "the devices cannot share an array in this way",
+            given=f"shape {tuple(leaf.shape)}, {sharding.spec} on {dict(sharding.mesh.shape)}",
+            expected="axes that the devices divide; replicated_sharding() for whole copies",
+        ) from None
+
+
+def _put(leaf: Any, sharding: NamedSharding) -> jax.Array:
+    if isinstance(leaf, jax.Array) and leaf.sharding == sharding:
+        return leaf
+    if sharding.is_fully_addressable or (isinstance(leaf, jax.Array) and not leaf.is_fully_addressable):
+        return jax.device_put(leaf, sharding)
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(_put(jax.random.key_data(leaf), sharding), impl=jax.random.key_impl(leaf))
+    values = np.asarray(leaf)  # every process has the same; device_put would compare them on each call
+    narrow = values.astype(jax.dtypes.canonicalize_dtype(values.dtype), copy=False)
+    return jax.make_array_from_callback(values.shape, sharding, narrow.__getitem__)
+
+
+@lru_cache(maxsize=64)
+def _copier(targets: tuple[NamedSharding, ...]) -> Any:
+    """A program that copies; what comes out of a program is in memory of its own."""
+    return jax.jit(lambda arrays: [jnp.copy(array) for array in arrays], out_shardings=list(targets))
+
+
+def auto(sharding: Any) -> Any:
+    """The same sharding with axes that let XLA choose how to split what is computed."""
+    if not isinstance(sharding, NamedSharding) or not _explicit(sharding.mesh):
+        return sharding
+    return NamedSharding(auto_mesh(sharding.mesh), sharding.spec)
+
+
+def on_auto_axes(leaf: Any) -> Any:
+    """The same buffers on such axes."""
+    return relabelled(leaf, auto(leaf.sharding)) if isinstance(leaf, jax.Array) else leaf
+
+
+def auto_context(sharding: Any) -> AbstractContextManager[Any]:
+    """Where a program on such axes is called: in no context of Explicit axes that the user has set."""
+    mesh: Any = sharding.mesh if isinstance(sharding, NamedSharding) else None
+    return jax.set_mesh(mesh) if mesh and _explicit(jax.sharding.get_abstract_mesh()) else nullcontext()
+
+
+def _explicit(mesh: Any) -> bool:
+    return AxisType.Explicit in mesh.axis_types

@@ -1,0 +1,234 @@
+"""`data_parallel`: a step written for one device becomes one compiled program for all of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+
+from penstock.core.call_site import located
+from penstock.errors import UsageError
+from penstock.graph.arguments.argument_checks import checked
+from penstock.train.device_placement import auto, auto_context, batch_sharding, on_auto_axes, place, replicated_sharding
+from penstock.train.tree_partition import NUMBERS, Split, is_array, returned
+
+Step = Callable[[Any, Any], Any]
+
+
+@checked
+def data_parallel(
+    step: Step,
+    sharding: NamedSharding | None = None,
+    *,
+    state_sharding: Any = None,
+    axis_name: str | None = None,
+    donate: bool = True,
+) -> Step:
+    """Compile a step for all devices: each computes its rows of the batch, and all hold the new state.
+
+    The step is an ordinary function, ``step(state, batch) -> state`` or ``(state, metrics)``, written as if for one big
+    device. Means over the batch are means over the whole batch, so gradients are those of one device, to rounding. It
+    is `jax.jit` with the shardings of its inputs and outputs, and a state that is placed when it first comes:
+
+    * A state that does not lie on the devices yet is copied to them; the caller's stays as it is. A state that does
+      (the step's own output, or `replicate`'s) is donated: its memory becomes the new state's, and it is gone.
+    * Leaves that are no arrays (an Equinox model's functions) are no inputs of the program. The exception are Python
+      numbers that the step changes, as Flax's `TrainState.step`: they become arrays, or each step would be another
+      program.
+    * There is one compilation. A step that changes the dtype or shape of its state is refused.
+
+    Args:
+        step: takes a state (any pytree) and a batch (any pytree of arrays with a leading axis of rows).
+        sharding: how batches lie: their first axis is cut. None takes `batch_sharding()`, over all devices. NumPy
+            batches are put there; a batch that is placed in another way is refused. Where the axes of its mesh are
+            Explicit, as those of `jax.make_mesh`, the step sees the same devices with Auto axes, and so does who looks
+            at the state.
+        state_sharding: how the state lies; None: whole on each device of `sharding`. For a model that is itself spread
+            over devices: a tree of shardings with the structure of the state, or the beginning of it.
+        axis_name: for a step that is written for each device alone and combines with the others by itself, as one for
+            `jax.pmap` (`jax.lax.pmean(gradients, axis_name)`): the name of the mesh axis. Metrics must be combined,
+            too. The step runs under `jax.shard_map`, without the checks that would make its gradients n times as large.
+        donate: whether memory of the state is used again.
+
+    Returns:
+        A function of a state and a batch that returns what `step` does. Not to be put into another `jax.jit`.
+
+    Raises:
+        UsageError: when it is called, a step that does not return a state like the one that it takes, or a batch that
+            the devices cannot share evenly.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> def loss(weights, batch):
+        ...     return jnp.mean((batch["x"] @ weights - batch["y"]) ** 2)
+        >>> @data_parallel
+        ... def step(weights, batch):
+        ...     value, gradient = jax.value_and_grad(loss)(weights, batch)
+        ...     return weights - 0.1 * gradient, value
+        >>> weights = np.zeros(2, np.float32)
+        >>> batch = {"x": np.ones((16, 2), np.float32), "y": np.ones(16, np.float32)}
+        >>> weights, value = step(weights, batch)
+        >>> weights.tolist(), float(value), len(weights.devices())
+        ([0.20000000298023224, 0.20000000298023224], 1.0, 8)
+    """
+    rows = auto(batch_sharding() if sharding is None else sharding)
+    whole = replicated_sharding(rows.mesh)
+    state_sharding = whole if state_sharding is None else jax.tree.map(auto, state_sharding, is_leaf=_is_sharding)
+    inner = step if axis_name is None else _per_device(step, rows, axis_name)
+    programs: dict[Any, Callable[..., Any]] = {}
+
+    @located
+    @functools.wraps(step)
+    def parallel(state: Any, batch: Any) -> Any:
+        batch = jax.tree.map(on_auto_axes, batch)  # a state is put there with the first
+        with auto_context(rows):
+            return advanced(state, batch)
+
+    def advanced(state: Any, batch: Any) -> Any:
+        _check_rows(batch, rows)
+        parts = Split.of(state)
+        if parts.key not in programs:
+            parts = Split.of(_with_counters(inner, state, batch))
+        wanted = _shardings(parts, state_sharding)
+        if not parts.lies(wanted):
+            parts = parts.replaced(place(list(parts.arrays), list(wanted), fresh=donate))
+        program = programs.get(parts.key)
+        if program is None:
+            program = programs[parts.key] = jax.jit(
+                _program(inner),
+                in_shardings=(parts.replaced(wanted), rows),
+                out_shardings=(parts.replaced(wanted), whole),
+                donate_argnums=(0,) if donate else (),
+            )
+        try:
+            new, metrics = program(parts, batch)
+        except ValueError as error:
+            _check_placement(batch, rows, error)
+            raise
+        return new.tree() if metrics is None else (new.tree(), metrics.tree())
+
+    return parallel
+
+
+def _program(step: Step) -> Callable[[Split, Any], tuple[Split, Split | None]]:
+    """The step on the arrays of a state."""
+
+    @functools.wraps(step)
+    def program(parts: Split, batch: Any) -> tuple[Split, Split | None]:
+        state = parts.tree()
+        new, metrics = returned(jax.tree.structure(state), step(state, batch))
+        return _like(state, new), None if metrics is None else Split.of(metrics)
+
+    return program
+
+
+def _per_device(step: Step, rows: NamedSharding, axis_name: str) -> Step:
+    """A step that combines over devices by itself, as a step over global arrays."""
+    if axis_name not in rows.mesh.axis_names:
+        raise UsageError("axis_name is no axis of the mesh", given=axis_name, expected=", ".join(rows.mesh.axis_names))
+
+    @functools.wraps(step)
+    def combined(state: Any, batch: Any) -> Any:
+        parts, fixed = Split.of(state), []
+
+        def alone(arrays: tuple[Any, ...], batch: Any) -> Any:
+            output = Split.of(step(parts.replaced(arrays).tree(), batch))
+            fixed.append(output)
+            return output.arrays
+
+        # with check_vma, autodiff would sum the gradients of replicated parameters before the step averages them
+        whole = PartitionSpec()
+        mapped = jax.shard_map(alone, mesh=rows.mesh, in_specs=(whole, rows.spec), out_specs=whole, check_vma=False)
+        arrays = mapped(parts.arrays, batch)
+        return fixed[-1].replaced(arrays).tree()
+
+    return combined
+
+
+def _shardings(parts: Split, given: Any) -> tuple[NamedSharding, ...]:
+    """Per array of a state its sharding."""
+    if isinstance(given, NamedSharding):
+        return (given,) * len(parts.arrays)
+    spread = jax.tree.broadcast(given, parts.tree(), is_leaf=_is_sharding)
+    pairs = zip(jax.tree.leaves(spread, is_leaf=_is_sharding), parts.rest, strict=True)
+    return tuple([sharding for sharding, (fixed, _) in pairs if not fixed])
+
+
+def _is_sharding(value: Any) -> bool:
+    return isinstance(value, NamedSharding)
+
+
+def _check_rows(batch: Any, rows: NamedSharding) -> None:
+    for leaf in jax.tree.leaves(batch):
+        shape = np.shape(leaf)
+        try:
+            rows.shard_shape(shape)
+        except (ValueError, IndexError):
+            raise UsageError(
+                "the devices cannot share the rows of the batch evenly",
+                given=f"an array of shape {shape}",
+                expected=f"a first axis for {rows.spec} on {dict(rows.mesh.shape)}",
+                fix="another batch size; for the last batch of an epoch, LastBatchPolicy.DROP or PAD",
+            ) from None
+
+
+def _check_placement(batch: Any, rows: NamedSharding, error: ValueError) -> None:
+    """Raise where a batch does not lie on the devices as the step takes it."""
+    for leaf in jax.tree.leaves(batch):
+        if isinstance(leaf, jax.Array) and not leaf.sharding.is_equivalent_to(rows, leaf.ndim):
+            raise UsageError(
+                "the batch does not lie on the devices as the step takes it",
+                given=leaf.sharding,
+                expected=rows,
+                fix="data_parallel(step, sharding=...), with the sharding of the iterator",
+            ) from error
+
+
+def _with_counters(step: Step, state: Any, batch: Any) -> Any:
+    """The state with those Python numbers as arrays that the step changes. Traces the step if there are any numbers."""
+    leaves, structure = jax.tree.flatten(state)
+    numbers = [number for number, leaf in enumerate(leaves) if isinstance(leaf, NUMBERS)]
+    if not numbers:
+        return state
+
+    def outputs(parts: Split, batch: Any) -> Split:
+        return Split.of(returned(structure, step(parts.tree(), batch))[0])
+
+    after = jax.tree.leaves(jax.eval_shape(outputs, Split.of(state), batch).tree())
+    for number in numbers:
+        if type(after[number]) is not type(leaves[number]) or after[number] != leaves[number]:
+            values = np.asarray(leaves[number])
+            leaves[number] = values.astype(jax.dtypes.canonicalize_dtype(values.dtype))
+    return jax.tree.unflatten(structure, leaves)
+
+
+def _like(state: Any, new: Any) -> Split:
+    """The new state, which must be like the old one, or the next step would be another program."""
+    paths = jax.tree_util.tree_leaves_with_path(state)
+    leaves, structure = jax.tree.flatten(new)
+    for number, ((path, old), leaf) in enumerate(zip(paths, leaves, strict=True)):
+        if not is_array(old):
+            if old is not leaf and old != leaf:
+                raise _changed(path, repr(old), repr(leaf))
+            continue
+        array = jnp.asarray(leaf)
+        if array.weak_type:  # a dtype that gives way to others is another input to JAX
+            array = jax.lax.convert_element_type(array, array.dtype)
+        if (array.shape, array.dtype) != (old.shape, old.dtype):
+            raise _changed(path, f"{old.dtype}{list(old.shape)}", f"{array.dtype}{list(array.shape)}")
+        leaves[number] = array
+    return Split.of(jax.tree.unflatten(structure, leaves))
+
+
+def _changed(path: Any, old: str, new: str) -> UsageError:
+    return UsageError(
+        "the step returns a state of another kind, so that it would be compiled again for the next batch",
+        given=f"{new} at {jax.tree_util.keystr(path) or 'the state'}",
+        expected=f"{old}, as before the step",
+        fix="convert it, for example with .astype",
+    )

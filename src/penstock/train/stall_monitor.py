@@ -1,0 +1,140 @@
+"""How much of the time a step waits for data, and which stage of the pipeline is the slowest."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Self
+
+import jax
+
+from penstock.core.stage_timers import DEVICES_WAIT, HOST_WAIT, Timing
+from penstock.graph.arguments.argument_checks import checked
+from penstock.iterate import DataIterator
+
+
+class Watch:
+    """Batches of an iterator, with a look at who waits for whom.
+
+    Iterate over it in place of the iterator, and tell it what each step gave. A step is dispatched long before it runs,
+    so what counts is when the devices had finished it and the next batch was not ready yet. A thread waits for the
+    steps' metrics to know that; where a step has none, the time that the loop waited for batches is taken, which is
+    more.
+
+    Args:
+        iterator: an iterator of batches.
+
+    Attributes:
+        seconds: the time spent in loops over it, from asking for the first batch to the end of the last step's body.
+
+    Example:
+        >>> import numpy as np
+        >>> from penstock import train
+        >>> watch = Watch(train.batches(np.arange(64.0), batch_size=16))
+        >>> with watch:
+        ...     for batch in watch:
+        ...         watch.made(batch["x"].sum())
+        >>> print(watch.verdict())
+        the step waited for data ...% of the ... s; slowest stage: ...
+    """
+
+    @checked
+    def __init__(self, iterator: Iterable[Any]) -> None:
+        self._iterator = iterator
+        self._before = _stages(iterator)
+        self._waits: deque[tuple[float, float]] = deque()  # when each batch was asked for, and when it came
+        self._done = deque([0.0])  # when the devices had finished the step before; 0 where nothing tells
+        self._idle = 0.0
+        self._steps: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self.seconds = 0.0
+
+    def __iter__(self) -> Iterator[Any]:
+        batches = iter(self._iterator)
+        while True:
+            asked = time.perf_counter()
+            try:
+                batch = next(batches)
+            except StopIteration:
+                return
+            self._waits.append((asked, time.perf_counter()))
+            yield batch
+            self.seconds += time.perf_counter() - asked
+            self._settle()
+
+    def made(self, output: Any) -> None:
+        """Say what the step on the last batch returned beside the state, which the next step may use up."""
+        arrays = [leaf for leaf in jax.tree.leaves(output) if isinstance(leaf, jax.Array)][:1]
+        self._steps.put(arrays)
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=_wait, args=(self._steps, self._done), name="penstock-watch", daemon=True
+            )
+            self._thread.start()
+
+    def close(self) -> None:
+        """End the thread, when the steps are done."""
+        if self._thread is not None:
+            self._steps.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @property
+    def waiting(self) -> float:
+        """The share of the time in which the devices had nothing to do because a batch was missing, from 0 to 1."""
+        self._settle()
+        return min(self._idle / self.seconds, 1.0) if self.seconds > 0 else 0.0
+
+    def _settle(self) -> None:
+        """Count the batches before which it is known when the devices had finished."""
+        while self._waits and self._done:
+            asked, came = self._waits.popleft()
+            self._idle += max(0.0, came - max(asked, self._done.popleft()))
+
+    def verdict(self) -> str:
+        """One line: how much of the time the step waited for data, and which stage of the pipeline worked longest."""
+        line = f"the step waited for data {self.waiting:.0%} of the {self.seconds:.1f} s"
+        return f"{line}; {slowest(self._before, _stages(self._iterator))}"
+
+
+def slowest(before: Mapping[str, Timing], after: Mapping[str, Timing]) -> str:
+    """Which stage worked longest between two looks at an iterator's `stats`.
+
+    >>> slowest({}, {"read": Timing(2, 100, 0.1), "decode": Timing(2, 100, 0.3)})
+    'slowest stage: decode, 75% of the work of the pipeline, 3000 us a sample'
+    """
+    worked = {
+        stage: (now.seconds - before.get(stage, Timing()).seconds, now.samples - before.get(stage, Timing()).samples)
+        for stage, now in after.items()
+        if stage not in (HOST_WAIT, DEVICES_WAIT)
+    }
+    total = sum(seconds for seconds, _ in worked.values())
+    if not total:
+        return "the pipeline keeps no count of its stages"
+    stage = max(worked, key=lambda stage: worked[stage][0])
+    seconds, samples = worked[stage]
+    share = f"slowest stage: {stage}, {seconds / total:.0%} of the work of the pipeline"
+    return f"{share}, {seconds / samples * 1e6:.0f} us a sample" if samples else share
+
+
+def _stages(iterator: Any) -> Mapping[str, Timing]:
+    stats = iterator.stats() if isinstance(iterator, DataIterator) else {}
+    return {stage: timing for stage, timing in stats.items() if isinstance(timing, Timing)}
+
+
+def _wait(steps: queue.SimpleQueue[Any], done: deque[float]) -> None:
+    while (arrays := steps.get()) is not None:
+        try:
+            jax.block_until_ready(arrays)
+        except Exception:  # noqa: BLE001  # whoever reads the metrics gets the error; here it only means "finished"
+            arrays = None
+        done.append(time.perf_counter() if arrays else 0.0)

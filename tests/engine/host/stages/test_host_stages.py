@@ -1,0 +1,191 @@
+"""What kernels are given, who is named when they fail, and how sample 0 is looked at."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from penstock import DataIterator, Pipeline, data_iterator, fn, types
+from penstock.core.columns import Picked
+from penstock.core.spec import Spec
+from penstock.errors import InternalError, SampleError
+from penstock.graph.ir.argument_schema import Argument
+from penstock.graph.ir.operator import Operator, Reader, SampleKernel, WholeBatchKernel
+from penstock.graph.tracing.apply import apply, apply_many
+from penstock.operators.readers.reader_arguments import load
+from penstock.testing import ListSource
+
+FLOAT = np.dtype(np.float32)
+
+
+@dataclass(frozen=True)
+class SumInPlace(Operator, SampleKernel):
+    """Writes one number where it is told to."""
+
+    given: list = field(compare=False)
+
+    def infer(self, numbers):
+        return Spec(numbers.dtype, ())
+
+    def sample(self, context, numbers):
+        self.given.append(context.out)
+        return np.sum(numbers, out=context.out)
+
+
+def test_a_kernel_of_single_numbers_is_given_an_array():
+    kernel, numbers = SumInPlace([]), np.arange(12, dtype=np.float32).reshape(4, 3)
+    pipeline = Pipeline(4, 1, exec_async=False)
+    with pipeline:
+        pipeline.set_outputs(apply(kernel, fn.readers.arrays(numbers)))
+    assert pipeline.run()[0].as_array().tolist() == [3, 12, 21, 30]
+    assert [(type(out), out.shape) for out in kernel.given] == [(np.ndarray, ())] * 4
+
+
+@dataclass(frozen=True)
+class Times(Operator, SampleKernel):
+    """Numbers times an argument."""
+
+    schema: ClassVar = {"factor": Argument(np.float32, (None,), high=9)}
+
+    def infer(self, numbers, *, factor):
+        return numbers
+
+    def sample(self, context, numbers, *, factor):
+        assert factor.dtype == np.float32
+        return numbers * factor
+
+
+def test_an_argument_that_is_made_beside_its_user_is_checked_row_by_row():
+    numbers = [np.arange(n, dtype=np.float32) for n in (2, 3, 1)]
+
+    def run(factor):
+        pipeline = Pipeline(3, 1)
+        with pipeline:
+            (data,) = load(ListSource([numbers], [""]), {})
+            factors = fn.reshape(fn.cast(data, dtype=np.int32), shape=[-1]) * factor
+            pipeline.set_outputs(apply(Times(), data, factor=factors))
+        return [sample.tolist() for sample in pipeline.run()[0]]
+
+    assert run(2) == [[0, 2], [0, 2, 8], [0]]
+    with pytest.raises(SampleError, match="an argument is"):
+        run(5)
+
+
+@dataclass(frozen=True)
+class Refuse(Operator, WholeBatchKernel):
+    """A batch in which it finds a two."""
+
+    def infer(self, numbers):
+        return numbers
+
+    def whole_batch(self, context, numbers):
+        if 2 in numbers:
+            raise ValueError("these do not go together")
+        return numbers
+
+
+def test_a_whole_batch_that_fails_blames_no_sample():
+    pipeline = Pipeline(4, 1, exec_async=False)
+    with pipeline:
+        pipeline.set_outputs(apply(Refuse(), fn.readers.arrays(np.arange(8))))
+    with pytest.raises(SampleError) as caught:
+        pipeline.run()
+    said = str(caught.value)
+    assert "failed on a batch: these do not go together" in said
+    assert "sample 0" not in said
+    assert __file__ in said
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Annotated(Reader):
+    """A reader of somebody else's, with a field that has no default."""
+
+    annotations: str
+
+
+def test_sample_0_is_seen_through_a_reader_with_fields_of_its_own():
+    ragged = ListSource([[np.zeros((2, 3), np.uint8)] * 4], ["HW"], [(None, None)])
+    pipeline = Pipeline(2, 1)
+    with pipeline:
+        (images,) = apply_many(Annotated(source=ragged, annotations="more.json"))
+        pipeline.set_outputs(fn.reshape(images, shape=[6]))
+    assert next(DataIterator(pipeline, ["x"]))["x"].shape == (2, 6)
+
+
+@dataclass(frozen=True)
+class Liar(Operator, SampleKernel):
+    """Says float32, gives float64."""
+
+    def infer(self, numbers):
+        return Spec(FLOAT, numbers.shape)
+
+    def sample(self, context, numbers):
+        return numbers.astype(np.float64)
+
+
+def test_a_broken_promise_is_said_once():
+    pipeline = Pipeline(2, 1, exec_async=False)
+    with pipeline:
+        pipeline.set_outputs(apply(Liar(), fn.readers.arrays(np.zeros((2, 3), np.float32))))
+    with pytest.raises(InternalError) as caught:
+        pipeline.run()
+    said = str(caught.value)
+    assert said.startswith("[internal error] ")
+    assert "failed on sample 0 " in said
+    assert "given:    float64[3]" in said
+    assert [said.count(part) for part in ("[internal error]", "please report it", "given:")] == [1, 1, 1]
+
+
+def flipped(images, **arguments):
+    """Images, mirrored, and their numbers, in the order in which they are drawn; epoch after epoch."""
+
+    @data_iterator(output_map=["images", "numbers"], reader_name="reader", **arguments)
+    def definition():
+        numbers = np.arange(len(images), dtype=np.int32)
+        data, numbers = fn.readers.arrays((images, numbers), layout=("HWC", ""), random_shuffle=True, name="reader")
+        return fn.flip(data, horizontal=1), numbers
+
+    return definition(batch_size=4, num_threads=1)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "int16", "bool"])
+@pytest.mark.parametrize("lying", [np.ascontiguousarray, np.asfortranarray, lambda x: np.repeat(x, 2, axis=0)[::2]])
+def test_images_in_memory_are_computed_from_where_they_lie(dtype, lying):
+    images = np.random.default_rng(0).integers(0, 2 if dtype == "bool" else 200, (12, 5, 7, 3)).astype(dtype)
+    for batch in flipped(lying(images)):
+        np.testing.assert_array_equal(batch["images"], images[np.asarray(batch["numbers"])][:, :, ::-1])
+
+
+def test_images_in_memory_are_not_copied_for_a_chain_alone(monkeypatch):
+    copied, copy = [], Picked.copied
+
+    def counted(picked, out=None):
+        copied.append(picked.array.ndim)
+        return copy(picked, out)
+
+    monkeypatch.setattr(Picked, "copied", counted)
+    iterator = flipped(np.zeros((12, 5, 7, 3), np.uint8))
+    copied.clear()  # of planning
+    assert len([*iterator, *iterator]) == 6
+    assert set(copied) == {1}
+
+
+def test_an_image_in_memory_on_which_a_chain_fails_is_replaced_or_named():
+    images = np.arange(12 * 6 * 6 * 3, dtype=np.uint8).reshape(12, 6, 6, 3)
+
+    def iterator(on_error):
+        @data_iterator(output_map=["images", "numbers"], reader_name="reader", on_error=on_error, error_limit=None)
+        def definition():
+            data, number = fn.readers.arrays((images, np.arange(12)), layout=("HWC", ""), name="reader")
+            start = fn.cast(number == 5, dtype=types.INT32) * 4
+            return fn.slice(data, start=fn.stack(start, 0 * start), shape=(3, 3), axes=(0, 1)), number
+
+        return definition(batch_size=4, num_threads=1, prefetch_queue_depth=1)
+
+    with pytest.raises(SampleError, match="sample 5"):
+        list(iterator("raise"))
+    for batch in iterator("replace"):
+        numbers = np.asarray(batch["numbers"])
+        assert 5 not in numbers
+        np.testing.assert_array_equal(batch["images"], images[numbers][:, :3, :3])

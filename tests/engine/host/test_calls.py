@@ -1,0 +1,133 @@
+"""How often Python functions of the package are called for a batch: not once per row, but for decoders."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import penstock
+from penstock import Pipeline, fn
+from penstock.engine.host import chunk_scheduler
+
+PACKAGE = Path(penstock.__file__).parent
+IMAGES = np.random.default_rng(0).integers(0, 256, (256, 16, 12, 3), np.uint8)
+FEW, MANY = 64, 256
+
+
+def normalised(images):
+    return fn.crop_mirror_normalize(images, mean=99.0, std=5.0, mirror=fn.random.coin_flip())
+
+
+DENSE = {
+    "slice": lambda images: normalised(
+        fn.slice(
+            images,
+            start=fn.random.uniform(range=[-4, 4], dtype=penstock.types.INT32, shape=2),
+            shape=[8, 8],
+            axes=[0, 1],
+            out_of_bounds_policy="pad",
+        )
+    ),
+    "random_resized_crop": lambda images: fn.random_resized_crop(images, size=8),
+    "resize": lambda images: fn.resize(images, size=(20, 10)),
+    "resize and normalise": lambda images: normalised(fn.resize(images, size=(20, 10))),
+    "crop": lambda images: fn.crop(images, crop=(5, 6)),
+    "pad": lambda images: fn.pad(images, axes=[0, 1], shape=[20, 20]),
+    "transpose": lambda images: fn.transpose(images, perm=[2, 0, 1]),
+}
+
+
+def parts(images):
+    """Windows of any size, at any place."""
+    places = fn.random.uniform(range=[0, 4], dtype=penstock.types.INT32, shape=2)
+    sizes = fn.random.uniform(range=[2, 8], dtype=penstock.types.INT32, shape=2)
+    return fn.slice(images, start=places, shape=sizes, axes=[0, 1])
+
+
+RAGGED = {
+    "flip": lambda images: fn.flip(images, horizontal=fn.random.coin_flip()),
+    "resize and normalise": lambda images: normalised(fn.resize(images, size=(20, 10))),
+    "transpose": lambda images: fn.transpose(images, perm=[2, 0, 1]),
+}
+DECODED = {
+    "alone": (lambda files: fn.decoders.image(files), 0),
+    "into the batch": (lambda files: fn.reshape(fn.decoders.image(files), shape=[16, 12, 3]), 1),
+    "training": (lambda files: normalised(fn.resize(fn.decoders.image(files), size=(8, 8))), 1),
+}
+
+
+@pytest.fixture(autouse=True)
+def one_pace(monkeypatch):
+    """How many batches are computed at once, and how many rows, depends on how fast the machine is."""
+    monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH", -1.0)
+    monkeypatch.setattr("time.perf_counter", lambda: 0.0)
+
+
+def calls(build, data, rows, layout=""):
+    """How often each function is called while a batch is taken: by file and name."""
+    pipeline = Pipeline(rows, 1, seed=1, exec_async=False)
+    with pipeline:
+        outputs = build(fn.readers.arrays(data, layout=layout))
+        pipeline.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
+    for _ in range(2):
+        pipeline.run()
+    found = Counter()
+
+    def count(frame, event, _):
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.is_relative_to(PACKAGE):
+            found[path.relative_to(PACKAGE).as_posix(), frame.f_code.co_qualname] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        pipeline.run()
+    finally:
+        sys.setprofile(before)
+    pipeline.close()
+    return found
+
+
+def further(build, data, layout=""):
+    """The calls that more rows cause."""
+    few, many = calls(build, data, FEW, layout), calls(build, data, MANY, layout)
+    assert few.total() > 20
+    return many - few
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_dense_images_need_no_python_per_row(name):
+    assert further(DENSE[name], IMAGES, "HWC") == Counter()
+
+
+@pytest.mark.parametrize("name", RAGGED)
+def test_ragged_images_in_memory_need_no_python_per_row(name):
+    def build(images):
+        ragged = parts(images)
+        return ragged, RAGGED[name](ragged)  # given out, so that what follows takes images from memory
+
+    assert further(build, IMAGES, "HWC") == Counter()
+
+
+@pytest.mark.parametrize("name", DECODED)
+def test_encoded_images_need_the_decoder_alone(name, jpeg):
+    files = [np.frombuffer(jpeg(image), np.uint8) for image in IMAGES]
+    longest = max(map(len, files))
+    build, expected = DECODED[name]
+    found = further(build, np.stack([np.pad(file, (0, longest - len(file))) for file in files]))
+    in_decoders = {call for call in found if call[0].startswith("operators/decoders/")}
+    assert in_decoders
+    assert all(found[call] % (MANY - FEW) == 0 for call in in_decoders)
+    others = Counter({call: count for call, count in found.items() if call not in in_decoders})
+    assert others.total() == expected * (MANY - FEW), others
+
+
+def test_a_photograph_needs_few_calls_where_it_is_decoded_alone(jpeg, monkeypatch):
+    monkeypatch.setattr("penstock.image.execute.row_executor.CACHE", 1)
+    files = [np.frombuffer(jpeg(image), np.uint8) for image in IMAGES]
+    longest = max(map(len, files))
+    found = further(DECODED["training"][0], np.stack([np.pad(file, (0, longest - len(file))) for file in files]))
+    others = Counter({call: count for call, count in found.items() if not call[0].startswith("operators/decoders/")})
+    assert others.total() <= 6 * (MANY - FEW), others

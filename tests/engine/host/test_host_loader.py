@@ -1,0 +1,532 @@
+"""The concurrency contract of `penstock.engine.host.host_loader`. Threads are ordered by events, never by sleeping."""
+
+import copy
+import pickle
+import subprocess
+import sys
+import threading
+import weakref
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from penstock import DataIterator, Pipeline, fn
+from penstock.core.spec import Spec
+from penstock.engine.host import chunk_scheduler
+from penstock.engine.host.worker_threads import Serial, Threads
+from penstock.errors import ArgumentTypeError, ContextError, InternalError, SampleError
+from penstock.graph.ir.operator import Operator, SampleKernel
+from penstock.graph.tracing.apply import apply
+from penstock.operators.readers.reader_arguments import load
+from penstock.sources.source import Source
+from penstock.testing import ListSource
+
+
+@dataclass(frozen=True, eq=False)
+class Call(Operator, SampleKernel):
+    """Calls a function on each sample."""
+
+    function: object
+
+    def infer(self, sample):
+        return sample
+
+    def sample(self, context, sample):
+        return np.asarray(self.function(sample))
+
+
+def pipeline(function, samples=16, batch_size=4, threads=2, **options):
+    made = Pipeline(batch_size, threads, seed=0, **options)
+    with made:
+        numbers = fn.readers.arrays(np.arange(samples), name="numbers")
+        made.set_outputs(apply(Call(function), numbers))
+    return made
+
+
+def alive():
+    return [thread for thread in threading.enumerate() if thread.name.startswith("penstock")]
+
+
+def ended():
+    """Whether all threads end by themselves."""
+    for thread in alive():
+        thread.join(20)
+    return not alive()
+
+
+def values(pipe):
+    return pipe.run()[0].as_array().tolist()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("depth", [0, 1, 5])
+def test_threads_give_what_the_serial_twin_gives(threads, depth):
+    def work(sample):
+        return sample * 2
+
+    plain = pipeline(work, exec_async=False)
+    threaded = pipeline(work, threads=threads, prefetch_queue_depth=depth)
+    for _ in range(10):
+        assert values(plain) == values(threaded)
+    assert isinstance(plain.pool(), Serial)
+    threaded.close()
+
+
+@pytest.fixture
+def always_threads(monkeypatch):
+    """No batch is so light that it is computed by the consumer."""
+    monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH", -1.0)
+
+
+def test_batches_are_begun_ahead_but_not_more_than_the_depth(always_threads):
+    seen, enough = set(), threading.Event()
+
+    def work(sample):
+        seen.add(int(sample))
+        if len(seen) == 12:
+            enough.set()
+        return sample
+
+    pipe = pipeline(work, samples=1000, prefetch_queue_depth=2)
+    assert values(pipe) == [0, 1, 2, 3]
+    assert enough.wait(10)
+    for chunk in pipe._start().run._loader._ahead:
+        chunk.wait()
+    assert seen == set(range(12))
+    pipe.close()
+
+
+def test_light_batches_are_computed_several_at_once_and_by_the_consumer():
+    callers, plain = set(), pipeline(lambda sample: sample * 3, samples=50, exec_async=False)
+
+    def work(sample):
+        callers.add(threading.current_thread().name)
+        return sample * 3
+
+    pipe = pipeline(work, samples=50)
+    expected = [values(plain) for _ in range(40)]
+    assert [values(pipe) for _ in range(20)] == expected[:20]
+    callers.clear()
+    assert [values(pipe) for _ in range(20)] == expected[20:]
+    assert callers == {"MainThread"}
+    assert pipe._start().run._loader._light(4) > 1
+    pipe.close()
+
+
+def test_a_bad_sample_of_a_later_batch_does_not_spoil_this_one():
+    def work(sample):
+        if sample == 399:
+            raise ValueError("the last")
+        return sample
+
+    iterator = DataIterator(pipeline(work, samples=400), ["x"], reader_name="numbers")
+    for first in range(0, 396, 4):
+        assert next(iterator)["x"].tolist() == list(range(first, first + 4))
+    with pytest.raises(SampleError, match="sample 399"):
+        next(iterator)
+
+
+@dataclass(frozen=True)
+class Bad(Source):
+    """Numbers, some of which cannot be read."""
+
+    bad: tuple[int, ...]
+    specs = (Spec(np.dtype(np.int64), ()),)
+
+    def __len__(self):
+        return 40
+
+    def read(self, indices, out):
+        for index in sorted({*indices.tolist()} & {*self.bad}):
+            raise SampleError("gone", index=index)
+        return (indices,)
+
+    def describe(self, index):
+        return f"number {index}"
+
+    def fingerprint(self):
+        return f"numbers {self.bad}"
+
+
+def numbers(*bad, depth=2, **options):
+    pipe = Pipeline(4, 2, seed=0, prefetch_queue_depth=depth)
+    with pipe:
+        pipe.set_outputs(load(Bad(bad), {"name": "numbers"})[0])
+    names = ["x", "valid"] if options else ["x"]
+    return DataIterator(pipe, names, reader_name="numbers", prepare_first_batch=False, **options)
+
+
+def places(iterator):
+    """Which of a pair the batches are that are begun ahead."""
+    return {batch.place for batch in iterator._run._loader._ahead}
+
+
+def test_batches_without_python_per_sample_are_computed_in_pairs(always_threads):
+    iterator, alone = numbers(), numbers(depth=0)
+    for epoch in range(2):
+        for number, (batch, other) in enumerate(zip(iterator, alone, strict=True)):
+            assert batch["x"].tolist() == other["x"].tolist() == list(range(4 * number, 4 * number + 4))
+            assert len(iterator._run._loader._ahead) <= 3
+            if epoch and 0 < number < 8:
+                assert places(iterator) == ({1} if number % 2 == 0 else {0, 1})
+            assert places(alone) == set()
+
+
+def test_ragged_results_do_not_come_in_pairs(always_threads):
+    pipe = Pipeline(2, 2, seed=0)
+    with pipe:
+        pipe.set_outputs(
+            fn.slice(
+                fn.readers.arrays(np.arange(80).reshape(8, 10)),
+                start=[0],
+                end=fn.random.uniform(values=[3, 4], shape=1),
+                axes=[0],
+            )
+        )
+    assert all(
+        sample[0] == 10 * ((2 * number + row) % 8) for number in range(9) for row, sample in enumerate(pipe.run()[0])
+    )
+    pipe.close()
+
+
+@pytest.mark.parametrize("bad", [12, 16])
+def test_a_bad_sample_of_a_pair_fails_its_own_batch(always_threads, bad):
+    iterator = numbers(bad)
+    for number in range(bad // 4):
+        assert next(iterator)["x"].tolist() == list(range(4 * number, 4 * number + 4))
+    for _ in range(2):
+        with pytest.raises(SampleError, match="gone"):
+            next(iterator)
+
+
+def test_rows_that_are_skipped_in_a_pair_count_in_their_own_batch(always_threads):
+    batches = list(numbers(9, 18, 19, 20, on_error="skip"))
+    lost = [4 * n + row for n, batch in enumerate(batches) for row in np.flatnonzero(~np.asarray(batch["valid"]))]
+    assert lost == [9, 18, 19, 20]
+
+
+def test_chunks_of_a_batch_run_side_by_side():
+    """Two chunks meet at a barrier: neither could pass it if they ran one after the other."""
+    barrier = threading.Barrier(2, timeout=20)
+
+    def work(sample):
+        if sample in (0, 4):
+            barrier.wait()
+        return sample
+
+    pipe = pipeline(work, batch_size=8, threads=2, prefetch_queue_depth=0)
+    assert values(pipe) == list(range(8))
+    pipe.close()
+
+
+def test_a_failure_ends_the_threads_and_names_the_sample():
+    def work(sample):
+        if sample == 9:
+            raise ValueError("nine is bad")
+        return sample
+
+    pipe = pipeline(work)
+    assert [values(pipe), values(pipe)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    for _ in range(2):  # the same step again fails again: nothing was skipped
+        with pytest.raises(SampleError, match="nine is bad") as caught:
+            values(pipe)
+        assert "sample 9 (row 9 of arrays)" in str(caught.value)
+        assert __file__ in str(caught.value)
+        assert isinstance(caught.value.__cause__, ValueError)
+        assert ended()
+
+
+def test_the_first_failure_in_the_order_of_rows_is_raised(always_threads):
+    released = threading.Event()
+
+    def work(sample):
+        if sample == 7:
+            released.set()
+            raise ValueError("the last row")
+        if sample == 0:
+            released.wait(20)
+            raise ValueError("the first row")
+        return sample
+
+    pipe = pipeline(work, batch_size=8, threads=2, prefetch_queue_depth=0)
+    with pytest.raises(SampleError, match="the first row"):
+        values(pipe)
+
+
+def test_what_was_not_begun_is_dropped_after_a_failure(always_threads):
+    begun = []
+
+    def work(sample):
+        begun.append(int(sample))
+        if sample == 1:
+            raise ValueError
+        return sample
+
+    pipe = pipeline(work, samples=1000, batch_size=1, threads=1, prefetch_queue_depth=8)
+    values(pipe)
+    with pytest.raises(SampleError):
+        values(pipe)
+    count = len(begun)
+    assert count <= 11
+    assert ended()
+    assert len(begun) == count
+
+
+def test_dropping_an_iterator_ends_its_threads():
+    iterator = DataIterator(pipeline(lambda sample: sample), ["x"], reader_name="numbers")
+    next(iterator)
+    assert alive()
+    reference = weakref.ref(iterator)
+    del iterator
+    assert reference() is None  # nothing else holds it, no cycle either
+    assert ended()
+
+
+def test_leaving_a_loop_ends_its_threads():
+    def by_break():
+        for _ in DataIterator(pipeline(lambda sample: sample), ["x"], reader_name="numbers"):
+            break
+
+    def by_exception():
+        for _ in DataIterator(pipeline(lambda sample: sample), ["x"], reader_name="numbers"):
+            raise KeyError("the user's own")
+
+    by_break()
+    assert ended()
+    with pytest.raises(KeyError):
+        by_exception()
+    assert ended()
+
+
+def test_dropping_while_a_chunk_runs_does_not_wait_for_it(always_threads):
+    """A finalizer that waits can wait for ever: the garbage collector runs where a thread holds what others need."""
+    begun, release = threading.Event(), threading.Event()
+
+    def work(sample):
+        if sample >= 4:
+            begun.set()
+            release.wait(20)
+        return sample
+
+    pipe = pipeline(work)
+    values(pipe)
+    assert begun.wait(20)
+    del pipe
+    assert alive()
+    release.set()
+    assert ended()
+
+
+def test_closing_and_going_on():
+    pipe = pipeline(lambda sample: sample)
+    assert values(pipe) == [0, 1, 2, 3]
+    pipe.close()
+    assert ended()
+    assert values(pipe) == [4, 5, 6, 7]
+    pipe.reset()  # of no epoch's end
+    assert values(pipe) == [8, 9, 10, 11]
+    pipe.close()
+
+
+def test_batches_that_were_taken_are_not_written_again():
+    pipe = Pipeline(4, 2, seed=0)
+    with pipe:
+        pipe.set_outputs(fn.readers.arrays(np.arange(64).reshape(16, 4)) * 1)
+    held = [pipe.run()[0].as_array() for _ in range(12)]
+    for number, batch in enumerate(held):
+        assert batch.ravel().tolist() == [(number * 16 + i) % 64 for i in range(16)]
+    addresses = {batch.ctypes.data for batch in held}
+    assert len(addresses) == 12
+    assert all(address % 64 == 0 for address in addresses)
+    pipe.close()
+
+
+def test_a_sample_of_another_shape_is_named():
+    pipe = Pipeline(2, 1, seed=0)
+    with pipe:
+        images = load(ListSource([[np.zeros((n, 3)) for n in (2, 2, 2, 5)]]), {})[0]
+        pipe.set_outputs(fn.reshape(images, shape=[6]))
+    pipe.run()
+    with pytest.raises(SampleError, match="sample 3") as caught:
+        pipe.run()
+    assert "(5, 3)" in str(caught.value)
+    assert "fn.resize" in str(caught.value) or "fn.pad" in str(caught.value)
+
+
+def test_a_kernel_that_breaks_its_promise_is_an_internal_error():
+    pipe = pipeline(lambda sample: np.float32(sample))
+    with pytest.raises(InternalError, match="does not give what its spec rule says"):
+        pipe.run()
+
+
+class Broken(Source):
+    """Fails on sample 2 with an error of its own."""
+
+    specs = (Spec(np.dtype(np.int64), ()),)
+
+    def __len__(self):
+        return 4
+
+    def read(self, indices, out):
+        if 2 in indices:
+            raise OSError("the disk is gone")
+        return (indices,)
+
+    def describe(self, index):
+        return f"broken {index}"
+
+    def fingerprint(self):
+        return "broken"
+
+
+def test_a_source_that_fails_ends_the_run_with_its_error():
+    pipe = Pipeline(2, 2, seed=0)
+    with pipe:
+        pipe.set_outputs(load(Broken(), {})[0])
+    pipe.run()
+    with pytest.raises(OSError, match="the disk is gone"):
+        pipe.run()
+    assert ended()
+
+
+def test_a_pool_may_be_closed_from_one_of_its_own_threads():
+    pool = Threads(1)
+    assert pool.submit(pool.close).result(timeout=20) is None
+
+
+def test_cheap_samples_take_turns(always_threads):
+    running, most, lock = [0], [0], threading.Lock()
+
+    def work(sample):
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        with lock:
+            running[0] -= 1
+        return sample
+
+    pipe = pipeline(work, samples=4000, batch_size=400, threads=4)
+    for _ in range(3):
+        pipe.run()
+    assert pipe._start().run._loader._pace.cheap
+    for batch in list(pipe._start().run._loader._ahead):
+        batch.wait()
+    most[0] = 0
+    for _ in range(10):
+        pipe.run()
+    assert most[0] == 1
+    pipe.close()
+
+
+class Slow(ListSource):
+    """Reads for as long as it is told to, by a clock that stands still otherwise, and notes on which threads."""
+
+    def __init__(self, samples, seconds, monkeypatch):
+        super().__init__([samples])
+        self.now, self.readers, self._seconds = 0.0, [], seconds
+        monkeypatch.setattr("time.perf_counter", lambda: self.now)
+
+    def read(self, indices, out):
+        self.now += self._seconds
+        self.readers.append(threading.current_thread().name)
+        return super().read(indices, out)
+
+
+@pytest.mark.parametrize(("seconds", "light"), [(0.01, False), (1e-5, True)])
+def test_waiting_is_work_for_a_thread(seconds, light, monkeypatch):
+    source = Slow(list(np.arange(400)), seconds, monkeypatch)
+    pipe = Pipeline(2, 1, seed=0, prefetch_queue_depth=1)
+    with pipe:
+        pipe.set_outputs(load(source, {})[0])
+    expected = [[number, number + 1] for number in range(0, 24, 2)]
+    assert [[int(sample) for sample in pipe.run()[0]] for _ in range(6)] == expected[:6]
+    source.readers.clear()
+    assert [[int(sample) for sample in pipe.run()[0]] for _ in range(6)] == expected[6:]
+    assert source.readers
+    assert all((name == "MainThread") == light for name in source.readers)
+    pipe.close()
+
+
+def test_closing_from_another_thread_is_said_in_the_one_that_waits(always_threads):
+    pipe = pipeline(lambda sample: sample, threads=1)
+    loader, busy, submitted, raised = pipe._start().run._loader, threading.Event(), threading.Event(), []
+    loader._pool.submit(busy.wait, 20)
+    begin = loader._begin
+
+    def begun(step):
+        made = begin(step)
+        if len(loader._ahead) == 2:  # the last that is begun ahead
+            submitted.set()
+        return made
+
+    loader._begin = begun
+
+    def consume():
+        with pytest.raises(ContextError, match="closed while this thread waited") as error:
+            pipe.run()
+        raised.append(error)
+
+    consumer, closer = threading.Thread(target=consume), threading.Thread(target=pipe.close)
+    consumer.start()
+    assert submitted.wait(20)
+    closer.start()
+    consumer.join(20)
+    busy.set()
+    closer.join(20)
+    assert raised
+    assert ended()
+
+
+PROGRAM = """
+import os, sys, threading, warnings
+import numpy as np
+from penstock import Pipeline, fn
+from penstock.errors import ContextError
+from penstock.engine.host import pace
+
+pace._LIGHT_BATCH = -1.0  # every batch goes to threads
+warnings.simplefilter("ignore")  # JAX and Python warn of forks
+pipeline = Pipeline(2, 2, seed=0)
+with pipeline:
+    pipeline.set_outputs(fn.readers.arrays(np.arange(16)))
+pipeline.run()
+
+def refused(words):
+    try:
+        pipeline.run()
+    except ContextError as error:
+        assert words in str(error), error
+        print("refused", flush=True)
+"""
+
+FORK = """
+child = os.fork()
+if child == 0:
+    refused("spawn")
+    os._exit(0)
+os.waitpid(child, 0)
+pipeline.run()
+"""
+
+END = """
+pipeline.close()
+main = threading.main_thread()
+threading.Thread(target=lambda: (main.join(), pipeline.run(), print("run"))).start()
+"""
+
+
+@pytest.mark.parametrize(("how", "said"), [(FORK, "refused\n"), (END, "run\n")], ids=["fork", "the main thread ends"])
+def test_a_fork_has_no_threads_and_another_thread_than_the_main_one_has(how, said):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM + how], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.returncode) == (said, 0), done.stderr
+
+
+@pytest.mark.parametrize("how", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_pickling_says_how(how):
+    pipe = pipeline(lambda sample: sample)
+    for made in (pipe, DataIterator(pipe, ["x"], reader_name="numbers")):
+        with pytest.raises(ArgumentTypeError, match="restore"):
+            how(made)

@@ -1,0 +1,181 @@
+"""The threads of host pools: shared by all pools of a size, and gone when nobody needs them."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import CancelledError
+
+import numpy as np
+import pytest
+
+from penstock import Pipeline, fn
+from penstock.engine.host import worker_threads
+from penstock.engine.host.worker_threads import Threads
+from penstock.errors import ContextError
+
+PATIENCE = 20
+
+
+def workers():
+    return [thread for thread in threading.enumerate() if thread.name.startswith("penstock")]
+
+
+def test_pools_of_one_size_share_their_threads():
+    pools = [Threads(2) for _ in range(50)]
+    others = len(workers())
+    try:
+        names = {pool.submit(threading.get_ident).result(PATIENCE) for pool in pools for _ in range(3)}
+        assert len(names) <= 2
+        assert len(workers()) <= others + 2
+    finally:
+        for pool in pools:
+            pool.close()
+    assert len(workers()) == others
+
+
+def test_closing_a_pool_leaves_the_work_of_another_alone():
+    first, second, begun, go = Threads(1), Threads(1), threading.Event(), threading.Event()
+    try:
+        running = first.submit(lambda: (begun.set(), go.wait(PATIENCE)))
+        assert begun.wait(PATIENCE)
+        given_up, kept = first.submit(int), second.submit(int)
+        first.abandon()
+        go.set()
+        assert running.result(PATIENCE)
+        assert kept.result(PATIENCE) == 0
+        with pytest.raises(CancelledError):
+            given_up.result(PATIENCE)
+    finally:
+        second.close()
+    assert not workers()
+
+
+def test_a_pipeline_within_a_function_of_the_users_does_not_wait_for_itself():
+    inner = Pipeline(4, 1, seed=0)
+    with inner:
+        inner.set_outputs(fn.python_function(fn.readers.arrays([1, 2, 3, 4]), function=lambda x: x + 1))
+
+    def total(x):
+        return x + sum(int(sample) for sample in inner.run()[0].as_array())
+
+    outer = Pipeline(1, 1, seed=0)
+    with outer:
+        outer.set_outputs(fn.python_function(fn.readers.arrays([10, 20]), function=total))
+    assert [outer.run()[0].as_array().tolist() for _ in range(2)] == [[24], [34]]
+    outer.close()
+    inner.close()
+
+
+def spin(begun):
+    begun.set()
+    while True:
+        pass
+
+
+def test_a_function_that_never_returns_is_interrupted(monkeypatch):
+    monkeypatch.setattr(worker_threads, "PATIENCE", 0.01)
+    pool, begun = Threads(1), threading.Event()
+    pool.submit(spin, begun)
+    assert begun.wait(PATIENCE)
+    pool.close()
+    assert not workers()
+
+
+def test_one_that_waits_outside_of_python_is_left_behind_and_said(monkeypatch, caplog):
+    monkeypatch.setattr(worker_threads, "PATIENCE", 0.01)
+    monkeypatch.setattr(worker_threads, "_LAST_WORDS", 0.01)
+    first, second, begun, go = Threads(1), Threads(1), threading.Event(), threading.Event()
+    second.submit(int).result(PATIENCE)
+    first.submit(lambda: (begun.set(), go.wait()))
+    assert begun.wait(PATIENCE)
+    (left,) = workers()
+    first.close()
+    assert "has not returned" in caplog.text
+    assert "line" in caplog.text
+    assert second.submit(threading.current_thread).result(PATIENCE) is not left
+    go.set()
+    left.join(PATIENCE)
+    assert not left.is_alive()
+    second.close()
+    assert not workers()
+
+
+STUCK = """
+import threading
+import numpy as np
+from penstock import DataIterator, Pipeline, fn
+from penstock.engine.host import crew
+
+crew.PATIENCE, begun = 0.1, threading.Event()
+
+def stuck(sample):
+    if sample >= 8:
+        begun.set()
+        {how}
+    sum(range(300_000))  # costs enough for a thread of its own
+    return sample
+
+pipeline = Pipeline(2, 1, seed=0)
+with pipeline:
+    pipeline.set_outputs(fn.python_function(fn.readers.arrays(np.arange(20.0)), function=stuck))
+iterator = DataIterator(pipeline, ["x"])
+for _ in range(3):
+    next(iterator)
+assert begun.wait(30)
+"""
+
+
+@pytest.mark.parametrize("how", ["begun.__class__().wait()", "while True: pass"], ids=["waits", "runs"])
+@pytest.mark.parametrize("end", ["", "iterator.close()"], ids=["the program ends", "close"])
+def test_a_program_ends_whatever_its_functions_do(how, end):
+    done = subprocess.run(
+        [sys.executable, "-c", STUCK.format(how=how) + end], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    left = "wait" in how  # outside of Python
+    assert ("has not returned" in done.stderr) == left, done.stderr
+    assert ('File "<string>", line 12, in stuck' in done.stderr) == left, done.stderr
+
+
+def test_closing_does_not_wait_for_a_source_that_another_thread_asks():
+    begun, go, refused = threading.Event(), threading.Event(), []
+
+    def source():
+        begun.set()
+        go.wait(PATIENCE)
+        return np.zeros((2, 3), np.float32)
+
+    pipeline = Pipeline(2, 1)
+    with pipeline:
+        pipeline.set_outputs(fn.external_source(source, dtype=np.float32, ndim=1))
+
+    def consume():
+        try:
+            pipeline.run()
+        except ContextError as error:
+            refused.append(error)  # it was closed meanwhile
+
+    thread = threading.Thread(target=consume)
+    thread.start()
+    assert begun.wait(PATIENCE)
+    pipeline.close()
+    assert thread.is_alive()
+    go.set()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork")  # of JAX and of Python 3.12, which think of their own threads
+def test_a_fork_has_threads_of_its_own():
+    pool = Threads(1)
+    pool.submit(int).result(PATIENCE)
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe()
+    child = context.Process(target=lambda: theirs.send(Threads(1).submit(os.getpid).result(PATIENCE)))
+    child.start()
+    assert ours.poll(PATIENCE)
+    assert ours.recv() == child.pid
+    child.join(PATIENCE)
+    pool.close()

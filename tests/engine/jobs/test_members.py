@@ -1,0 +1,156 @@
+"""What processes tell each other of their end, over a store in memory."""
+
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from penstock.engine.jobs import exit_status, members
+from penstock.engine.jobs.members import Peers
+from penstock.errors import JobError
+
+
+class Store(dict):
+    """The key-value store of JAX's coordination service."""
+
+    def key_value_set(self, key, value):
+        if key in self:
+            raise RuntimeError("ALREADY_EXISTS")
+        self[key] = value
+
+    def key_value_dir_get(self, folder):
+        return [(key, value) for key, value in self.items() if key.startswith(folder)]
+
+
+class Left(BaseException):
+    """Instead of the end of the process."""
+
+
+@pytest.fixture
+def job(monkeypatch):
+    """Three processes of a job."""
+
+    def leave(code):
+        raise Left(code)
+
+    store = Store()
+    monkeypatch.setattr(members, "global_state", SimpleNamespace(client=store))
+    monkeypatch.setattr(exit_status, "leave", leave)
+    monkeypatch.setattr(exit_status, "reason", lambda: None)
+    return [Peers(store, number, 3) for number in range(3)]
+
+
+def take(part, times=1):
+    for _ in range(times):
+        with part.taking():
+            pass
+
+
+def leaves(process):
+    """A process whose program is over, as far as the others see it."""
+    process._set(f"left/{process._process}", members.json.dumps(process._taken))
+
+
+def test_the_first_failure_is_what_all_get(job):
+    parts = [process.begin(range(3)) for process in job]
+    take(parts[0])
+    job[1].fail(ValueError("first"))
+    job[2].fail(ValueError("second"))
+    job[0]._look()
+    for part in parts:
+        with pytest.raises(JobError, match=r"process 1 of 3 \(host (.|\n)* has failed:\n(.|\n)*ValueError: first"):
+            take(part)
+
+
+def test_a_process_that_left_too_early_is_found_at_the_batch_that_it_has_not_taken(job):
+    parts = [process.begin(range(3)) for process in job]
+    take(parts[0], 2)
+    take(parts[2], 2)
+    leaves(job[2])
+    job[0]._look()
+    assert job[0]._failure is None
+    with pytest.raises(
+        JobError, match="process 2 of 3 has ended after 2 batches of an iterator of which process 0 takes 3"
+    ):
+        take(parts[0])
+    job[1]._look()
+    with pytest.raises(JobError, match="of which process 0 takes 3"):  # it found it first
+        take(parts[1])
+
+
+def test_an_iterator_that_a_process_has_not_made(job):
+    for process in job:
+        process.begin(range(3))
+    second = job[0].begin([1, 0])
+    job[2].begin(range(3))
+    leaves(job[2])
+    job[0]._look()
+    take(second)  # process 2 has no part in it
+    job[0].begin([2, 1, 0])
+    job[0]._find_missing()
+    assert job[0]._failure is None  # both have made two
+    job[0].begin(range(3))
+    with pytest.raises(JobError, match="process 2 of 3 has ended without making an iterator that process 0 makes"):
+        take(second)
+
+
+def test_a_batch_that_fails_may_be_asked_for_again(job):
+    part = job[0].begin(range(3))
+    for _ in range(3):
+        with pytest.raises(OSError, match="gone"), part.taking():
+            raise OSError("gone")
+    assert list(job[0]._taken.values()) == [0]
+
+
+def test_a_failing_process_tells_its_code_and_waits_for_nobody(job, monkeypatch):
+    monkeypatch.setattr(exit_status, "reason", lambda: SystemExit(7))
+    with pytest.raises(Left, match="7"):
+        job[1].end()
+    monkeypatch.setattr(exit_status, "reason", lambda: None)
+    with pytest.raises(Left, match="7"):
+        job[2].end()
+    assert members._FOLDER + "heard/2" in job[2]._client
+
+
+def test_processes_that_are_over_leave_together(job):
+    for process in job[1:]:
+        leaves(process)
+    job[0].end()
+
+
+def test_a_fork_says_nothing(job):
+    job[1]._pid = os.getpid() + 1
+    job[1].fail(ValueError("in a child"))
+    job[1].end()
+    assert not job[1]._client
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("sys.exit(3)", "SystemExit(3)"),
+        ("sys.exit('why')", "SystemExit('why')"),
+        ("sys.exit()", "None"),
+        ("sys.exit(0)", "None"),
+        ("1 / 0", "ZeroDivisionError('division by zero')"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt()"),
+        ("with contextlib.suppress(SystemExit): sys.exit(3)", "None"),
+        ("pass", "None"),
+    ],
+)
+def test_the_reason_of_an_end(program, reason, tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(
+        "import atexit, contextlib, importlib.util, sys\n"
+        f"spec = importlib.util.spec_from_file_location('endings', {exit_status.__file__!r})\n"
+        "endings = importlib.util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(endings)\n"
+        "endings.observe(lambda error: None)\n"
+        "atexit.register(lambda: print(repr(endings.reason())))\n"
+        f"def main():\n    {program}\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-S", script], capture_output=True, text=True, check=False)
+    assert done.stdout == f"{reason}\n"

@@ -1,0 +1,39 @@
+"""A plan in motion: what it holds in memory."""
+
+import jax
+import numpy as np
+import pytest
+
+from penstock import data_iterator, fn
+from penstock.engine.host import chunk_scheduler, host_loader
+from penstock.engine.host.batch_buffers import Buffers
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+@pytest.mark.parametrize(
+    ("light", "small", "together"),
+    [(-1.0, 0, False), (-1.0, 1 << 20, True), (60.0, 1 << 20, True)],
+    ids=["alone", "in pairs", "light"],
+)
+def test_no_more_batches_exist_than_the_depth_and_two(monkeypatch, light, small, together, depth):
+    batch_bytes, held, empty = 2 * 1000 * 4, [], Buffers.empty
+
+    def counted(buffers, *arguments):
+        buffer = empty(buffers, *arguments)
+        held.append(sum(memory.nbytes for _, memory in buffers._owners.values()) / batch_bytes)
+        held_at_once.add(buffer.nbytes // batch_bytes)
+        return buffer
+
+    held_at_once = set()
+    monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH", light)
+    monkeypatch.setattr(host_loader, "_SMALL", small)
+    monkeypatch.setattr(Buffers, "empty", counted)
+
+    @data_iterator(output_map=["x"], reader_name="reader")
+    def numbers():
+        return fn.readers.arrays(np.zeros((80, 1000), np.float32), name="reader")
+
+    for batch in numbers(batch_size=2, prefetch_queue_depth=depth):  # holds one while it asks for the next
+        jax.block_until_ready(batch)
+    assert max(held) <= depth + 2
+    assert (max(held_at_once) > 1) == (together and depth > 1)

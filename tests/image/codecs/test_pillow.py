@@ -1,0 +1,96 @@
+"""What Pillow may open, and what is made of it."""
+
+import io
+import subprocess
+
+import numpy as np
+import pytest
+from PIL import EpsImagePlugin, Image
+
+from penstock import types
+from penstock.image.codecs.image_codec import Decoding
+from penstock.image.codecs.pillow import FORMATS
+
+PIXELS = np.random.default_rng(1).integers(0, 256, (12, 20, 3), np.uint8)
+EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n%%EOF\n"
+
+
+def encode(kind, mode="RGB", **options):
+    file = io.BytesIO()
+    Image.fromarray(PIXELS).convert(mode).save(file, kind, **options)
+    return np.frombuffer(file.getvalue(), np.uint8)
+
+
+def decode(data, output_type=types.RGB):
+    decoder = Decoding(output_type)
+    return decoder.decode(data, decoder.header(data))
+
+
+@pytest.mark.parametrize("before", [b"", b"\xc5\xd0\xd3\xc6" + (32).to_bytes(4, "little") + bytes(24)])
+def test_no_program_is_started_for_postscript(monkeypatch, before):
+    def refuse(*arguments, **options):
+        raise AssertionError(f"a program is started: {arguments}")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    monkeypatch.setattr(EpsImagePlugin, "Ghostscript", refuse)
+    with pytest.raises(ValueError, match="no image of a known format"):
+        decode(np.frombuffer(before + EPS, np.uint8))
+
+
+@pytest.mark.parametrize("kind", ["GIF", "ICO", "TGA", "PCX"])
+def test_no_format_is_read_that_is_not_promised(kind):
+    with pytest.raises(ValueError, match=f"no image of a known format .{', '.join(FORMATS)}"):
+        decode(encode(kind))
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_all_formats_that_are_promised_are_read(kind):
+    assert decode(encode(kind)).shape == (12, 20, 3)
+
+
+@pytest.mark.parametrize(
+    ("mode", "options", "channels"),
+    [
+        ("1", {}, 1),
+        ("L", {}, 1),
+        ("L", {"transparency": 3}, 1),
+        ("LA", {}, 2),
+        ("P", {}, 3),
+        ("P", {"transparency": 3}, 3),
+        ("P", {"transparency": bytes(range(256))}, 3),
+        ("RGB", {}, 3),
+        ("RGB", {"transparency": (1, 2, 3)}, 3),
+        ("RGBA", {}, 4),
+    ],
+)
+def test_any_data_has_the_channels_that_are_stored(mode, options, channels):
+    data = encode("PNG", mode, **options)
+    assert Decoding(types.ANY_DATA).header(data).channels == channels
+    pixels = decode(data, types.ANY_DATA)
+    assert pixels.shape == (12, 20, channels)
+    if channels == 3:
+        assert np.array_equal(pixels, decode(data))
+
+
+XMP = (
+    b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
+    b'<rdf:Description tiff:Orientation="6" xmlns:tiff="http://ns.adobe.com/tiff/1.0/"/></rdf:RDF></x:xmpmeta>'
+)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "WEBP"])
+def test_only_exif_data_turn_an_image(kind):
+    assert decode(encode(kind, xmp=XMP)).shape == (12, 20, 3)
+
+
+def test_a_png_is_turned_by_exif_data_after_its_pixels():
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    data = encode("PNG", exif=exif).tobytes()
+    start = data.index(b"eXIf") - 4
+    end = start + 12 + int.from_bytes(data[start : start + 4], "big")
+    chunk, rest = data[start:end], data[:start] + data[end:]
+    late = np.frombuffer(rest[:-12] + chunk + rest[-12:], np.uint8)
+    assert late.tobytes().index(b"eXIf") > late.tobytes().index(b"IDAT")
+    assert Decoding().header(late)[:2] == (20, 12)
+    assert np.array_equal(decode(late), np.rot90(PIXELS, -1))

@@ -1,0 +1,38 @@
+"""Small images are warped by way of a copy with what lies outside; large ones are not. The numbers are the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from penstock.image.kernels.border_modes import Border
+from penstock.image.kernels.strided_images import Memory
+from penstock.image.passes import warp_pass
+from penstock.image.passes.sampling_coordinates import Projective
+
+MATRICES = {
+    "inside": [0.9, 0.1, 1.0, -0.1, 0.8, 2.0, 0.001, 0.002, 1.0],
+    "beside": [1.0, 0.0, -3.3, 0.0, 1.0, 4.7, 0.0, 0.0, 1.0],
+    "far": [30.0, -9.0, -50.0, 7.0, 40.0, -60.0, -0.1, 0.2, 1.0],
+    "nowhere": [0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0],
+}
+
+
+@pytest.mark.parametrize("matrix", MATRICES)
+@pytest.mark.parametrize("interpolation", warp_pass.Interpolation, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("fill", [[7.0], [0.0, 100.0, 255.0]], ids=["one fill", "fill of channels"])
+def test_small_images_as_large_ones(monkeypatch, fill, interpolation, matrix):
+    rng = np.random.default_rng(0)
+    shapes = np.array([[9, 12, 3], [9, 12, 3], [1, 1, 3], [14, 5, 3]], np.int64)
+    pixels = rng.integers(0, 256, int(shapes.prod(axis=1).sum()), np.uint8)
+    images = Memory.packed(pixels, shapes)
+    rule = warp_pass.Warp("HWC", Projective(), interpolation, Border.CONSTANT)
+    made = {}
+    for most in (1 << 13, 0):
+        monkeypatch.setattr(warp_pass, "_SURROUNDED", most)
+        out = np.zeros_like(pixels)
+        rule.rows(
+            images, shapes, (np.float32([MATRICES[matrix]]), np.float32([fill])), Memory.packed(out, shapes), shapes
+        )
+        made[most] = out.tolist()
+    assert made[0] == made[1 << 13]

@@ -1,0 +1,263 @@
+"""The image engine: chains of steps in as few passes as possible equal the same steps one by one, bit by bit."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock import Pipeline, fn
+from penstock.image.describe.axis_mapping import footprint, most_taps
+from penstock.image.describe.pass_builder import Visit
+from penstock.image.describe.steps import Arrange, Convert, Cut, Fill, Mirror, Part, Resample, Scale
+from penstock.image.execute import pass_executor as executor
+from penstock.image.execute.pass_executor import execute
+from penstock.image.kernels.filter_taps import LENGTH, taps
+from penstock.image.kernels.resample_rows import scratch
+from penstock.image.kernels.strided_images import Memory
+from penstock.native.compiled import Compiled
+from penstock.operators.readers.reader_arguments import load
+from penstock.operators.resizing.resize import Resize
+from penstock.testing import ListSource
+from penstock.types import INTERP_CUBIC, INTERP_LANCZOS3, INTERP_LINEAR, INTERP_TRIANGULAR, DALIInterpType
+
+IMAGES = np.random.default_rng(1).integers(0, 256, (3, 11, 13, 3), np.uint8)
+DTYPES = [np.dtype(name) for name in ("uint8", "int8", "int16", "float32", "float16", "int32", "bool")]
+
+
+def passes(images, layout, steps):
+    visit = Visit(np.broadcast_to(np.array(images.shape[1:]), (len(images), images.ndim - 1)), layout, images.dtype)
+    visit.add(steps)
+    return visit.passes
+
+
+def run(images, work):
+    for each in work:
+        out = np.empty((len(images), *each.shapes[0]), each.dtype)
+        execute(each, Memory.of_batch(images), Memory.of_batch(out))
+        images = out
+    return images
+
+
+def one_by_one(images, layout, steps):
+    """Each step as a visit of its own, but for what belongs together: what leaves the image, and what fills it in."""
+    group = []
+    for step in steps:
+        group.append(step)
+        if (isinstance(step, Cut) and step.leaves) or (isinstance(step, Resample) and images.dtype != np.float32):
+            continue
+        work = passes(images, layout, group)
+        images, layout = run(images, work), "".join(axis.letter for axis in work[-1].axes)
+        group = []
+    return images
+
+
+@st.composite
+def chains(draw):
+    """A chain of steps that can follow each other, for `IMAGES`."""
+    sizes, letters, dtype, steps = [11, 13, 3], list("HWC"), np.dtype(np.uint8), []
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
+    for kind in draw(
+        st.lists(st.sampled_from(["cut", "pad", "mirror", "resize", "scale", "cast", "turn"]), max_size=6)
+    ):
+        places = [letters.index("H"), letters.index("W")]
+        if kind == "cut":
+            for at in places:
+                length = int(rng.integers(1, sizes[at] + 1))
+                steps.append(Cut(at, rng.integers(0, sizes[at] - length + 1, 3), np.full(3, length)))
+                sizes[at] = length
+        elif kind == "pad":
+            for at in places:
+                length = int(rng.integers(1, 15))
+                steps.append(Cut(at, rng.integers(-4, 5, 3), np.full(3, length), leaves=True))
+                sizes[at] = length
+            steps.append(Fill(rng.integers(0, 2, (3, 3)).astype(dtype)))
+        elif kind == "mirror":
+            steps.append(Mirror(int(rng.integers(0, 3)), rng.random(3) < 0.5))
+        elif kind == "resize" and dtype.name in ("uint8", "int16", "float32"):
+            parts = {}
+            for at in places:
+                size = int(rng.integers(1, 15))
+                low, high = rng.uniform(-1, 3, 3), rng.uniform(4, 9, 3)
+                parts[at] = Part(low, high, np.full(3, size), rng.choice([int(f) for f in DALIInterpType], 3))
+                sizes[at] = size
+            steps += [Resample(parts, bool(rng.random() < 0.5)), Convert(dtype, halves_up=dtype == np.uint8)]
+        elif kind == "scale" and dtype.kind in "iuf":
+            steps.append(
+                Scale(rng.normal(size=(3, 3)).astype(np.float32), rng.normal(size=(1, 1)).astype(np.float32), 0.5)
+            )
+            dtype = np.dtype(np.float32)
+        elif kind == "cast":
+            dtype = DTYPES[int(rng.integers(0, len(DTYPES)))]
+            steps.append(Convert(dtype))
+        elif kind == "turn":
+            order = tuple(rng.permutation(3).tolist())
+            letters, sizes = [letters[at] for at in order], [sizes[at] for at in order]
+            steps.append(Arrange(order))
+    return steps
+
+
+@given(chains())
+def test_a_chain_equals_its_steps_one_by_one(steps):
+    fused = run(IMAGES, passes(IMAGES, "HWC", steps))
+    plain = one_by_one(IMAGES, "HWC", steps)
+    assert fused.dtype == plain.dtype
+    assert np.array_equal(fused, plain, equal_nan=fused.dtype.kind == "f")
+
+
+@given(chains())
+def test_the_compiled_loops_equal_their_twins(steps):
+    work = passes(IMAGES, "HWC", steps)
+    compiled = run(IMAGES, work)
+    with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
+        patch.setattr(executor, "copy", executor.copy.plain)
+        patch.setattr(Compiled, "bind", lambda loop, *given: partial(loop.plain, *given))
+        plain = run(IMAGES, work)
+    if compiled.dtype.kind == "f":
+        np.testing.assert_allclose(compiled, plain, rtol=1e-2, atol=1e-2 * max(1.0, np.nanmax(abs(plain), initial=0)))
+    else:
+        assert (abs(compiled.astype(int) - plain.astype(int)) > 1).mean() < 0.02  # libm and LLVM differ in a last place
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize("fills", [[7], [7, 8, 9]])
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("ragged", [False, True])
+def test_windows_that_are_moved_as_lines_are_numpys(channels, fills, mirrored, ragged):
+    rng = np.random.default_rng(channels)
+    images = [rng.integers(0, 256, (height, width, channels), np.uint8) for height, width in ((5, 9), (12, 2), (5, 9))]
+    images = images if ragged else images[::2]
+    pipeline = Pipeline(len(images), 1, exec_async=False, placement="host")
+    with pipeline:
+        x = load(ListSource([images], ["HWC"]), {})[0] if ragged else fn.readers.arrays(np.stack(images), layout="HWC")
+        x = fn.slice(x, start=(-1, 1), shape=(8, 6), axes=(0, 1), out_of_bounds_policy="pad", fill_values=fills)
+        pipeline.set_outputs(fn.flip(x, horizontal=mirrored))
+    for image, made in zip(images, pipeline.run()[0], strict=True):
+        wanted = np.empty((8, 6, channels), np.uint8)
+        wanted[:] = np.resize(fills, channels)
+        inside = image[:7, 1:7]
+        wanted[1 : 1 + inside.shape[0], : inside.shape[1]] = inside
+        np.testing.assert_array_equal(made, wanted[:, ::-1] if mirrored else wanted)
+
+
+@pytest.mark.parametrize("mirrored", [[False, False], [False, True], [True, False], [True, True]])
+@pytest.mark.parametrize("wide", [7, 300])  # the second is wider than the memory in which mirrored lines are prepared
+@pytest.mark.parametrize("longer", [0, 5, -3])  # a row of the result beside one of the image
+@pytest.mark.parametrize("each", [1, 6], ids=["terms of all", "terms of each"])
+def test_windows_that_are_normalised_into_planes_equal_their_steps(mirrored, wide, longer, each):
+    rng = np.random.default_rng(wide)
+    images = rng.integers(0, 256, (6, 9, wide, 3), np.uint8)
+    rows, columns = np.array([0, -2, 3, -9, 12, -4]), np.array([0, 3, -4, 2, -5, -wide])
+    cuts = [
+        Cut(0, rows, np.full(6, 8), leaves=True),
+        Cut(1, columns, np.full(6, wide + longer), leaves=True),
+        Fill(rng.integers(0, 256, (each, 3)).astype(np.uint8)),
+    ]
+    mirrors = [Mirror(axis, np.array([turned] * 5 + [False])) for axis, turned in enumerate(mirrored)]
+    mean, factor = rng.normal(size=(2, each, 3)).astype(np.float32)
+    steps = [*cuts, *mirrors, Scale(mean, factor, 0.5), Arrange((2, 0, 1))]
+    work = passes(images, "HWC", steps)
+    assert len(work) == 1
+    np.testing.assert_array_equal(run(images, work), one_by_one(images, "HWC", steps))
+
+
+def test_rows_do_not_depend_on_each_other():
+    steps = [Cut(0, np.array([0, 2, 5]), np.array([6, 6, 6])), Mirror(1, np.array([True, False, True]))]
+    alone = [
+        run(IMAGES[n : n + 1], [each.of(slice(n, n + 1)) for each in passes(IMAGES, "HWC", steps)]) for n in range(3)
+    ]
+    assert np.array_equal(run(IMAGES, passes(IMAGES, "HWC", steps)), np.concatenate(alone))
+
+
+def test_a_window_a_mirror_and_a_normalisation_are_one_pass():
+    rows = np.zeros(3, int)
+    crop = [Cut(0, rows - 2, rows + 9, leaves=True), Fill(np.zeros((1, 1))), Mirror(1, rows > 0)]
+    colour = [Scale(np.ones((1, 3)), np.ones((1, 3))), Convert(np.dtype(np.int8)), Arrange((2, 0, 1))]
+    assert len(passes(IMAGES, "HWC", [*crop, *colour])) == 1
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_what_a_window_left_out_does_not_come_back_in_a_larger_one(axis):
+    rows = np.zeros(3, int)
+    steps = [
+        Cut(axis, rows + 3, rows + 4),
+        Cut(axis, rows - 2, rows + 9, leaves=True),
+        Fill(np.zeros((1, 1), np.uint8)),
+    ]
+    assert np.array_equal(run(IMAGES, passes(IMAGES, "HWC", steps)), one_by_one(IMAGES, "HWC", steps))
+
+
+@given(st.data())
+def test_taps_sum_to_one_and_lie_in_the_image(data):
+    extent, size = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 12))
+    low, kind = data.draw(st.floats(-2, 11)), int(data.draw(st.sampled_from(list(DALIInterpType))))
+    part = Part(np.array([low]), np.array([low + data.draw(st.floats(0.5, 9))]), np.array([size]), np.array([kind]))
+    images = np.zeros((1, extent, 1, 1), np.uint8)
+    (work,) = passes(images, "HWC", [Resample({0: part}, data.draw(st.booleans()))])
+    numbers = work.axes[0].numbers.matrix()
+    most = most_taps(work.axes[0].numbers)
+    first, counts, weights = np.empty(size, np.int64), np.empty(size, np.int64), np.empty((size, most), np.float32)
+    taps(numbers[0], first, counts, weights)
+    np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-5)
+    assert (first >= 0).all()
+    assert (first + counts <= extent).all()
+    assert counts.max() <= most
+    assert scratch(numbers, numbers, most, 1)[2].size == 4 * int(numbers[0, LENGTH])
+
+
+@pytest.mark.parametrize("kind", list(DALIInterpType))
+@pytest.mark.parametrize(
+    ("extent", "size", "begins"), [(30000, 29737, 0.0), (500, 224, 31.5), (60, 224, 7.25), (375, 31, -0.5)]
+)
+@pytest.mark.parametrize("antialias", [False, True])
+def test_taps_lie_in_the_footprint(kind, extent, size, begins, antialias):
+    ends = extent - begins  # the largest extent is one at which centres in float32 drift
+    for low, high in ((begins, ends), (ends, begins)):
+        part = Part(np.array([low]), np.array([high]), np.array([size]), np.array([int(kind)]))
+        (work,) = passes(np.zeros((1, extent, 1, 1), np.uint8), "HWC", [Resample({0: part}, antialias=antialias)])
+        for start, length in ((0, 1), (0, size), (size - 20, 15), (size - 1, 1)):
+            wanted = work.axes[0].numbers._replace(start=np.array([start]), length=np.array([length]))
+            first, counts = np.empty(length, np.int64), np.empty(length, np.int64)
+            taps(wanted.matrix()[0], first, counts, np.empty((length, most_taps(wanted)), np.float32))
+            (begin,), (end,) = footprint(wanted)
+            assert begin <= first.min()
+            assert (first + counts).max() <= end
+            if kind in (INTERP_LINEAR, INTERP_CUBIC, INTERP_TRIANGULAR, INTERP_LANCZOS3):  # no more is decoded
+                assert first.min() - begin <= 1
+                assert end - (first + counts).max() <= 1
+
+
+def test_what_is_the_same_for_every_batch_is_described_once(monkeypatch):
+    described = []
+    original = Resize.describe
+    monkeypatch.setattr(Resize, "describe", lambda self, *a, **k: described.append(1) or original(self, *a, **k))
+    data = np.arange(6 * 4 * 4 * 3, dtype=np.uint8).reshape(6, 4, 4, 3)
+    pipeline = Pipeline(2, seed=1, exec_async=False)
+    with pipeline:
+        images = fn.readers.arrays(data)
+        pipeline.set_outputs(fn.resize(images, size=[3, 5]), fn.resize(images, size=fn.random.uniform(range=[2, 6])))
+    first = [pipeline.run()[0].as_array() for _ in range(3)]
+    assert len(described) == 1 + 3
+    assert len({batch.tobytes() for batch in first}) == 3
+
+
+@pytest.mark.parametrize("cache", [1, 200, 1 << 18])
+def test_images_of_any_sizes_are_the_same_in_any_groups(cache, monkeypatch):
+    monkeypatch.setattr("penstock.image.execute.row_executor.CACHE", cache)
+    draw = np.random.default_rng(0)
+    shapes = [(5, 7, 3), (1, 9, 3), (8, 2, 1), (6, 6, 3), (12, 11, 1)]
+    images = [draw.integers(0, 256, shape, np.uint8) for shape in shapes]
+    images[1] = images[1][:, ::-1]  # not in one piece
+    pipeline = Pipeline(len(images), 1, seed=1)
+    with pipeline:
+        (data,) = load(ListSource([images], layouts=["HWC"]), {})
+        pipeline.set_outputs(fn.flip(data), fn.resize(fn.flip(data), resize_y=4))
+    flipped, resized = pipeline.run()
+    for number, image in enumerate(images):
+        assert np.array_equal(flipped[number], image[:, ::-1])
+        alone = Pipeline(1, 1, seed=1)
+        with alone:
+            one = fn.readers.arrays(np.ascontiguousarray(image)[None], layout="HWC")
+            alone.set_outputs(fn.resize(fn.flip(one), resize_y=4))
+        assert np.array_equal(resized[number], alone.run()[0][0])

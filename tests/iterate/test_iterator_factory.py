@@ -1,0 +1,84 @@
+"""What making an iterator makes, and how often."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+from penstock import data_iterator, fn
+from penstock.engine.executable import Planned
+from penstock.engine.transfer.batch_layout import Sharded
+from penstock.errors import UsageError
+from penstock.pipeline.pipeline import Pipeline
+
+
+def numbers(shard_id, num_shards):
+    return fn.readers.arrays(np.arange(12), name="r", random_shuffle=True, shard_id=shard_id, num_shards=num_shards)
+
+
+def sharding(count):
+    return jax.NamedSharding(jax.make_mesh((count,), ("batch",), devices=jax.devices()[:count]), jax.P("batch"))
+
+
+def counted(monkeypatch, kind, name):
+    """A list that grows with each call of a method."""
+    calls, plain = [], getattr(kind, name)
+
+    @functools.wraps(plain)
+    def call(self, *args, **kwargs):
+        calls.append(args)
+        return plain(self, *args, **kwargs)
+
+    monkeypatch.setattr(kind, name, call)
+    return calls
+
+
+def test_there_is_one_layout_and_a_pipeline_for_each_block(monkeypatch):
+    layouts, pipelines = counted(monkeypatch, Sharded, "__init__"), counted(monkeypatch, Pipeline, "__init__")
+    make = data_iterator(numbers, ["x"], reader_name="r", sharding={"x": sharding(4)})
+    make(batch_size=4)
+    assert (len(layouts), len(pipelines)) == (1, 4)
+    make(batch_size=8)
+    assert (len(layouts), len(pipelines)) == (1, 8)
+
+
+def test_a_drawn_seed_is_that_of_all_blocks():
+    iterator = data_iterator(numbers, ["x"], reader_name="r", sharding=sharding(4))(batch_size=4)
+    assert sorted(x for batch in iterator for x in batch["x"].tolist()) == list(range(12))
+
+
+def test_readings_are_made_once_for_a_seed(monkeypatch):
+    made = counted(monkeypatch, Planned, "readings")
+    make = data_iterator(lambda: numbers(0, 1), ["x"], reader_name="r")
+    first = make(batch_size=4, seed=1)
+    next(first)
+    state = first.state()
+    assert (first.exact, first.size, len(made)) == (True, 12, 1)
+    other = make(batch_size=4, seed=2)
+    other.restore(state)
+    assert (other.state(), len(made)) == (state, 3)
+    assert next(other)["x"].tolist() == next(first)["x"].tolist()
+
+
+@pytest.mark.parametrize("names", [(), "x", [1], ["x", "x"]])
+def test_names_are_looked_at_before_anything_is_traced(names):
+    with pytest.raises(UsageError, match="output_map"):
+        data_iterator(numbers, names, sharding=sharding(2))
+
+
+def test_names_may_be_the_keys_of_a_dictionary():
+    shapes = {"x": (), "doubled": ()}
+
+    @data_iterator(output_map=shapes.keys(), reader_name="r")
+    def pair():
+        x = fn.readers.arrays(np.arange(4), name="r")
+        return x, x * 2
+
+    batch = next(pair(batch_size=2))
+    assert {name: value.tolist() for name, value in batch.items()} == {"x": [0, 1], "doubled": [0, 2]}
+
+
+def test_a_sharding_for_another_output_is_found_before_anything_is_traced():
+    with pytest.raises(UsageError, match="each output"):
+        data_iterator(numbers, ["x"], sharding={"y": sharding(2)})

@@ -1,0 +1,364 @@
+"""States: what they hold, where they fit, and what a refusal says."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from penstock import LastBatchPolicy, data_iterator, fn
+from penstock.engine.host.sharded_reader import Reading
+from penstock.errors import StateError
+from penstock.graph.identity.fingerprint import Definition
+from penstock.graph.ir.operator import Reader
+from penstock.iterate.iterator_state import Origin
+from penstock.sources.formats.array_source import ArraySource
+from penstock.sources.order.schedule import Schedule, Step
+
+FILL, DROP, PARTIAL, PAD = LastBatchPolicy
+IMAGES = np.arange(40 * 4 * 4 * 3, dtype=np.uint8).reshape(40, 4, 4, 3)
+LENGTH = 20
+
+
+def augmented(rows=8, *, name="r", seed=1, data=IMAGES, **change):
+    """An iterator over a definition that can be changed a little."""
+    reader = {name: change.pop(name) for name in ("random_shuffle", "pad_last_batch") if name in change}
+
+    @data_iterator(output_map=["x"], reader_name="r")
+    def definition():
+        images = fn.readers.arrays(data, layout="HWC", name="r", **{"random_shuffle": True, **reader})
+        if change.get("flip"):
+            images = fn.flip(images)
+        mirror = fn.random.coin_flip(probability=change.get("probability", 0.5))
+        images = fn.crop_mirror_normalize(images, mirror=mirror, std=change.get("std", 2.0))
+        return images if change.get("plain") else images + 1.0
+
+    return definition(batch_size=rows, seed=seed, num_threads=1, prefetch_queue_depth=1)
+
+
+def numbers(rows, policy=FILL, *, length=LENGTH, reader="r", devices=None, shuffle=True):
+    def definition():
+        return fn.readers.arrays(np.arange(length, dtype=np.int32), random_shuffle=shuffle, name="r")
+
+    sharding = None
+    if devices is not None:
+        sharding = NamedSharding(Mesh(np.array(jax.devices()[:devices]), ("batch",)), P("batch"))
+    make = data_iterator(definition, ["x"], reader_name=reader, last_batch_policy=policy, sharding=sharding)
+    return make(batch_size=rows, seed=1, num_threads=1)
+
+
+def taken(iterator, count=10**6):
+    """What is left of the epoch, or so many batches of it, as lists; without rows that a mask takes out."""
+    found = []
+    for _ in range(count):
+        batch = next(iterator, None)
+        if batch is None:
+            break
+        values = np.asarray(batch["x"])
+        found.append(values[np.asarray(batch.get("valid", np.ones(len(values), bool)))].tolist())
+    return found
+
+
+def refusal(iterator, state, **options):
+    with pytest.raises(StateError) as caught:
+        iterator.restore(state, **options)
+    return str(caught.value)
+
+
+# What has changed
+
+
+@pytest.mark.parametrize(
+    ("change", "given", "expected"),
+    [
+        (
+            {"probability": 0.3},
+            "random.coin_flip(), stream 0 in the state",
+            "random.coin_flip(probability=0.3), stream 0 here",
+        ),
+        (
+            {"std": 3.0},
+            "crop_mirror_normalize(readers.arrays, mirror=random.coin_flip, std=2.0) in the state",
+            "crop_mirror_normalize(readers.arrays, mirror=random.coin_flip, std=3.0) here",
+        ),
+        ({"flip": True}, "no such call in the state", "flip(readers.arrays) here (and 1 more difference)"),
+        (
+            {"plain": True},
+            "arithmetic.add(crop_mirror_normalize, 1.0) in the state",
+            "outputs(crop_mirror_normalize) here",
+        ),
+        ({"random_shuffle": False}, "readers.arrays(layout='HWC', random_shuffle=True), reader 0 in the state", None),
+    ],
+)
+def test_a_refusal_says_which_call_changed_from_what_to_what(change, given, expected):
+    state = json.loads(json.dumps(augmented().state()))
+    message = refusal(augmented(**change), state)
+    assert "another definition" in message
+    assert f"given:    {given}" in message, message
+    assert expected is None or f"expected: {expected}" in message, message
+    assert "new_definition=True" in message
+    if "outputs" not in message:
+        assert f"at:       {__file__}" in message, message
+
+
+def chain(length, last=1.0):
+    """A definition of so many calls, whose arguments hardly compress."""
+
+    @data_iterator(output_map=["x"], reader_name="r")
+    def definition():
+        x = fn.readers.arrays(np.zeros(LENGTH, np.float32), name="r")
+        for number in np.random.default_rng(0).random(length).tolist():
+            x = x + number
+        return x + last
+
+    return definition(batch_size=4)
+
+
+@pytest.mark.parametrize(
+    ("length", "given", "form"),
+    [
+        (5, "arithmetic.add(arithmetic.add#5, 1.0) in the state", "text"),
+        (80, "another call, number 82, in the state", "hash"),
+    ],
+)
+def test_a_state_holds_as_much_of_its_definition_as_fits_into_1_kb(length, given, form):
+    state = chain(length).state()
+    assert state["calls"].partition(":")[0] == form
+    assert len(json.dumps(state)) <= 1024
+    message = refusal(chain(length, last=2.0), state)
+    assert given in message
+    assert f"expected: arithmetic.add(arithmetic.add#{length}, 2.0) here" in message, message
+
+
+def test_a_state_of_many_calls_and_readers_holds_their_fingerprints_alone():
+    calls = tuple(f"call {number}" for number in np.random.default_rng(0).random(500))
+    step = Step(2**32 - 1, 2**62, (2**62,) * 3, 8)
+    reader = Reader(ArraySource([np.zeros(4)], [""]))
+    readings = [Reading([reader], [0], 1, seed=0, number=number, leads=True) for number in range(3)]
+    for dataset in ("files:40:0123456789abcdef", "x" * 590):
+        origin = Origin(Definition(calls, (None,) * 500), dataset, 3)
+        state = origin.state(step, Schedule(8, None, 8, (8,) * 3), 2**64 - 1, 2**64 - 1, readings, None)
+        assert state["calls"] == ""
+        assert len(json.dumps(state)) <= 1024
+
+
+@pytest.mark.parametrize("calls", [None, "", "text:", "text:~~~", "text:abcde", "hash:", 3])
+def test_a_damaged_text_of_the_definition_still_gives_a_refusal(calls):
+    state = augmented().state()
+    message = refusal(augmented(std=3.0), {**state, "calls": calls})
+    assert state["definition"] in message
+
+
+# Another definition on purpose
+
+
+def test_a_new_definition_goes_on_at_the_same_place():
+    old, new = augmented(), augmented(std=1.0, seed=2)
+    taken(old, 2)
+    state = old.state()
+    new.restore(state, new_definition=True)
+    assert (new.state()["row"], new.state()["seed"]) == (16, 1)
+    whole = augmented(std=1.0, seed=1)
+    assert taken(new) == taken(whole)[2:]
+    assert taken(new) == []
+    new.restore(new.state())  # its own states are its own
+
+
+def test_a_new_definition_reads_the_same_data_in_the_same_order():
+    old = augmented()
+    taken(old, 2)
+    assert "another dataset" in refusal(augmented(data=IMAGES + 1), old.state(), new_definition=True)
+    unshuffled = augmented(random_shuffle=False)
+    assert "in another order" in refusal(unshuffled, old.state(), new_definition=True)
+    taken(old)
+    unshuffled.restore(old.state(), new_definition=True)
+    assert unshuffled.delivered == len(unshuffled)
+
+
+def test_another_leading_reader_makes_another_order():
+    state = numbers(4).state()
+    assert "in another order" in refusal(numbers(4, reader=None), state)
+
+
+def counted(start, *, add):
+    sharding = NamedSharding(Mesh(np.array(jax.devices()[:1]), ("batch",)), P("batch"))
+
+    @data_iterator(output_map=["x"], reader_name="r", sharding=sharding)
+    def definition():
+        x = fn.readers.arrays(np.zeros(LENGTH, np.int32), name="r")
+        return fn.jax_function(lambda count, x: (count + 1, x + count.sum()), state=start)(x) + add
+
+    return definition(batch_size=4)
+
+
+def test_what_operators_carry_is_taken_over_where_it_fits():
+    old = counted(np.int32(0), add=0)
+    taken(old, 2)
+    state = old.state()
+    same, other = counted(np.int32(0), add=10), counted(np.zeros(2, np.int32), add=0)
+    same.restore(state, new_definition=True)
+    assert taken(same, 1) == [[12] * 4]
+    other.restore(state, new_definition=True)
+    assert other.state()["row"] == 8
+    assert taken(other, 2) == [[0] * 4, [2] * 4]
+    without = {name: value for name, value in state.items() if name != "operators"}
+    same.restore(without, new_definition=True)
+    assert taken(same, 1) == [[10] * 4]
+
+
+# What is no state
+
+
+@pytest.mark.parametrize("number", [-1, 2.0, 1.5, "1", None, True, float("nan"), 10**30, [1]])
+@pytest.mark.parametrize("name", ["epoch", "row", "seed", "totals"])
+def test_numbers_that_no_iterator_has_are_refused(name, number):
+    iterator = numbers(4)
+    taken(iterator, 1)
+    before = iterator.state()
+    message = refusal(iterator, {**before, name: [number] if name == "totals" else number})
+    assert f"{name} in a state is a whole number" in message
+    assert iterator.state() == before
+
+
+def test_the_largest_numbers_are_those_that_an_iterator_can_reach():
+    iterator = numbers(4, shuffle=False)
+    state = iterator.state()
+    assert "0 to 20" in refusal(iterator, {**state, "row": 24})
+    assert f"0 to {2**32 - 1}" in refusal(iterator, {**state, "epoch": 2**32})
+    assert f"0 to {2**64 - 1}" in refusal(iterator, {**state, "seed": 2**64})
+    iterator.restore({**state, "epoch": 2**32 - 1, "seed": 2**64 - 1, "totals": [2**62]})
+    assert len(taken(iterator)) == 5
+    endless = numbers(4, reader=None)
+    assert "0 to 0" in refusal(endless, {**endless.state(), "epoch": 1})
+
+
+@pytest.mark.parametrize("state", [None, [], "{}", 3, {}, {"version": 2}, {"version": 1, "row": 3}])
+def test_what_is_no_state_is_refused(state):
+    assert "this is no state of an iterator" in refusal(numbers(4), state)
+
+
+def test_totals_are_those_of_the_readers():
+    iterator = numbers(4)
+    assert "another number of readers" in refusal(iterator, {**iterator.state(), "totals": [0, 0]})
+    assert "totals" in refusal(iterator, {**iterator.state(), "totals": 3})
+
+
+def test_numbers_of_numpy_are_whole_numbers_too():
+    iterator = numbers(4)
+    iterator.restore({**iterator.state(), "row": np.int64(8), "epoch": np.uint8(2)})
+    assert (iterator.state()["epoch"], iterator.state()["row"]) == (2, 8)
+    json.dumps(iterator.state())
+
+
+# Another batch size
+
+
+@pytest.mark.parametrize("policy", LastBatchPolicy)
+@pytest.mark.parametrize("new", [1, 4, 5, 20])
+@pytest.mark.parametrize("old", [3, 8])
+def test_a_place_under_another_batch_size_is_refused_or_exact(policy, old, new):
+    """What follows has each sample that is left once, and the next epoch is as ever; or the state is refused."""
+    before, after, fresh = numbers(old, policy), numbers(new, policy), numbers(new, policy)
+    order = sum(taken(numbers(1)), [])
+    taken(fresh)
+    fresh.reset()
+    second = taken(fresh)
+    for done in range(len(before) + 1):
+        state, row = before.state(), min(done * old, LENGTH)
+        ended = done == len(before)
+        if not ended and row % new and policy in (DROP, PARTIAL):
+            assert f"row {row} of an epoch of 20, batch_size={new}" in refusal(after, state)
+        else:
+            after.restore(state)
+            left = [] if ended else order[row:]
+            found = sum(taken(after), [])
+            assert found[: len(left)] == left[: len(left) // new * new if policy is DROP else None]
+            assert len(found) == (-(-len(left) // new) * new if policy is FILL else min(len(found), len(left)))
+            assert after.delivered == len(after)
+            assert after.state()["row"] == LENGTH
+            after.reset()
+            assert taken(after) == second
+        next(before, None)
+    assert before.state()["epoch"] == 0
+
+
+def test_a_refusal_proposes_a_batch_size():
+    iterator = numbers(8, DROP)
+    taken(iterator, 1)
+    assert "a batch_size that divides 8, such as 4" in refusal(numbers(12, DROP), iterator.state())
+
+
+def test_no_sample_is_lost_where_devices_share_a_partial_batch():
+    iterator, other = numbers(2, PARTIAL, length=100), numbers(8, PARTIAL, length=100, devices=4)
+    taken(iterator, 1)
+    assert "another batch size" in refusal(other, iterator.state())  # it would end at 98
+    taken(iterator, 3)
+    other.restore(iterator.state())
+    assert sum(taken(other), []) == sum(taken(iterator), [])
+
+
+@pytest.mark.parametrize("old", [1, 3, 8])
+@pytest.mark.parametrize("new", [2, 5])
+def test_an_endless_iterator_goes_on_anywhere(old, new):
+    before, fresh = numbers(old, reader=None), numbers(1, reader=None)
+    stream = sum(taken(fresh, 80), [])
+    for done in range(7):
+        after = numbers(new, reader=None)
+        after.restore(before.state())
+        assert sum(taken(after, 6), []) == stream[done * old : done * old + 6 * new]
+        next(before)
+
+
+def test_random_numbers_belong_to_places_not_to_batches():
+    whole = np.concatenate([np.asarray(batch["x"]) for batch in augmented(8)])
+    old, new = augmented(8), augmented(4)
+    taken(old, 2)
+    new.restore(old.state())
+    assert np.array_equal(np.concatenate([np.asarray(batch["x"]) for batch in new]), whole[16:])
+
+
+@pytest.mark.parametrize("devices", [None, 2])
+def test_a_padded_reader_beside_the_one_that_leads_goes_on_under_another_batch_size(devices):
+    """Its epochs end with a batch, so how many positions they take depends on the batch size."""
+    sharding = None
+    if devices is not None:
+        sharding = NamedSharding(Mesh(np.array(jax.devices()[:devices]), ("batch",)), P("batch"))
+
+    @data_iterator(output_map=["x", "beside"], reader_name="r", sharding=sharding)
+    def definition():
+        lead = fn.readers.arrays(np.arange(60, dtype=np.int32), name="r")
+        return lead, fn.readers.arrays(np.arange(14, dtype=np.int32), random_shuffle=True, pad_last_batch=True)
+
+    def make(rows):
+        return definition(batch_size=rows, seed=1, num_threads=1)
+
+    def beside(iterator, rows):
+        return sum((next(iterator)["beside"].tolist() for _ in range(rows // iterator.batch_size)), [])
+
+    four = make(4)
+    for _ in range(6):  # an epoch takes four batches of four: this is in the second one
+        next(four)
+    state = four.state()
+    left = beside(four, 8)
+    assert left[-1] == left[-2]  # filled up
+    for rows in (2, 4, 8):
+        iterator = make(rows)
+        iterator.restore(state)
+        assert iterator.state() == state
+        assert beside(iterator, 8)[:6] == left[:6]
+    begun = make(2)
+    begun.restore(state)
+    beside(begun, 6)
+    assert beside(begun, 14) == beside(four, 16)[:14]  # the whole next epoch
+    with pytest.raises(StateError, match=r"(?s)pad_last_batch.*after 8 of 14 samples.*one that divides"):
+        make(6).restore(state)
+
+
+def test_true_for_a_seed_is_1():
+    one = augmented(seed=True)
+    state = one.state()
+    assert state["seed"] is not True
+    one.restore(state)
+    assert next(one)["x"].tolist() == next(augmented(seed=1))["x"].tolist()

@@ -1,0 +1,98 @@
+"""Passing on output: whole lines, progress bars, lines without end."""
+
+import io
+import os
+import threading
+
+from penstock.launch.output_prefix import Printer, pass_on
+
+
+class Bytes(io.BytesIO):
+    """A stream whose writes are counted, and whose largest is known."""
+
+    largest = 0
+
+    def write(self, text):
+        self.largest = max(self.largest, len(text))
+        return super().write(text)
+
+
+def printed(*parts, number=0, printer=None):
+    """What is printed of the parts that a process writes, each of which is waited for."""
+    target = io.TextIOWrapper(Bytes())
+    printer = printer or Printer(target)
+    read, write = os.pipe()
+    with os.fdopen(read, "rb", buffering=0) as source:
+        thread = threading.Thread(target=pass_on, args=(source, printer, number))
+        thread.start()
+        for part in parts:
+            os.write(write, part)
+        os.close(write)
+        thread.join()
+    return target.buffer.getvalue()
+
+
+def test_every_line_has_the_number_of_its_process():
+    assert printed(b"one\ntw", b"o\n\nthree", number=3) == b"[3] one\n[3] two\n[3] \n[3] three"
+
+
+def test_progress_shows_before_the_newline():
+    assert printed(b"10%\r20%\r", b"30%\rdone\n") == b"[0] 10%\r[0] 20%\r[0] 30%\r[0] done\n"
+    assert printed(b"windows\r", b"\nlines\r\n") == b"[0] windows\r\n[0] lines\r\n"
+
+
+def test_an_unfinished_line_shows_after_a_moment():
+    target = io.TextIOWrapper(Bytes())
+    shown = threading.Event()
+
+    class Watched(Printer):
+        def write(self, number, pieces):
+            super().write(number, pieces)
+            shown.set()
+
+    read, write = os.pipe()
+    with os.fdopen(read, "rb", buffering=0) as source:
+        thread = threading.Thread(target=pass_on, args=(source, Watched(target), 0))
+        thread.start()
+        os.write(write, b"working ...")
+        assert shown.wait(60)
+        os.write(write, b" done\n")
+        os.close(write)
+        thread.join()
+    assert target.buffer.getvalue() == b"[0] working ... done\n"
+
+
+def test_lines_of_several_processes_do_not_mix():
+    target = io.TextIOWrapper(Bytes())
+    printer = Printer(target)
+    printer.write(0, [b"half"])
+    printer.write(1, [b"whole\n"])
+    printer.write(0, [b" a line\n"])
+    printer.write(1, [b"open"])
+    printer.say("the end")
+    assert target.buffer.getvalue() == b"[0] half\n[1] whole\n[0]  a line\n[1] open\nthe end\n"
+
+
+def test_a_line_without_end_is_passed_on_in_pieces():
+    target = io.TextIOWrapper(Bytes())
+    size = 3_000_000
+    printed(b"x" * size, printer=Printer(target))
+    assert target.buffer.getvalue() == b"[0] " + b"x" * size
+    assert target.buffer.largest <= 2 << 16
+
+
+def test_a_stream_without_bytes_gets_text():
+    target = io.StringIO()
+    printed("größe\n".encode(), printer=Printer(target))
+    assert target.getvalue() == "[0] größe\n"
+
+
+def test_what_cannot_be_printed_is_remembered_unless_nobody_reads_it():
+    read, pipe = os.pipe()
+    os.close(read)
+    for descriptor, failure in ((os.open("/dev/full", os.O_WRONLY), "No space left on device"), (pipe, None)):
+        with os.fdopen(descriptor, "wb", buffering=0) as below:
+            printer = Printer(io.TextIOWrapper(below, write_through=True))
+            printed(b"a line\n", printer=printer)
+            assert printer.failure == failure
+    Printer(None).say("to where there is no stream")

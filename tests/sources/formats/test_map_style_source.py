@@ -1,0 +1,127 @@
+"""Sequences of the user's own as data sets."""
+
+import jax
+import numpy as np
+import pytest
+
+from penstock import data_iterator, errors, fn
+from penstock.sources.formats.map_style_source import ItemSource
+from penstock.testing import check_iterator, check_source
+
+ROWS = jax.NamedSharding(jax.make_mesh((4,), ("batch",)), jax.P("batch"))
+
+
+class Dataset:
+    """As Grain and PyTorch have them."""
+
+    def __init__(self, length=22):
+        self.length = length
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, index):
+        return np.full((2, 2), index, np.uint8), index
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        ["a", "bcd", ""],
+        [b"abc", b"d"],
+        [1, 2, 3],
+        np.arange(12).reshape(3, 4),
+        [np.zeros((2, 3)), np.zeros((4, 5))],
+        [{"x": np.zeros(2), "y": 1}, {"x": np.ones(3), "y": 2}],
+        {"x": ["one", "two"], "y": np.arange(2)},
+        Dataset(),
+    ],
+)
+def test_contract(items):
+    check_source(ItemSource(items, ""))
+
+
+def batches(iterator):
+    return [(np.asarray(batch["x"]).tolist(), np.asarray(batch["y"]).tolist()) for batch in iterator]
+
+
+def make(batch_size=8, sharding=None, items=None):
+    data = Dataset() if items is None else items
+
+    @data_iterator(output_map=["x", "y"], reader_name="reader", sharding=sharding)
+    def training():
+        x, y = fn.readers.items(data, layout={0: "HW"}, random_shuffle=True, name="reader")
+        return x, y * 1
+
+    return training(batch_size=batch_size, seed=5)
+
+
+def test_shuffles_shards_and_resumes():
+    one, four = make(), make(sharding=ROWS)
+    seen = [batches(one), batches(one)]
+    assert seen == [batches(four), batches(four)]
+    assert seen[0] != seen[1]
+    assert max(y for _, ys in seen[0] for y in ys) == 21
+    run = make()
+    next(run)
+    state = run.state()
+    again = make(sharding=ROWS)
+    again.restore(state)
+    assert batches(again) == seen[0][1:]
+
+
+class Odd(Dataset):
+    def __getitem__(self, index):
+        if index == 7:
+            raise OSError("no such page")
+        return np.zeros((2, 2), np.uint8 if index < 9 else np.float32), index
+
+
+def test_errors_name_the_item():
+    with pytest.raises(errors.SampleError, match=r"item (7|9|1\d|2\d) of a Odd"):
+        list(make(items=Odd()))
+    for wrong, kind in ((3, errors.ArgumentTypeError), ([], errors.DefinitionError), ([object()], errors.SampleError)):
+        with pytest.raises(kind, match="test_items"):
+            make(items=wrong)
+
+
+def hugging_face():
+    datasets = pytest.importorskip("datasets", reason="Hugging Face's datasets is not installed")
+    return datasets.Dataset.from_dict({"x": [[n, n + 1] for n in range(22)], "y": list(range(22))}).with_format("numpy")
+
+
+def arrow():
+    pyarrow = pytest.importorskip("pyarrow", reason="PyArrow is not installed")
+    return pyarrow.table({"x": [f"{n:02}" for n in range(22)], "y": list(range(22))})
+
+
+def grain_dataset():
+    grain = pytest.importorskip("grain", reason="Grain is not installed")
+    return grain.MapDataset.range(22).map(lambda n: {"x": np.full(2, n), "y": n})
+
+
+class TorchLike(Dataset):
+    """Ends by an IndexError, and has lists of other libraries' numbers."""
+
+    def __getitem__(self, index):
+        if index >= self.length:
+            raise IndexError(index)
+        return {"x": jax.numpy.full(2, index), "y": index}
+
+
+@pytest.mark.parametrize("data", [hugging_face, arrow, grain_dataset, TorchLike])
+def test_data_sets_of_other_libraries(data):
+    items = data()
+    check_source(ItemSource(items, ""))
+
+    @data_iterator(output_map=["x", "y"], reader_name="reader")
+    def training():
+        data = fn.readers.items(items, random_shuffle=True, name="reader")
+        x = fn.python_function(data["x"], function=lambda x: x.astype(np.int32)[:2], dtype=np.int32, ndim=1)
+        return fn.reshape(x, shape=[2]), data["y"]
+
+    (first, _) = check_iterator(lambda: training(batch_size=11, seed=1))
+    seen = np.concatenate([batch["y"] for batch in first])
+    assert sorted(seen.tolist()) == list(range(22))
+    x = np.concatenate([batch["x"] for batch in first])[:, 0]
+    np.testing.assert_array_equal(x, seen // 10 + ord("0") if data is arrow else seen)

@@ -1,0 +1,217 @@
+"""Clips of videos, against what decoding a file from its beginning gives; tests/dali/test_video.py has DALI's."""
+
+import fractions
+import sys
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from av.video.reformatter import Interpolation
+
+from penstock import Pipeline, fn, ops, types
+from penstock.errors import DefinitionError, MissingExtraError, SourceError, SourceNotFoundError
+from penstock.sources.formats.video import video_decoder
+from penstock.sources.formats.video.video_decoder import VideoDecoder, read_index
+from penstock.sources.formats.video.video_list import Entry, videos_of
+from penstock.sources.formats.video.video_source import ClipOptions, VideoSource
+from penstock.testing import check_bad_samples, check_source
+
+HOW = Interpolation.BILINEAR | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
+
+
+def write(path, count=20, codec="libx264", pixels="yuv420p", size=(64, 48), ticks=None, **options):
+    """Frames that differ everywhere; `ticks` are their times in units of 1/100 s."""
+    width, height = size
+    rows, columns = np.mgrid[:height, :width]
+    with av.open(str(path), "w") as file:
+        stream = file.add_stream(codec, rate=25, width=width, height=height, pix_fmt=pixels)
+        stream.gop_size = 8
+        stream.options = options
+        if ticks:
+            stream.codec_context.time_base = fractions.Fraction(1, 100)
+        for number in range(count):
+            image = np.stack([columns * 2 + number * 9, rows * 3 + number * 7, 0 * rows + number * 12], -1) % 256
+            frame = av.VideoFrame.from_ndarray(image.astype(np.uint8))
+            if ticks:
+                frame.pts, frame.time_base = ticks[number], fractions.Fraction(1, 100)
+            file.mux(stream.encode(frame))
+        file.mux(stream.encode())
+    return str(path)
+
+
+def decoded(path):
+    with av.open(str(path)) as file:
+        return np.stack([f.reformat(format="rgb24", interpolation=HOW).to_ndarray() for f in file.decode(video=0)])
+
+
+def source(*paths, length=3, **options):
+    return VideoSource(
+        tuple(Entry(str(path), number) for number, path in enumerate(paths)), ClipOptions(length, **options)
+    )
+
+
+KINDS = {
+    "b-frames.mp4": {"bf": "3"},
+    "open.mkv": {"bf": "2", "x264-params": "open-gop=1:keyint=6:min-keyint=6"},
+    "mpeg4.avi": {"codec": "mpeg4"},
+    "vp8.webm": {"codec": "libvpx", "auto-alt-ref": "1", "lag-in-frames": "10"},
+    "vp9.webm": {"codec": "libvpx-vp9", "auto-alt-ref": "1", "lag-in-frames": "10"},
+    "stream.ts": {"codec": "mpeg2video"},
+    "uneven.mp4": {"ticks": np.cumsum([4, 1, 9, 4, 2] * 4).tolist()},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_frame_is_what_decoding_from_the_beginning_gives(tmp_path, kind):
+    path = write(tmp_path / kind, **KINDS[kind])
+    right, index = decoded(path), read_index(path)
+    assert len(index) == len(right) == 20
+    if kind == "uneven.mp4":
+        steps = np.diff(index.times * index.tick)
+        np.testing.assert_allclose(steps, np.diff(KINDS[kind]["ticks"]) / 100, rtol=0, atol=1e-9)
+    decoder = VideoDecoder(path, index)
+    rng = np.random.default_rng(1)
+    for numbers in (
+        range(20),
+        [19],
+        [3],
+        [4, 5, 13],
+        *(sorted(rng.choice(20, 3, replace=False).tolist()) for _ in range(6)),
+    ):
+        for number, frame in decoder.frames(list(numbers)):
+            assert np.array_equal(frame, right[number]), (numbers, number)
+
+
+def test_clips_pass_the_suite(tmp_path):
+    one, other = write(tmp_path / "a.mp4", bf="2"), write(tmp_path / "b.avi", 7, "mpeg4", size=(32, 32))
+    check_source(source(one, stride=2, pad_mode="edge", labels=True, frame_num="sequence", timestamps=True))
+    found = source(one, other, length=4, labels=True, frame_num="scalar")
+    check_source(found)
+    assert [len(found), str(found.specs[0]), found.describe(5)] == [
+        6,
+        "uint8[4, ?, ?, 3] FHWC",
+        f"{other} from frame 0",
+    ]
+    right = decoded(one)
+    clips, labels, numbers = found.read(np.array([5, 2, 1]), [None] * 3)
+    assert [clip.shape for clip in clips] == [(4, 32, 32, 3), (4, 48, 64, 3), (4, 48, 64, 3)]
+    assert np.array_equal(clips[1], right[8:12])
+    assert (labels.ravel().tolist(), numbers.ravel().tolist()) == ([1, 0, 0], [0, 8, 4])
+    assert found.same_data(source(one, other, length=4, labels=True, frame_num="scalar"))
+    assert not found.same_data(source(one, other, length=4))
+
+
+def test_clips_in_order_are_decoded_once(tmp_path, monkeypatch):
+    found = source(write(tmp_path / "a.mp4", 20, **{"x264-params": "keyint=20"}), length=4)
+    decoded_times, advance = [], VideoDecoder._advance
+
+    def counting(decoder, number):
+        decoded_times.append((decoder.position, number))
+        return advance(decoder, number)
+
+    monkeypatch.setattr(VideoDecoder, "_advance", counting)
+    for index in range(5):
+        found.read(np.array([index]), [None])
+    assert [position for position, _ in decoded_times] == list(range(20)), (
+        "each goes on where the one before it stopped"
+    )
+
+
+def test_damaged_videos_are_named(tmp_path):
+    path = write(tmp_path / "a.avi", 12, "mjpeg", "yuvj420p")
+    data = (tmp_path / "a.avi").read_bytes()
+    places = [
+        at for at in range(len(data) - 4) if data[at : at + 4] == b"00dc" and data[at + 8 : at + 10] == b"\xff\xd8"
+    ]
+    broken = bytearray(data)
+    broken[places[4] + 8 : places[5]] = bytes(places[5] - places[4] - 8)
+    (tmp_path / "broken.avi").write_bytes(broken)
+    check_bad_samples(source(tmp_path / "broken.avi"), [1])
+    found = source(path)
+    (tmp_path / "a.avi").write_bytes(data[:-1])
+    with pytest.raises(Exception, match=r"sample 0 .*a\.avi from frame 0.* has been written to") as caught:
+        found.read(np.array([0]), [None])
+    assert caught.value.path == path
+    (tmp_path / "text.mp4").write_text("no video" * 100)
+    (tmp_path / "short.mp4").write_bytes((tmp_path / "broken.avi").read_bytes()[:300])
+    (tmp_path / "empty.mp4").write_bytes(b"")
+    unknown = Path(write(tmp_path / "b.mp4", 3)).read_bytes().replace(b"avc1", b"zzzz")
+    (tmp_path / "unknown.mp4").write_bytes(unknown)
+    for name in ("text.mp4", "short.mp4", "empty.mp4", "unknown.mp4"):
+        with pytest.raises(SourceError, match=rf"{name}' cannot be read as a video"):
+            source(tmp_path / name)
+    with pytest.raises(SourceNotFoundError, match="there is no file"):
+        source(tmp_path / "none.mp4")
+    with pytest.raises(SourceError, match="no video has 58 frames"):
+        source(tmp_path / "broken.avi", length=20, stride=3)
+
+
+def test_lists(tmp_path):
+    (tmp_path / "list").write_text("a.mp4 3\n\nb.mp4 4 0.5\nc.mp4 5 1 -2.5\n")
+    entries = (Entry("a.mp4", 3), Entry("b.mp4", 4, 0.5), Entry("c.mp4", 5, 1.0, -2.5))
+    assert videos_of(str(tmp_path / "list")) == entries
+    for line in ("a.mp4", "a.mp4 x", "a.mp4 -1", "a.mp4 1 2 3 4", "a.mp4 1 nan", "a.mp4 99999999999"):
+        (tmp_path / "list").write_text(f"ok.mp4 1\n{line}\n")
+        with pytest.raises(SourceError, match="list:2 is not a path, a label"):
+            videos_of(str(tmp_path / "list"))
+    (tmp_path / "list").write_text("\n")
+    with pytest.raises(SourceError, match="lists no videos"):
+        videos_of(str(tmp_path / "list"))
+    with pytest.raises(SourceNotFoundError, match="is no file"):
+        videos_of(str(tmp_path / "none"))
+
+
+def test_definitions(tmp_path, monkeypatch):
+    (tmp_path / "cats").mkdir()
+    path = write(tmp_path / "cats" / "a.mp4", 7)
+    many = {"filenames": path, "sequence_length": 2}
+    for options, message in (
+        ({"sequence_length": 2}, "one of filenames, file_root and file_list"),
+        ({**many, "file_root": tmp_path}, "one of filenames, file_root and file_list"),
+        ({**many, "labels": [1, 2]}, "a label per file"),
+        ({"file_root": tmp_path, "sequence_length": 2, "labels": [1]}, "labels go with filenames"),
+        ({**many, "sequence_length": 0}, "sequence_length is out of range"),
+        ({**many, "pad_mode": "edges"}, "no such pad_mode"),
+        ({**many, "file_list_rounding": "up"}, "no such file_list_rounding"),
+        ({**many, "enable_frame_num": "all"}, "no such enable_frame_num"),
+        ({**many, "fill_value": [1, 2]}, "fill_value is a whole number"),
+        ({**many, "dtype": types.INT32}, "gives uint8 or float32"),
+        ({**many, "image_type": types.YCbCr}, r"gives RGB(.|\n)*fix: .*output_type=types.YCbCr\)"),
+    ):
+        with Pipeline(batch_size=1), pytest.raises(DefinitionError, match=message):
+            fn.readers.video(**options)
+    pipeline = Pipeline(batch_size=4)
+    with pipeline:
+        clips, labels = fn.readers.video(**many, labels=[], dtype=types.FLOAT, normalized=True, pad_sequences=True)
+        same, _ = fn.experimental.readers.video(file_root=tmp_path, sequence_length=2, pad_mode="constant")
+        small, numbers = ops.VideoReaderResize(**many, enable_frame_num=True, size=[8, 12], step=5)()
+        part = fn.decoders.video(fn.io.file.read(np.frombuffer(path.encode(), np.uint8)), frames=[6, 0])
+        pipeline.set_outputs(clips, labels, same, small, numbers, part)
+    clips, labels, same, small, numbers, part = (each.as_array() for each in pipeline.run())
+    right = decoded(path)
+    np.testing.assert_allclose(clips[:3].reshape(6, 48, 64, 3), right[:6] / 255, rtol=1e-6)
+    assert not clips[3, 1].any()
+    assert labels.ravel().tolist() == [0] * 4
+    assert np.array_equal(same[:3].reshape(6, 48, 64, 3), right[:6])
+    assert (small.shape, numbers.ravel().tolist()) == ((4, 2, 8, 12, 3), [0, 5, 0, 5])
+    assert np.array_equal(part[3], right[[6, 0]])
+    monkeypatch.setitem(sys.modules, "av", None)
+    with Pipeline(batch_size=1), pytest.raises(MissingExtraError, match=r"penstock\[video\]"):
+        fn.readers.video(**many)
+
+
+def test_a_video_of_bytes_that_is_none():
+    pipeline = Pipeline(batch_size=1)
+    with pipeline:
+        pipeline.set_outputs(fn.decoders.video(fn.constant(np.arange(100, dtype=np.uint8))))
+    with pytest.raises(RuntimeError, match="it is no video"):
+        pipeline.run()
+    for options, message in (
+        ({"frames": [1], "stride": 2}, "frames are all that is read"),
+        ({"end_frame": 3, "sequence_length": 2}, "either end_frame or sequence_length"),
+        ({"pad_mode": "x"}, "no such pad_mode"),
+    ):
+        with Pipeline(batch_size=1), pytest.raises(DefinitionError, match=message):
+            fn.decoders.video(fn.constant(np.zeros(9, np.uint8)), **options)
+    assert video_decoder.padded(np.arange(5), 1, "reflect").tolist() == [0] * 5

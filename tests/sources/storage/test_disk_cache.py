@@ -1,0 +1,139 @@
+"""Objects that are kept on a local disk."""
+
+import logging
+import sys
+
+import numpy as np
+import pytest
+
+from penstock.errors import MissingExtraError, UsageError
+from penstock.sources.files.class_folders import from_root
+from penstock.sources.files.file_lists import from_files
+from penstock.sources.storage.byte_range import Extent
+from penstock.sources.storage.disk_cache import Cache, fetch_together, kept_of, the_cache, without_kept
+from penstock.sources.storage.object_store import listed
+
+
+def data(count, value=7):
+    return np.full(count, value, np.uint8)
+
+
+def entries(folder):
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_CACHE_SIZE", "1MB")
+    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_what_was_fetched_is_not_fetched_again_unless_it_changed(listed, s3, kept, monkeypatch):
+    s3.put("c/a.jpg", b"first")
+
+    def source():
+        return from_root(s3.url, ("*.jpg",), (), False) if listed else from_files("", (s3.url + "/c/a.jpg",), None)
+
+    assert source().content(0).tobytes() == b"first"
+    again = source()
+    s3.proxy.forget()
+    assert again.content(0).tobytes() == b"first"
+    assert len(s3.proxy.asked) == (0 if listed else 1)  # whether it is still the same
+    s3.put("c/a.jpg", b"second")
+    assert source().content(0).tobytes() == b"second"
+    assert len(entries(kept)) == 1
+
+
+def test_what_was_asked_for_with_others_is_kept(s3, kept):
+    for name in "abc":
+        s3.put(f"c/{name}.jpg", name.encode() * 2)
+    extents = [Extent(found.path, tag=found.tag) for found in listed(s3.url + "/c")[1]]
+    s3.proxy.fail("truncate", at="b.jpg")
+    fetched = fetch_together([*extents, Extent(f"{s3.url}/c/a.jpg")])  # of the last it is not known what it should be
+    assert [data is not None and data.tobytes() for data in fetched] == [b"aa", False, b"cc", False]
+    s3.proxy.forget()
+    assert [data is not None for data in kept_of(extents)] == [True, False, True]
+    assert [data is not None for data in fetch_together(extents)] == [False, True, False]
+    assert len(s3.proxy.asked) == 1
+
+
+DAMAGES = {
+    "cut": lambda content: content[:-1],
+    "changed": lambda content: content[:-1] + b"?",
+    "empty": lambda content: b"",
+    "something else": lambda content: b"?" + content[1:],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_entry_is_none(damage, tmp_path):
+    cache, extent = Cache(str(tmp_path), 10**6), Extent("s3://b/a", 3, 10)
+    cache.keep(extent, data(7), '"tag"')
+    found = cache.find(extent)
+    assert (found[0].tolist(), found[1]) == ([7] * 7, '"tag"')
+    assert cache.find(Extent("s3://b/a", 3, 11)) is None
+    (entry,) = entries(tmp_path)
+    entry.write_bytes(damage(entry.read_bytes()))
+    assert cache.find(extent) is None
+    cache.keep(extent, data(7, 8), "")
+    assert cache.find(extent)[0].tolist() == [8] * 7
+
+
+def test_what_is_kept_is_not_fetched_ahead(kept):
+    here, other, unknown = (Extent(f"s3://b/{name}", tag=tag) for name, tag in (("a", '"1"'), ("b", '"1"'), ("c", "")))
+    changed = Extent("s3://b/a", tag='"2"')
+    for extent in (here, unknown):
+        the_cache().keep(extent, data(5), '"1"')
+    assert without_kept([here, other, unknown]) == [other, unknown]
+    assert [each is not None for each in kept_of([here, other, unknown, changed])] == [True, False, False, False]
+
+
+def test_the_size_holds_for_several_processes(tmp_path):
+    size = 100_000
+    caches = [Cache(str(tmp_path), size) for _ in range(2)]
+    for number in range(200):
+        caches[number % 2].keep(Extent(f"s3://b/{number}"), data(3000), "tag")
+        assert sum(path.stat().st_size for path in entries(tmp_path)) <= size * (1 + 2 / 16) + 2 * 3100
+    assert sum(path.stat().st_size for path in entries(tmp_path)) > size // 2
+    caches[0].keep(Extent("s3://b/large"), data(size // 2), "tag")
+    assert caches[0].find(Extent("s3://b/large")) is None
+
+
+def test_without_its_library_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "xxhash", None)
+    with pytest.raises(MissingExtraError, match=r"penstock\[stores\]"):
+        Cache(str(tmp_path), 10**6)
+
+
+def test_a_folder_that_cannot_be_written_is_a_warning(tmp_path, caplog):
+    (tmp_path / "file").write_text("")
+    cache = Cache(str(tmp_path / "file"), 10**6)
+    with caplog.at_level(logging.WARNING, "penstock"):
+        cache.keep(Extent("s3://b/a"), data(7), "tag")
+        cache.keep(Extent("s3://b/b"), data(7), "tag")
+    assert [record.message for record in caplog.records] == [
+        f"objects are not kept in {tmp_path / 'file'} any more: Not a directory"
+    ]
+    assert cache.find(Extent("s3://b/a")) is None
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch, caplog):
+    cache = Cache(str(tmp_path), 10**6)
+    monkeypatch.setattr("pathlib.Path.replace", lambda *paths: (_ for _ in ()).throw(OSError(28, "No space left")))
+    cache.keep(Extent("s3://b/a"), data(7), "tag")
+    assert "No space left" in caplog.text
+    assert entries(tmp_path) == []
+
+
+def test_the_size_of_the_environment(monkeypatch, tmp_path):
+    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path))
+    for said, expected in {"50GB": 50 * 10**9, "1.5 mb": 1_500_000, "12": 12}.items():
+        monkeypatch.setenv("PENSTOCK_CACHE_SIZE", said)
+        assert the_cache()._size == expected
+    monkeypatch.setenv("PENSTOCK_CACHE_SIZE", "0")
+    assert the_cache() is None
+    monkeypatch.setenv("PENSTOCK_CACHE_SIZE", "plenty")
+    with pytest.raises(UsageError, match="PENSTOCK_CACHE_SIZE"):
+        the_cache()

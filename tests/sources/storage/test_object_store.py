@@ -1,0 +1,133 @@
+"""What readers say of object stores that do not give what is asked."""
+
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from penstock import fn, pipeline_def, tfrecord
+from penstock.errors import MissingExtraError, SampleError, SourceError, SourceNotFoundError
+from penstock.sources.files.class_folders import from_root
+from penstock.sources.files.file_lists import from_files
+from penstock.sources.storage import object_store
+from penstock.sources.storage.byte_range import Extent
+
+FILTERS = (("*.jpg",), (), False)
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    """Requests are repeated twice, at once."""
+    from datetime import timedelta
+
+    backoff = {"init_backoff": timedelta(milliseconds=1), "max_backoff": timedelta(milliseconds=2), "base": 2}
+    monkeypatch.setattr(object_store, "_RETRIES", {"max_retries": 2, "backoff": backoff})
+    monkeypatch.setattr(object_store, "_clients", {})
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "said"),
+    [
+        ("s3://no-such-bucket-at-all/a", SourceNotFoundError, "the bucket 'no-such-bucket-at-all' does not exist"),
+        ("{url}/missing.jpg", SourceNotFoundError, "there is no such object"),
+        ("https://127.0.0.1:1/a.jpg?X-Amz-Signature=1", SourceError, "a path with a query"),
+        ("http://127.0.0.1:1/a.jpg", SourceError, "error sending request"),
+        ("ftp://host/a.jpg", SourceError, "it is no path of an object"),
+    ],
+)
+def test_a_file_that_cannot_be_opened(s3, path, kind, said):
+    with pytest.raises(SourceError, match=re.escape(said)) as caught:
+        from_files("", (path.format(url=s3.url),), None)
+    assert type(caught.value) is kind
+
+
+@pytest.mark.parametrize(
+    ("root", "kind", "said"),
+    [
+        ("s3://no-such-bucket-at-all/a", SourceNotFoundError, "the bucket 'no-such-bucket-at-all' does not exist"),
+        ("{url}/nothing", SourceError, "no files found in"),
+        ("http://127.0.0.1:1/folder", SourceError, "does not list what it has"),
+    ],
+)
+def test_a_folder_that_cannot_be_listed(s3, root, kind, said):
+    with pytest.raises(SourceError, match=re.escape(said)) as caught:
+        from_root(root.format(url=s3.url), *FILTERS)
+    assert type(caught.value) is kind
+
+
+def test_credentials_that_are_wrong_or_missing(s3, monkeypatch):
+    s3.put("a.jpg", b"a")
+    s3.proxy.fail("403")
+    with pytest.raises(SourceError, match=r"refuses.*AWS_ACCESS_KEY_ID"):
+        from_files("", (s3.url + "/a.jpg",), None)
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(SourceError, match="no credentials are found in the environment; set AWS_ACCESS_KEY_ID"):
+        from_files("", (s3.url + "/a.jpg",), None)
+
+
+@pytest.mark.parametrize("fault", ["503", "reset", "truncate"])
+def test_a_request_that_fails_is_repeated_so_often(s3, fault):
+    s3.put("c/a.jpg", bytes(range(256)) * 40)
+    source = from_root(s3.url, *FILTERS)
+    s3.proxy.forget()
+    s3.proxy.fail(fault, fault, at="a.jpg")
+    assert source.content(0).tobytes() == bytes(range(256)) * 40
+    assert len(s3.proxy.asked) == 3
+    s3.proxy.fail(*[fault] * 3, at="a.jpg")
+    with pytest.raises(SampleError, match="the store does not give it") as caught:
+        source.content(0)
+    assert (caught.value.index, caught.value.path) == (0, s3.url + "/c/a.jpg")
+    assert len(s3.proxy.asked) == 6
+
+
+def test_an_object_that_changes_or_goes(s3):
+    for name in "abc":
+        s3.put(f"c/{name}.jpg", name.encode())
+    source = from_root(s3.url, *FILTERS)
+    s3.put("c/b.jpg", b"B")
+    s3.delete("c/c.jpg")
+    _, errors = source.outcomes(np.arange(3), [None, None])
+    assert sorted(errors) == [1, 2]
+    assert "has been written to since the data set was opened" in str(errors[1])
+    assert "there is no such object" in str(errors[2])
+
+
+def test_parts_of_objects(s3):
+    s3.put("a", b"0123456789")
+    found = object_store.head(s3.url + "/a")
+    assert found.size == 10
+    assert object_store.fetch(Extent(found.path, 2, 5, found.tag))[0].tobytes() == b"234"
+    with pytest.raises(OSError, match="it is cut short: 2 of 12 bytes came"):
+        object_store.fetch(Extent(found.path, 8, 20, found.tag))
+    assert object_store.fetch(Extent(found.path), unless=found.tag) is None
+
+
+def test_without_the_library(monkeypatch):
+    monkeypatch.setitem(sys.modules, "obstore.store", None)
+    with pytest.raises(MissingExtraError, match=r"penstock\[stores\]"):
+        from_files("", ("s3://bucket/a",), None)
+
+
+@pytest.mark.parametrize(
+    ("reader", "arguments"),
+    [
+        ("tfrecord", {"path": "{}/a", "features": {"label": tfrecord.FixedLenFeature([1], tfrecord.int64, -1)}}),
+        ("array_record", {"paths": "{}/a"}),
+        ("caffe", {"path": "{}/a"}),
+        ("caffe2", {"path": "{}/a/"}),
+        ("cifar10", {"file_root": "{}/a"}),
+        ("mnist", {"path": "{}/a"}),
+    ],
+)
+def test_a_record_file_that_is_missing(reader, arguments, s3):
+    @pipeline_def(batch_size=1)
+    def definition():
+        given = {name: value.format(s3.url) if isinstance(value, str) else value for name, value in arguments.items()}
+        found = getattr(fn.readers, reader)(**given)
+        return tuple(found.values()) if isinstance(found, dict) else found
+
+    with pytest.raises(SourceNotFoundError, match=r"there is no such object|^no file"):
+        definition()

@@ -1,0 +1,245 @@
+"""What is fetched ahead: in which order, how much, and that nobody sees it but by the clock."""
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from penstock import data_iterator, fn
+from penstock.errors import SampleError
+from penstock.sources.storage import disk_cache
+from penstock.sources.storage import prefetch as module
+from penstock.sources.storage.byte_range import Extent, Found
+from penstock.sources.storage.prefetch import Ahead, Readers
+from penstock.sources.storage.range_coalescing import Pieces
+
+CONTENT = np.random.default_rng(1).integers(0, 256, 5 << 20, np.uint8)
+
+
+@pytest.fixture
+def fetched(monkeypatch):
+    """The extents that are fetched, from an object in memory; what stands at byte 13 cannot be.
+
+    Where several are asked for at once, only what stands at an even byte comes.
+    """
+    extents = []
+
+    def fetch(extent):
+        extents.append(extent)
+        if extent.start == 13:
+            raise OSError(5, "it is unlucky")
+        return CONTENT[extent.start : extent.stop]
+
+    def fetch_together(wanted):
+        return [None if extent.start % 2 else fetch(extent) for extent in wanted]
+
+    monkeypatch.setattr(module, "fetch_through", fetch)
+    monkeypatch.setattr(module, "fetch_together", fetch_together)
+    return extents
+
+
+class ByHand:
+    """Runs functions when it is told."""
+
+    def __init__(self):
+        self.begun = []
+        self.readers = Readers(self.submit, 1)
+
+    def submit(self, function, *arguments):
+        future = Future()
+        self.begun.append((future, function, arguments))
+        return future
+
+    @property
+    def starts(self):
+        """What the functions that have begun are to fetch."""
+        return [[entry.extent.start for entry in arguments[0]] for _, _, arguments in self.begun]
+
+    def run(self, count):
+        for _ in range(count):
+            future, function, arguments = self.begun.pop(0)
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(function(*arguments))
+                except OSError as error:
+                    future.set_exception(error)
+
+
+def extents(*starts, scheme="s3"):
+    return [Extent(f"{scheme}://b/a", start, start + 10) for start in starts]
+
+
+def test_as_much_as_there_is_room_for_in_order(fetched):
+    ahead, threads = Ahead(35), ByHand()
+    first = ahead.announce(extents(0, 10), threads.readers)
+    second = ahead.announce(extents(10, 20, 30), threads.readers)
+    assert threads.starts == [[0, 10]]
+    threads.run(1)
+    assert ahead.held == 20
+    ahead.release(first)  # what stands at 10 is held for the second
+    assert threads.starts == [[20, 30]]
+    threads.run(1)
+    read = ahead.read(extents(10, 20, 30, 40))
+    assert [each.tobytes() for each in read] == [CONTENT[at : at + 10].tobytes() for at in (10, 20, 30, 40)]
+    assert sorted(extent.start for extent in fetched) == [0, 10, 20, 30, 40]  # each once
+    ahead.abandon(second)
+    assert ahead.held == 0
+
+
+def test_what_is_released_before_it_began_is_not_fetched(fetched):
+    ahead, threads = Ahead(1000), ByHand()
+    ahead.release(ahead.announce(extents(0, 10), threads.readers))
+    threads.run(1)
+    assert (fetched, ahead.held) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "groups"),
+    [("gs", [[0, 10, 13, 20], [30, 100], [200]]), ("s3", [[0, 10, 13, 20, 30], [100], [200]])],
+)
+def test_a_few_short_ones_at_once(scheme, groups, fetched):
+    ahead, threads = Ahead(1 << 30), ByHand()
+    long = [Extent(f"{scheme}://b/a", start, start + (1 << 20) + 1) for start in (100, 200)]
+    ahead.announce(extents(0, 10, 13, 20, 30, scheme=scheme) + long, threads.readers)
+    assert threads.starts == groups
+    threads.run(len(groups))
+    read = ahead.read(extents(0, 13, 30, scheme=scheme))
+    assert [isinstance(each, OSError) for each in read] == [False, True, False]
+    assert len(fetched) == 7
+
+
+def test_no_more_are_asked_for_at_once_than_there_are_readers(monkeypatch):
+    inside, two = threading.Semaphore(2), threading.Barrier(2, timeout=60)
+
+    def fetch_together(wanted):
+        if wanted:
+            assert inside.acquire(blocking=False)
+            two.wait()
+            inside.release()
+            two.wait()
+        return [CONTENT[extent.start : extent.stop] for extent in wanted]
+
+    monkeypatch.setattr(module, "fetch_together", fetch_together)
+    ahead = Ahead(1 << 30)
+    wanted = extents(*range(64))
+    with ThreadPoolExecutor(4) as pool:
+        announced = ahead.announce(wanted, Readers(pool.submit, 32))
+        assert [each[0] for each in ahead.read(wanted)] == CONTENT[:64].tolist()
+        ahead.release(announced)
+
+
+def test_errors_are_those_of_fetching_at_once(fetched):
+    ahead, threads = Ahead(1000), ByHand()
+    ahead.announce(extents(13), threads.readers)
+    threads.run(1)
+    assert [str(error) for error in ahead.read(extents(13))] == ["[Errno 5] it is unlucky"]
+    assert [str(error) for error in Ahead(1).read(extents(13))] == ["[Errno 5] it is unlucky"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_parts_that_lie_near_each_other(seed, fetched):
+    draw = np.random.default_rng(seed)
+    count = int(draw.integers(1, 40))
+    far = len(CONTENT) - 400_000
+    starts = np.sort(draw.integers(20, [60_000, far][seed % 2], count)) if seed % 3 else draw.integers(20, far, count)
+    stops = starts + draw.integers(0, [100, 300_000][seed % 2], count)
+    outs = [np.empty(stop - start, np.uint8) for start, stop in zip(starts, stops, strict=True)]
+    pieces = Pieces([Found("s3://b/a", len(CONTENT), "tag")])
+    assert pieces.read(np.zeros(count, np.int64), starts, stops, outs) == {}
+    for start, stop, out in zip(starts, stops, outs, strict=True):
+        assert np.array_equal(out, CONTENT[start:stop])
+    assert len(fetched) <= max(count, 6)
+
+
+def training(root, on_error="raise", named=False, **options):
+    where = {"files": [f"{root}/{number:02}/a.jpg" for number in range(20)]} if named else {"file_root": root}
+
+    @data_iterator(output_map=["bytes", "label"], reader_name="reader", on_error=on_error)
+    def definition():
+        data, label = fn.readers.file(**where, random_shuffle=True, name="reader")
+        return fn.pad(data, fill_value=0, shape=[20]), label
+
+    return definition(batch_size=6, seed=3, num_threads=2, **options)
+
+
+def numbers(iterator, epochs=2):
+    return [[np.asarray(batch["label"]).tolist() for batch in iterator] for _ in range(epochs)]
+
+
+@pytest.fixture
+def folder(tmp_path, s3):
+    for number in range(20):
+        (tmp_path / f"{number:02}").mkdir()
+        (tmp_path / f"{number:02}" / "a.jpg").write_bytes(bytes([number]) * (1 + number % 5))
+        s3.put(f"{number:02}/a.jpg", bytes([number]) * (1 + number % 5))
+    return tmp_path
+
+
+@pytest.mark.parametrize("on_error", ["replace", "raise"])
+def test_folders_are_read_ahead_where_read_threads_are_given(on_error, tmp_path, monkeypatch):
+    for number in range(20):
+        (tmp_path / f"{number:02}").mkdir()
+        (tmp_path / f"{number:02}" / "a.jpg").write_bytes(bytes([number]) * (1 + number % 5))
+    readers, content = set(), disk_cache.content
+    monkeypatch.setattr(
+        disk_cache, "content", lambda *path: readers.add(threading.current_thread().name) or content(*path)
+    )
+    plain, ahead = training(tmp_path, on_error), training(tmp_path, on_error, read_threads=3)
+    assert numbers(plain) == numbers(ahead)
+    assert {name.partition("_")[0] for name in readers} >= {"penstock-read"}
+    plain.close()  # what is read already is forgotten
+    ahead.close()
+    (tmp_path / "07" / "a.jpg").unlink()
+    if on_error == "raise":
+        for iterator in (plain, ahead):
+            with pytest.raises(SampleError, match="No such file") as caught:
+                numbers(iterator)
+            assert caught.value.index == 7
+    else:
+        assert numbers(plain) == numbers(ahead)
+        assert plain.stats()["bad samples"] == ahead.stats()["bad samples"]
+    plain.close()
+    ahead.close()
+    assert module.ahead.held == 0
+
+
+def reading_threads():
+    return [thread for thread in threading.enumerate() if thread.name.startswith("penstock-read")]
+
+
+def test_batches_and_resume_are_those_of_local_files(folder, s3):
+    near, far = training(str(folder)), training(s3.url)
+    s3.proxy.fail("503", "reset", "truncate", at="jpg")
+    assert numbers(near) == numbers(far)
+    next(iter(near)), next(iter(far))
+    state = far.state()
+    expected = numbers(near, 1)
+    assert "of an object store" in far.explain()
+    assert reading_threads()
+    assert any("jpg?" in path and "X-Amz-Signature=" in path for _, path, _ in s3.proxy.asked)  # not by the library
+    far.close()
+    assert not reading_threads()
+    assert module.ahead.held == 0
+    other = training(s3.url)
+    other.restore(state)
+    assert numbers(other, 1) == expected
+    other.close()
+    near.close()
+
+
+@pytest.mark.parametrize("on_error", ["replace", "raise"])
+def test_bad_objects_are_those_of_local_files(on_error, folder, s3):
+    (folder / "07" / "a.jpg").unlink()
+    s3.delete("07/a.jpg")
+    near, far = training(str(folder), on_error, named=True), training(s3.url, on_error, named=True)
+    found = []
+    for iterator in (near, far):
+        try:
+            found.append(numbers(iterator))
+        except SampleError as error:
+            found.append(error.index)
+        iterator.close()
+    assert found[0] == found[1]
+    assert (found[0] == 7) == (on_error == "raise")
+    assert not reading_threads()

@@ -1,0 +1,216 @@
+"""Open data sets are shared for as long as they are what was opened, and end with what reads them."""
+
+import gc
+import os
+import subprocess
+import sys
+import weakref
+
+import jax
+import numpy as np
+import pytest
+
+from penstock import Pipeline, data_iterator, fn, peekable_data_iterator
+from penstock.errors import SourceError
+from penstock.sources.formats.array_source import ArraySource
+from penstock.sources.formats.caffe.caffe2_source import write_caffe2
+from penstock.sources.storage.file_stamps import stamp_of
+
+
+def source_of(read, **arguments):
+    with (pipeline := Pipeline(batch_size=2)):
+        pipeline.set_outputs(*read(**arguments))
+    return pipeline.graph.readers[0].operator.source
+
+
+def later(path):
+    """Move the time at which a path was written: a clock may tick too slowly for a test."""
+    status = path.stat()
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 10**9))
+
+
+def write_cifar(path, label):
+    path.write_bytes(bytes([label]) + bytes(3072))
+
+
+def write_idx(folder, labels):
+    head = bytes([0, 0, 8, 3]) + b"".join(n.to_bytes(4, "big") for n in (len(labels), 28, 28))
+    (folder / "train-images-idx3-ubyte").write_bytes(head + bytes(784 * len(labels)))
+    (folder / "train-labels-idx1-ubyte").write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, len(labels), *labels]))
+
+
+def labels_of(source):
+    columns = source.read(np.arange(len(source)), [None] * len(source.specs))
+    return np.ravel(columns[1]).tolist()
+
+
+def test_a_changed_folder_is_listed_anew(tmp_path):
+    for name in ("a/1.jpg", "b/1.jpg"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes(b"1")
+    first = source_of(fn.readers.file, file_root=tmp_path)
+    assert source_of(fn.readers.file, file_root=tmp_path) is first
+    (tmp_path / "b" / "2.jpg").write_bytes(b"2")
+    later(tmp_path / "b")
+    second = source_of(fn.readers.file, file_root=tmp_path)
+    assert labels_of(second) == [0, 1, 1]
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "1.jpg").write_bytes(b"3")
+    later(tmp_path)
+    assert labels_of(source_of(fn.readers.file, file_root=tmp_path)) == [0, 1, 1, 2]
+    assert (labels_of(first), labels_of(second)) == ([0, 1], [0, 1, 1])
+
+
+def test_a_changed_list_is_read_anew(tmp_path):
+    (tmp_path / "1.jpg").write_bytes(b"1")
+    (tmp_path / "list").write_text("1.jpg 3\n")
+    first = source_of(fn.readers.file, file_list=tmp_path / "list")
+    assert source_of(fn.readers.file, file_list=tmp_path / "list") is first
+    (tmp_path / "list").write_text("1.jpg 4\n")
+    later(tmp_path / "list")
+    assert labels_of(source_of(fn.readers.file, file_list=tmp_path / "list")) == [4]
+
+
+def test_changed_cifar_is_read_anew(tmp_path):
+    write_cifar(tmp_path / "data_batch_1.bin", 3)
+    first = source_of(fn.readers.cifar10, file_root=tmp_path)
+    assert source_of(fn.readers.cifar10, file_root=tmp_path) is first
+    write_cifar(tmp_path / "data_batch_1.bin", 5)
+    later(tmp_path / "data_batch_1.bin")
+    assert labels_of(source_of(fn.readers.cifar10, file_root=tmp_path)) == [5]
+
+
+def test_changed_mnist_is_read_anew(tmp_path):
+    write_idx(tmp_path, [7])
+    first = source_of(fn.readers.mnist, path=tmp_path)
+    assert source_of(fn.readers.mnist, path=tmp_path) is first
+    write_idx(tmp_path, [8, 9])
+    later(tmp_path / "train-labels-idx1-ubyte")
+    assert labels_of(source_of(fn.readers.mnist, path=tmp_path)) == [8, 9]
+
+
+def test_an_lmdb_that_was_added_to_is_listed_anew_while_it_is_open(tmp_path):
+    pytest.importorskip("lmdb")
+    write_caffe2(tmp_path / "db", [(b"one", 1)])
+    first = source_of(fn.readers.caffe2, path=tmp_path / "db")
+    assert source_of(fn.readers.caffe2, path=tmp_path / "db") is first
+    add = f"""
+import lmdb
+with lmdb.open({str(tmp_path / "db")!r}, map_size=1 << 40) as environment, environment.begin(write=True) as transaction:
+    transaction.put(b"00000001", transaction.get(b"00000000"))
+"""
+    subprocess.run([sys.executable, "-c", add], check=True)  # LMDB lets no process open a database twice
+    later(tmp_path / "db" / "data.mdb")
+    second = source_of(fn.readers.caffe2, path=tmp_path / "db")
+    assert labels_of(second) == [1, 1]
+    with pytest.raises(SourceError, match="written to since it was opened"):
+        labels_of(first)
+    assert not first.same_data(second)
+
+
+def test_an_lmdb_that_was_replaced_is_another_one(tmp_path):
+    pytest.importorskip("lmdb")
+    write_caffe2(tmp_path / "db", [(b"one", 1)])
+    first = source_of(fn.readers.caffe2, path=tmp_path / "db")
+    write_caffe2(tmp_path / "other", [(b"two", 2)])
+    (tmp_path / "other" / "data.mdb").replace(tmp_path / "db" / "data.mdb")
+    second = source_of(fn.readers.caffe2, path=tmp_path / "db")
+    assert (labels_of(first), labels_of(second)) == ([1], [2])
+    assert not first.same_data(second)
+
+
+def test_lists_of_the_same_files_are_the_same_data(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "1.jpg").write_bytes(b"1")
+    first = source_of(fn.readers.file, file_root=tmp_path)
+    later(tmp_path)
+    again = source_of(fn.readers.file, file_root=tmp_path)
+    other = source_of(fn.readers.file, files=[str(tmp_path / "a" / "1.jpg")], labels=[1])
+    assert first is not again
+    assert first.same_data(again)
+    assert not first.same_data(other)
+
+
+def test_a_stamp_tells_states_of_a_path_apart(tmp_path):
+    path = tmp_path / "file"
+    missing = stamp_of(path)
+    path.write_text("x")
+    before = stamp_of(path)
+    later(path)
+    assert len({missing, before, stamp_of(path), stamp_of(path, path)}) == 4
+
+
+def placed(placement):
+    with (pipeline := Pipeline(batch_size=2, num_threads=2, placement=placement)):
+        data = fn.readers.arrays(np.zeros((4, 3, 3, 1), np.uint8), layout="HWC")
+        pipeline.set_outputs(fn.crop_mirror_normalize(data, mirror=fn.random.coin_flip()))
+    pipeline.run()
+    pipeline.explain()
+    pipeline.close()  # a thread may be reading ahead
+    return pipeline.graph
+
+
+def iterated(_):
+    sharding = jax.NamedSharding(jax.make_mesh((2,), ("b",)), jax.P("b"))
+
+    @data_iterator(output_map=["x"], reader_name="r", sharding=sharding)
+    def define(shard_id, num_shards):
+        data = fn.readers.arrays(np.arange(6), name="r", shard_id=shard_id, num_shards=num_shards)
+        return fn.jax_function(lambda x: x + 1)(data)
+
+    iterator = define(batch_size=2)
+    next(iterator)
+    iterator.state()
+    iterator.close()
+    return iterator._planned.plan.graph
+
+
+def peeked(_):
+    make = peekable_data_iterator(lambda: fn.readers.arrays(np.arange(6), name="r"), ["x"], reader_name="r")
+    iterator = make(batch_size=2)
+    next(iterator)
+    iterator.peek_async()
+    iterator.close()
+    return iterator._planned.plan.graph
+
+
+@pytest.mark.parametrize(
+    ("make", "placement"),
+    [(placed, "host"), (placed, "device"), (iterated, None), (peeked, None)],
+    ids=["host", "device", "iterator", "peekable"],
+)
+def test_a_data_set_ends_with_what_reads_it_without_the_garbage_collector(make, placement):
+    gc.collect()
+    gc.disable()
+    try:
+        source = weakref.ref(make(placement).readers[0].operator.source)
+        assert source() is None
+    finally:
+        gc.enable()
+
+
+def test_arrays_that_are_mapped_are_compared_by_their_file(tmp_path):
+    rows = np.arange(30, dtype=np.int64).reshape(10, 3)
+    for name in ("a.npy", "b.npy"):
+        np.save(tmp_path / name, rows)
+
+    def mapped(name, part=slice(None)):
+        return ArraySource([np.asarray(np.load(tmp_path / name, mmap_mode="r")[part])], [""])
+
+    assert mapped("a.npy").same_data(mapped("a.npy"))
+    assert mapped("a.npy", slice(2, 8)).same_data(mapped("a.npy", slice(2, 8)))
+    assert not mapped("a.npy", slice(2, 8)).same_data(mapped("a.npy", slice(1, 7)))
+    assert not mapped("a.npy").same_data(mapped("b.npy"))
+    assert mapped("a.npy").same_data(ArraySource([rows], [""]))
+    assert not mapped("a.npy").same_data(ArraySource([rows + 1], [""]))
+
+
+def test_arrays_in_memory_are_compared_by_content():
+    rows = np.float32([[1, np.nan], [2, 3]])
+    assert ArraySource([rows], [""]).same_data(ArraySource([rows.copy()], [""]))
+    assert not ArraySource([rows], [""]).same_data(ArraySource([rows + 1], [""]))
+    large = np.zeros((3, 1 << 20), np.uint8)
+    other = large.copy()
+    assert ArraySource([large], [""]).same_data(ArraySource([other], [""]))
+    other[-1, -1] = 1
+    assert not ArraySource([large], [""]).same_data(ArraySource([other], [""]))

@@ -1,0 +1,113 @@
+"""Who waits for whom."""
+
+import itertools
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from penstock import data_iterator, fn, train
+from penstock.core.stage_timers import Timing
+from penstock.train import stall_monitor as module
+from penstock.train.stall_monitor import Watch, slowest
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def perf_counter(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+def simulate(clock, fetch, run, steps=10):
+    """A loop whose batches take `fetch` seconds each, made one after the other, and whose steps take `run`."""
+
+    def batches():
+        for _ in range(steps):
+            clock.now += fetch
+            yield {}
+
+    watch = Watch(batches())
+    free = clock.now
+    for _ in watch:
+        free = max(free, clock.now) + run  # the device begins when it has both
+        watch._done.append(free)
+    return watch
+
+
+@pytest.mark.parametrize(
+    ("fetch", "run", "share"),
+    [
+        (1.0, 0.0, 1.0),  # the devices do nothing but wait
+        (1.0, 0.5, 0.55),  # nothing is done in half of the time, and while the first batch is fetched
+        (1.0, 1.0, 0.1),
+        (0.0, 1.0, 0.0),
+    ],
+)
+def test_the_share_is_that_of_the_time_in_which_devices_idle(clock, fetch, run, share):
+    assert simulate(clock, fetch, run).waiting == pytest.approx(share)
+
+
+def test_without_metrics_the_loops_own_waiting_counts(clock):
+    def batches():
+        for _ in range(4):
+            clock.now += 3.0
+            yield {}
+
+    with Watch(batches()) as watch:
+        for _ in watch:
+            clock.now += 1.0
+            watch.made(None)
+    assert watch.waiting == pytest.approx(0.75)
+
+
+def test_the_slowest_stage_is_named():
+    before = {"read": Timing(1, 10, 5.0)}
+    after = {"read": Timing(2, 20, 5.5), "decode": Timing(1, 10, 1.5), "wait for the host": Timing(1, 10, 9.0)}
+    assert slowest(before, after) == "slowest stage: decode, 75% of the work of the pipeline, 150000 us a sample"
+    assert slowest(after, after) == "the pipeline keeps no count of its stages"
+
+
+def test_a_slow_operator_is_found(monkeypatch):
+    """On a clock on which every call of an operator takes a day: real ones depend on what else the machine does."""
+    days = itertools.count(step=86400.0)
+    monkeypatch.setattr("penstock.engine.host.host_program.time", SimpleNamespace(perf_counter=lambda: next(days)))
+
+    def definition():
+        images = fn.readers.arrays(np.zeros((64, 8, 8, 3), np.uint8), layout="HWC", name="r")
+        for _ in range(5):
+            images = -images
+        return images
+
+    make = data_iterator(definition, ["x"], reader_name="r")
+    step = train.data_parallel(lambda state, batch: (state, batch["x"].astype(np.float32).sum()), one_device())
+    loop = train.fit(step, np.float32(0), make(batch_size=16, exec_async=False), epochs=2)
+    assert "slowest stage: arithmetic.neg, 83% of the work of the pipeline" in loop.verdict()
+    assert not [thread for thread in threading.enumerate() if thread.name == "penstock-watch"]
+
+
+def one_device():
+    import jax
+
+    return train.batch_sharding(train.data_mesh(jax.devices()[:1]))
+
+
+def test_a_step_that_fails_on_the_device_does_not_hang_the_watch():
+    class Broken:
+        def block_until_ready(self):
+            raise RuntimeError
+
+    with Watch([1, 2]) as watch:
+        for _ in watch:
+            watch._steps.put([Broken()])
+            watch.made(None)
+    assert 0 <= watch.waiting <= 1
