@@ -14,7 +14,7 @@ WORKERS := -n 3 --dist worksteal
 ON_ONE_PYTHON := $(addprefix --ignore tests/,image ops plan sources rocal test_benchmarks.py test_examples.py \
 	$(addprefix operators/,decoders filters follow resizing tensors warping))
 # what the package does without extras, and that it names them
-ON_PLAIN := $(addprefix tests/,plain/environment.py test_extras.py test_pages.py test_package.py operators)
+ON_PLAIN := $(addprefix tests/,plain/environment.py test_extras.py test_pages.py test_package.py operators image)
 # modules become bytecode when they are first imported: to compile all of them takes longer than everything else
 INSTALL = -m pip install --disable-pip-version-check --no-compile
 
@@ -37,6 +37,7 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/check_tree.py
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 # a plain `pip install`: no extra, no DALI; the examples get the group examples, in an environment upon it

@@ -29,8 +29,8 @@ from urllib.parse import quote
 import obstore
 import obstore.store
 
-from penstock.sources.storage.byte_range import Extent
-from penstock.sources.storage.object_store import ask
+from penstock.sources.storage.byte_range import ByteRange
+from penstock.sources.storage.object_store import request_many
 
 GROUP = 16
 
@@ -61,7 +61,7 @@ def clients(port: int, stack: contextlib.ExitStack) -> dict[str, Callable[[str],
 
 def together(keys: list[str]) -> None:
     """Fetch a group of objects."""
-    if None in ask([Extent(f"s3://bucket/{key}") for key in keys]):
+    if None in request_many([ByteRange(f"s3://bucket/{key}") for key in keys]):
         raise RuntimeError("an object did not come")
 
 

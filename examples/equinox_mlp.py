@@ -52,7 +52,7 @@ def main(arguments=None):
     loop = train.fit(train.data_parallel(step, sharding), state, batches, steps=options.steps)
     error = train.evaluate(errors, loop.state[0], train.batches(data, options.batch_size, sharding=sharding))
     print(f"{len(sharding.device_set)} devices, {loop.step} steps: error {error:.6f} over {options.samples} samples")
-    print(loop.verdict())
+    print(loop.summary())
     return loop, error
 
 

@@ -83,14 +83,16 @@ def main(arguments=None):
     test = make(path=options.data, split="test", shuffle=False, batch_size=200)
 
     callbacks = [
-        train.Evaluate(right, test, "test_accuracy", take=train.unstack if options.mode == "pmap" else None),
-        train.Progress("images"),
+        train.Evaluate(
+            right, test, "test_accuracy", select_state=train.unreplicate_from_pmap if options.mode == "pmap" else None
+        ),
+        train.ProgressBar("images"),
         train.StopOnSignal(),
         *([train.Checkpoint(options.checkpoints)] if options.checkpoints else []),
     ]
     if options.mode == "pmap":
         compiled = jax.pmap(step_of_a_device, "batch", devices=devices, donate_argnums=0)
-        state = train.stack(state, devices)
+        state = train.replicate_for_pmap(state, devices)
     else:
         compiled = train.data_parallel(step, sharding)
     epochs = None if options.steps else options.epochs or (5 if options.data else 8)

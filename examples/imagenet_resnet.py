@@ -113,9 +113,9 @@ def main(arguments=None):
 
     callbacks = [
         train.Evaluate(right, test, "val"),
-        train.Progress("images"),
+        train.ProgressBar("images"),
         train.StopOnSignal(),
-        train.Checkpoint(options.checkpoints, every=1000),
+        train.Checkpoint(options.checkpoints, save_interval_steps=1000),
     ]
     loop = train.fit(train.data_parallel(step), state, batches, epochs=epochs, callbacks=callbacks)
     loop.history.plot(OUT / "learning_curves.png")

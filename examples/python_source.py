@@ -74,14 +74,14 @@ def main() -> None:
         radii.append(np.asarray(batch["radius"]))
         if number == SAMPLES // BATCH // 2:
             break
-    state = json.dumps(iterator.state())
+    state = json.dumps(iterator.get_state())
     rest = [np.asarray(batch["radius"]) for batch in iterator]
     iterator.close()
     drew = f"{len(processes)} processes drew {len(radii) + len(rest)} batches"
     print(f"{drew}; this one drew {'some' if os.getpid() in processes else 'none'}")
 
     other = make()
-    other.restore(json.loads(state))
+    other.set_state(json.loads(state))
     again = [np.asarray(batch["radius"]) for batch in other]
     other.close()
     print(f"a state of {len(state)} bytes: the other half is the same: {bool(np.array_equal(rest, again))}")

@@ -84,13 +84,13 @@ def main():
     mapped = jax.pmap(partial(update_of_a_device, rate=options.rate), "batch", devices=devices, donate_argnums=0)
     halves = {
         "sharding": (split, init_model(), sharded, None),
-        "pmap": (mapped, train.stack(init_model(), devices), pmapped, train.unstack),
+        "pmap": (mapped, train.replicate_for_pmap(init_model(), devices), pmapped, train.unreplicate_from_pmap),
     }
     losses, accuracies = {}, {}
     for name, (step, model, batches, take) in halves.items():
         print(f"with {name}:", flush=True)
         test = train.Evaluate(right, validation, "test accuracy", take)
-        callbacks = [test, train.Progress("images")]
+        callbacks = [test, train.ProgressBar("images")]
         history = train.fit(step, model, batches, epochs=options.epochs, callbacks=callbacks).history
         losses[name] = history.steps["loss"]
         accuracies[name] = [epoch["test accuracy"] for epoch in history.epochs]

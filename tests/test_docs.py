@@ -13,11 +13,11 @@ import pytest
 from PIL import Image
 
 import penstock
-from penstock.graph.ir.operator import Common
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing import registry
 from penstock.image.describe.steps import Step
-from penstock.operators.readers.reader_arguments import LoaderArguments
-from penstock.plan.stage_grouping import Way
+from penstock.operators.readers.reader_arguments import ReaderArguments
+from penstock.plan.stage_grouping import StageKind
 from penstock.rocal.operator_table import OPERATORS
 from penstock.rocal.pipeline import REFUSED
 
@@ -33,7 +33,7 @@ def operators():
             function = inspect.unwrap(registry.lookup(name))
             parameters = inspect.signature(function).parameters.values()
             inputs = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL)}
-            yield name, registry._names(function) - inputs - set(Common.__annotations__), inputs
+            yield name, registry._names(function) - inputs - set(CommonArguments.__annotations__), inputs
 
 
 def code(names):
@@ -80,8 +80,8 @@ def dali_table():
         if schema is None:
             yield f"| `{name}` | DALI has no such operator | |"
             continue
-        theirs = set(backend.GetSchema(schema).GetArgumentNames()) - set(Common.__annotations__)
-        loader = set(LoaderArguments.__annotations__) if name.startswith("readers.") else set()
+        theirs = set(backend.GetSchema(schema).GetArgumentNames()) - set(CommonArguments.__annotations__)
+        loader = set(ReaderArguments.__annotations__) if name.startswith("readers.") else set()
         yield f"| `{name}` | {code(theirs - mine - inputs)} | {code(mine - theirs - loader)} |"
 
 
@@ -141,7 +141,7 @@ def test_every_step_of_the_image_engine_is_on_the_page_about_operators():
 
 def test_every_way_of_a_stage_is_on_the_page_about_how_it_works():
     text = (DOCS / "how-it-works.md").read_text()
-    assert [way.value for way in Way if f"\n| {way.value} |" not in text] == []
+    assert [way.value for way in StageKind if f"\n| {way.value} |" not in text] == []
 
 
 def test_every_departure_from_rocal_is_pinned_by_a_test():

@@ -18,7 +18,7 @@ from penstock.errors import MissingExtraError
 from penstock.graph.tracing import registry
 from penstock.sources.formats.caffe.caffe2_source import write_caffe2
 from penstock.sources.formats.caffe.caffe_source import write_caffe
-from penstock.sources.storage.disk_cache import Cache
+from penstock.sources.storage.disk_cache import DiskCache
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -60,7 +60,7 @@ def imports(path):
             yield node.module, None
         elif isinstance(node, ast.Call):
             function = ast.unparse(node.func)
-            if function == "extras.load":
+            if function == "optional_import.import_extra":
                 yield text_of(node.args[0], tree), text_of(node.args[1], tree)
             elif function.endswith("import_module"):
                 yield text_of(node.args[0], tree) or "penstock", None  # a computed name is one of the package's
@@ -75,7 +75,7 @@ def _all_imports():
     for path in sorted((ROOT / "src").rglob("*.py")):
         for module, extra in imports(path):
             root = module.partition(".")[0]
-            if root not in sys.stdlib_module_names and root not in BASE and path.name != "extras.py":
+            if root not in sys.stdlib_module_names and root not in BASE and path.name != "optional_import.py":
                 yield path.relative_to(ROOT), root, extra
 
 
@@ -150,10 +150,10 @@ NEEDS = [
         "fn.readers.coco(s3)",
         lambda: fn.readers.coco(file_root="s3://bucket/a", annotations_file="s3://bucket/a.json"),
     ),
-    ("xxhash", "Cache", lambda: Cache("none", 1)),
+    ("xxhash", "Cache", lambda: DiskCache("none", 1)),
     ("matplotlib", "train.History.plot", lambda: train.History().plot("none.png")),
     ("orbax", "train.Checkpoint", lambda: train.Checkpoint("none")),
-    ("tqdm", "train.Progress", train.Progress),
+    ("tqdm", "train.ProgressBar", train.ProgressBar),
     ("av", "fn.decoders.video", lambda: fn.decoders.video(encoded())),
     ("av", "fn.experimental.decoders.video", lambda: fn.experimental.decoders.video(encoded())),
     ("av", "fn.inputs.video", lambda: fn.inputs.video(sequence_length=2)),

@@ -12,7 +12,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from penstock.core.unsupported import AbsentModules, refusal
+from penstock.core.unsupported import DaliImportHook, absence_error
 
 if TYPE_CHECKING:
     from penstock import backend as backend
@@ -68,7 +68,7 @@ _MODULES = (
 )
 
 
-sys.meta_path.append(AbsentModules)
+sys.meta_path.append(DaliImportHook)
 
 
 def __getattr__(name: str) -> Any:
@@ -76,7 +76,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"penstock.{name}")
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
-    raise refusal("", name)
+    raise absence_error("", name)
 
 
 def __dir__() -> list[str]:

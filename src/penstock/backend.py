@@ -1,6 +1,6 @@
 """DALI's `nvidia.dali.backend`, of which programs use the classes of batches and samples."""
 
-from penstock.core.unsupported import absent
+from penstock.core.unsupported import module_getattr
 from penstock.pipeline.tensor import TensorCPU as TensorCPU
 from penstock.pipeline.tensor import TensorGPU as TensorGPU
 from penstock.pipeline.tensor_list import TensorListCPU as TensorListCPU
@@ -16,4 +16,4 @@ SetBufferGrowthFactor = SetDeviceBufferGrowthFactor = SetHostBufferGrowthFactor 
 SetHostBufferShrinkThreshold = RestrictPinnedMemUsage = ReleaseUnusedMemory
 
 
-__getattr__ = absent(__name__)
+__getattr__ = module_getattr(__name__)

@@ -4,7 +4,7 @@ import sys
 
 from penstock import tfrecord as tfrecord
 from penstock import types as types
-from penstock.core.unsupported import absent
+from penstock.core.unsupported import module_getattr
 from penstock.pipeline.tensor import TensorCPU as TensorCPU
 from penstock.pipeline.tensor import TensorGPU as TensorGPU
 from penstock.pipeline.tensor_list import TensorListCPU as TensorListCPU
@@ -12,4 +12,4 @@ from penstock.pipeline.tensor_list import TensorListGPU as TensorListGPU
 
 sys.modules[f"{__name__}.tfrecord"], sys.modules[f"{__name__}.types"] = tfrecord, types  # modules of it in DALI
 
-__getattr__ = absent("penstock.backend")
+__getattr__ = module_getattr("penstock.backend")

@@ -76,7 +76,7 @@ class SourceError(PenstockError, RuntimeError):
     """A data set that cannot be opened, or is not what its reader reads."""
 
 
-class UnreadyError(SourceError):
+class SourceNotReadyError(SourceError):
     """A source in Python that fails, or ends, when it is asked what it gives. It may be ready for the first batch."""
 
 
@@ -158,7 +158,7 @@ class InternalError(PenstockError, RuntimeError):
         )
         self.what, self.given, self.expected = what, given, expected
 
-    def within(self, outer: str, where: object) -> InternalError:
+    def in_context(self, outer: str, where: object) -> InternalError:
         """The same fault, said of what it happened in."""
         return InternalError(f"{outer}: {self.what}", given=self.given, expected=self.expected, where=where)
 
@@ -205,15 +205,15 @@ def _lack(error: BaseException) -> tuple[str, str | None] | None:
     return None
 
 
-def reason_of(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """What the system said, where it is the system's error and says something; else the error's own text."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
-def shown(given: object) -> str:
+def short_repr(given: object) -> str:
     """An argument for messages: the beginning of what `repr` says of it.
 
-    >>> shown([1, "a"])
+    >>> short_repr([1, "a"])
     "[1, 'a']"
     """
     return _cut(_text(given, _beginning), 80)
@@ -237,7 +237,7 @@ def _text(given: object, form: Callable[[object], str] = str) -> str:
         return f"something of type {type(given).__name__}"
 
 
-def of_dali(given: object) -> str | None:
+def dali_object_hint(given: object) -> str | None:
     """What to do about an object of DALI's that was given where one of penstock's is needed; None for other objects."""
     return "it is DALI's: import it from penstock" if type(given).__module__.startswith("nvidia.dali") else None
 
@@ -251,14 +251,14 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     'one of flip, reshape'
     """
     options = sorted(known)
-    near = nearest(name, options) if isinstance(name, str) else None
+    near = nearest_names(name, options) if isinstance(name, str) else None
     return near or (f"one of {', '.join(options)}" if options else "there are none")
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def nearest_names(name: str, known: Iterable[str]) -> str | None:
     """A sentence with the names nearest to `name`; None where none is near.
 
-    >>> nearest("flipp", ["flip", "reshape"])
+    >>> nearest_names("flipp", ["flip", "reshape"])
     "did you mean 'flip'?"
     """
     near = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.6)

@@ -15,8 +15,8 @@ from penstock.core.dtypes import DALIDataType as DALIDataType
 from penstock.core.dtypes import as_dtype as as_dtype
 from penstock.core.dtypes import to_dali_type as to_dali_type
 from penstock.core.dtypes import to_numpy_type as to_numpy_type
-from penstock.core.unsupported import absent
-from penstock.errors import UsageError, did_you_mean, shown
+from penstock.core.unsupported import module_getattr
+from penstock.errors import UsageError, did_you_mean, short_repr
 
 OnError = Literal["raise", "skip", "replace"]
 """What is done about a bad sample: the error is raised, its row is masked, or another sample takes its place."""
@@ -181,7 +181,7 @@ def as_on_error(given: Any) -> OnError:
     for known in get_args(OnError):
         if isinstance(given, str) and given == known:
             return known
-    raise UsageError("no such on_error", given=shown(given), fix=did_you_mean(given, get_args(OnError)))
+    raise UsageError("no such on_error", given=short_repr(given), fix=did_you_mean(given, get_args(OnError)))
 
 
-__getattr__ = absent(__name__)
+__getattr__ = module_getattr(__name__)

@@ -19,7 +19,7 @@ from webdataset import autodecode, tariterators
 
 from penstock import Pipeline, fn, tfrecord, types
 from penstock.cli import main
-from penstock.sources.formats.tfrecord.tf_example import find_features, value_of
+from penstock.sources.formats.tfrecord.tf_example import decode_feature, locate_features
 
 COUNT = 23
 
@@ -107,9 +107,9 @@ def test_a_folder_of_images_as_array_records(photos, contents, tmp_path):
     for path in sorted(tmp_path.glob("data-*-of-00003.array_record")):
         for record in ArrayRecordReader(str(path)).read_all():
             example, data = memoryview(record), np.frombuffer(record, np.uint8)
-            features = find_features(example, {b"label": label, b"image": image})
-            number = value_of(label, features[b"label"], example, data)
-            found[value_of(image, features[b"image"], example, data).tobytes()] = str(int(number)).encode()
+            features = locate_features(example, {b"label": label, b"image": image})
+            number = decode_feature(label, features[b"label"], example, data)
+            found[decode_feature(image, features[b"image"], example, data).tobytes()] = str(int(number)).encode()
     assert found == contents
 
 

@@ -8,7 +8,7 @@ import pytest
 import penstock.fn
 import penstock.types
 from penstock import Pipeline, newaxis
-from penstock.operators.readers.reader_arguments import load
+from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.testing import ListSource
 
 dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
@@ -53,7 +53,7 @@ def both():
 
         ours = Pipeline(count, 2, seed=seed, placement=placement)
         with ours:
-            nodes = load(ListSource(columns, names), {}) if columns else ()
+            nodes = apply_reader(ListSource(columns, names), {}) if columns else ()
             if placement == "device":  # there, samples have one shape
                 nodes = penstock.fn.readers.arrays(tuple(map(np.stack, columns)), layout=list(names))
             ours.set_outputs(*made_by(Ours, *nodes))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import penstock
-from penstock.operators.readers.reader_arguments import load
+from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.testing import ListSource
 
 dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
@@ -202,7 +202,7 @@ def conditional():
 
         @penstock.pipeline_def(enable_conditionals=True, batch_size=len(inputs[0]), num_threads=1, seed=1)
         def ours():
-            return define(Ours, *load(ListSource(columns, names), {}))
+            return define(Ours, *apply_reader(ListSource(columns, names), {}))
 
         expected = [[np.array(sample) for sample in output] for output in theirs().run()]
         mine = [list(map(np.asarray, output.as_cpu())) for output in ours(placement=placement).run()]

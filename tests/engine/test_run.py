@@ -6,7 +6,7 @@ import pytest
 
 from penstock import data_iterator, fn
 from penstock.engine.host import chunk_scheduler, host_loader
-from penstock.engine.host.batch_buffers import Buffers
+from penstock.engine.host.batch_buffers import BatchBuffers
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
@@ -16,7 +16,7 @@ from penstock.engine.host.batch_buffers import Buffers
     ids=["alone", "in pairs", "light"],
 )
 def test_no_more_batches_exist_than_the_depth_and_two(monkeypatch, light, small, together, depth):
-    batch_bytes, held, empty = 2 * 1000 * 4, [], Buffers.empty
+    batch_bytes, held, empty = 2 * 1000 * 4, [], BatchBuffers.empty
 
     def counted(buffers, *arguments):
         buffer = empty(buffers, *arguments)
@@ -27,7 +27,7 @@ def test_no_more_batches_exist_than_the_depth_and_two(monkeypatch, light, small,
     held_at_once = set()
     monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH", light)
     monkeypatch.setattr(host_loader, "_SMALL", small)
-    monkeypatch.setattr(Buffers, "empty", counted)
+    monkeypatch.setattr(BatchBuffers, "empty", counted)
 
     @data_iterator(output_map=["x"], reader_name="reader")
     def numbers():

@@ -8,16 +8,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import Pipeline, fn
-from penstock.image.describe.axis_mapping import footprint, most_taps
-from penstock.image.describe.pass_builder import Visit
-from penstock.image.describe.steps import Arrange, Convert, Cut, Fill, Mirror, Part, Resample, Scale
+from penstock.image.describe.axis_mapping import most_taps, read_range
+from penstock.image.describe.pass_builder import PassBuilder
+from penstock.image.describe.steps import (
+    CastStep,
+    CropStep,
+    FillStep,
+    MirrorStep,
+    ResampleAxis,
+    ResampleStep,
+    ScaleStep,
+    TransposeStep,
+)
 from penstock.image.execute import pass_executor as executor
-from penstock.image.execute.pass_executor import execute
-from penstock.image.kernels.filter_taps import LENGTH, taps
+from penstock.image.execute.pass_executor import run_pass
+from penstock.image.kernels.filter_taps import LENGTH, filter_taps
 from penstock.image.kernels.resample_rows import scratch
-from penstock.image.kernels.strided_images import Memory
+from penstock.image.kernels.strided_images import StridedImages
 from penstock.native.compiled import Compiled
-from penstock.operators.readers.reader_arguments import load
+from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.operators.resizing.resize import Resize
 from penstock.testing import ListSource
 from penstock.types import INTERP_CUBIC, INTERP_LANCZOS3, INTERP_LINEAR, INTERP_TRIANGULAR, DALIInterpType
@@ -27,7 +36,9 @@ DTYPES = [np.dtype(name) for name in ("uint8", "int8", "int16", "float32", "floa
 
 
 def passes(images, layout, steps):
-    visit = Visit(np.broadcast_to(np.array(images.shape[1:]), (len(images), images.ndim - 1)), layout, images.dtype)
+    visit = PassBuilder(
+        np.broadcast_to(np.array(images.shape[1:]), (len(images), images.ndim - 1)), layout, images.dtype
+    )
     visit.add(steps)
     return visit.passes
 
@@ -35,7 +46,7 @@ def passes(images, layout, steps):
 def run(images, work):
     for each in work:
         out = np.empty((len(images), *each.shapes[0]), each.dtype)
-        execute(each, Memory.of_batch(images), Memory.of_batch(out))
+        run_pass(each, StridedImages.of_batch(images), StridedImages.of_batch(out))
         images = out
     return images
 
@@ -45,7 +56,9 @@ def one_by_one(images, layout, steps):
     group = []
     for step in steps:
         group.append(step)
-        if (isinstance(step, Cut) and step.leaves) or (isinstance(step, Resample) and images.dtype != np.float32):
+        if (isinstance(step, CropStep) and step.may_exceed) or (
+            isinstance(step, ResampleStep) and images.dtype != np.float32
+        ):
             continue
         work = passes(images, layout, group)
         images, layout = run(images, work), "".join(axis.letter for axis in work[-1].axes)
@@ -65,36 +78,36 @@ def chains(draw):
         if kind == "cut":
             for at in places:
                 length = int(rng.integers(1, sizes[at] + 1))
-                steps.append(Cut(at, rng.integers(0, sizes[at] - length + 1, 3), np.full(3, length)))
+                steps.append(CropStep(at, rng.integers(0, sizes[at] - length + 1, 3), np.full(3, length)))
                 sizes[at] = length
         elif kind == "pad":
             for at in places:
                 length = int(rng.integers(1, 15))
-                steps.append(Cut(at, rng.integers(-4, 5, 3), np.full(3, length), leaves=True))
+                steps.append(CropStep(at, rng.integers(-4, 5, 3), np.full(3, length), may_exceed=True))
                 sizes[at] = length
-            steps.append(Fill(rng.integers(0, 2, (3, 3)).astype(dtype)))
+            steps.append(FillStep(rng.integers(0, 2, (3, 3)).astype(dtype)))
         elif kind == "mirror":
-            steps.append(Mirror(int(rng.integers(0, 3)), rng.random(3) < 0.5))
+            steps.append(MirrorStep(int(rng.integers(0, 3)), rng.random(3) < 0.5))
         elif kind == "resize" and dtype.name in ("uint8", "int16", "float32"):
             parts = {}
             for at in places:
                 size = int(rng.integers(1, 15))
                 low, high = rng.uniform(-1, 3, 3), rng.uniform(4, 9, 3)
-                parts[at] = Part(low, high, np.full(3, size), rng.choice([int(f) for f in DALIInterpType], 3))
+                parts[at] = ResampleAxis(low, high, np.full(3, size), rng.choice([int(f) for f in DALIInterpType], 3))
                 sizes[at] = size
-            steps += [Resample(parts, bool(rng.random() < 0.5)), Convert(dtype, halves_up=dtype == np.uint8)]
+            steps += [ResampleStep(parts, bool(rng.random() < 0.5)), CastStep(dtype, halves_up=dtype == np.uint8)]
         elif kind == "scale" and dtype.kind in "iuf":
             steps.append(
-                Scale(rng.normal(size=(3, 3)).astype(np.float32), rng.normal(size=(1, 1)).astype(np.float32), 0.5)
+                ScaleStep(rng.normal(size=(3, 3)).astype(np.float32), rng.normal(size=(1, 1)).astype(np.float32), 0.5)
             )
             dtype = np.dtype(np.float32)
         elif kind == "cast":
             dtype = DTYPES[int(rng.integers(0, len(DTYPES)))]
-            steps.append(Convert(dtype))
+            steps.append(CastStep(dtype))
         elif kind == "turn":
             order = tuple(rng.permutation(3).tolist())
             letters, sizes = [letters[at] for at in order], [sizes[at] for at in order]
-            steps.append(Arrange(order))
+            steps.append(TransposeStep(order))
     return steps
 
 
@@ -111,8 +124,8 @@ def test_the_compiled_loops_equal_their_twins(steps):
     work = passes(IMAGES, "HWC", steps)
     compiled = run(IMAGES, work)
     with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
-        patch.setattr(executor, "copy", executor.copy.plain)
-        patch.setattr(Compiled, "bind", lambda loop, *given: partial(loop.plain, *given))
+        patch.setattr(executor, "copy_windows", executor.copy_windows.python_function)
+        patch.setattr(Compiled, "bind", lambda loop, *given: partial(loop.python_function, *given))
         plain = run(IMAGES, work)
     if compiled.dtype.kind == "f":
         np.testing.assert_allclose(compiled, plain, rtol=1e-2, atol=1e-2 * max(1.0, np.nanmax(abs(plain), initial=0)))
@@ -130,7 +143,11 @@ def test_windows_that_are_moved_as_lines_are_numpys(channels, fills, mirrored, r
     images = images if ragged else images[::2]
     pipeline = Pipeline(len(images), 1, exec_async=False, placement="host")
     with pipeline:
-        x = load(ListSource([images], ["HWC"]), {})[0] if ragged else fn.readers.arrays(np.stack(images), layout="HWC")
+        x = (
+            apply_reader(ListSource([images], ["HWC"]), {})[0]
+            if ragged
+            else fn.readers.arrays(np.stack(images), layout="HWC")
+        )
         x = fn.slice(x, start=(-1, 1), shape=(8, 6), axes=(0, 1), out_of_bounds_policy="pad", fill_values=fills)
         pipeline.set_outputs(fn.flip(x, horizontal=mirrored))
     for image, made in zip(images, pipeline.run()[0], strict=True):
@@ -150,30 +167,30 @@ def test_windows_that_are_normalised_into_planes_equal_their_steps(mirrored, wid
     images = rng.integers(0, 256, (6, 9, wide, 3), np.uint8)
     rows, columns = np.array([0, -2, 3, -9, 12, -4]), np.array([0, 3, -4, 2, -5, -wide])
     cuts = [
-        Cut(0, rows, np.full(6, 8), leaves=True),
-        Cut(1, columns, np.full(6, wide + longer), leaves=True),
-        Fill(rng.integers(0, 256, (each, 3)).astype(np.uint8)),
+        CropStep(0, rows, np.full(6, 8), may_exceed=True),
+        CropStep(1, columns, np.full(6, wide + longer), may_exceed=True),
+        FillStep(rng.integers(0, 256, (each, 3)).astype(np.uint8)),
     ]
-    mirrors = [Mirror(axis, np.array([turned] * 5 + [False])) for axis, turned in enumerate(mirrored)]
+    mirrors = [MirrorStep(axis, np.array([turned] * 5 + [False])) for axis, turned in enumerate(mirrored)]
     mean, factor = rng.normal(size=(2, each, 3)).astype(np.float32)
-    steps = [*cuts, *mirrors, Scale(mean, factor, 0.5), Arrange((2, 0, 1))]
+    steps = [*cuts, *mirrors, ScaleStep(mean, factor, 0.5), TransposeStep((2, 0, 1))]
     work = passes(images, "HWC", steps)
     assert len(work) == 1
     np.testing.assert_array_equal(run(images, work), one_by_one(images, "HWC", steps))
 
 
 def test_rows_do_not_depend_on_each_other():
-    steps = [Cut(0, np.array([0, 2, 5]), np.array([6, 6, 6])), Mirror(1, np.array([True, False, True]))]
+    steps = [CropStep(0, np.array([0, 2, 5]), np.array([6, 6, 6])), MirrorStep(1, np.array([True, False, True]))]
     alone = [
-        run(IMAGES[n : n + 1], [each.of(slice(n, n + 1)) for each in passes(IMAGES, "HWC", steps)]) for n in range(3)
+        run(IMAGES[n : n + 1], [each.take(slice(n, n + 1)) for each in passes(IMAGES, "HWC", steps)]) for n in range(3)
     ]
     assert np.array_equal(run(IMAGES, passes(IMAGES, "HWC", steps)), np.concatenate(alone))
 
 
 def test_a_window_a_mirror_and_a_normalisation_are_one_pass():
     rows = np.zeros(3, int)
-    crop = [Cut(0, rows - 2, rows + 9, leaves=True), Fill(np.zeros((1, 1))), Mirror(1, rows > 0)]
-    colour = [Scale(np.ones((1, 3)), np.ones((1, 3))), Convert(np.dtype(np.int8)), Arrange((2, 0, 1))]
+    crop = [CropStep(0, rows - 2, rows + 9, may_exceed=True), FillStep(np.zeros((1, 1))), MirrorStep(1, rows > 0)]
+    colour = [ScaleStep(np.ones((1, 3)), np.ones((1, 3))), CastStep(np.dtype(np.int8)), TransposeStep((2, 0, 1))]
     assert len(passes(IMAGES, "HWC", [*crop, *colour])) == 1
 
 
@@ -181,9 +198,9 @@ def test_a_window_a_mirror_and_a_normalisation_are_one_pass():
 def test_what_a_window_left_out_does_not_come_back_in_a_larger_one(axis):
     rows = np.zeros(3, int)
     steps = [
-        Cut(axis, rows + 3, rows + 4),
-        Cut(axis, rows - 2, rows + 9, leaves=True),
-        Fill(np.zeros((1, 1), np.uint8)),
+        CropStep(axis, rows + 3, rows + 4),
+        CropStep(axis, rows - 2, rows + 9, may_exceed=True),
+        FillStep(np.zeros((1, 1), np.uint8)),
     ]
     assert np.array_equal(run(IMAGES, passes(IMAGES, "HWC", steps)), one_by_one(IMAGES, "HWC", steps))
 
@@ -192,13 +209,15 @@ def test_what_a_window_left_out_does_not_come_back_in_a_larger_one(axis):
 def test_taps_sum_to_one_and_lie_in_the_image(data):
     extent, size = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 12))
     low, kind = data.draw(st.floats(-2, 11)), int(data.draw(st.sampled_from(list(DALIInterpType))))
-    part = Part(np.array([low]), np.array([low + data.draw(st.floats(0.5, 9))]), np.array([size]), np.array([kind]))
+    part = ResampleAxis(
+        np.array([low]), np.array([low + data.draw(st.floats(0.5, 9))]), np.array([size]), np.array([kind])
+    )
     images = np.zeros((1, extent, 1, 1), np.uint8)
-    (work,) = passes(images, "HWC", [Resample({0: part}, data.draw(st.booleans()))])
+    (work,) = passes(images, "HWC", [ResampleStep({0: part}, data.draw(st.booleans()))])
     numbers = work.axes[0].numbers.matrix()
     most = most_taps(work.axes[0].numbers)
     first, counts, weights = np.empty(size, np.int64), np.empty(size, np.int64), np.empty((size, most), np.float32)
-    taps(numbers[0], first, counts, weights)
+    filter_taps(numbers[0], first, counts, weights)
     np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-5)
     assert (first >= 0).all()
     assert (first + counts <= extent).all()
@@ -214,13 +233,13 @@ def test_taps_sum_to_one_and_lie_in_the_image(data):
 def test_taps_lie_in_the_footprint(kind, extent, size, begins, antialias):
     ends = extent - begins  # the largest extent is one at which centres in float32 drift
     for low, high in ((begins, ends), (ends, begins)):
-        part = Part(np.array([low]), np.array([high]), np.array([size]), np.array([int(kind)]))
-        (work,) = passes(np.zeros((1, extent, 1, 1), np.uint8), "HWC", [Resample({0: part}, antialias=antialias)])
+        part = ResampleAxis(np.array([low]), np.array([high]), np.array([size]), np.array([int(kind)]))
+        (work,) = passes(np.zeros((1, extent, 1, 1), np.uint8), "HWC", [ResampleStep({0: part}, antialias=antialias)])
         for start, length in ((0, 1), (0, size), (size - 20, 15), (size - 1, 1)):
             wanted = work.axes[0].numbers._replace(start=np.array([start]), length=np.array([length]))
             first, counts = np.empty(length, np.int64), np.empty(length, np.int64)
-            taps(wanted.matrix()[0], first, counts, np.empty((length, most_taps(wanted)), np.float32))
-            (begin,), (end,) = footprint(wanted)
+            filter_taps(wanted.matrix()[0], first, counts, np.empty((length, most_taps(wanted)), np.float32))
+            (begin,), (end,) = read_range(wanted)
             assert begin <= first.min()
             assert (first + counts).max() <= end
             if kind in (INTERP_LINEAR, INTERP_CUBIC, INTERP_TRIANGULAR, INTERP_LANCZOS3):  # no more is decoded
@@ -251,7 +270,7 @@ def test_images_of_any_sizes_are_the_same_in_any_groups(cache, monkeypatch):
     images[1] = images[1][:, ::-1]  # not in one piece
     pipeline = Pipeline(len(images), 1, seed=1)
     with pipeline:
-        (data,) = load(ListSource([images], layouts=["HWC"]), {})
+        (data,) = apply_reader(ListSource([images], layouts=["HWC"]), {})
         pipeline.set_outputs(fn.flip(data), fn.resize(fn.flip(data), resize_y=4))
     flipped, resized = pipeline.run()
     for number, image in enumerate(images):

@@ -53,10 +53,10 @@ def numbers(bad):
 def iterator(on_error, bad=SEVENTHS, devices=1, batch_size=8, **options):
     names = ["x", "y", "random", "ratio", *(["valid"] if on_error == "skip" else [])]
     policy = options.pop("last_batch_policy", LastBatchPolicy.FILL)
-    limits = {name: options.pop(name) for name in ("error_limit", "error_rate", "quarantine") if name in options}
+    limits = {name: options.pop(name) for name in ("max_bad_samples", "max_bad_rate", "quarantine") if name in options}
     make = data_iterator(
         numbers, names, reader_name="numbers", sharding=sharding(devices), last_batch_policy=policy, auto_reset=True,
-        on_error=on_error, prepare_first_batch=False, **{"error_rate": (1.0, 1000), **limits},
+        on_error=on_error, prepare_first_batch=False, **{"max_bad_rate": (1.0, 1000), **limits},
     )  # fmt: skip
     return make(bad, batch_size=batch_size, seed=5, **options)
 
@@ -88,7 +88,7 @@ def test_batches_are_the_same_on_any_devices_threads_and_from_any_state(on_error
         moved = iterator(on_error, devices=1 if few else 2, placement=placement)
         taken(moved, place)
         fresh = iterator(on_error, devices=8, placement=placement)
-        fresh.restore(json.loads(json.dumps(moved.state())))
+        fresh.set_state(json.loads(json.dumps(moved.get_state())))
         same(taken(fresh, 20 - place), wanted[place:])
 
 
@@ -138,7 +138,7 @@ def test_the_rows_of_an_epoch_depend_on_nothing_but_the_place(bad, on_error, bat
     before = iterator(on_error, bad, 2, batch_size, last_batch_policy=policy)
     head = taken(before, place)
     after = iterator(on_error, bad, 8, other_size, last_batch_policy=policy)
-    after.restore(before.state())
+    after.set_state(before.get_state())
     tail = taken(after, -(-(LENGTH - place * batch_size) // other_size))
     for one, other in zip(rows(head + tail), wanted, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -165,7 +165,7 @@ def test_what_is_known_does_not_depend_on_how_many_batches_are_computed_at_once(
     def states(light):
         monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH", light)
         one = iterator("skip", bad, batch_size=4, last_batch_policy=LastBatchPolicy.PAD)
-        return [(taken(one, 1)[0]["valid"].tolist(), one.state()["bad"]) for _ in range(26)]
+        return [(taken(one, 1)[0]["valid"].tolist(), one.get_state()["bad"]) for _ in range(26)]
 
     alone = states(-1.0)
     assert states(60.0) == alone
@@ -178,7 +178,7 @@ WAYS = {
     "chunks": {"_LIGHT_BATCH": -1.0, "_CHUNK": 1e-9, "_CHEAP_ROW": -1.0},
     "turns": {"_LIGHT_BATCH": -1.0, "_CHEAP_ROW": 60.0},
 }
-"""Per way of host work the limits of `Pace` that bring it about."""
+"""Per way of host work the limits of `ChunkScheduler` that bring it about."""
 
 
 def too_large(bad):
@@ -203,7 +203,7 @@ def python(bad):
 def test_nothing_depends_on_how_host_work_is_done(definition, bad, on_error, policy, batch_size, limit):
     def seen(way=None):
         names = ["x", "y", *(["valid"] if on_error == "skip" else [])]
-        options = {} if on_error == "raise" else {"error_limit": limit, "error_rate": (1.0, 1000)}
+        options = {} if on_error == "raise" else {"max_bad_samples": limit, "max_bad_rate": (1.0, 1000)}
         make = data_iterator(
             definition, names, reader_name="r", last_batch_policy=policy, auto_reset=True, on_error=on_error,
             prepare_first_batch=False, **options,
@@ -216,8 +216,8 @@ def test_nothing_depends_on_how_host_work_is_done(definition, bad, on_error, pol
                     batch["x"].tobytes() + batch["y"].tobytes() for batch in jax.tree.map(np.asarray, taken(one, 1))
                 ]
             except SampleError as error:
-                return [*found, (str(error), error.index), one.state()]
-            found.append((one.state(), one.delivered, one.stats().get("bad samples")))
+                return [*found, (str(error), error.index), one.get_state()]
+            found.append((one.get_state(), one.batches_delivered, one.stats().get("bad samples")))
         return found
 
     alone = seen()
@@ -231,8 +231,8 @@ def test_nothing_depends_on_how_host_work_is_done(definition, bad, on_error, pol
 @pytest.mark.parametrize(
     ("limits", "said"),
     [
-        ({"error_limit": 3}, r"\d bad samples in \d+ rows, and error_limit=3"),
-        ({"error_rate": (0.1, 20)}, r"3 of the last \d+ rows have bad samples, and error_rate=\(0.1, 20\)"),
+        ({"max_bad_samples": 3}, r"\d bad samples in \d+ rows, and max_bad_samples=3"),
+        ({"max_bad_rate": (0.1, 20)}, r"3 of the last \d+ rows have bad samples, and max_bad_rate=\(0.1, 20\)"),
     ],
 )
 def test_more_than_the_limits_is_an_error_that_names_the_first(limits, said):
@@ -259,7 +259,7 @@ def test_what_is_known_of_a_bad_row_holds_no_frame(on_error):
     assert not any(error.__traceback__ or error.__context__ or error.__cause__ for error in errors)
 
 
-@pytest.mark.parametrize(("share", "options"), [(3, {}), (50, {"error_rate": (1.0, 1000)})], ids=["default", "all"])
+@pytest.mark.parametrize(("share", "options"), [(3, {}), (50, {"max_bad_rate": (1.0, 1000)})], ids=["default", "all"])
 @pytest.mark.parametrize("on_error", ["skip", "replace"])
 def test_batches_larger_than_the_window_are_a_window(on_error, share, options):
     """Of every 100 samples so many are bad: int64 values that do not fit int32."""
@@ -275,14 +275,16 @@ def test_batches_larger_than_the_window_are_a_window(on_error, share, options):
     assert all((batch["x"] < 2**31 - 1).all() for batch in batches)
 
 
-@pytest.mark.parametrize("limits", [{"error_limit": 5}, {"error_rate": (0.1, 40)}, {"error_rate": (0.03, 1000)}])
+@pytest.mark.parametrize(
+    "limits", [{"max_bad_samples": 5}, {"max_bad_rate": (0.1, 40)}, {"max_bad_rate": (0.03, 1000)}]
+)
 def test_limits_hold_as_if_nothing_had_interrupted_the_run(limits):
     """Counts, the batch at which the limit is reached, and what is said then: interrupted after each of the batches."""
 
     def end(one):
         states, counts = [], []
         while True:
-            states.append(json.dumps(one.state()))
+            states.append(json.dumps(one.get_state()))
             counts.append(one.stats()["bad samples"])
             try:
                 taken(one, 1)
@@ -296,10 +298,10 @@ def test_limits_hold_as_if_nothing_had_interrupted_the_run(limits):
     for place in range(0, places, -(-places // 5)):
         again = iterator("skip", batch_size=2, exec_async=False, **limits)
         taken(again, 3)  # what was met before does not count
-        again.restore(json.loads(states[place]))
+        again.set_state(json.loads(states[place]))
         assert end(again) == (states[place:], counts[place:], *error)
     more = iterator("replace", batch_size=2, exec_async=False)
-    more.restore(json.loads(states[-1]))
+    more.set_state(json.loads(states[-1]))
     taken(more, 20)
     assert sum(more.stats()["bad samples"].values()) > sum(counts[-1].values())
 
@@ -318,11 +320,11 @@ def test_limits_hold_as_if_nothing_had_interrupted_the_run(limits):
 )
 def test_other_counts_in_a_state_are_refused(change):
     one = iterator("skip")
-    state = one.state()
+    state = one.get_state()
     with pytest.raises(StateError, match="how many bad samples"):
-        one.restore({**state, "bad": {**state["bad"], **change}})
+        one.set_state({**state, "bad": {**state["bad"], **change}})
     del state["bad"]  # of an iterator that tolerates none
-    one.restore(state)
+    one.set_state(state)
 
 
 def test_a_quarantine_file_has_each_bad_sample_once(tmp_path):
@@ -402,10 +404,10 @@ def test_what_the_machine_lacks_is_no_bad_sample(on_error, tmp_path, monkeypatch
 
 MISUSE = {
     "a word": (lambda: iterator("ignore"), UsageError, "one of raise, replace, skip"),
-    "a limit": (lambda: iterator("replace", error_limit=-1), UsageError, "a whole number from 0"),
-    "a rate": (lambda: iterator("replace", error_rate=0.5), UsageError, "a sequence"),
-    "a share": (lambda: iterator("replace", error_rate=(2.0, 10)), UsageError, "such as (0.1, 1000)"),
-    "raise": (lambda: iterator("raise", error_limit=5), UsageError, "do not end the run"),
+    "a limit": (lambda: iterator("replace", max_bad_samples=-1), UsageError, "a whole number from 0"),
+    "a rate": (lambda: iterator("replace", max_bad_rate=0.5), UsageError, "a sequence"),
+    "a share": (lambda: iterator("replace", max_bad_rate=(2.0, 10)), UsageError, "such as (0.1, 1000)"),
+    "raise": (lambda: iterator("raise", max_bad_samples=5), UsageError, "do not end the run"),
     "a folder": (lambda: iterator("replace", quarantine="/no/such/folder/bad"), UsageError, "cannot be written"),
     "no mask": (
         lambda: data_iterator(numbers, ["x"], on_error="skip")({}, batch_size=2),

@@ -5,7 +5,7 @@ import functools
 import jax
 
 from penstock import Pipeline, fn
-from penstock.iterate.code_version import code_of
+from penstock.iterate.code_version import code_digest
 
 
 def digest(function, operator=fn.python_function):
@@ -15,7 +15,7 @@ def digest(function, operator=fn.python_function):
         pipeline.set_outputs(
             operator(x, function=function) if operator is fn.python_function else operator(function)(x)
         )
-    return code_of(pipeline.graph)
+    return code_digest(pipeline.graph)
 
 
 def made(factor):

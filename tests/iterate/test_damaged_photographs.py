@@ -88,7 +88,7 @@ def test_a_training_over_damaged_photographs(files, on_error, tmp_path):
     begun, resumed = (iterator(files, on_error, devices) for devices in (2, 8))
     for _ in range(4):
         next(begun)
-    resumed.restore(json.loads(json.dumps(begun.state())))
+    resumed.set_state(json.loads(json.dumps(begun.get_state())))
     same(taken(resumed), batches[1][4:])
     assert resumed.stats()["bad samples"]["readers.file 'r'"] == counts[1]
     loop = train.fit(

@@ -74,7 +74,7 @@ def by_image(failing, monkeypatch, tmp_path):
 
 
 def by_reader(failing, monkeypatch, tmp_path):
-    content = file_source.content
+    content = file_source.read_file
 
     def kernel(path, **options):
         failing()
@@ -83,7 +83,7 @@ def by_reader(failing, monkeypatch, tmp_path):
     paths = [tmp_path / f"{number}.bin" for number in range(8)]
     for path in paths:
         path.write_bytes(bytes(4))
-    monkeypatch.setattr(file_source, "content", kernel)
+    monkeypatch.setattr(file_source, "read_file", kernel)
     return fn.reshape(fn.readers.file(files=paths, name="r")[0], shape=[4])
 
 
@@ -105,7 +105,7 @@ def by_items(failing, monkeypatch, tmp_path):
 def started(where, on_error, failing, *places):
     """An iterator whose first batch is taken."""
     names = ["x", "valid"] if on_error == "skip" else ["x"]
-    limits = {} if on_error == "raise" else {"error_rate": (1.0, 1000)}
+    limits = {} if on_error == "raise" else {"max_bad_rate": (1.0, 1000)}
     make = data_iterator(lambda: where(failing, *places), names, reader_name="r", on_error=on_error, **limits)
     iterator = make(batch_size=2, exec_async=False)
     next(iterator)

@@ -110,7 +110,7 @@ def test_an_epoch_visits_every_sample_once(count, rows, policy, shuffle):
 def test_shuffled_epochs_differ_and_seeds_decide():
     first, again = iterate(20, 20, random_shuffle=True), iterate(20, 20, random_shuffle=True)
     assert epoch(first) != epoch(first)
-    again.restore(first.state())
+    again.set_state(first.get_state())
     assert epoch(again) == epoch(first)
 
 
@@ -208,14 +208,14 @@ def test_a_state_is_restored_on_other_devices_and_with_other_batches(digits):
     one = make(2)
     for _ in range(2):
         next(one)
-    state = json.loads(json.dumps(one.state()))
+    state = json.loads(json.dumps(one.get_state()))
     assert state["row"] == 32
     for devices in (1, 4, 8):
         other = make(devices)
-        other.restore(state)
+        other.set_state(state)
         assert same_batches([{n: np.asarray(a) for n, a in b.items()} for b in other], stream[2:])
     halves = make(2, rows=8)
-    halves.restore(state)
+    halves.set_state(state)
     label = np.concatenate([np.asarray(batch["label"]) for batch in halves])
     assert np.array_equal(label[: 61 - 32], np.concatenate([batch["label"] for batch in stream[2:]])[: 61 - 32])
 
@@ -223,23 +223,23 @@ def test_a_state_is_restored_on_other_devices_and_with_other_batches(digits):
 def test_the_seed_is_part_of_the_state():
     first = iterate(50, 10, random_shuffle=True)  # each draws a seed
     second = iterate(50, 10, random_shuffle=True)
-    assert first.state()["seed"] != second.state()["seed"]
+    assert first.get_state()["seed"] != second.get_state()["seed"]
     next(first)
-    second.restore(first.state())
+    second.set_state(first.get_state())
     assert epoch(second) == epoch(first)
 
 
 def test_states_of_other_definitions_and_data_are_refused():
     base = iterate(20, 4)
     with pytest.raises(StateError, match="another dataset") as caught:
-        base.restore(iterate(21, 4).state())
-    assert base.state()["dataset"] in str(caught.value)
+        base.set_state(iterate(21, 4).get_state())
+    assert base.get_state()["dataset"] in str(caught.value)
     with pytest.raises(StateError, match="another definition"):
-        base.restore(iterate(20, 4, random_shuffle=True).state())
+        base.set_state(iterate(20, 4, random_shuffle=True).get_state())
     with pytest.raises(StateError, match="no state"):
-        base.restore({"epoch": 3})
+        base.set_state({"epoch": 3})
     with pytest.raises(StateError, match="version 99"):
-        base.restore({**base.state(), "version": 99})
+        base.set_state({**base.get_state(), "version": 99})
 
 
 def test_checkpoints_are_json_in_a_list():
@@ -275,10 +275,10 @@ def test_without_a_reader_the_iterator_is_endless():
     assert iterator.size == -1
     with pytest.raises(TypeError, match="endless"):
         len(iterator)
-    state = iterator.state()
+    state = iterator.get_state()
     expected = [np.asarray(next(iterator)["x"]).tolist() for _ in range(5)]
     other = numbers(batch_size=2)
-    other.restore(state)
+    other.set_state(state)
     assert [np.asarray(next(other)["x"]).tolist() for _ in range(5)] == expected
 
 
@@ -384,9 +384,9 @@ def test_a_bad_record_is_named_and_can_be_passed_over(digits, jpeg, tmp_path):
     assert f"{tmp_path} at key 00000021" in message
     assert "known format" in message
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("penstock")]
-    state = iterator.state()
+    state = iterator.get_state()
     assert state["row"] == 8 * good  # the place of the bad batch
-    iterator.restore({**state, "row": state["row"] + 8})
+    iterator.set_state({**state, "row": state["row"] + 8})
     assert len(list(iterator)) == 8 - good - 1
 
 
@@ -659,16 +659,16 @@ def test_stats_count_what_was_done():
 @given(st.integers(1, 100), st.integers(1, 12), st.sampled_from(list(LastBatchPolicy)), st.integers(0, 30))
 def test_schedules_are_pure_and_counted(length, rows, policy, steps):
     schedule = Schedule(rows, length, rows, (rows,), policy)
-    if not schedule.batches:
+    if not schedule.batches_per_epoch:
         with pytest.raises(UsageError):
             schedule.check()
         return
     step = schedule.first()
     for number in range(steps):
-        epoch_number, batch = divmod(number, schedule.batches)
+        epoch_number, batch = divmod(number, schedule.batches_per_epoch)
         assert (step.epoch, step.row) == (epoch_number, batch * rows)
-        assert not schedule.ended(step)
-        step = schedule.after(step)
+        assert not schedule.is_epoch_end(step)
+        step = schedule.next_step(step)
 
 
 def test_decorator_and_iterator_take_the_same_arguments_in_the_same_order():
@@ -689,7 +689,7 @@ def test_what_is_said_of_a_last_batch_means_nothing_without_one(policy):
     endless = DataIterator(hand_made(), ["x"], last_batch_policy=policy, last_batch_padded=True)
     for batch, same in zip(endless, DataIterator(hand_made(), ["x"]), strict=False):
         assert batch["x"].tolist() == same["x"].tolist()
-        if endless.delivered == 10:
+        if endless.batches_delivered == 10:
             break
     assert endless._size == -1
 

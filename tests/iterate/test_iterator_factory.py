@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from penstock import data_iterator, fn
-from penstock.engine.executable import Planned
-from penstock.engine.transfer.batch_layout import Sharded
+from penstock.engine.executable import Executable
+from penstock.engine.transfer.batch_layout import ShardedLayout
 from penstock.errors import UsageError
 from penstock.pipeline.pipeline import Pipeline
 
@@ -35,7 +35,7 @@ def counted(monkeypatch, kind, name):
 
 
 def test_there_is_one_layout_and_a_pipeline_for_each_block(monkeypatch):
-    layouts, pipelines = counted(monkeypatch, Sharded, "__init__"), counted(monkeypatch, Pipeline, "__init__")
+    layouts, pipelines = counted(monkeypatch, ShardedLayout, "__init__"), counted(monkeypatch, Pipeline, "__init__")
     make = data_iterator(numbers, ["x"], reader_name="r", sharding={"x": sharding(4)})
     make(batch_size=4)
     assert (len(layouts), len(pipelines)) == (1, 4)
@@ -49,15 +49,15 @@ def test_a_drawn_seed_is_that_of_all_blocks():
 
 
 def test_readings_are_made_once_for_a_seed(monkeypatch):
-    made = counted(monkeypatch, Planned, "readings")
+    made = counted(monkeypatch, Executable, "readings")
     make = data_iterator(lambda: numbers(0, 1), ["x"], reader_name="r")
     first = make(batch_size=4, seed=1)
     next(first)
-    state = first.state()
-    assert (first.exact, first.size, len(made)) == (True, 12, 1)
+    state = first.get_state()
+    assert (first.visits_each_sample_once, first.size, len(made)) == (True, 12, 1)
     other = make(batch_size=4, seed=2)
-    other.restore(state)
-    assert (other.state(), len(made)) == (state, 3)
+    other.set_state(state)
+    assert (other.get_state(), len(made)) == (state, 3)
     assert next(other)["x"].tolist() == next(first)["x"].tolist()
 
 

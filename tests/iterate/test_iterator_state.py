@@ -9,13 +9,13 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from penstock import LastBatchPolicy, data_iterator, fn
-from penstock.engine.host.sharded_reader import Reading
+from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.errors import StateError
-from penstock.graph.identity.fingerprint import Definition
+from penstock.graph.identity.fingerprint import CanonicalDefinition
 from penstock.graph.ir.operator import Reader
-from penstock.iterate.iterator_state import Origin
+from penstock.iterate.iterator_state import StateIdentity
 from penstock.sources.formats.array_source import ArraySource
-from penstock.sources.order.schedule import Schedule, Step
+from penstock.sources.order.schedule import BatchStep, Schedule
 
 FILL, DROP, PARTIAL, PAD = LastBatchPolicy
 IMAGES = np.arange(40 * 4 * 4 * 3, dtype=np.uint8).reshape(40, 4, 4, 3)
@@ -63,7 +63,7 @@ def taken(iterator, count=10**6):
 
 def refusal(iterator, state, **options):
     with pytest.raises(StateError) as caught:
-        iterator.restore(state, **options)
+        iterator.set_state(state, **options)
     return str(caught.value)
 
 
@@ -93,7 +93,7 @@ def refusal(iterator, state, **options):
     ],
 )
 def test_a_refusal_says_which_call_changed_from_what_to_what(change, given, expected):
-    state = json.loads(json.dumps(augmented().state()))
+    state = json.loads(json.dumps(augmented().get_state()))
     message = refusal(augmented(**change), state)
     assert "another definition" in message
     assert f"given:    {given}" in message, message
@@ -124,7 +124,7 @@ def chain(length, last=1.0):
     ],
 )
 def test_a_state_holds_as_much_of_its_definition_as_fits_into_1_kb(length, given, form):
-    state = chain(length).state()
+    state = chain(length).get_state()
     assert state["calls"].partition(":")[0] == form
     assert len(json.dumps(state)) <= 1024
     message = refusal(chain(length, last=2.0), state)
@@ -134,11 +134,11 @@ def test_a_state_holds_as_much_of_its_definition_as_fits_into_1_kb(length, given
 
 def test_a_state_of_many_calls_and_readers_holds_their_fingerprints_alone():
     calls = tuple(f"call {number}" for number in np.random.default_rng(0).random(500))
-    step = Step(2**32 - 1, 2**62, (2**62,) * 3, 8)
+    step = BatchStep(2**32 - 1, 2**62, (2**62,) * 3, 8)
     reader = Reader(ArraySource([np.zeros(4)], [""]))
-    readings = [Reading([reader], [0], 1, seed=0, number=number, leads=True) for number in range(3)]
+    readings = [ShardedReader([reader], [0], 1, seed=0, number=number, leads=True) for number in range(3)]
     for dataset in ("files:40:0123456789abcdef", "x" * 590):
-        origin = Origin(Definition(calls, (None,) * 500), dataset, 3)
+        origin = StateIdentity(CanonicalDefinition(calls, (None,) * 500), dataset, 3)
         state = origin.state(step, Schedule(8, None, 8, (8,) * 3), 2**64 - 1, 2**64 - 1, readings, None)
         assert state["calls"] == ""
         assert len(json.dumps(state)) <= 1024
@@ -146,7 +146,7 @@ def test_a_state_of_many_calls_and_readers_holds_their_fingerprints_alone():
 
 @pytest.mark.parametrize("calls", [None, "", "text:", "text:~~~", "text:abcde", "hash:", 3])
 def test_a_damaged_text_of_the_definition_still_gives_a_refusal(calls):
-    state = augmented().state()
+    state = augmented().get_state()
     message = refusal(augmented(std=3.0), {**state, "calls": calls})
     assert state["definition"] in message
 
@@ -157,28 +157,28 @@ def test_a_damaged_text_of_the_definition_still_gives_a_refusal(calls):
 def test_a_new_definition_goes_on_at_the_same_place():
     old, new = augmented(), augmented(std=1.0, seed=2)
     taken(old, 2)
-    state = old.state()
-    new.restore(state, new_definition=True)
-    assert (new.state()["row"], new.state()["seed"]) == (16, 1)
+    state = old.get_state()
+    new.set_state(state, new_definition=True)
+    assert (new.get_state()["row"], new.get_state()["seed"]) == (16, 1)
     whole = augmented(std=1.0, seed=1)
     assert taken(new) == taken(whole)[2:]
     assert taken(new) == []
-    new.restore(new.state())  # its own states are its own
+    new.set_state(new.get_state())  # its own states are its own
 
 
 def test_a_new_definition_reads_the_same_data_in_the_same_order():
     old = augmented()
     taken(old, 2)
-    assert "another dataset" in refusal(augmented(data=IMAGES + 1), old.state(), new_definition=True)
+    assert "another dataset" in refusal(augmented(data=IMAGES + 1), old.get_state(), new_definition=True)
     unshuffled = augmented(random_shuffle=False)
-    assert "in another order" in refusal(unshuffled, old.state(), new_definition=True)
+    assert "in another order" in refusal(unshuffled, old.get_state(), new_definition=True)
     taken(old)
-    unshuffled.restore(old.state(), new_definition=True)
-    assert unshuffled.delivered == len(unshuffled)
+    unshuffled.set_state(old.get_state(), new_definition=True)
+    assert unshuffled.batches_delivered == len(unshuffled)
 
 
 def test_another_leading_reader_makes_another_order():
-    state = numbers(4).state()
+    state = numbers(4).get_state()
     assert "in another order" in refusal(numbers(4, reader=None), state)
 
 
@@ -196,15 +196,15 @@ def counted(start, *, add):
 def test_what_operators_carry_is_taken_over_where_it_fits():
     old = counted(np.int32(0), add=0)
     taken(old, 2)
-    state = old.state()
+    state = old.get_state()
     same, other = counted(np.int32(0), add=10), counted(np.zeros(2, np.int32), add=0)
-    same.restore(state, new_definition=True)
+    same.set_state(state, new_definition=True)
     assert taken(same, 1) == [[12] * 4]
-    other.restore(state, new_definition=True)
-    assert other.state()["row"] == 8
+    other.set_state(state, new_definition=True)
+    assert other.get_state()["row"] == 8
     assert taken(other, 2) == [[0] * 4, [2] * 4]
     without = {name: value for name, value in state.items() if name != "operators"}
-    same.restore(without, new_definition=True)
+    same.set_state(without, new_definition=True)
     assert taken(same, 1) == [[10] * 4]
 
 
@@ -216,22 +216,22 @@ def test_what_operators_carry_is_taken_over_where_it_fits():
 def test_numbers_that_no_iterator_has_are_refused(name, number):
     iterator = numbers(4)
     taken(iterator, 1)
-    before = iterator.state()
+    before = iterator.get_state()
     message = refusal(iterator, {**before, name: [number] if name == "totals" else number})
     assert f"{name} in a state is a whole number" in message
-    assert iterator.state() == before
+    assert iterator.get_state() == before
 
 
 def test_the_largest_numbers_are_those_that_an_iterator_can_reach():
     iterator = numbers(4, shuffle=False)
-    state = iterator.state()
+    state = iterator.get_state()
     assert "0 to 20" in refusal(iterator, {**state, "row": 24})
     assert f"0 to {2**32 - 1}" in refusal(iterator, {**state, "epoch": 2**32})
     assert f"0 to {2**64 - 1}" in refusal(iterator, {**state, "seed": 2**64})
-    iterator.restore({**state, "epoch": 2**32 - 1, "seed": 2**64 - 1, "totals": [2**62]})
+    iterator.set_state({**state, "epoch": 2**32 - 1, "seed": 2**64 - 1, "totals": [2**62]})
     assert len(taken(iterator)) == 5
     endless = numbers(4, reader=None)
-    assert "0 to 0" in refusal(endless, {**endless.state(), "epoch": 1})
+    assert "0 to 0" in refusal(endless, {**endless.get_state(), "epoch": 1})
 
 
 @pytest.mark.parametrize("state", [None, [], "{}", 3, {}, {"version": 2}, {"version": 1, "row": 3}])
@@ -241,15 +241,15 @@ def test_what_is_no_state_is_refused(state):
 
 def test_totals_are_those_of_the_readers():
     iterator = numbers(4)
-    assert "another number of readers" in refusal(iterator, {**iterator.state(), "totals": [0, 0]})
-    assert "totals" in refusal(iterator, {**iterator.state(), "totals": 3})
+    assert "another number of readers" in refusal(iterator, {**iterator.get_state(), "totals": [0, 0]})
+    assert "totals" in refusal(iterator, {**iterator.get_state(), "totals": 3})
 
 
 def test_numbers_of_numpy_are_whole_numbers_too():
     iterator = numbers(4)
-    iterator.restore({**iterator.state(), "row": np.int64(8), "epoch": np.uint8(2)})
-    assert (iterator.state()["epoch"], iterator.state()["row"]) == (2, 8)
-    json.dumps(iterator.state())
+    iterator.set_state({**iterator.get_state(), "row": np.int64(8), "epoch": np.uint8(2)})
+    assert (iterator.get_state()["epoch"], iterator.get_state()["row"]) == (2, 8)
+    json.dumps(iterator.get_state())
 
 
 # Another batch size
@@ -266,36 +266,36 @@ def test_a_place_under_another_batch_size_is_refused_or_exact(policy, old, new):
     fresh.reset()
     second = taken(fresh)
     for done in range(len(before) + 1):
-        state, row = before.state(), min(done * old, LENGTH)
+        state, row = before.get_state(), min(done * old, LENGTH)
         ended = done == len(before)
         if not ended and row % new and policy in (DROP, PARTIAL):
             assert f"row {row} of an epoch of 20, batch_size={new}" in refusal(after, state)
         else:
-            after.restore(state)
+            after.set_state(state)
             left = [] if ended else order[row:]
             found = sum(taken(after), [])
             assert found[: len(left)] == left[: len(left) // new * new if policy is DROP else None]
             assert len(found) == (-(-len(left) // new) * new if policy is FILL else min(len(found), len(left)))
-            assert after.delivered == len(after)
-            assert after.state()["row"] == LENGTH
+            assert after.batches_delivered == len(after)
+            assert after.get_state()["row"] == LENGTH
             after.reset()
             assert taken(after) == second
         next(before, None)
-    assert before.state()["epoch"] == 0
+    assert before.get_state()["epoch"] == 0
 
 
 def test_a_refusal_proposes_a_batch_size():
     iterator = numbers(8, DROP)
     taken(iterator, 1)
-    assert "a batch_size that divides 8, such as 4" in refusal(numbers(12, DROP), iterator.state())
+    assert "a batch_size that divides 8, such as 4" in refusal(numbers(12, DROP), iterator.get_state())
 
 
 def test_no_sample_is_lost_where_devices_share_a_partial_batch():
     iterator, other = numbers(2, PARTIAL, length=100), numbers(8, PARTIAL, length=100, devices=4)
     taken(iterator, 1)
-    assert "another batch size" in refusal(other, iterator.state())  # it would end at 98
+    assert "another batch size" in refusal(other, iterator.get_state())  # it would end at 98
     taken(iterator, 3)
-    other.restore(iterator.state())
+    other.set_state(iterator.get_state())
     assert sum(taken(other), []) == sum(taken(iterator), [])
 
 
@@ -306,7 +306,7 @@ def test_an_endless_iterator_goes_on_anywhere(old, new):
     stream = sum(taken(fresh, 80), [])
     for done in range(7):
         after = numbers(new, reader=None)
-        after.restore(before.state())
+        after.set_state(before.get_state())
         assert sum(taken(after, 6), []) == stream[done * old : done * old + 6 * new]
         next(before)
 
@@ -315,7 +315,7 @@ def test_random_numbers_belong_to_places_not_to_batches():
     whole = np.concatenate([np.asarray(batch["x"]) for batch in augmented(8)])
     old, new = augmented(8), augmented(4)
     taken(old, 2)
-    new.restore(old.state())
+    new.set_state(old.get_state())
     assert np.array_equal(np.concatenate([np.asarray(batch["x"]) for batch in new]), whole[16:])
 
 
@@ -340,25 +340,25 @@ def test_a_padded_reader_beside_the_one_that_leads_goes_on_under_another_batch_s
     four = make(4)
     for _ in range(6):  # an epoch takes four batches of four: this is in the second one
         next(four)
-    state = four.state()
+    state = four.get_state()
     left = beside(four, 8)
     assert left[-1] == left[-2]  # filled up
     for rows in (2, 4, 8):
         iterator = make(rows)
-        iterator.restore(state)
-        assert iterator.state() == state
+        iterator.set_state(state)
+        assert iterator.get_state() == state
         assert beside(iterator, 8)[:6] == left[:6]
     begun = make(2)
-    begun.restore(state)
+    begun.set_state(state)
     beside(begun, 6)
     assert beside(begun, 14) == beside(four, 16)[:14]  # the whole next epoch
     with pytest.raises(StateError, match=r"(?s)pad_last_batch.*after 8 of 14 samples.*one that divides"):
-        make(6).restore(state)
+        make(6).set_state(state)
 
 
 def test_true_for_a_seed_is_1():
     one = augmented(seed=True)
-    state = one.state()
+    state = one.get_state()
     assert state["seed"] is not True
-    one.restore(state)
+    one.set_state(state)
     assert next(one)["x"].tolist() == next(augmented(seed=1))["x"].tolist()

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from right_uses import USES, boxes, each, files, folder, images, labels, signal
-from test_arguments import OPERATORS, check, names_of, pipeline, used
+from test_iterator_options import OPERATORS, check, names_of, pipeline, used
 
 from penstock import fn, types
 from penstock.errors import DefinitionError, SampleError
-from penstock.graph.arguments.argument_checks import hints_of
+from penstock.graph.arguments.argument_checks import type_hints
 from penstock.graph.arguments.argument_kinds import Range
 from penstock.graph.tracing.registry import lookup
 from penstock.operators.audio.sinc_resampling import resample
@@ -131,7 +131,7 @@ def test_every_whole_number_is_limited_or_has_a_reason():
     unlimited = {
         argument
         for name in OPERATORS
-        for argument, hint in hints_of(inspect.unwrap(lookup(name))).items()
+        for argument, hint in type_hints(inspect.unwrap(lookup(name))).items()
         if argument in names_of(lookup(name)) and counts(hint)
     }
     assert unlimited == set().union(*REASONS.values())
@@ -144,7 +144,7 @@ def numeric(hint):
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_a_huge_number_is_refused_or_harmless(name):
-    hints = hints_of(inspect.unwrap(lookup(name)))
+    hints = type_hints(inspect.unwrap(lookup(name)))
     for argument in names_of(lookup(name)):
         if numeric(hints[argument]):
             for value in (HUGE, [HUGE], [HUGE, HUGE]):

@@ -67,10 +67,10 @@ def test_it_resumes_at_any_position(start, epoch, which):
     weights = [(1, 1, 1), (0.2, 0.5, 0.3), (5, 0, 1)][which]
     options = {"weights": weights, "random_shuffle": True, "epoch_size": epoch, "batch_size": 1}
     first = mixed(**options)
-    state = first.state() | {"epoch": start // epoch, "row": start % epoch, "totals": [start]}
-    first.restore(state)
+    state = first.get_state() | {"epoch": start // epoch, "row": start % epoch, "totals": [start]}
+    first.set_state(state)
     order = mixed(**options | {"epoch_size": 400, "policy": LastBatchPolicy.DROP})
-    order.restore(order.state() | {"row": start, "totals": [start]})
+    order.set_state(order.get_state() | {"row": start, "totals": [start]})
     assert int(next(first)["x"][0]) == int(next(order)["x"][0]), "epochs do not change what stands where"
 
 
@@ -80,7 +80,7 @@ def test_one_behind_the_other_is_every_sample_once():
     first, second = epochs(iterator, 2)
     assert sorted(first) == sorted(second) == every
     assert first != second
-    assert iterator.exact
+    assert iterator.visits_each_sample_once
     assert epochs(mixed(None, policy=LastBatchPolicy.PARTIAL)) == [every]
 
 
@@ -92,7 +92,7 @@ def test_an_epoch_of_a_mixture_has_as_many_samples_as_its_data_sets():
     assert stream[stream < 100].tolist() == [*range(10), *range(10), 0, 1, 2], (
         "two of three, in order, from epoch to epoch"
     )
-    assert not iterator.exact
+    assert not iterator.visits_each_sample_once
 
 
 def test_the_reader_tells_its_epoch():
@@ -121,11 +121,11 @@ def test_the_plan_says_what_is_mixed():
 
 
 def test_a_state_knows_its_mixture():
-    state = mixed([3, 2, 1]).state()
-    mixed([6, 4, 2]).restore(state | {"definition": mixed([6, 4, 2]).state()["definition"]})
+    state = mixed([3, 2, 1]).get_state()
+    mixed([6, 4, 2]).set_state(state | {"definition": mixed([6, 4, 2]).get_state()["definition"]})
     for other in (mixed([3, 2, 2]), mixed([3, 2, 1], epoch_size=30), mixed(datasets=(A, B, C + 1)), mixed(None)):
         with pytest.raises(StateError, match="another dataset"):
-            other.restore(state)
+            other.set_state(state)
 
     def drawn(weights, subset):
         def definition():
@@ -133,11 +133,11 @@ def test_a_state_knows_its_mixture():
 
         return data_iterator(definition, ["x"], reader_name="r")(batch_size=2)
 
-    state = drawn([1, 2, 3], [5, 6, 7]).state()
-    drawn([2, 4, 6], np.arange(10) // 5 * (np.arange(10) < 8) > 0).restore(state)
+    state = drawn([1, 2, 3], [5, 6, 7]).get_state()
+    drawn([2, 4, 6], np.arange(10) // 5 * (np.arange(10) < 8) > 0).set_state(state)
     for weights, subset in (([1, 2, 4], [5, 6, 7]), ([1, 2, 3], [5, 6, 8])):
         with pytest.raises(StateError, match="another dataset"):
-            drawn(weights, subset).restore(state)
+            drawn(weights, subset).set_state(state)
 
 
 def test_mixtures_of_images_and_of_their_masks_are_in_step():
@@ -170,7 +170,7 @@ def test_a_bad_sample_of_a_mixture_is_masked_or_replaced_by_one_of_its_data_set(
         return fn.pad(fn.readers.mix(*both, weights=[1, 1], on_error=on_error, name="r")[0], shape=[1])
 
     names = ["x", "valid"] if on_error == "skip" else ["x"]
-    make = data_iterator(definition, names, reader_name="r", prepare_first_batch=False, error_rate=(1.0, 1000))
+    make = data_iterator(definition, names, reader_name="r", prepare_first_batch=False, max_bad_rate=(1.0, 1000))
     (batch,) = make(batch_size=8)
     made = bytes(np.asarray(batch["x"]).ravel())
     if on_error == "skip":

@@ -20,7 +20,7 @@ from penstock.engine.host import chunk_scheduler
 from penstock.engine.transfer.batch_layout import SingleDevice
 from penstock.errors import ContextError, SampleError, UsageError
 from penstock.iterate.peekable import PeekableDataIterator, get_spec_for_array
-from penstock.operators.readers.reader_arguments import load
+from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.testing import ListSource, check_iterator
 
 COUNT, ROWS = 23, 4
@@ -95,10 +95,10 @@ def step(iterator, model, action, states, number):
         if model.ended if action == "reset" else model.index:
             model.go(model.epoch + 1, 0)
     elif action == "state":
-        states.append((iterator.state(), model.epoch, model.index))
+        states.append((iterator.get_state(), model.epoch, model.index))
     elif action == "restore":
         state, epoch, index = states[number % len(states)]
-        iterator.restore(state)
+        iterator.set_state(state)
         model.go(epoch, index)
 
 
@@ -135,12 +135,12 @@ def test_any_interleaving_equals_the_plain_stream(how, stream, actions):
         if how != "light":
             patch.setattr(chunk_scheduler, "_LIGHT_BATCH", -1.0)  # every batch goes to the pool
         iterator = make(exec_async=how != "serial")
-        model, states = Model(stream), [(iterator.state(), 0, 0)]
+        model, states = Model(stream), [(iterator.get_state(), 0, 0)]
         for action, number in actions:
             if model.epoch == len(stream) - 1:
                 break
             step(iterator, model, action, states, number)
-            state = iterator.state()
+            state = iterator.get_state()
             row = min(model.index * ROWS, COUNT)  # what is peeked does not show
             assert (state["epoch"], state["row"]) == (model.epoch, row)
         for entry in model.futures:
@@ -187,7 +187,7 @@ def test_a_peeked_batch_is_not_taken_and_can_be_saved_around():
     assert iter(iterator) is iterator
     assert on_host(next(iterator)) == first
     second = on_host(iterator.peek())
-    assert iterator.state()["row"] == ROWS
+    assert iterator.get_state()["row"] == ROWS
     other = make(checkpoints=saved)
     assert [on_host(next(other)), on_host(next(other))] == [first, second]
 
@@ -238,7 +238,7 @@ def gated(**options):
     gate = Gate([[np.int32(n) for n in range(8)]])
 
     def numbers():
-        return load(gate, {"name": "r"})[0]
+        return apply_reader(gate, {"name": "r"})[0]
 
     factory = peekable_data_iterator(numbers, ["x"], reader_name="r", prepare_first_batch=False)
     return gate, factory(batch_size=4, **options)
@@ -281,9 +281,9 @@ def test_a_coming_batch_is_a_future(monkeypatch):
 
 def test_a_batch_that_nobody_will_make_is_cancelled():
     gate, iterator = gated()
-    state = iterator.state()
+    state = iterator.get_state()
     coming = iterator.peek_async()
-    iterator.restore(state)
+    iterator.set_state(state)
     gate.open.set()
     with pytest.raises(concurrent.futures.CancelledError):
         coming.result(timeout=60)
@@ -301,14 +301,14 @@ def test_closing_gives_up_what_was_begun_and_the_batch_is_made_when_asked_for():
 
 def test_a_bad_sample_is_named_and_the_place_is_kept():
     def broken():
-        return fn.decoders.image(load(ListSource([[np.zeros(3, np.uint8)]]), {"name": "r"})[0])
+        return fn.decoders.image(apply_reader(ListSource([[np.zeros(3, np.uint8)]]), {"name": "r"})[0])
 
     with pytest.raises(SampleError):
         peekable_data_iterator(broken, ["x"], reader_name="r")(batch_size=1)
 
     def later():
         samples = [np.zeros(3, np.uint8)] * 4 + [np.zeros(2, np.uint8)] * 4
-        return load(ListSource([samples], shapes=[(None,)]), {"name": "r"})[0]
+        return apply_reader(ListSource([samples], shapes=[(None,)]), {"name": "r"})[0]
 
     iterator = peekable_data_iterator(later, ["x"], reader_name="r")(batch_size=4)
     assert next(iterator)["x"].shape == iterator.element_spec["x"].shape == (4, 3)
@@ -317,7 +317,7 @@ def test_a_bad_sample_is_named_and_the_place_is_kept():
     for ask in (coming.result, iterator.peek, iterator.next):
         with pytest.raises(SampleError, match=r"sample 4 of a list"):
             ask()
-    assert iterator.state()["row"] == 4
+    assert iterator.get_state()["row"] == 4
 
 
 def test_a_shorter_last_batch_is_refused():

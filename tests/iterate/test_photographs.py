@@ -15,7 +15,7 @@ from PIL import Image
 
 from penstock import Pipeline, data_iterator, fn, types
 from penstock.errors import DefinitionError, SampleError
-from penstock.image.codecs.image_codec import Decoding
+from penstock.image.codecs.image_codec import ImageCodec
 from penstock.image.codecs.image_header import MAX_PIXELS
 from penstock.testing import check_iterator
 from penstock.testing.iterator_checks import same_batches
@@ -94,7 +94,7 @@ def test_training_batches_are_the_same_on_any_topology(data, placement, request)
         assert same_batches(epoch(make(devices, threads)), expected[0]), (devices, threads)
     for step in range(1, len(expected[0])):
         other = make(8, 4)
-        other.restore({**json.loads(json.dumps(make().state())), "row": 16 * step})
+        other.set_state({**json.loads(json.dumps(make().get_state())), "row": 16 * step})
         assert same_batches(epoch(other), expected[0][step:]), step
 
 
@@ -110,12 +110,12 @@ def test_host_and_device_agree_within_rounding(generated):
 
 def run(files, build, **options):
     """The outputs of one batch of encoded files."""
-    from penstock.operators.readers.reader_arguments import load
+    from penstock.operators.readers.reader_arguments import apply_reader
     from penstock.testing import ListSource
 
     pipeline = Pipeline(len(files), 2, seed=1, **options)
     with pipeline:
-        (data,) = load(ListSource([[np.frombuffer(file, np.uint8) for file in files]]), {})
+        (data,) = apply_reader(ListSource([[np.frombuffer(file, np.uint8) for file in files]]), {})
         pipeline.set_outputs(build(data))
     try:
         return pipeline.run()[0]
@@ -285,7 +285,7 @@ def test_2000_damaged_files_are_refused_or_decoded(generated):
     if SAMPLE.is_dir():
         files += [path.read_bytes() for path in sorted(SAMPLE.glob("*.JPEG"))[::40]]
         files += [_as_png(path) for path in sorted(SAMPLE.glob("*.JPEG"))[::200]]
-    decoder, rng = Decoding(), np.random.default_rng(5)
+    decoder, rng = ImageCodec(), np.random.default_rng(5)
     refused = decoded = 0
     for number in range(2000):
         data = mutated(files[number % len(files)], rng)
@@ -327,7 +327,7 @@ def test_damaged_files_in_a_pipeline_are_named(generated, tmp_path):
     )
     found, good = set(), 0
     for row in range(len(paths)):
-        iterator.restore({**iterator.state(), "row": row})
+        iterator.set_state({**iterator.get_state(), "row": row})
         try:
             next(iterator)
             good += 1

@@ -92,25 +92,25 @@ def test_augmentations_differ():
 def test_a_state_has_both_seeds(options):
     first, second = augmented(**options), augmented()
     taken(first, "x", 3)
-    state = json.loads(json.dumps(first.state()))
+    state = json.loads(json.dumps(first.get_state()))
     assert (state["seed"] == 7, state["order_seed"]) == (bool(options), options.get("seed", 0))
     for name in ("x", "u"):
-        second.restore(state)
-        first.restore(state)
+        second.set_state(state)
+        first.set_state(state)
         assert taken(second, name) == taken(first, name)
-    assert second.state() == first.state()
+    assert second.get_state() == first.get_state()
 
 
 def test_a_state_with_one_seed_goes_on_with_it_in_the_order_too():
     seeded, other = augmented(seed=7), augmented()
     taken(seeded, "x", 3)
-    older = {name: value for name, value in seeded.state().items() if name != "order_seed"}
+    older = {name: value for name, value in seeded.get_state().items() if name != "order_seed"}
     for name in ("x", "u"):
-        other.restore(older)
-        seeded.restore(older)
+        other.set_state(older)
+        seeded.set_state(older)
         assert taken(other, name) == taken(seeded, name)
-    other.restore(older)
-    assert (other.state()["seed"], other.state()["order_seed"]) == (7, 7)
+    other.set_state(older)
+    assert (other.get_state()["seed"], other.get_state()["order_seed"]) == (7, 7)
 
 
 def test_a_serialized_pipeline_keeps_order_and_augmentations():

@@ -115,7 +115,7 @@ def test_store_the_states(root):
     for definition in DEFINITIONS:
         iterator = iterator_of(definition, root)
         digests(iterator, 2)
-        stored[definition.__name__] = {"state": iterator.state(), "digests": digests(iterator, 2)}
+        stored[definition.__name__] = {"state": iterator.get_state(), "digests": digests(iterator, 2)}
         iterator.close()
     STORED.parent.mkdir(exist_ok=True)
     STORED.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n")
@@ -127,7 +127,7 @@ def test_a_stored_state_continues_the_stream(definition, root):
     iterator = iterator_of(definition, root)
     if definition.__name__ in REFUSED:
         with pytest.raises(StateError, match="version"):
-            iterator.restore(stored["state"])
+            iterator.set_state(stored["state"])
         return
-    iterator.restore(stored["state"])
+    iterator.set_state(stored["state"])
     assert digests(iterator, 2) == stored["digests"]

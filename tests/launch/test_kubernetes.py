@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from penstock.launch import detect
+from penstock.launch import detect_job
 from penstock.launch.distributed import BIND, split_address
 
 MANIFEST = Path(__file__).parents[2] / "examples" / "kubernetes.yaml"
@@ -49,7 +49,7 @@ def test_the_variables_make_a_job(documents):
     for variable in container["env"]:
         value = variable.get("value") or fields[variable["valueFrom"]["fieldRef"]["fieldPath"]]
         variables[variable["name"]] = re.sub(r"\$\((\w+)\)", lambda name: variables[name[1]], value)
-    found = detect(variables)
+    found = detect_job(variables)
     host = f"{job['metadata']['name']}-0.{service['metadata']['name']}"
     assert found.coordinator == f"{host}:{service['spec']['ports'][0]['port']}"
     assert split_address(variables[BIND]) == ("10.1.2.3", service["spec"]["ports"][0]["port"])

@@ -4,7 +4,7 @@ import io
 import os
 import threading
 
-from penstock.launch.output_prefix import Printer, pass_on
+from penstock.launch.output_prefix import Printer, forward_output
 
 
 class Bytes(io.BytesIO):
@@ -23,7 +23,7 @@ def printed(*parts, number=0, printer=None):
     printer = printer or Printer(target)
     read, write = os.pipe()
     with os.fdopen(read, "rb", buffering=0) as source:
-        thread = threading.Thread(target=pass_on, args=(source, printer, number))
+        thread = threading.Thread(target=forward_output, args=(source, printer, number))
         thread.start()
         for part in parts:
             os.write(write, part)
@@ -52,7 +52,7 @@ def test_an_unfinished_line_shows_after_a_moment():
 
     read, write = os.pipe()
     with os.fdopen(read, "rb", buffering=0) as source:
-        thread = threading.Thread(target=pass_on, args=(source, Watched(target), 0))
+        thread = threading.Thread(target=forward_output, args=(source, Watched(target), 0))
         thread.start()
         os.write(write, b"working ...")
         assert shown.wait(60)

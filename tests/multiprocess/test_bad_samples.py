@@ -43,6 +43,6 @@ def test_batches_counts_limits_and_the_list_do_not_depend_on_the_number_of_proce
     good = sorted(set(range(60)) - set(BAD))
     assert {float(mean) for mean in re.findall(r"MEAN (.*)", out)} == {float(np.mean(good))}
     assert "bad samples in" in out
-    assert "error_limit=4" in out
+    assert "max_bad_samples=4" in out
     for kind in ("skip", "replace"):
         assert sorted(line["index"] for line in lines[kind]) == list(BAD), kind

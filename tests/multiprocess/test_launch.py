@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from penstock.errors import UsageError
-from penstock.launch import detect, initialize, launch
+from penstock.launch import detect_job, initialize, launch
 from penstock.launch.distributed import check_port
 from penstock.launch.local_launcher import free_port
 
@@ -215,16 +215,16 @@ def test_gpus_are_divided(tmp_path, execute, launched):
 
 
 def test_what_started_a_process_is_detected():
-    assert detect({}).started_by == "nobody"
-    assert detect({"OMPI_MCA_orte_hnp_uri": "1.0;tcp://10.0.0.1:9"}).started_by == "Open MPI"
-    assert detect({"SLURM_JOB_ID": "1"}).started_by == "nobody"  # a batch script, not a task of srun
+    assert detect_job({}).started_by == "nobody"
+    assert detect_job({"OMPI_MCA_orte_hnp_uri": "1.0;tcp://10.0.0.1:9"}).started_by == "Open MPI"
+    assert detect_job({"SLURM_JOB_ID": "1"}).started_by == "nobody"  # a batch script, not a task of srun
     step = dict.fromkeys(("JOB_ID", "STEP_NODELIST", "NTASKS", "PROCID", "LOCALID"), "1")
-    assert detect({f"SLURM_{name}": value for name, value in step.items()}).started_by == "SLURM"
+    assert detect_job({f"SLURM_{name}": value for name, value in step.items()}).started_by == "SLURM"
     ours = {"JAX_COORDINATOR_ADDRESS": "a:1", "PENSTOCK_NUM_PROCESSES": "4", "PENSTOCK_PROCESS_ID": "3"}
-    job = detect({**ours, "OMPI_MCA_orte_hnp_uri": "x"})
+    job = detect_job({**ours, "OMPI_MCA_orte_hnp_uri": "x"})
     assert (job.started_by, job.coordinator, job.num_processes, job.process_id) == ("penstock launch", "a:1", 4, 3)
     with pytest.raises(UsageError, match="a part of a job"):
-        detect({"PENSTOCK_PROCESS_ID": "3"})
+        detect_job({"PENSTOCK_PROCESS_ID": "3"})
 
 
 def test_without_a_job_there_is_nothing_to_join():

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from penstock.errors import InternalError
 from penstock.native import code_cache, machine_code
-from penstock.native.compiled import Compiled, ahead
-from penstock.numerics.casting import normalize, scale_and_shift
-from penstock.sources.order.sample_order import Order
+from penstock.native.compiled import Compiled, precompile
+from penstock.numerics.casting import normalize_values, scale_and_shift
+from penstock.sources.order.sample_order import SampleOrder
 
 numbers = st.floats(-1e4, 1e4, width=32)
 
@@ -29,7 +29,7 @@ def test_scale_and_shift_equals_its_twin(mean, factor, shift, count, dtype):
     if dtype == "f2":
         values = values.astype(np.float32)
     scale_and_shift(values, *terms, compiled)
-    scale_and_shift.plain(values, *terms, plain)
+    scale_and_shift.python_function(values, *terms, plain)
     assert np.array_equal(compiled, plain)
 
 
@@ -37,8 +37,8 @@ def test_scale_and_shift_equals_its_twin(mean, factor, shift, count, dtype):
 def test_the_flat_way_equals_the_general_one(mean, factor, shift):
     values = np.arange(240, dtype=np.uint8).reshape(2, 4, 10, 3)
     terms = np.float32([[[[mean]]]]), np.float32([[[[factor]]]])
-    flat = normalize(np, values, *terms, shift, np.dtype(np.float32))
-    general = normalize(np, values, *terms, shift, np.dtype(np.float32), np.empty((3, 10, 4, 2), np.float32).T)
+    flat = normalize_values(np, values, *terms, shift, np.dtype(np.float32))
+    general = normalize_values(np, values, *terms, shift, np.dtype(np.float32), np.empty((3, 10, 4, 2), np.float32).T)
     assert np.array_equal(flat, general)
 
 
@@ -46,10 +46,10 @@ def test_the_flat_way_equals_the_general_one(mean, factor, shift):
 @pytest.mark.parametrize("shards", [1, 3])
 @given(start=st.integers(0, 20_000), count=st.integers(1, 300), length=st.integers(3, 9000), epoch=st.integers(0, 4))
 def test_spans_equal_positions(shuffle, shards, start, count, length, epoch):
-    order = Order(length, shuffle, 5, shards=shards, shard=shards - 1)
+    order = SampleOrder(length, shuffle, 5, shards=shards, shard=shards - 1)
     positions = np.arange(start, start + count)
-    assert np.array_equal(order.span(epoch, start, count), order.indices(epoch, positions))
-    assert np.array_equal(order.endless_span(start, count), order.endless(positions))
+    assert np.array_equal(order.index_range(epoch, start, count), order.indices(epoch, positions))
+    assert np.array_equal(order.index_range_over_epochs(start, count), order.indices_over_epochs(positions))
 
 
 TWO = 2
@@ -157,12 +157,12 @@ def test_what_is_damaged_is_compiled_anew(places):
     file.write_bytes(file.read_bytes()[:-5])
     as_if_new(doubled)(values, 3, out)
     assert out.tolist() == [0, 2, 4, 6]
-    assert code_cache.read(file.stem) is not None
+    assert code_cache.read_code(file.stem) is not None
 
 
 def test_what_is_kept_is_not_compiled(places, monkeypatch):
     as_if_new(doubled)(np.arange(4.0), 4, np.empty(4))
-    monkeypatch.setattr(machine_code, "compiled", None)
+    monkeypatch.setattr(machine_code, "compile_loop", None)
     out = np.empty(4)
     as_if_new(doubled)(np.arange(4.0), 4, out)
     assert out.tolist() == [0, 2, 4, 6]
@@ -173,10 +173,10 @@ def test_what_is_compiled_ahead_is_found(places, tmp_path, monkeypatch):
     if environment is None:
         pytest.skip("nothing is compiled ahead for this processor")
     monkeypatch.setattr(code_cache, "AHEAD", tmp_path)
-    mark = ahead("f8[1] i8 f8[1]")
-    for name, data in mark(as_if_new(doubled)).compile_ahead(environment).items():
-        code_cache.store(tmp_path, name, data)
-    monkeypatch.setattr(machine_code, "compiled", None)
+    mark = precompile("f8[1] i8 f8[1]")
+    for name, data in mark(as_if_new(doubled)).precompiled(environment).items():
+        code_cache.write_code_to(tmp_path, name, data)
+    monkeypatch.setattr(machine_code, "compile_loop", None)
     out = np.empty(4)
     mark(as_if_new(doubled))(np.arange(4.0), 4, out)
     assert out.tolist() == [0, 2, 4, 6]
@@ -198,7 +198,7 @@ def test_a_variant_has_other_constants_in_all_that_it_calls(places):
     for twice, expected in ((True, [0, 2, 4, 6]), (False, [0, 1, 2, 3])):
         variant = maybe_doubled.variant(TWICE=twice)
         assert variant is maybe_doubled.variant(TWICE=twice)
-        for form in (variant, variant.plain):
+        for form in (variant, variant.python_function):
             form(values, 4, out)
             assert out.tolist() == expected
     assert maybe_doubled.variant(TWICE=False).digest != maybe_doubled.digest
@@ -238,8 +238,8 @@ def test_a_constant_does_not_make_another_form_of_the_loop_that_takes_it(places,
 def test_a_variant_is_compiled_ahead_with_the_others(places):
     if machine_code.environment_ahead() is None:
         pytest.skip("nothing is compiled ahead for this processor")
-    mark = ahead("f8[1] i8 f8[1]", variants=[{"TWICE": True}, {"TWICE": False}])
-    codes = [form.compile_ahead("here") for form in mark(as_if_new(maybe_doubled)).forms]
+    mark = precompile("f8[1] i8 f8[1]", variants=[{"TWICE": True}, {"TWICE": False}])
+    codes = [form.precompiled("here") for form in mark(as_if_new(maybe_doubled)).forms]
     assert len(set().union(*codes)) == 2
 
 

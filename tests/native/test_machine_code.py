@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.native import machine_code
-from penstock.native.machine_code import MachineCode, flat, parsed
+from penstock.native.machine_code import MachineCode, flatten_arguments, parse_kinds
 
 
 def test_code_is_packed_and_unpacked():
@@ -16,7 +16,7 @@ def test_code_is_packed_and_unpacked():
 
 def test_arrays_become_pointers_extents_and_distances():
     array = np.arange(24, dtype=np.int16).reshape(4, 6)[::2, ::-3]
-    kinds, values = flat([array])
+    kinds, values = flatten_arguments([array])
     assert kinds == ((np.dtype("i2"), 2, "A"),)
     assert values[2:] == [None, None, 4, 2, array.ctypes.data, 2, 2, 24, -6]
 
@@ -26,28 +26,28 @@ def test_kinds_tell_layouts_apart():
     memory = np.zeros(9, np.uint8)
     unaligned = memory[1:].view("f4")
     arrays = [array, array[:, :2], array.T, unaligned, np.float32(1), 1, 1.0, True, np.int8(1), np.bool_(True)]
-    kinds, _ = flat(arrays)
+    kinds, _ = flatten_arguments(arrays)
     assert [kind[2] for kind in kinds[:4]] == ["C", "A", "A", "U"]
     assert [kind.name for kind in kinds[4:]] == ["float32", "int64", "float64", "bool", "int8", "bool"]
-    assert flat([array])[0] == parsed("f4[2]")
-    assert flat([np.float32(1), 1, True, np.int64(2), 0.5])[0] == parsed("f4 i8 b1 i8 f8")
+    assert flatten_arguments([array])[0] == parse_kinds("f4[2]")
+    assert flatten_arguments([np.float32(1), 1, True, np.int64(2), 0.5])[0] == parse_kinds("f4 i8 b1 i8 f8")
 
 
 @pytest.mark.parametrize("argument", ["text", None, 1j, np.float16(1), (1, 2), [1]])
 def test_other_arguments_are_refused(argument):
     with pytest.raises(TypeError, match="takes arrays and numbers"):
-        flat([argument])
+        flatten_arguments([argument])
 
 
 def test_large_ints_are_refused():
-    assert flat([2**63 - 1])[1][-1] == 2**63 - 1
+    assert flatten_arguments([2**63 - 1])[1][-1] == 2**63 - 1
     with pytest.raises(OverflowError, match="64 bits"):
-        flat([2**63])
+        flatten_arguments([2**63])
 
 
 def test_code_that_calls_what_is_not_there_is_not_loaded():
     code = MachineCode("x", ("no_such_function_anywhere",), b"")
-    assert machine_code.loaded(code, ()) is None
+    assert machine_code.load_machine_code(code, ()) is None
 
 
 def test_the_environment_names_compiler_and_processor(monkeypatch):

@@ -23,7 +23,7 @@ class Recording:
         self.function, self.seen, self.of = function, seen, of or function
 
     def __call__(self, *arguments):
-        self.seen.append((self.of, machine_code.flat(arguments)[0]))
+        self.seen.append((self.of, machine_code.flatten_arguments(arguments)[0]))
         return self.function(*arguments)
 
     def variant(self, **constants):
@@ -31,13 +31,13 @@ class Recording:
         return Recording(self.function.variant(**constants), self.seen, self.function)
 
     def bind(self, *arguments):
-        self.seen.append((self.of, machine_code.flat((*arguments, 0, 0))[0]))
+        self.seen.append((self.of, machine_code.flatten_arguments((*arguments, 0, 0))[0]))
         return self.function.bind(*arguments)
 
 
 def test_the_usual_calls_are_compiled_ahead(monkeypatch):
     seen = []
-    usual = {"blend": value_pass, "copy": pass_executor, "look_up": value_pass, "draw": random_window}
+    usual = {"blend": value_pass, "copy_windows": pass_executor, "look_up": value_pass, "draw_windows": random_window}
     functions = {getattr(module, name) for name, module in usual.items()}
     for name, module in usual.items():
         monkeypatch.setattr(module, name, Recording(getattr(module, name), seen))
@@ -57,7 +57,7 @@ def test_the_usual_calls_are_compiled_ahead(monkeypatch):
 def test_all_that_is_marked_is_compiled():
     folder = Path(penstock.__file__).parent
     marked = {".".join(path.relative_to(folder).with_suffix("").parts) for path in folder.rglob("*.py")
-              if re.search(r"^@ahead\(", path.read_text("utf-8"), re.MULTILINE)}  # fmt: skip
+              if re.search(r"^@precompile\(", path.read_text("utf-8"), re.MULTILINE)}  # fmt: skip
     assert marked == set(precompile_modules.MODULES)
 
 
@@ -74,11 +74,11 @@ def test_the_build_needs_no_more_than_numpy_and_numba():
 
 def test_what_is_marked_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr(machine_code, "environment_ahead", lambda: "here")
-    monkeypatch.setattr(Compiled, "compile_ahead", lambda function, where: {f"{function.__name__}-{where}": b"code"})
+    monkeypatch.setattr(Compiled, "precompiled", lambda function, where: {f"{function.__name__}-{where}": b"code"})
     monkeypatch.setattr(precompile_modules.os, "environ", {})
     precompile_modules.main(tmp_path)
     written = {path.stem for path in tmp_path.iterdir()}
-    assert {"blend-here", "copy-here", "draw-here", "_draw-here", "scale_and_shift-here"} <= written
+    assert {"blend-here", "copy_windows-here", "draw_windows-here", "_draw-here", "scale_and_shift-here"} <= written
 
 
 def test_a_release_is_not_built_for_a_processor_that_is_not_known(tmp_path, monkeypatch):

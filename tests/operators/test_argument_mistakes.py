@@ -74,7 +74,7 @@ MISTAKES = [
 def test_a_mistake_is_named_with_its_line(build, said):
     with penstock.Pipeline(1), pytest.raises((ArgumentTypeError, DefinitionError), match=said) as caught:
         build(fn.readers.arrays(IMAGE, layout="HWC"))
-    assert "test_mistakes.py" in str(caught.value)
+    assert "test_argument_mistakes.py" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from penstock import Pipeline, fn
 from penstock.engine.executable import _check_whole_batches
 from penstock.errors import DefinitionError
-from penstock.operators.readers.reader_arguments import load
+from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.testing import ListSource
 
 LISTS = [np.arange(1 + number % 5, dtype=np.int32) for number in range(24)]
@@ -17,7 +17,7 @@ LISTS = [np.arange(1 + number % 5, dtype=np.int32) for number in range(24)]
 def padded(threads, rows=4, shape=None):
     pipeline = Pipeline(rows, threads, seed=1)
     with pipeline:
-        (numbers,) = load(ListSource([LISTS]), {})
+        (numbers,) = apply_reader(ListSource([LISTS]), {})
         pipeline.set_outputs(fn.pad(numbers, fill_value=-1, shape=shape))
     return pipeline
 

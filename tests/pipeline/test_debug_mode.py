@@ -7,7 +7,7 @@ import pytest
 
 from penstock import Pipeline, data_iterator, fn, pipeline_def, types
 from penstock.errors import ContextError, SampleError, SourceError, UsageError
-from penstock.operators.readers.reader_arguments import load
+from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.testing import ListSource
 
 IMAGES = [np.random.default_rng(n).integers(0, 256, (5 + n, 7, 3), np.uint8) for n in range(6)]
@@ -15,7 +15,7 @@ NUMBERS = np.arange(6, dtype=np.int32)
 
 
 def program(look=lambda node: None):
-    images, number = load(ListSource([IMAGES, NUMBERS], ("HWC", "")), {})
+    images, number = apply_reader(ListSource([IMAGES, NUMBERS], ("HWC", "")), {})
     look(images)
     angle = fn.random.uniform(range=[0.0, 1.0])
     if number % 2 == 0:
@@ -138,7 +138,7 @@ def test_a_source_that_fails_is_named_in_debug_mode():
     assert [pipeline.run()[0].as_array().tolist() for _ in range(2)] == [[0, 1, 2, 3], [1, 2, 3, 4]]
     with pytest.raises(SourceError, match="batch 2 of epoch 0: IndexError") as caught:
         pipeline.run()
-    assert "test_debug.py" in str(caught.value)
+    assert "test_debug_mode.py" in str(caught.value)
 
 
 def test_what_is_fed_gives_what_it_gives_the_plan():

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from penstock import Pipeline, fn, types
-from penstock.core.spec import Extent, Spec
-from penstock.engine.sample_probe import resolved
+from penstock.core.spec import ShapeKind, Spec
+from penstock.engine.sample_probe import resolve_shapes
 from penstock.errors import DefinitionError, InternalError
 from penstock.graph.ir.operator import Operator, SampleKernel
 from penstock.graph.tracing.apply import apply
-from penstock.operators.readers.reader_arguments import load
+from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.plan.explain import explain
-from penstock.plan.placement import Place, Target
-from penstock.plan.plan import make_plan, verify
-from penstock.plan.shape_demand import demanded, one_shape, ragged_sources
-from penstock.plan.shard_merge import merge
+from penstock.plan.placement import Side, TargetMachine
+from penstock.plan.plan import make_plan, verify_plan
+from penstock.plan.shape_demand import propagate_shapes, ragged_sources, values_needing_one_shape
+from penstock.plan.shard_merge import merge_shards
 from penstock.testing import ListSource
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -36,8 +36,8 @@ def graph_of(build):
 
 
 def plan_of(build, platform="gpu", placement="auto", dense=True, wide=False):
-    program = resolved(merge([graph_of(build)], (0,), 1), dense_outputs=dense)
-    return make_plan(program.graph, Target(platform, wide, placement), dense_outputs=dense), program
+    program = resolve_shapes(merge_shards([graph_of(build)], (0,), 1), dense_outputs=dense)
+    return make_plan(program.graph, TargetMachine(platform, wide, placement), dense_outputs=dense), program
 
 
 def places(plan):
@@ -63,7 +63,7 @@ def augmented():
 
 
 def photographs():
-    images = fn.decoders.image_random_crop(load(ListSource([[FILE] * 4]), {"name": "reader"})[0])
+    images = fn.decoders.image_random_crop(apply_reader(ListSource([[FILE] * 4]), {"name": "reader"})[0])
     images = fn.resize(images, size=[64, 80])
     small = fn.resize(images, size=[8, 8])
     images = fn.crop_mirror_normalize(images, mirror=fn.random.coin_flip(), crop=(60, 60))
@@ -95,7 +95,7 @@ def test_cpu_is_a_hint_that_keeps_what_follows_on_the_host():
     def definition():
         return fn.flip(fn.readers.arrays(IMAGES, layout="HWC").cpu())
 
-    assert set(places(plan_of(definition)[0]).values()) == {Place.HOST}
+    assert set(places(plan_of(definition)[0]).values()) == {Side.HOST}
 
 
 def test_what_feeds_a_host_node_stays_on_the_host():
@@ -112,7 +112,7 @@ def test_what_feeds_a_host_node_stays_on_the_host():
         return fn.flip(apply(OnHost(), fn.cast(images, dtype=types.FLOAT)))
 
     plan, _ = plan_of(definition, placement="device")
-    assert [p.place for p in plan.placements.values()] == [Place.HOST, Place.HOST, Place.HOST, Place.DEVICE]
+    assert [p.place for p in plan.placements.values()] == [Side.HOST, Side.HOST, Side.HOST, Side.DEVICE]
     assert "feeds" in plan.placements[plan.graph.nodes[1]].why
 
 
@@ -121,25 +121,25 @@ def test_64_bit_values_stay_on_the_host_unless_jax_keeps_them():
         return fn.cast(fn.readers.arrays(IMAGES), dtype=types.INT64) + 1
 
     narrow, wide = (places(plan_of(definition, placement="device", wide=wide)[0]) for wide in (False, True))
-    assert narrow["cast"] is narrow["arithmetic.add"] is Place.HOST
-    assert wide["cast"] is wide["arithmetic.add"] is Place.DEVICE
+    assert narrow["cast"] is narrow["arithmetic.add"] is Side.HOST
+    assert wide["cast"] is wide["arithmetic.add"] is Side.DEVICE
 
 
 RAGGED = [np.full((n, 4, 3), n, np.uint8) for n in (3, 3, 5)]
 
 
 def ragged_reader():
-    return load(ListSource([RAGGED], ["HWC"], [(None, None, 3)]), {})[0]
+    return apply_reader(ListSource([RAGGED], ["HWC"], [(None, None, 3)]), {})[0]
 
 
 def assumed(build, shape=(6, 5, 3)):
     """The values of which one shape is assumed when their samples have this one, and what is shown by the others."""
     graph = graph_of(build)
-    values = demanded(graph, dense_outputs=True)
+    values = values_needing_one_shape(graph, dense_outputs=True)
     shapes = {
         value: tuple(n or m for n, m in zip(value.spec.shape, shape, strict=True)) for value in ragged_sources(values)
     }
-    return [str(value) for value in one_shape(values, shapes)]
+    return [str(value) for value in propagate_shapes(values, shapes)]
 
 
 def test_a_demand_passes_to_what_the_shape_pins_down():
@@ -152,20 +152,20 @@ def test_a_demand_passes_to_what_the_shape_pins_down():
 
 def test_a_demand_is_of_what_needs_one_shape():
     graph = graph_of(lambda: fn.reshape(fn.crop_mirror_normalize(ragged_reader()), shape=[36]))
-    assert {str(value) for value in demanded(graph, dense_outputs=True)} == {"crop_mirror_normalize"}
+    assert {str(value) for value in values_needing_one_shape(graph, dense_outputs=True)} == {"crop_mirror_normalize"}
     graph = graph_of(lambda: fn.crop_mirror_normalize(ragged_reader(), crop=(2, 2)))
-    assert demanded(graph, dense_outputs=True) == ()
+    assert values_needing_one_shape(graph, dense_outputs=True) == ()
     graph = graph_of(lambda: fn.flip(ragged_reader()))
-    assert demanded(graph, dense_outputs=False) == ()
-    assert len(demanded(graph, dense_outputs=True)) == 1
+    assert values_needing_one_shape(graph, dense_outputs=False) == ()
+    assert len(values_needing_one_shape(graph, dense_outputs=True)) == 1
 
 
 def test_sample_zero_shows_the_shape():
     plan, _ = plan_of(lambda: fn.flip(ragged_reader()), placement="host")
     source, flipped = plan.graph.nodes
-    assert source.specs[0] == Spec(np.dtype(np.uint8), (3, 4, 3), "HWC", probed=True)
-    assert source.specs[0].extent is Extent.SAME
-    assert flipped.specs[0].extent is Extent.FIXED
+    assert source.specs[0] == Spec(np.dtype(np.uint8), (3, 4, 3), "HWC", assumed=True)
+    assert source.specs[0].extent is ShapeKind.SAME
+    assert flipped.specs[0].extent is ShapeKind.FIXED
 
 
 def test_a_definition_that_cannot_work_on_sample_zero_is_refused_with_its_line():
@@ -178,28 +178,28 @@ def test_the_verifier_finds_a_plan_that_cannot_run():
     plan, _ = plan_of(augmented, placement="device")
     last = plan.graph.nodes[-1]
     broken = dict(plan.placements)
-    broken[last] = replace(broken[last], place=Place.HOST)
+    broken[last] = replace(broken[last], place=Side.HOST)
     with pytest.raises(InternalError, match="from the device"):
-        verify(replace(plan, placements=broken))
+        verify_plan(replace(plan, placements=broken))
 
 
 def test_shards_must_compute_the_same():
     graphs = [graph_of(lambda k=k: fn.readers.arrays(IMAGES, shard_id=k, num_shards=2) + k) for k in (0, 1)]
     with pytest.raises(DefinitionError, match="different pipelines for different shards"):
-        merge(graphs, (0, 1), 2)
+        merge_shards(graphs, (0, 1), 2)
     graphs = [
         graph_of(lambda k=k: fn.readers.arrays(IMAGES) if k else fn.flip(fn.readers.arrays(IMAGES))) for k in (0, 1)
     ]
     with pytest.raises(DefinitionError, match="different pipelines"):
-        merge(graphs, (0, 1), 2)
+        merge_shards(graphs, (0, 1), 2)
 
 
 def test_readers_of_all_shards_become_one():
     graphs = [graph_of(lambda k=k: fn.readers.arrays(IMAGES, shard_id=k, num_shards=2)) for k in (0, 1)]
-    program = merge(graphs, (0, 1), 2)
+    program = merge_shards(graphs, (0, 1), 2)
     ((reader,),) = program.readers.values()
     assert (reader.shard_id, reader.num_shards) == (0, 1)
-    same = merge([graph_of(lambda: fn.readers.arrays(IMAGES))] * 2, (0, 1), 2)
+    same = merge_shards([graph_of(lambda: fn.readers.arrays(IMAGES))] * 2, (0, 1), 2)
     assert [len(readers) for readers in same.readers.values()] == [1]
     local = [graph_of(lambda k=k: fn.readers.arrays(IMAGES + k)) for k in (0, 1)]
-    assert [len(readers) for readers in merge(local, (0, 1), 2).readers.values()] == [2]
+    assert [len(readers) for readers in merge_shards(local, (0, 1), 2).readers.values()] == [2]

@@ -11,7 +11,7 @@ from penstock.errors import ArgumentTypeError, UnknownNameError
 from penstock.graph.tracing import registry
 from penstock.graph.tracing.registry import registered
 from penstock.rocal import fn, pipeline
-from penstock.rocal.operator_table import OPERATORS, Row, call
+from penstock.rocal.operator_table import OPERATORS, OperatorMapping, call
 from penstock.rocal.types import data_type_function
 
 # what rocAL has, by its own indices (July 2025)
@@ -83,7 +83,7 @@ def test_a_new_operator_asks_for_its_row(monkeypatch):
     monkeypatch.setattr("penstock.graph.tracing.registry._operators", {"mist": lambda x: x})
     monkeypatch.setattr("penstock.graph.tracing.registry._homes", {})
     for name, core in (("fog", "mist"), ("rain", "mist")):
-        monkeypatch.setitem(OPERATORS, name, Row(awaits=("mist",)))
+        monkeypatch.setitem(OPERATORS, name, OperatorMapping(awaits=("mist",)))
         assert list(complaints(name)) == [
             f"penstock has fn.{core} now: give rocAL's fn.{name} its steps in penstock/rocal/operator_table.py"
         ]

@@ -105,13 +105,13 @@ def test_epochs_begin_with_reset_also_in_the_middle(cifar):
     next(iterator)
     iterator.reset()
     assert numbers(next(iterator)[0]) == list(range(8))
-    assert iterator.state()["epoch"] == 1
+    assert iterator.get_state()["epoch"] == 1
     assert len(list(iterator)) == COUNT // 8 - 1
     with pytest.raises(StopIteration):
         iterator.next()
     iterator.reset()
     iterator.reset()  # nothing has been taken
-    assert iterator.state()["epoch"] == 2
+    assert iterator.get_state()["epoch"] == 2
     assert [len(list(iterator)) for _ in range(2)] == [COUNT // 8] * 2  # a loop begins the next epoch by itself
 
 

@@ -14,7 +14,7 @@ from penstock.errors import SampleError, SourceError
 from penstock.sources.formats.caffe import fast_tensor_protos
 from penstock.sources.formats.caffe.caffe2_source import Caffe2Source, write_caffe2
 from penstock.sources.formats.caffe.fast_tensor_protos import parse_common
-from penstock.sources.formats.caffe.tensor_protos import parse
+from penstock.sources.formats.caffe.tensor_protos import parse_tensor_protos
 from penstock.sources.formats.lmdb.lmdb_records import LmdbRecords
 from penstock.sources.formats.protobuf_wire import encode_bytes, encode_int
 from penstock.types import LabelType
@@ -43,7 +43,7 @@ def test_both_parsers_tell_one_truth_of_damaged_records():
         record = mutated(RECORDS[number % len(RECORDS)], rng)
         short = parse_common([record])
         try:
-            tensors = parse(record)
+            tensors = parse_tensor_protos(record)
             values = [tensors[0].image() if tensors else None, *(each.numbers() for each in tensors[1:])]
         except ValueError:
             assert short is None, record

@@ -3,13 +3,17 @@
 import numpy as np
 import pytest
 
-from penstock.numerics.random_bits import counters, random_bits
-from penstock.sources.order.permutation import mix, permute
-from penstock.sources.order.sample_order import Order
+from penstock.numerics.random_bits import random_bits, row_counters
+from penstock.sources.order.permutation import hash_words, permuted_index
+from penstock.sources.order.sample_order import SampleOrder
 
 
 def test_keys():
-    assert [mix(), mix(1), mix(1, 2, 3)] == [11400714819323198485, 16834447057089888969, 5246500226706903259]
+    assert [hash_words(), hash_words(1), hash_words(1, 2, 3)] == [
+        11400714819323198485,
+        16834447057089888969,
+        5246500226706903259,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -22,17 +26,17 @@ def test_keys():
     ],
 )
 def test_permutations(positions, length, key, expected):
-    assert permute(np.array(positions), length, key).tolist() == expected
+    assert permuted_index(np.array(positions), length, key).tolist() == expected
 
 
 @pytest.mark.parametrize(
     ("order", "epoch", "expected"),
     [
-        (Order(10, True, 5), 0, [0, 1, 4, 6, 2, 9, 7, 5, 8, 3]),
-        (Order(10, True, 5), 1, [9, 6, 1, 4, 8, 2, 7, 3, 0, 5]),
-        (Order(10, True, 5, shards=3, shard=1), 1, [6, 8, 7, 9]),
-        (Order(10, True, 5, shards=3, shard=1, stick=True), 1, [4, 5, 3]),
-        (Order(10, False, 5, shards=3, shard=1), 0, [3, 4, 5]),
+        (SampleOrder(10, True, 5), 0, [0, 1, 4, 6, 2, 9, 7, 5, 8, 3]),
+        (SampleOrder(10, True, 5), 1, [9, 6, 1, 4, 8, 2, 7, 3, 0, 5]),
+        (SampleOrder(10, True, 5, shards=3, shard=1), 1, [6, 8, 7, 9]),
+        (SampleOrder(10, True, 5, shards=3, shard=1, stick_to_shard=True), 1, [4, 5, 3]),
+        (SampleOrder(10, False, 5, shards=3, shard=1), 0, [3, 4, 5]),
     ],
 )
 def test_orders_of_epochs(order, epoch, expected):
@@ -40,7 +44,7 @@ def test_orders_of_epochs(order, epoch, expected):
 
 
 def test_orders_without_end():
-    assert Order(4, True, 5).endless(np.arange(10)).tolist() == [2, 0, 1, 3, 0, 3, 2, 1, 2, 3]
+    assert SampleOrder(4, True, 5).indices_over_epochs(np.arange(10)).tolist() == [2, 0, 1, 3, 0, 3, 2, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -57,4 +61,4 @@ def test_orders_without_end():
     ],
 )
 def test_random_bits(seed, stream, epoch, positions, expected):
-    assert random_bits(np, seed, stream, counters(epoch, np.array(positions)), 3).tolist() == expected
+    assert random_bits(np, seed, stream, row_counters(epoch, np.array(positions)), 3).tolist() == expected

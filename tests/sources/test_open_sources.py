@@ -14,7 +14,7 @@ from penstock import Pipeline, data_iterator, fn, peekable_data_iterator
 from penstock.errors import SourceError
 from penstock.sources.formats.array_source import ArraySource
 from penstock.sources.formats.caffe.caffe2_source import write_caffe2
-from penstock.sources.storage.file_stamps import stamp_of
+from penstock.sources.storage.file_stamps import file_stamps
 
 
 def source_of(read, **arguments):
@@ -105,7 +105,7 @@ with lmdb.open({str(tmp_path / "db")!r}, map_size=1 << 40) as environment, envir
     assert labels_of(second) == [1, 1]
     with pytest.raises(SourceError, match="written to since it was opened"):
         labels_of(first)
-    assert not first.same_data(second)
+    assert not first.reads_same_samples(second)
 
 
 def test_an_lmdb_that_was_replaced_is_another_one(tmp_path):
@@ -116,7 +116,7 @@ def test_an_lmdb_that_was_replaced_is_another_one(tmp_path):
     (tmp_path / "other" / "data.mdb").replace(tmp_path / "db" / "data.mdb")
     second = source_of(fn.readers.caffe2, path=tmp_path / "db")
     assert (labels_of(first), labels_of(second)) == ([1], [2])
-    assert not first.same_data(second)
+    assert not first.reads_same_samples(second)
 
 
 def test_lists_of_the_same_files_are_the_same_data(tmp_path):
@@ -127,17 +127,17 @@ def test_lists_of_the_same_files_are_the_same_data(tmp_path):
     again = source_of(fn.readers.file, file_root=tmp_path)
     other = source_of(fn.readers.file, files=[str(tmp_path / "a" / "1.jpg")], labels=[1])
     assert first is not again
-    assert first.same_data(again)
-    assert not first.same_data(other)
+    assert first.reads_same_samples(again)
+    assert not first.reads_same_samples(other)
 
 
 def test_a_stamp_tells_states_of_a_path_apart(tmp_path):
     path = tmp_path / "file"
-    missing = stamp_of(path)
+    missing = file_stamps(path)
     path.write_text("x")
-    before = stamp_of(path)
+    before = file_stamps(path)
     later(path)
-    assert len({missing, before, stamp_of(path), stamp_of(path, path)}) == 4
+    assert len({missing, before, file_stamps(path), file_stamps(path, path)}) == 4
 
 
 def placed(placement):
@@ -160,7 +160,7 @@ def iterated(_):
 
     iterator = define(batch_size=2)
     next(iterator)
-    iterator.state()
+    iterator.get_state()
     iterator.close()
     return iterator._planned.plan.graph
 
@@ -197,20 +197,20 @@ def test_arrays_that_are_mapped_are_compared_by_their_file(tmp_path):
     def mapped(name, part=slice(None)):
         return ArraySource([np.asarray(np.load(tmp_path / name, mmap_mode="r")[part])], [""])
 
-    assert mapped("a.npy").same_data(mapped("a.npy"))
-    assert mapped("a.npy", slice(2, 8)).same_data(mapped("a.npy", slice(2, 8)))
-    assert not mapped("a.npy", slice(2, 8)).same_data(mapped("a.npy", slice(1, 7)))
-    assert not mapped("a.npy").same_data(mapped("b.npy"))
-    assert mapped("a.npy").same_data(ArraySource([rows], [""]))
-    assert not mapped("a.npy").same_data(ArraySource([rows + 1], [""]))
+    assert mapped("a.npy").reads_same_samples(mapped("a.npy"))
+    assert mapped("a.npy", slice(2, 8)).reads_same_samples(mapped("a.npy", slice(2, 8)))
+    assert not mapped("a.npy", slice(2, 8)).reads_same_samples(mapped("a.npy", slice(1, 7)))
+    assert not mapped("a.npy").reads_same_samples(mapped("b.npy"))
+    assert mapped("a.npy").reads_same_samples(ArraySource([rows], [""]))
+    assert not mapped("a.npy").reads_same_samples(ArraySource([rows + 1], [""]))
 
 
 def test_arrays_in_memory_are_compared_by_content():
     rows = np.float32([[1, np.nan], [2, 3]])
-    assert ArraySource([rows], [""]).same_data(ArraySource([rows.copy()], [""]))
-    assert not ArraySource([rows], [""]).same_data(ArraySource([rows + 1], [""]))
+    assert ArraySource([rows], [""]).reads_same_samples(ArraySource([rows.copy()], [""]))
+    assert not ArraySource([rows], [""]).reads_same_samples(ArraySource([rows + 1], [""]))
     large = np.zeros((3, 1 << 20), np.uint8)
     other = large.copy()
-    assert ArraySource([large], [""]).same_data(ArraySource([other], [""]))
+    assert ArraySource([large], [""]).reads_same_samples(ArraySource([other], [""]))
     other[-1, -1] = 1
-    assert not ArraySource([large], [""]).same_data(ArraySource([other], [""]))
+    assert not ArraySource([large], [""]).reads_same_samples(ArraySource([other], [""]))

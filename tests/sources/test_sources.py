@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 import penstock.sources
 from penstock.errors import DefinitionError, SampleError, SourceError, SourceNotFoundError
-from penstock.sources.files.class_folders import from_root
-from penstock.sources.files.file_lists import from_files, from_list
+from penstock.sources.files.class_folders import list_class_folders
+from penstock.sources.files.file_lists import files_from_labeled_list, files_from_paths
 from penstock.sources.formats.array_source import ArraySource
 from penstock.sources.formats.caffe.caffe2_source import Caffe2Source, write_caffe2
 from penstock.sources.formats.caffe.fast_tensor_protos import parse_common
-from penstock.sources.formats.caffe.tensor_protos import parse
+from penstock.sources.formats.caffe.tensor_protos import parse_tensor_protos
 from penstock.sources.formats.cifar10_files import open_cifar10
 from penstock.sources.formats.idx_files import read_idx
-from penstock.sources.open_sources import shared
+from penstock.sources.open_sources import open_shared
 from penstock.sources.source import Source
 from penstock.testing import ListSource, check_source
 from penstock.types import LabelType
@@ -84,7 +84,7 @@ def test_records_are_read_as_the_protobuf_library_writes_them(tensor_protos, ima
         {"data_type": 1, "float_data": more},
         {"data_type": 10, "int64_data": wide},
     )
-    first, second, third, fourth = parse(data)
+    first, second, third, fourth = parse_tensor_protos(data)
     assert (first.dims, first.data_type, first.values) == (tuple(dims), 4, [image])
     assert second.numbers().tolist() == [label]
     assert third.numbers().tolist() == more
@@ -101,7 +101,7 @@ def test_the_shortcut_equals_the_parser(tensor_protos, image, label, dims):
         {"dims": [1], "data_type": 2, "int32_data": [label]},
     )
     common = parse_common([data])
-    tensors = parse(data)
+    tensors = parse_tensor_protos(data)
     if common is not None:
         assert (bytes(common[0][0]), common[1][0, 0]) == (tensors[0].values[0], tensors[1].values[0])
     assert common is not None or not image or label < 0 or len(dims) > 1
@@ -111,7 +111,7 @@ def test_the_shortcut_equals_the_parser(tensor_protos, image, label, dims):
 def test_the_shortcut_never_reads_what_the_parser_refuses(data):
     common = parse_common([data])
     if common is not None:
-        image, label = parse(data)
+        image, label = parse_tensor_protos(data)
         assert (bytes(common[0][0]), common[1][0, 0]) == (image.values[0], label.values[0])
 
 
@@ -127,7 +127,7 @@ def test_damaged_records_raise_value_errors_and_nothing_else(tensor_protos, data
         bad[place] = data.draw(st.integers(0, 255))
     cut = bytes(bad[: data.draw(st.integers(0, len(bad)))])
     with contextlib.suppress(ValueError):
-        parse(cut)
+        parse_tensor_protos(cut)
 
 
 def test_arrays(digits):
@@ -212,9 +212,9 @@ def test_raw_pixels(tensor_protos, tmp_path):
 
 
 def test_one_database_is_opened_once(digits_lmdb):
-    first = shared(Caffe2Source, (str(digits_lmdb),), LabelType.SINGLE_LABEL, 1, 0, False, True)
-    again = shared(Caffe2Source, (str(digits_lmdb),), LabelType.SINGLE_LABEL, 1, 0, False, True)
-    other = shared(Caffe2Source, (str(digits_lmdb),), LabelType.NO_LABEL, 1, 0, False, True)
+    first = open_shared(Caffe2Source, (str(digits_lmdb),), LabelType.SINGLE_LABEL, 1, 0, False, True)
+    again = open_shared(Caffe2Source, (str(digits_lmdb),), LabelType.SINGLE_LABEL, 1, 0, False, True)
+    other = open_shared(Caffe2Source, (str(digits_lmdb),), LabelType.NO_LABEL, 1, 0, False, True)
     assert first is again
     assert other.records._parts[0] is first.records._parts[0]
     del first, again, other
@@ -287,7 +287,7 @@ def test_class_folders(tmp_path):
     )
     (tmp_path / "empty").mkdir()
     (tmp_path / "linked").symlink_to(tmp_path / "b")
-    source = from_root(str(tmp_path), JPG, (), False)
+    source = list_class_folders(str(tmp_path), JPG, (), False)
     check_source(source)
     data, labels = source.read(np.arange(len(source)), [None, None])
     found = {bytes(sample).decode(): int(label[0]) for sample, label in zip(data, labels, strict=True)}
@@ -295,20 +295,20 @@ def test_class_folders(tmp_path):
     assert found == {".dot/z.jpg": 0, "10/x.jpg": 1, "2/.hidden.jpg": 2, "2/y.jpg": 2, "B/2.JPG": 3, "b/1.jpg": 6}
     assert source.describe(0) == str(tmp_path / ".dot/z.jpg")
     assert len(source) == 7
-    filtered = from_root(str(tmp_path), ("*.jpg", "*.png"), ("2", "b"), True)
+    filtered = list_class_folders(str(tmp_path), ("*.jpg", "*.png"), ("2", "b"), True)
     assert filtered.read(np.arange(len(filtered)), [None, None])[1].ravel().tolist() == [0, 0, 0, 1]
 
 
 def test_lists_of_files(tmp_path):
     tree(tmp_path, "with space/a b.jpg", "c.jpg")
     (tmp_path / "list.txt").write_text("with space/a b.jpg 12\n\nc.jpg 3\n")
-    source = from_list(str(tmp_path / "list.txt"), None)
+    source = files_from_labeled_list(str(tmp_path / "list.txt"), None)
     check_source(source)
     assert source.read(np.arange(2), [None, None])[1].ravel().tolist() == [12, 3]
-    files = from_files(str(tmp_path), ("c.jpg", "with space/a b.jpg"), (-1, 7))
+    files = files_from_paths(str(tmp_path), ("c.jpg", "with space/a b.jpg"), (-1, 7))
     check_source(files)
     assert files.read(np.arange(2), [None, None])[1].ravel().tolist() == [-1, 7]
-    numbered = from_files("", (str(tmp_path / "c.jpg"),) * 3, None)
+    numbered = files_from_paths("", (str(tmp_path / "c.jpg"),) * 3, None)
     assert numbered.read(np.arange(3), [None, None])[1].ravel().tolist() == [0, 1, 2]
 
 
@@ -317,24 +317,31 @@ def test_the_fingerprint_does_not_know_where_files_are_mounted(tmp_path):
     for place in ("here", "there"):
         root = tree(tmp_path / place, "a/1.jpg", "b/2.jpg")
         files = tuple(str(root / name) for name in ("a/1.jpg", "b/2.jpg"))
-        prints.append((from_root(str(root), JPG, (), False).fingerprint(), from_files("", files, None).fingerprint()))
+        prints.append(
+            (
+                list_class_folders(str(root), JPG, (), False).fingerprint(),
+                files_from_paths("", files, None).fingerprint(),
+            )
+        )
     assert prints[0] == prints[1]
     tree(tmp_path / "here", "b/3.jpg")
-    assert from_root(str(tmp_path / "here"), JPG, (), False).fingerprint() != prints[0][0]
+    assert list_class_folders(str(tmp_path / "here"), JPG, (), False).fingerprint() != prints[0][0]
 
 
 def test_what_is_no_folder_of_files(tmp_path):
-    assert "no folder" in refused(lambda: from_root(str(tmp_path / "none"), JPG, (), False), SourceNotFoundError)
-    assert "no files found" in refused(lambda: from_root(str(tmp_path), JPG, (), False), SourceError)
-    assert "no file" in refused(lambda: from_files("", ("/none.jpg",), None), SourceNotFoundError)
-    assert "2 labels for 1 files" in refused(lambda: from_files("", ("a",), (1, 2)), SourceError)
-    assert "no file" in refused(lambda: from_list(str(tmp_path / "none"), None), SourceNotFoundError)
+    assert "no folder" in refused(
+        lambda: list_class_folders(str(tmp_path / "none"), JPG, (), False), SourceNotFoundError
+    )
+    assert "no files found" in refused(lambda: list_class_folders(str(tmp_path), JPG, (), False), SourceError)
+    assert "no file" in refused(lambda: files_from_paths("", ("/none.jpg",), None), SourceNotFoundError)
+    assert "2 labels for 1 files" in refused(lambda: files_from_paths("", ("a",), (1, 2)), SourceError)
+    assert "no file" in refused(lambda: files_from_labeled_list(str(tmp_path / "none"), None), SourceNotFoundError)
     (tmp_path / "list").write_text("a.jpg x\n")
-    assert "list:1" in refused(lambda: from_list(str(tmp_path / "list"), None), SourceError)
+    assert "list:1" in refused(lambda: files_from_labeled_list(str(tmp_path / "list"), None), SourceError)
 
 
 def test_a_file_that_went_away(tmp_path):
-    source = from_root(str(tree(tmp_path, "a/1.jpg", "a/2.jpg")), JPG, (), False)
+    source = list_class_folders(str(tree(tmp_path, "a/1.jpg", "a/2.jpg")), JPG, (), False)
     (tmp_path / "a/2.jpg").unlink()
     message = refused(lambda: source.read(np.array([0, 1]), [None, None]), SampleError)
     assert "sample 1" in message
@@ -380,14 +387,30 @@ def test_every_source_is_checked_here():
         importlib.import_module(module.name)
     ours = [kind for kind in subclasses(Source) if kind.__module__.startswith("penstock.sources")]
     names = {kind.__name__ for kind in ours if not inspect.isabstract(kind)}
-    kinds = "Array File Caffe Caffe2 Npy TFRecord Coco Webdataset Item RecordIO Video Parquet Sequence Nemo"
-    own = {"Joined", "Subset", "NpyParts"}  # those of others: tests/sources/combine/test_mixing.py, test_npy.py
+    others = {
+        "ConcatSource",
+        "SubsetSource",
+        "NpyRoiSource",
+    }  # tests/sources/combine/test_mixing.py, test_npy_source.py
     assert names == {
-        "Origins",
-        *own,
+        *others,
         "ArrayRecordSource",
+        "ArraySource",
+        "Caffe2Source",
+        "CaffeSource",
+        "CocoSource",
+        "FileSource",
         "FitsSource",
-        *(f"{kind}Source" for kind in kinds.split()),
+        "MapStyleSource",
+        "NemoSource",
+        "NpySource",
+        "ParquetSource",
+        "RecordIOSource",
+        "SampleNames",
+        "SequenceSource",
+        "TFRecordSource",
+        "VideoSource",
+        "WebdatasetSource",
     }
 
 

@@ -6,14 +6,14 @@ from typing import Unpack
 
 import pytest
 
-from penstock.graph.ir.operator import Common
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing import registry
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.testing import check_docstring
 
 
-class Base(Common, total=False):
+class Base(CommonArguments, total=False):
     """More.
 
     base: what it is.

@@ -16,7 +16,7 @@ import pytest
 from penstock import train
 from penstock.errors import CheckpointError, NotFiniteError, StateError, UsageError
 from penstock.train import checkpoint_files
-from penstock.train.checkpoint_files import Saves, on_first
+from penstock.train.checkpoint_files import CheckpointFiles, run_on_process_0
 
 ONE = train.batch_sharding(train.data_mesh(jax.devices()[:1]))
 ZERO = np.float32(0)
@@ -27,7 +27,7 @@ class StopAt(train.Callback):
     def __init__(self, step):
         self.step = step
 
-    def on_step(self, loop):
+    def on_step_end(self, loop):
         if loop.step == self.step:
             loop.stop("enough")
 
@@ -60,12 +60,12 @@ def largest(folder):
 @pytest.mark.parametrize("how", ["flipped", "cut", "gone"])
 @pytest.mark.parametrize("what", ["arrays", "training.json", "checksums.json"])
 def test_of_a_damaged_save_it_is_said_and_the_one_before_is_taken(how, what, tmp_path, caplog):
-    whole = run(tmp_path / "whole", every=1)
+    whole = run(tmp_path / "whole", save_interval_steps=1)
     folder = tmp_path / "damaged"
-    run(folder, StopAt(3), every=1)
+    run(folder, StopAt(3), save_interval_steps=1)
     assert names(folder) == ["2", "3", "history.jsonl"]
     damage(largest(folder / "3" / "state") if what == "arrays" else folder / "3" / what, how)
-    again = run(folder, every=1)
+    again = run(folder, save_interval_steps=1)
     (told,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert "step 3 is damaged" in told
     assert "taking that of step 2" in told
@@ -128,7 +128,7 @@ def test_a_full_disk_ends_the_training_and_leaves_the_last_save(where, tmp_path,
 
             patch.setattr(ocp.Checkpointer, "save", full)
         elif where == "history":
-            patch.setattr("penstock.train.metrics_file.Journal.append", full)
+            patch.setattr("penstock.train.metrics_file.MetricsFile.append", full)
         elif where == "rename":
             patch.setattr(Path, "rename", rename)
         with pytest.raises(CheckpointError, match=r"No space left on device\n  given: .* step 2"):
@@ -172,18 +172,18 @@ import os, signal, sys
 import numpy as np
 from pathlib import Path
 from penstock import train
-from penstock.train import journal, saves
+from penstock.train import checkpoint_files, metrics_file
 where, kill = sys.argv[2], lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 if where == "arrays":
     import orbax.checkpoint as ocp
     ocp.StandardCheckpointHandler.finalize = kill
 elif where == "history":
-    journal.zlib.crc32 = kill
+    metrics_file.zlib.crc32 = kill
 elif where == "rename":
     Path.rename = kill
 else:
-    real = saves._write
-    saves._write = lambda path, text: kill() if path.name == where else real(path, text)
+    real = checkpoint_files._write
+    checkpoint_files._write = lambda path, text: kill() if path.name == where else real(path, text)
 step = train.data_parallel(lambda total, batch: total + batch["x"].sum())
 train.fit(step, np.float32(0), train.batches(np.ones(32, np.float32), 8, shuffle=True), steps=2,
           callbacks=[train.Checkpoint(sys.argv[1])])
@@ -205,7 +205,7 @@ def test_a_killed_save_does_not_count_and_is_cleaned_up(where, tmp_path):
 
 
 def test_what_a_living_process_is_writing_is_left_alone(tmp_path):
-    other, mine = Saves(tmp_path, 2), Saves(tmp_path, 2)
+    other, mine = CheckpointFiles(tmp_path, 2), CheckpointFiles(tmp_path, 2)
     writing = other.begin(3)
     mine.prepare()
     assert writing.is_dir()
@@ -216,9 +216,10 @@ def test_what_a_living_process_is_writing_is_left_alone(tmp_path):
 
 def test_saves_are_counted(tmp_path):
     for keep, left in ((1, ["6"]), (None, ["1", "2", "3", "4", "5", "6"]), (np.int64(3), ["4", "5", "6"])):
-        run(tmp_path / str(keep), every=1, keep=keep)
+        run(tmp_path / str(keep), save_interval_steps=1, max_to_keep=keep)
         assert names(tmp_path / str(keep)) == [*left, "history.jsonl"]
-    for wrong in ({"keep": 0}, {"keep": -1}, {"keep": 1.5}, {"every": 0}, {"every": 2.5}):
+    counts = [("max_to_keep", value) for value in (0, -1, 1.5)] + [("save_interval_steps", value) for value in (0, 2.5)]
+    for wrong in map(dict, ([pair] for pair in counts)):
         with pytest.raises(UsageError, match="whole number") as caught:
             train.Checkpoint(tmp_path, **wrong)
         assert "test_checkpoint.py" in str(caught.value)
@@ -239,7 +240,7 @@ def test_the_end_of_an_epoch_is_found_from_any_row():
     for _ in range(5):
         next(begun)
     rest = over(24)
-    rest.restore(begun.state())  # at row 40, from where one batch ends the epoch
+    rest.set_state(begun.get_state())  # at row 40, from where one batch ends the epoch
     loop = train.fit(STEP, ZERO, rest, steps=1)
     assert (loop.step, loop.epoch, len(loop.history.epochs)) == (1, 1, 1)
 
@@ -249,12 +250,12 @@ def test_history_is_appended(tmp_path):
         def __init__(self):
             self.seen = []
 
-        def on_step(self, loop):
+        def on_step_end(self, loop):
             path = tmp_path / "history.jsonl"
             self.seen.append(path.stat().st_size if path.exists() else 0)
 
     sizes = Sizes()
-    whole = run(tmp_path, sizes, steps=30, every=1)
+    whole = run(tmp_path, sizes, steps=30, save_interval_steps=1)
     growth = np.diff(sizes.seen[2:])
     assert max(growth) < 200, "each save adds a line, and none writes the lines before it again"
     lines = (tmp_path / "history.jsonl").read_text().splitlines()
@@ -265,7 +266,7 @@ def test_history_is_appended(tmp_path):
 
 def test_what_is_recorded_after_a_save_is_saved_with_the_next(tmp_path):
     class Late(train.Callback):
-        def on_step(self, loop):
+        def on_step_end(self, loop):
             if loop.history.epochs:
                 loop.history.epochs[-1]["late"] = float(loop.step)
 
@@ -289,13 +290,13 @@ def test_a_nan_is_noticed(tmp_path, caplog):
 
     step = train.data_parallel(spoil, ONE)
     with pytest.raises(NotFiniteError, match="loss is inf at step 4"):
-        run(tmp_path / "a", train.StopOnNaN(), state=np.float32(1), step=step, every=1)
+        run(tmp_path / "a", train.TerminateOnNaN(), state=np.float32(1), step=step, save_interval_steps=1)
     saved = [int(name) for name in names(tmp_path / "a") if name.isdecimal()]
     assert saved == [2, 3], "what is saved is from before"
     with pytest.raises(NotFiniteError, match="loss is inf at step 4"):
-        run(tmp_path / "b", train.StopOnNaN("loss"), state=np.float32(1), step=step)
+        run(tmp_path / "b", train.TerminateOnNaN("loss"), state=np.float32(1), step=step)
     assert not caplog.records
-    run(tmp_path / "c", train.StopOnNaN(["other"]), state=np.float32(1), step=step)
+    run(tmp_path / "c", train.TerminateOnNaN(["other"]), state=np.float32(1), step=step)
     assert not caplog.records
     run(tmp_path / "d", state=np.float32(1), step=step)
     assert [record.getMessage()[:21] for record in caplog.records] == ["loss is inf at step 4"]
@@ -307,11 +308,11 @@ def test_an_error_of_the_first_process_is_that_of_all():
 
     posted = []
     with pytest.raises(CheckpointError, match=r"^no room"):
-        on_first(act, True, lambda message: posted.append(message) or posted)
+        run_on_process_0(act, True, lambda message: posted.append(message) or posted)
     with pytest.raises(CheckpointError, match="in process 0: no room"):
-        on_first(act, False, lambda _: posted)
-    assert on_first(lambda: 3, True, lambda message: [message]) == 3
-    assert on_first(act, False, lambda _: [{"found": 3, "error": None}]) == 3
+        run_on_process_0(act, False, lambda _: posted)
+    assert run_on_process_0(lambda: 3, True, lambda message: [message]) == 3
+    assert run_on_process_0(act, False, lambda _: [{"found": 3, "error": None}]) == 3
 
 
 @pytest.mark.parametrize(

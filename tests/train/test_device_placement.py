@@ -65,7 +65,7 @@ def test_there_and_back(kind):
         if isinstance(original, jax.Array | np.ndarray):
             assert leaf.sharding == train.replicated_sharding()
     same(train.unreplicate(copies), tree)
-    stacked = train.unstack(train.stack(tree))
+    stacked = train.unreplicate_from_pmap(train.replicate_for_pmap(tree))
     assert not [leaf for leaf in jax.tree.leaves(stacked) if isinstance(leaf, bool | int | float)]
     same(
         jax.tree.map(lambda leaf, was: leaf.item() if isinstance(was, bool | int | float) else leaf, stacked, tree),
@@ -117,7 +117,7 @@ def test_a_tree_of_shardings():
 
 
 def test_stacked_copies_lie_one_on_each_device():
-    stacked = train.stack({"w": np.arange(3.0)}, jax.local_devices()[:4])["w"]
+    stacked = train.replicate_for_pmap({"w": np.arange(3.0)}, jax.local_devices()[:4])["w"]
     assert [(piece.device.id, piece.data.tolist()) for piece in stacked.addressable_shards] == [
         (number, [[0, 1, 2]]) for number in range(4)
     ]

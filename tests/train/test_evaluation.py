@@ -197,7 +197,7 @@ def test_a_metric_is_refused_before_the_training(devices, folder):
     def run(flat):
         taken = []
         count = train.Callback()
-        count.on_step = taken.append
+        count.on_step_end = taken.append
         data = train.batches(np.ones(16), 8, sharding=sharding(devices))
         test = train.Evaluate(right, make(folder, flat, batch_size=8))
         try:
@@ -229,7 +229,7 @@ def test_batches_shuffle_in_each_epoch_and_resume():
     again = train.batches(data, 16, shuffle=True, seed=2)
     next(again)
     other = train.batches(data, 16, shuffle=True, seed=9)
-    other.restore(again.state())
+    other.set_state(again.get_state())
     rest = list(other)
     assert [batch["x"].tolist() for batch in rest] == epochs[0][1:]
     assert all((batch["y"] == batch["x"] % 4).all() for batch in rest)
@@ -271,7 +271,7 @@ def test_exact_over_contiguous_parts(rows, stick):
         return fn.readers.arrays(data, name="r", shard_mode="contiguous", random_shuffle=True, **shard)
 
     iterator = sharded(parts, reader_name="r")
-    assert iterator.exact
+    assert iterator.visits_each_sample_once
     assert iterator.size == rows
     for _ in range(3):
         assert mean(iterator) == data.mean(dtype=np.float64)
@@ -289,7 +289,7 @@ def test_a_reader_of_one_shard_is_not_the_data(mode):
         return fn.readers.arrays(np.arange(32.0), name="r", shard_id=1, num_shards=2, shard_mode=mode)
 
     iterator = sharded(half, reader_name="r")
-    assert not iterator.exact
+    assert not iterator.visits_each_sample_once
     with pytest.raises(UsageError, match="some of the shards"):
         mean(iterator)
 
@@ -303,7 +303,7 @@ def test_data_sets_of_the_shards_count_if_they_are_equally_long():
 
     assert mean(sharded(own([9, 9, 9, 9]), reader_name="r")) == 1.5
     iterator = sharded(own([9, 8, 9, 9]), reader_name="r")
-    assert not iterator.exact
+    assert not iterator.visits_each_sample_once
     with pytest.raises(UsageError, match="leaves out or repeats"):
         mean(iterator)
 
@@ -316,7 +316,7 @@ def test_a_size_does_not_say_where_the_data_end():
         sharded(reader, size=61)
     for policy, size in ((LastBatchPolicy.FILL, 64), (LastBatchPolicy.PARTIAL, 60)):
         iterator = sharded(reader, 4, policy, size=size)
-        assert not iterator.exact
+        assert not iterator.visits_each_sample_once
         with pytest.raises(UsageError, match="size is not the data's own end"):
             mean(iterator)
 
@@ -325,8 +325,8 @@ def test_the_middle_of_an_epoch_under_another_batch_size():
     first = train.batches({"x": np.arange(64.0)}, 8)
     next(first)
     other = train.batches({"x": np.arange(64.0)}, 24)
-    other.restore(first.state())
-    assert other.delivered == 0
+    other.set_state(first.get_state())
+    assert other.batches_delivered == 0
     assert not other.at_start
     with pytest.raises(UsageError, match="middle of an epoch"):
         mean(other)

@@ -70,7 +70,7 @@ def by_pmap(errors, weights, batch):
     mapped = jax.pmap(
         lambda weights, batch: jax.lax.pmean(gradients(errors, weights, batch), "batch"), axis_name="batch"
     )
-    return train.unstack(mapped(train.stack(weights), data))
+    return train.unreplicate_from_pmap(mapped(train.replicate_for_pmap(weights), data))
 
 
 @pytest.mark.parametrize("route", [by_jit, by_shard_map, by_pmap])

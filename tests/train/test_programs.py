@@ -42,7 +42,7 @@ def test_flax_agrees_over_all_modes(compilations):
         np.testing.assert_allclose(loop.history.steps["loss"], right.steps["loss"], rtol=1e-4)
     params = {mode: loop.state.params for mode, loop in loops.items()}
     close(params["sharding"], params["single"], 1e-3)
-    close(train.unstack(params["pmap"]), params["single"], 1e-3)
+    close(train.unreplicate_from_pmap(params["pmap"]), params["single"], 1e-3)
     assert compilations("step") == 2  # one for eight devices, one for one
     assert compilations("_fun") == 1  # what `jax.pmap` calls its program
     assert (Path("out") / "flax_cnn" / "learning_curves.png").stat().st_size

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from penstock import data_iterator, fn, train
-from penstock.core.stage_timers import Timing
+from penstock.core.stage_timers import StageTiming
 from penstock.train import stall_monitor as module
-from penstock.train.stall_monitor import Watch, slowest
+from penstock.train.stall_monitor import StallMonitor, slowest_stage
 
 
 class Clock:
@@ -36,7 +36,7 @@ def simulate(clock, fetch, run, steps=10):
             clock.now += fetch
             yield {}
 
-    watch = Watch(batches())
+    watch = StallMonitor(batches())
     free = clock.now
     for _ in watch:
         free = max(free, clock.now) + run  # the device begins when it has both
@@ -54,7 +54,7 @@ def simulate(clock, fetch, run, steps=10):
     ],
 )
 def test_the_share_is_that_of_the_time_in_which_devices_idle(clock, fetch, run, share):
-    assert simulate(clock, fetch, run).waiting == pytest.approx(share)
+    assert simulate(clock, fetch, run).stall_fraction == pytest.approx(share)
 
 
 def test_without_metrics_the_loops_own_waiting_counts(clock):
@@ -63,18 +63,22 @@ def test_without_metrics_the_loops_own_waiting_counts(clock):
             clock.now += 3.0
             yield {}
 
-    with Watch(batches()) as watch:
+    with StallMonitor(batches()) as watch:
         for _ in watch:
             clock.now += 1.0
-            watch.made(None)
-    assert watch.waiting == pytest.approx(0.75)
+            watch.step_done(None)
+    assert watch.stall_fraction == pytest.approx(0.75)
 
 
 def test_the_slowest_stage_is_named():
-    before = {"read": Timing(1, 10, 5.0)}
-    after = {"read": Timing(2, 20, 5.5), "decode": Timing(1, 10, 1.5), "wait for the host": Timing(1, 10, 9.0)}
-    assert slowest(before, after) == "slowest stage: decode, 75% of the work of the pipeline, 150000 us a sample"
-    assert slowest(after, after) == "the pipeline keeps no count of its stages"
+    before = {"read": StageTiming(1, 10, 5.0)}
+    after = {
+        "read": StageTiming(2, 20, 5.5),
+        "decode": StageTiming(1, 10, 1.5),
+        "wait for the host": StageTiming(1, 10, 9.0),
+    }
+    assert slowest_stage(before, after) == "slowest stage: decode, 75% of the work of the pipeline, 150000 us a sample"
+    assert slowest_stage(after, after) == "the pipeline keeps no count of its stages"
 
 
 def test_a_slow_operator_is_found(monkeypatch):
@@ -91,7 +95,7 @@ def test_a_slow_operator_is_found(monkeypatch):
     make = data_iterator(definition, ["x"], reader_name="r")
     step = train.data_parallel(lambda state, batch: (state, batch["x"].astype(np.float32).sum()), one_device())
     loop = train.fit(step, np.float32(0), make(batch_size=16, exec_async=False), epochs=2)
-    assert "slowest stage: arithmetic.neg, 83% of the work of the pipeline" in loop.verdict()
+    assert "slowest stage: arithmetic.neg, 83% of the work of the pipeline" in loop.summary()
     assert not [thread for thread in threading.enumerate() if thread.name == "penstock-watch"]
 
 
@@ -106,8 +110,8 @@ def test_a_step_that_fails_on_the_device_does_not_hang_the_watch():
         def block_until_ready(self):
             raise RuntimeError
 
-    with Watch([1, 2]) as watch:
+    with StallMonitor([1, 2]) as watch:
         for _ in watch:
             watch._steps.put([Broken()])
-            watch.made(None)
-    assert 0 <= watch.waiting <= 1
+            watch.step_done(None)
+    assert 0 <= watch.stall_fraction <= 1

@@ -61,19 +61,19 @@ class Recorder(train.Callback):
     def __init__(self):
         self.calls = []
 
-    def on_start(self, loop):
+    def on_train_start(self, loop):
         self.calls.append(("start", loop.step))
 
-    def on_step(self, loop):
+    def on_step_end(self, loop):
         self.calls.append(("step", loop.step))
 
-    def on_epoch(self, loop):
+    def on_epoch_end(self, loop):
         self.calls.append(("epoch", loop.epoch))
 
-    def on_end(self, loop):
+    def on_train_end(self, loop):
         self.calls.append(("end", loop.step))
 
-    def close(self):
+    def teardown(self):
         self.calls.append("close")
 
 
@@ -81,7 +81,7 @@ class StopAt(train.Callback):
     def __init__(self, step):
         self.step = step
 
-    def on_step(self, loop):
+    def on_step_end(self, loop):
         if loop.step == self.step:
             loop.stop("enough")
 
@@ -194,7 +194,7 @@ def test_metrics_of_pmap_are_one_value_per_device(devices):
 
     def fit(metrics):
         step = jax.pmap(lambda state, x: (state, metrics(x)), "batch", devices=local)
-        return train.fit(step, train.stack(np.float32(0), local), [batch, batch], epochs=1).history
+        return train.fit(step, train.replicate_for_pmap(np.float32(0), local), [batch, batch], epochs=1).history
 
     assert fit(jnp.mean).steps == {"loss": [batch.mean()] * 2}
     with pytest.raises(UsageError, match=rf"loss of shape \({devices}, 16\)"):
@@ -203,7 +203,7 @@ def test_metrics_of_pmap_are_one_value_per_device(devices):
 
 def test_a_training_that_fails_closes_its_callbacks_and_threads(sgd, weights, samples, tmp_path):
     class Fails(train.Callback):
-        def on_step(self, loop):
+        def on_step_end(self, loop):
             raise ZeroDivisionError
 
     recorder = Recorder()
@@ -293,14 +293,14 @@ def step(state, batch):
     return (optax.apply_updates(weights, updates), moments), value
 
 class Kill(train.Callback):
-    def on_step(self, loop):
+    def on_step_end(self, loop):
         if loop.step == when and how != "-":
             os.kill(os.getpid(), getattr(signal, how))
 
 weights = np.eye(4, dtype=np.float32)
 loop = train.fit(
     train.data_parallel(step), (weights, adam.init(weights)), train.batches({"x": x}, 8, shuffle=True), epochs=3,
-    callbacks=[train.StopOnSignal(), Kill(), train.Checkpoint(folder, every=4)],
+    callbacks=[train.StopOnSignal(), Kill(), train.Checkpoint(folder, save_interval_steps=4)],
 )
 print("DONE", loop.step, loop.stopped, np.asarray(loop.state[0]).tobytes().hex())
 """
@@ -338,7 +338,7 @@ def test_progress_says_what_happens(sgd, weights, samples, errors, capsys):
     callbacks = [
         train.Evaluate(errors, train.batches(samples, 16), "error"),
         StopAt(5),
-        train.Progress("rows", mininterval=0),
+        train.ProgressBar("rows", mininterval=0),
     ]
     train.fit(
         train.data_parallel(sgd), weights, train.batches(samples, 16, shuffle=True), epochs=3, callbacks=callbacks
@@ -363,7 +363,7 @@ def test_the_plot_is_a_picture(tmp_path):
     ("module", "make"),
     [
         ("orbax.checkpoint", lambda: train.Checkpoint("x")),
-        ("tqdm", train.Progress),
+        ("tqdm", train.ProgressBar),
         ("matplotlib.figure", lambda: train.History().plot("x.png")),
     ],
 )

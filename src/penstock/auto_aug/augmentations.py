@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from penstock import fn, types
 from penstock.auto_aug.core.decorator import Augmentation, augmentation
-from penstock.core.call_site import user_line
+from penstock.core.call_site import user_call_site
 from penstock.errors import DefinitionError
 from penstock.graph.tracing.trace import DataNode
 
@@ -171,7 +171,7 @@ def solarize_add_shift(shift: Any) -> NDArray[np.uint8]:
         DefinitionError: a sum would not be a byte.
     """
     if shift >= 128:
-        raise DefinitionError("solarize_add adds less than 128", given=shift, where=user_line())
+        raise DefinitionError("solarize_add adds less than 128", given=shift, where=user_call_site())
     return np.array(shift, np.uint8)
 
 
@@ -231,7 +231,7 @@ def translations(
             f"{names[0]} applies {'without' if use_shape else 'with'} shape=",
             given=wrong,
             fix=f"{names[1]}=...",
-            where=user_line(),
+            where=user_call_site(),
         )
     limit, default = (given_of_shape, most_of_shape) if use_shape else (given, most)
     limit = default if limit is None else limit

@@ -12,9 +12,9 @@ from penstock.auto_aug import augmentations as a
 from penstock.auto_aug.core.decorator import Augmentation, Translation, check_arguments, defining, seeded, signed_bin
 from penstock.auto_aug.core.policy import Policy
 from penstock.auto_aug.core.selection import select
-from penstock.core.call_site import user_line
-from penstock.errors import DefinitionError, shown
-from penstock.graph.conditionals.control_flow import choice
+from penstock.core.call_site import user_call_site
+from penstock.errors import DefinitionError, short_repr
+from penstock.graph.conditionals.control_flow import if_expression
 from penstock.graph.tracing.trace import DataNode
 from penstock.types import DALIInterpType
 
@@ -156,12 +156,12 @@ def auto_augment(
                 "the policy reduced_image_net has no translations",
                 given="shape, max_translate_abs or max_translate_rel",
                 fix="leave these out",
-                where=user_line(),
+                where=user_call_site(),
             )
         return apply_auto_augment(get_reduced_image_net_policy(), data, seed, **more)
     if policy_name not in _POLICIES:
         names = ", ".join([*_POLICIES, "reduced_image_net"])
-        raise DefinitionError("unknown policy", given=shown(policy_name), expected=names, where=user_line())
+        raise DefinitionError("unknown policy", given=short_repr(policy_name), expected=names, where=user_call_site())
     policy = _POLICIES[policy_name](shape is not None, max_translate_abs, max_translate_rel)
     return apply_auto_augment(policy, data, seed, **more | ({} if shape is None else {"shape": shape}))
 
@@ -188,7 +188,7 @@ def apply_auto_augment(policy: Policy, data: DataNode, seed: int | None = None, 
         DefinitionError: an empty policy, an argument that no augmentation takes.
     """
     if not policy.sub_policies:
-        raise DefinitionError("the policy is empty", given=shown(policy), where=user_line())
+        raise DefinitionError("the policy is empty", given=short_repr(policy), where=user_call_site())
     check_arguments(list(policy.augmentations.values()), kwargs, "apply_auto_augment")
     length, rows = max(map(len, policy.sub_policies)), len(policy.sub_policies)
     probabilities, bins, kinds = np.zeros((rows, length), np.float32), *np.zeros((2, rows, length), np.int32)
@@ -209,5 +209,5 @@ def apply_auto_augment(policy: Policy, data: DataNode, seed: int | None = None, 
             options = {"magnitude_bin": magnitudes[stage], "num_magnitude_bins": policy.num_magnitude_bins}
             return select(stages[stage], kind[stage], data, **options, **kwargs)
 
-        data = choice(draws[stage] < applied[stage], augmented, lambda data=data: data)
+        data = if_expression(draws[stage] < applied[stage], augmented, lambda data=data: data)
     return data

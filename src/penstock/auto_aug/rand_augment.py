@@ -17,7 +17,7 @@ from penstock.auto_aug.core.decorator import (
     signed_bin,
 )
 from penstock.auto_aug.core.selection import select
-from penstock.core.call_site import user_line
+from penstock.core.call_site import user_call_site
 from penstock.errors import DefinitionError
 from penstock.graph.arguments.argument_kinds import Range
 from penstock.graph.tracing.trace import DataNode
@@ -112,7 +112,7 @@ def apply_rand_augment(
             "RandAugment chooses n of some augmentations, with magnitudes of bin m",
             given=f"{len(augmentations)} augmentations, n={n}, m={m}, num_magnitude_bins={num_magnitude_bins}",
             expected="at least one augmentation, n from 0 on, m from 0 to num_magnitude_bins - 1",
-            where=user_line(),
+            where=user_call_site(),
         )
     check_arguments(augmentations, kwargs, "apply_rand_augment")
     if n == 0:
@@ -143,7 +143,7 @@ def without(augmentations: Sequence[Augmentation], excluded: Sequence[str] | Non
     unknown = [name for name in excluded or () if name not in names]
     if unknown:
         raise DefinitionError(
-            f"no augmentation is named {', '.join(unknown)}", expected=", ".join(names), where=user_line()
+            f"no augmentation is named {', '.join(unknown)}", expected=", ".join(names), where=user_call_site()
         )
     return [each for each in augmentations if each.name not in (excluded or ())]
 

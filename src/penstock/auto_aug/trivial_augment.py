@@ -18,7 +18,7 @@ from penstock.auto_aug.core.decorator import (
 )
 from penstock.auto_aug.core.selection import select
 from penstock.auto_aug.rand_augment import without
-from penstock.core.call_site import user_line
+from penstock.core.call_site import user_call_site
 from penstock.errors import DefinitionError
 from penstock.graph.tracing.trace import DataNode
 from penstock.types import DALIInterpType
@@ -89,7 +89,7 @@ def apply_trivial_augment(
             "TrivialAugment chooses one of some augmentations",
             given=f"{len(augmentations)} augmentations, num_magnitude_bins={num_magnitude_bins}",
             expected="at least one of each",
-            where=user_line(),
+            where=user_call_site(),
         )
     check_arguments(augmentations, kwargs, "apply_trivial_augment")
     number: Any = fn.random.uniform(values=list(range(num_magnitude_bins)), dtype=types.INT32, **seeded(seed))

@@ -15,10 +15,10 @@ from typing import Any, cast
 
 from penstock import fn
 from penstock.core import optional_import
-from penstock.errors import DefinitionError, MissingExtraError, PenstockError, UsageError, shown
+from penstock.errors import DefinitionError, MissingExtraError, PenstockError, UsageError, short_repr
 from penstock.graph.ir.operator import Reader
 from penstock.graph.tracing.trace import DataNode, Trace
-from penstock.pack import Job, Recoding, pack
+from penstock.pack import PackJob, Reencoding, pack
 from penstock.sources.storage.object_store import is_object, is_remote
 
 
@@ -74,7 +74,7 @@ def run(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def _job(parsed: argparse.Namespace) -> Job:
+def _job(parsed: argparse.Namespace) -> PackJob:
     """What the command line asks for.
 
     Raises:
@@ -94,7 +94,7 @@ def _job(parsed: argparse.Namespace) -> Job:
     if reader.num_shards > 1:
         raise DefinitionError("all shards are packed at once", given=f"num_shards={reader.num_shards}")
     order = replace(reader, shuffle=not parsed.in_order).order(parsed.seed % (1 << 64))
-    return Job(
+    return PackJob(
         reader.source,
         order,
         tuple(names),
@@ -102,7 +102,7 @@ def _job(parsed: argparse.Namespace) -> Job:
         parsed.format,
         parsed.title,
         parsed.samples_per_shard,
-        Recoding(parsed.resize_shorter, parsed.quality),
+        Reencoding(parsed.resize_shorter, parsed.quality),
         skip=parsed.on_error == "skip",
     )
 
@@ -119,7 +119,7 @@ def _outputs(source: str, given: list[str] | None) -> tuple[list[str | None], li
         nodes = list(cast(Any, found)) if isinstance(found, tuple | list) else [found]
         own = [None, "cls"] if not _program(source) else None
     if not nodes or not all(isinstance(node, DataNode) for node in nodes):
-        raise DefinitionError("the definition returns what a reader returned", given=shown(found))
+        raise DefinitionError("the definition returns what a reader returned", given=short_repr(found))
     names = own if given is None else given
     if names is None or len(names) != len(nodes):
         raise UsageError(
@@ -197,7 +197,7 @@ class _Bar(_Lines):
         super().begin(what, total, done)
         self.close()
         try:
-            tqdm = optional_import.load("tqdm", "train", "the progress bar of penstock pack")
+            tqdm = optional_import.import_extra("tqdm", "train", "the progress bar of penstock pack")
         except MissingExtraError:
             return
         self._bar = tqdm.tqdm(total=total, initial=done, desc=what, unit=" samples")

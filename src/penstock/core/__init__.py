@@ -1,1 +1,1 @@
-"""core."""
+"""Base types that every folder shares."""

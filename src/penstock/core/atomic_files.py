@@ -13,7 +13,7 @@ UNFINISHED = ".part"
 """How the names of files end that are being written."""
 
 
-def user_folder() -> Path | None:
+def user_cache_dir() -> Path | None:
     """Penstock's part of the user's cache folder; None for a user without a home."""
     if base := os.environ.get("XDG_CACHE_HOME"):
         return Path(base) / "penstock"
@@ -34,7 +34,7 @@ def make_folder(folder: Path) -> None:
             path.mkdir(mode=0o700, exist_ok=True)
 
 
-def write_whole(path: Path, parts: Iterable[bytes | memoryview]) -> None:
+def write_atomically(path: Path, parts: Iterable[bytes | memoryview]) -> None:
     """Write a file under another name, then rename it: whoever reads or writes the same meanwhile has a whole one.
 
     Raises:
@@ -51,13 +51,13 @@ def write_whole(path: Path, parts: Iterable[bytes | memoryview]) -> None:
         raise
 
 
-def sync(file: IO[Any]) -> None:
+def fsync_file(file: IO[Any]) -> None:
     """See that what was written to a file is on the disk."""
     file.flush()
     os.fsync(file.fileno())
 
 
-def sync_names(folder: Path) -> None:
+def fsync_directory(folder: Path) -> None:
     """See that the names in a folder are on the disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:

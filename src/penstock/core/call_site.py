@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class CallSite:
     """A line of source.
 
     Args:
@@ -41,11 +41,11 @@ class Where:
         return f"{self.file}:{self.line} in {self.function}" + (f": {text}" if text else "")
 
 
-_instead: ContextVar[Where | None] = ContextVar("standing_at", default=None)
+_instead: ContextVar[CallSite | None] = ContextVar("standing_at", default=None)
 
 
 @contextmanager
-def standing_at(where: Where) -> Generator[None]:
+def pretend_at(where: CallSite) -> Generator[None]:
     """Let a line be the user's, for what is done again on its behalf."""
     token = _instead.set(where)
     try:
@@ -54,7 +54,7 @@ def standing_at(where: Where) -> Generator[None]:
         _instead.reset(token)
 
 
-def user_line() -> Where:
+def user_call_site() -> CallSite:
     """The innermost line outside this package on the stack: frames are excluded by file, not counted."""
     if (instead := _instead.get()) is not None:
         return instead
@@ -62,7 +62,7 @@ def user_line() -> Where:
     frame = sys._getframe(1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # see above
     while frame.f_back is not None and _is_ours(frame):
         frame = frame.f_back
-    return Where(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+    return CallSite(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
 def _is_ours(frame: FrameType) -> bool:
@@ -71,7 +71,7 @@ def _is_ours(frame: FrameType) -> bool:
     return made or file.startswith(PACKAGE)
 
 
-def located(function: Callable[P, R]) -> Callable[P, R]:
+def with_call_site(function: Callable[P, R]) -> Callable[P, R]:
     """A function whose errors have the line of the user's program, where they do not know a better one."""
 
     @functools.wraps(function)
@@ -79,7 +79,7 @@ def located(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         except PenstockError as error:
-            error.where = error.where or user_line()
+            error.where = error.where or user_call_site()
             raise
 
     vars(call)["__wrapped__"] = inspect.unwrap(function)  # what the user wrote, if the function wraps that

@@ -20,7 +20,7 @@ Column = Array | list[Array]
 
 
 @dataclass(frozen=True, slots=True)
-class Picked:
+class RowSelection:
     """Rows of an array, by their numbers: a column that nobody has copied yet."""
 
     array: Array
@@ -34,13 +34,13 @@ class Picked:
     def __len__(self) -> int:
         return len(self.indices)
 
-    def __getitem__(self, rows: slice | Indices) -> Picked:
-        return Picked(self.array, self.indices[rows])
+    def __getitem__(self, rows: slice | Indices) -> RowSelection:
+        return RowSelection(self.array, self.indices[rows])
 
     def __iter__(self) -> Iterator[Array]:
         return (self.array[index] for index in self.indices.tolist())
 
-    def copied(self, out: Array | None = None) -> Array:
+    def gather(self, out: Array | None = None) -> Array:
         """The column as an array of its own, in `out` where that is given."""
         # mode="clip" lets NumPy write into `out` without a buffer; indices are inside by contract
         return np.take(self.array, self.indices, axis=0, out=out, mode="clip")

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.core.call_site import located, user_line
+from penstock.core.call_site import user_call_site, with_call_site
 from penstock.core.dtypes import DALIDataType, as_dtype, to_dali_type
-from penstock.errors import ArgumentTypeError, did_you_mean, of_dali, shown
+from penstock.errors import ArgumentTypeError, dali_object_hint, did_you_mean, short_repr
 
 
 class Constant:
@@ -46,11 +46,13 @@ class Constant:
     ) -> None:
         for name, given in (("layout", layout), ("device", device)):
             if not isinstance(cast(Any, given), str | None):
-                raise ArgumentTypeError(f"a constant's {name} is a text", given=shown(given), where=user_line())
+                raise ArgumentTypeError(
+                    f"a constant's {name} is a text", given=short_repr(given), where=user_call_site()
+                )
         for name in hints:
             if name not in _HINTS:
                 raise ArgumentTypeError(
-                    f"a constant has no argument {name!r}", fix=did_you_mean(name, _HINTS), where=user_line()
+                    f"a constant has no argument {name!r}", fix=did_you_mean(name, _HINTS), where=user_call_site()
                 )
         self.value, self.dtype, self.layout, self.device = value, dtype, layout or "", device
         self._extents, self._hints = shape, hints
@@ -61,7 +63,7 @@ class Constant:
             self.value, self.dtype = _number(value, dtype)
             self._given = dtype is not None or hasattr(cast(Any, value), "dtype")
 
-    @located
+    @with_call_site
     def array(self) -> np.ndarray[Any, Any]:
         """The value as an array of its dtype and shape.
 
@@ -74,7 +76,7 @@ class Constant:
         try:
             array = np.asarray(self.value)
         except Exception as error:  # a ragged list, or whatever an object of somebody else's raises
-            raise ArgumentTypeError("a constant holds numbers", given=shown(self.value)) from error
+            raise ArgumentTypeError("a constant holds numbers", given=short_repr(self.value)) from error
         if self.is_number:
             return _saturated(array, as_dtype(self.dtype)) if self._given else narrowed(array)
         array = narrowed(array) if self.dtype is None else _saturated(array, as_dtype(self.dtype))
@@ -86,7 +88,9 @@ class Constant:
             )
         except (TypeError, ValueError):
             raise ArgumentTypeError(
-                "a constant of another shape", given=f"{array.size} numbers", expected=f"shape {shown(self._extents)}"
+                "a constant of another shape",
+                given=f"{array.size} numbers",
+                expected=f"shape {short_repr(self._extents)}",
             ) from None
 
     def _as(self, dtype: DALIDataType) -> Constant:
@@ -155,7 +159,7 @@ class Constant:
         array = np.empty((), as_dtype(self.dtype)) if self.is_number else self.array()
         if array.dtype.kind not in kinds or array.size != 1:
             fix = "float32() before" if kinds == "f" else "bool() or int32() before"
-            raise ArgumentTypeError("a constant of another kind", given=repr(self), fix=fix, where=user_line())
+            raise ArgumentTypeError("a constant of another kind", given=repr(self), fix=fix, where=user_call_site())
         return self.value if self.is_number else array.item()
 
     __hash__ = object.__hash__
@@ -164,7 +168,7 @@ class Constant:
         return f"{self.value}:{self.dtype}" if self.is_number else repr(self)
 
     def __repr__(self) -> str:
-        return str(self.value) if self.is_number else f"Constant({shown(self.value)})"
+        return str(self.value) if self.is_number else f"Constant({short_repr(self.value)})"
 
 
 _PLAIN: dict[type, DALIDataType] = {bool: DALIDataType.BOOL, int: DALIDataType.INT32, float: DALIDataType.FLOAT}
@@ -182,7 +186,7 @@ def _axes(value: Any) -> int:
     try:
         return np.ndim(value)
     except Exception as error:  # whatever an object of somebody else's raises
-        raise ArgumentTypeError("a constant holds numbers", given=shown(value), where=user_line()) from error
+        raise ArgumentTypeError("a constant holds numbers", given=short_repr(value), where=user_call_site()) from error
 
 
 def _number(value: Any, dtype: Any) -> tuple[Any, DALIDataType]:
@@ -190,7 +194,9 @@ def _number(value: Any, dtype: Any) -> tuple[Any, DALIDataType]:
     own = np.asarray(value)
     number = cast(Any, own).item()
     if type(number) not in _PLAIN:
-        raise ArgumentTypeError("a constant holds numbers", given=shown(value), fix=of_dali(value), where=user_line())
+        raise ArgumentTypeError(
+            "a constant holds numbers", given=short_repr(value), fix=dali_object_hint(value), where=user_call_site()
+        )
     if dtype is None and not hasattr(value, "dtype"):
         return number, _PLAIN[type(number)]
     found = to_dali_type(own.dtype if dtype is None else as_dtype(dtype))
@@ -199,7 +205,7 @@ def _number(value: Any, dtype: Any) -> tuple[Any, DALIDataType]:
         return kind(number), found
     except (ValueError, OverflowError) as error:
         raise ArgumentTypeError(
-            "a constant that its type cannot hold", given=shown(value), expected=found.name, where=user_line()
+            "a constant that its type cannot hold", given=short_repr(value), expected=found.name, where=user_call_site()
         ) from error
 
 

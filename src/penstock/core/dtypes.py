@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.call_site import located, user_line
-from penstock.errors import ArgumentTypeError, did_you_mean, of_dali, shown
+from penstock.core.call_site import user_call_site, with_call_site
+from penstock.errors import ArgumentTypeError, dali_object_hint, did_you_mean, short_repr
 
 
 class DALIDataType(IntEnum):
@@ -82,7 +82,7 @@ _VALUES: Any = (bool, np.generic, np.ndarray, list, tuple, dict)
 """What is no data type, though it is a number, has one, or NumPy makes one of records of it."""
 
 
-@located
+@with_call_site
 def as_dtype(dtype: Any) -> np.dtype[Any]:
     """The NumPy dtype that `dtype` names: a `DALIDataType`, its number, or whatever NumPy takes as a dtype.
 
@@ -101,9 +101,9 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
     except Exception:  # noqa: BLE001  # NumPy looks into the object, which may raise anything
         raise ArgumentTypeError(
             "no such data type",
-            given=shown(dtype),
+            given=short_repr(dtype),
             expected=f"types.{', types.'.join(kind.name for kind in _NUMERIC)}, or a NumPy dtype",
-            fix=did_you_mean(dtype, DALIDataType.__members__) if isinstance(dtype, str) else of_dali(dtype),
+            fix=did_you_mean(dtype, DALIDataType.__members__) if isinstance(dtype, str) else dali_object_hint(dtype),
         ) from None
     return found
 
@@ -136,5 +136,5 @@ def to_dali_type(framework_type: Any) -> DALIDataType:
         return next(kind for kind in _NUMERIC if kind.numpy == dtype)
     except Exception:  # noqa: BLE001  # a user's object may raise anything
         raise ArgumentTypeError(
-            "no such data type", given=shown(framework_type), expected="a type of numbers", where=user_line()
+            "no such data type", given=short_repr(framework_type), expected="a type of numbers", where=user_call_site()
         ) from None

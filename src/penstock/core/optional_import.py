@@ -8,7 +8,7 @@ from typing import Any
 from penstock.errors import MissingExtraError
 
 
-def load(module: str, extra: str, needed_for: str) -> Any:
+def import_extra(module: str, extra: str, needed_for: str) -> Any:
     """A module of an optional package.
 
     Args:

@@ -14,7 +14,7 @@ Shape = tuple[int | None, ...]
 """The extents of one sample, without the batch axis; None where samples may differ."""
 
 
-class Extent(Enum):
+class ShapeKind(Enum):
     """How sure the shape of a sample is."""
 
     FIXED = "fixed"
@@ -25,7 +25,7 @@ class Extent(Enum):
     """Samples may differ."""
 
 
-def bounded(extents: Iterable[int | None]) -> tuple[int, ...]:
+def bounds_or_none(extents: Iterable[int | None]) -> tuple[int, ...]:
     """The largest extents as `Spec` has them: none, where one of them is not known."""
     found = tuple(extents)
     return () if None in found else tuple(extent for extent in found if extent is not None)
@@ -39,25 +39,25 @@ class Spec:
         dtype: the element type.
         shape: the extents of a sample; None for an extent in which samples may differ.
         layout: one letter per axis, such as "HWC"; empty where the axes have no names.
-        probed: whether the shape was read off sample 0 (extent SAME) rather than known (extent FIXED).
+        assumed: whether the shape was read off sample 0 (extent SAME) rather than known (extent FIXED).
         bounds: the largest extents that samples can have, one per axis; empty where the definition sets no limit.
 
     >>> Spec(np.dtype("uint8"), (None, None, 3), "HWC").extent
-    <Extent.RAGGED: 'ragged'>
+    <ShapeKind.RAGGED: 'ragged'>
     """
 
     dtype: np.dtype[Any]
     shape: Shape
     layout: str = ""
-    probed: bool = False
+    assumed: bool = False
     bounds: tuple[int, ...] = ()
 
     @property
-    def extent(self) -> Extent:
+    def extent(self) -> ShapeKind:
         """How sure the shape is."""
         if None in self.shape:
-            return Extent.RAGGED
-        return Extent.SAME if self.probed else Extent.FIXED
+            return ShapeKind.RAGGED
+        return ShapeKind.SAME if self.assumed else ShapeKind.FIXED
 
     @property
     def dense(self) -> bool:
@@ -65,28 +65,28 @@ class Spec:
         return None not in self.shape
 
     @property
-    def most(self) -> Shape:
+    def max_shape(self) -> Shape:
         """The largest extents, axis by axis; None where there is no limit."""
         return tuple(self.bounds) or self.shape
 
     @property
-    def sizes(self) -> tuple[int, ...]:
+    def fixed_shape(self) -> tuple[int, ...]:
         """The shape of a dense value, with no extent left open."""
         return tuple(int(size) for size in self.shape if size is not None)  # a user may have written True for 1
 
     @property
-    def limits(self) -> tuple[int, ...] | None:
+    def storage_shape(self) -> tuple[int, ...] | None:
         """The extents of an array that holds any sample; None where there is no limit."""
-        return self.sizes if self.dense else self.bounds or None
+        return self.fixed_shape if self.dense else self.bounds or None
 
     @property
     def nbytes(self) -> int:
         """The size of a dense value, in bytes."""
-        return math.prod(self.sizes) * self.dtype.itemsize
+        return math.prod(self.fixed_shape) * self.dtype.itemsize
 
     def probe(self, shape: tuple[int, ...]) -> Spec:
         """This spec with the shape that sample 0 showed."""
-        return replace(self, shape=shape, probed=True)
+        return replace(self, shape=shape, assumed=True)
 
     def accepts(self, sample: np.ndarray[Any, Any]) -> bool:
         """Whether `sample` is what this spec promises."""

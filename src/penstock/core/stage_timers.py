@@ -10,7 +10,7 @@ HOST_WAIT, DEVICES_WAIT = "wait for the host", "wait for emulated devices"
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class StageTiming:
     """What a stage has done so far: how often it ran, for how many samples, and how many seconds that took."""
 
     calls: int = 0
@@ -18,14 +18,14 @@ class Timing:
     seconds: float = 0.0
 
 
-class Meter:
+class StageTimers:
     """Adds up what the stages of one run report. May be called from any thread.
 
-    >>> meter = Meter()
+    >>> meter = StageTimers()
     >>> meter.add("decode", seconds=0.5, samples=10)
     >>> meter.add("decode", seconds=0.25, samples=10)
     >>> meter.snapshot()["decode"]
-    Timing(calls=2, samples=20, seconds=0.75)
+    StageTiming(calls=2, samples=20, seconds=0.75)
     """
 
     def __init__(self) -> None:
@@ -42,10 +42,10 @@ class Meter:
             so_far[1] += samples
             so_far[2] += seconds
 
-    def snapshot(self) -> dict[str, Timing]:
+    def snapshot(self) -> dict[str, StageTiming]:
         """What has been recorded up to now, by stage."""
         with self._lock:
             return {
-                stage: Timing(int(calls), int(samples), seconds)
+                stage: StageTiming(int(calls), int(samples), seconds)
                 for stage, (calls, samples, seconds) in self._stages.items()
             }

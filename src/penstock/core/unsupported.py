@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from penstock.core.call_site import user_line
+from penstock.core.call_site import user_call_site
 from penstock.errors import MissingModuleError, UnknownNameError
 
 _CUDA = "penstock has no CUDA of its own: JAX owns the devices"
@@ -50,7 +50,7 @@ ABSENT: Mapping[str, str] = {
     "external_source": "it is a module of DALI's inner parts: fn.external_source is the operator",
     "fn.optical_flow": "it needs NVIDIA's optical flow hardware; compute it in fn.jax_function",
     "Pipeline.add_sink": "give the operator preserve=True",
-    "Pipeline.checkpoint": "the iterator's state(), a few numbers, is the checkpoint",
+    "Pipeline.checkpoint": "the iterator's get_state(), a few numbers, is the checkpoint",
     "Pipeline.external_source_shm_statistics": "executor_statistics() tells what the stages have done",
     "Pipeline.input_feed_count": "feed_input waits for nothing, so nothing has to be counted",
     "Pipeline.output_stream": _CUDA,
@@ -85,17 +85,17 @@ ABSENT: Mapping[str, str] = {
 """The sentences, by the name without ``nvidia.dali``; ``*`` stands for any letters, and a name in full goes first."""
 
 
-def reason(name: str) -> str | None:
+def explain_absence(name: str) -> str | None:
     """Why penstock has not what DALI calls so, or what to do instead; None where the table does not tell.
 
-    >>> reason("backend.GetNppVersion")
+    >>> explain_absence("backend.GetNppVersion")
     'importlib.metadata.version tells the versions of packages'
     """
     found = [pattern for pattern in ABSENT if "*" in pattern and fnmatchcase(name, pattern)]
     return ABSENT.get(name) or (ABSENT[max(found, key=len)] if found else None)
 
 
-def refusal(owner: str, name: str) -> AttributeError:
+def absence_error(owner: str, name: str) -> AttributeError:
     """The error for a name that something has in DALI, or has not there either.
 
     Args:
@@ -103,12 +103,12 @@ def refusal(owner: str, name: str) -> AttributeError:
         name: what it was asked for.
     """
     full = f"{owner}.{name}".lstrip(".")
-    if (fix := reason(full)) is None or name.startswith("_"):
+    if (fix := explain_absence(full)) is None or name.startswith("_"):
         return AttributeError(f"{owner or 'penstock'!r} has no attribute {name!r}")
-    return UnknownNameError(f"DALI's {full} is not offered", fix=fix, where=user_line())
+    return UnknownNameError(f"DALI's {full} is not offered", fix=fix, where=user_call_site())
 
 
-class AbsentModules:
+class DaliImportHook:
     """The last finder that Python asks for a module: importing one that only DALI has says what to do instead."""
 
     @staticmethod
@@ -119,15 +119,15 @@ class AbsentModules:
             MissingModuleError: the table has a sentence for the module.
         """
         package, _, full = name.partition(".")
-        if package == "penstock" and (fix := reason(full)) is not None:
+        if package == "penstock" and (fix := explain_absence(full)) is not None:
             raise MissingModuleError(f"DALI's module {full} is not offered", fix=fix)
 
 
-def absent(module: str) -> Callable[[str], Any]:
+def module_getattr(module: str) -> Callable[[str], Any]:
     """A module's `__getattr__` that says what to do instead of what DALI's module of that name has."""
 
     def getattr_(name: str) -> Any:
-        raise refusal(module.removeprefix("penstock").lstrip("."), name)
+        raise absence_error(module.removeprefix("penstock").lstrip("."), name)
 
     return getattr_
 
@@ -141,4 +141,4 @@ def refuse_attributes(kind: type, owner: str) -> None:
 
 
 def _refuse(owner: str, name: str, _instance: object) -> Any:
-    raise refusal(owner, name)
+    raise absence_error(owner, name)

@@ -1,1 +1,1 @@
-"""dali."""
+"""DALI's class API, `penstock.ops`."""

@@ -8,8 +8,8 @@ from types import ModuleType
 from typing import Any
 
 from penstock import fn as fn  # registers the operators
-from penstock.core.call_site import user_line
-from penstock.core.unsupported import ABSENT, reason
+from penstock.core.call_site import user_call_site
+from penstock.core.unsupported import ABSENT, explain_absence
 from penstock.dali.operator_classes import class_of
 from penstock.errors import UnknownNameError, did_you_mean
 from penstock.fn.operator_aliases import OLDER, present
@@ -41,7 +41,7 @@ def class_name(name: str) -> str:
     return "".join(_WORDS.get(word, word.capitalize()) for word in name.rpartition(".")[2].split("_"))
 
 
-def offer(part: str, *apart: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def lazy_class_module(part: str, *apart: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """A module's `__getattr__` and `__dir__`: the classes of a part of `penstock.fn`, and the parts of it.
 
     Args:
@@ -63,7 +63,7 @@ def offer(part: str, *apart: str) -> tuple[Callable[[str], Any], Callable[[], li
         kind = _kinds(prefix).get(name.lower()) if not name.islower() else None
         if kind is None:
             fix = _reason(prefix + name) or did_you_mean(name, dir_())
-            raise UnknownNameError(f"there is no operator ops.{prefix}{name}", fix=fix, where=user_line())
+            raise UnknownNameError(f"there is no operator ops.{prefix}{name}", fix=fix, where=user_call_site())
         return class_of(name, kind, f"penstock.ops.{part}".rstrip("."))
 
     def dir_() -> list[str]:
@@ -93,7 +93,9 @@ def _reason(name: str) -> str | None:
     """Why DALI's operator is absent whose class has this name, by its letters."""
     letters = name.lower().removeprefix("experimental.")
     operators = [each.removeprefix("fn.") for each in ABSENT if each.startswith("fn.")]
-    return next((reason(f"fn.{present(o)}") for o in (*operators, *OLDER) if o.replace("_", "") == letters), None)
+    return next(
+        (explain_absence(f"fn.{present(o)}") for o in (*operators, *OLDER) if o.replace("_", "") == letters), None
+    )
 
 
 def _parts() -> set[str]:
@@ -107,6 +109,6 @@ def _module(part: str) -> ModuleType:
     name = f"penstock.ops.{part}"
     if name not in sys.modules:
         module = ModuleType(name, f"The classes of the operators in `penstock.fn.{part}`.")
-        vars(module)["__getattr__"], vars(module)["__dir__"] = offer(part)
+        vars(module)["__getattr__"], vars(module)["__dir__"] = lazy_class_module(part)
         sys.modules[name] = module
     return sys.modules[name]

@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from penstock.core.call_site import user_line
+from penstock.core.call_site import user_call_site
 from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph.arguments.argument_checks import checked
+from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.graph.tracing.registry import check_arguments, lookup
 
 POSITIONAL: Mapping[str, tuple[str, ...]] = {
@@ -55,7 +55,7 @@ class Operator:
                 f"ops.{type(self).__name__} takes its arguments by name",
                 given=f"{len(positional)} by position",
                 fix="inputs are given when the operator is called",
-                where=user_line(),
+                where=user_call_site(),
             )
         self._arguments = dict(zip(names, positional, strict=False)) | arguments
         if self.kind == "external_source" and self._arguments.get("parallel"):
@@ -92,7 +92,7 @@ class Operator:
             raise DefinitionError(
                 f"ops.{type(self).__name__}: {', '.join(twice)} was given when the operator was made",
                 fix="give it once: to the class, or to the call",
-                where=user_line(),
+                where=user_call_site(),
             )
         together = {**made, **given}
         if self.kind == "external_source" and not inputs and "source" not in together:
@@ -141,10 +141,10 @@ class Compose:
         [2, 4]
     """
 
-    @checked
+    @check_annotations
     def __init__(self, op_list: Sequence[Callable[..., Any]]) -> None:
         if not op_list:
-            raise ArgumentTypeError("ops.Compose needs at least one operator", where=user_line())
+            raise ArgumentTypeError("ops.Compose needs at least one operator", where=user_call_site())
         self._operators = tuple(op_list)
 
     def __call__(self, *inputs: Any, **arguments: Any) -> Any:

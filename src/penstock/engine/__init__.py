@@ -1,1 +1,1 @@
-"""engine."""
+"""Runs a plan."""

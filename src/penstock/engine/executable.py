@@ -11,47 +11,47 @@ from typing import cast
 import jax
 import numpy as np
 
-from penstock.core.stage_timers import Meter
-from penstock.engine.host.sharded_reader import Reading, check_same_specs
-from penstock.engine.host.stream_feed import Feeding
-from penstock.engine.host.worker_threads import Serial, Threads
+from penstock.core.stage_timers import StageTimers
+from penstock.engine.host.sharded_reader import ShardedReader, check_same_specs
+from penstock.engine.host.stream_feed import StreamFeeder
+from penstock.engine.host.worker_threads import SerialExecutor, ThreadExecutor
 from penstock.engine.run import Run
-from penstock.engine.sample_probe import resolved
-from penstock.engine.transfer.batch_layout import Layout
+from penstock.engine.sample_probe import resolve_shapes
+from penstock.engine.transfer.batch_layout import BatchLayout
 from penstock.errors import DefinitionError
 from penstock.graph.ir.node import Graph, Node
 from penstock.graph.ir.operator import Reader, WholeBatchKernel
 from penstock.plan.explain import explain
-from penstock.plan.paired_readers import pairs
-from penstock.plan.placement import PlacementHint, Target
+from penstock.plan.paired_readers import pair_readers
+from penstock.plan.placement import PlacementHint, TargetMachine
 from penstock.plan.plan import Plan, make_plan
-from penstock.plan.shard_merge import Facts, Program, merge
-from penstock.sources.order.permutation import mix
+from penstock.plan.shard_merge import MergedProgram, ReaderFacts, merge_shards
+from penstock.sources.order.permutation import hash_words
 from penstock.sources.order.schedule import Schedule
 from penstock.types import OnError
 
 
 @dataclass(frozen=True)
-class Planned:
+class Executable:
     """A definition, planned for the devices of a layout: everything but the threads."""
 
-    program: Program
+    program: MergedProgram
     plan: Plan
-    layout: Layout
-    facts: Sequence[Sequence[Facts]] | None
+    layout: BatchLayout
+    facts: Sequence[Sequence[ReaderFacts]] | None
     on_error: OnError = "raise"
 
     @staticmethod
-    def of(
+    def build(
         graphs: Sequence[Graph],
-        layout: Layout,
+        layout: BatchLayout,
         placement: PlacementHint,
         *,
         dense_outputs: bool,
         mask: bool = False,
-        facts: Sequence[Sequence[Facts]] | None = None,
+        facts: Sequence[Sequence[ReaderFacts]] | None = None,
         on_error: OnError = "raise",
-    ) -> Planned:
+    ) -> Executable:
         """Merge the graphs of all blocks, look at sample 0 where that is needed, and plan.
 
         Args:
@@ -68,12 +68,12 @@ class Planned:
         """
         _check_whole_batches(graphs[0], layout)
         shards = layout.shards if len(graphs) > 1 else (0,)
-        program = merge(graphs, shards, layout.blocks, facts)
+        program = merge_shards(graphs, shards, layout.blocks, facts)
         for readers in program.readers.values():
             check_same_specs(readers)
-        program = resolved(program, dense_outputs=dense_outputs, on_error=on_error)
-        target = Target(layout.platform, bool(jax.config.read("jax_enable_x64")), placement)
-        said = policies(graphs[0], on_error)
+        program = resolve_shapes(program, dense_outputs=dense_outputs, on_error=on_error)
+        target = TargetMachine(layout.platform, bool(jax.config.read("jax_enable_x64")), placement)
+        said = error_policies(graphs[0], on_error)
         if "replace" in said and graphs[0].feeds:
             raise DefinitionError(
                 f"{graphs[0].feeds[0]} gives samples one after the other, so none can take the place of a bad one",
@@ -83,20 +83,20 @@ class Planned:
             )
         skips = "skip" in said
         plan = make_plan(program.graph, target, dense_outputs=dense_outputs, mask=mask, skips=skips)
-        return Planned(program, plan, layout, facts, on_error)
+        return Executable(program, plan, layout, facts, on_error)
 
     @property
     def obstacles(self) -> list[tuple[Node, str]]:
         """The feeds whose streams can only go on, and why."""
-        found = [(node, self.program.streams[node.serial][0].obstacle) for node in self.plan.graph.feeds]
+        found = [(node, self.program.streams[node.id][0].seek_obstacle) for node in self.plan.graph.feeds]
         return [(node, why) for node, why in found if why is not None]
 
-    def readings(self, order_seed: int, lead: str | None, rows: int) -> dict[Node, Reading]:
+    def readings(self, order_seed: int, lead: str | None, rows: int) -> dict[Node, ShardedReader]:
         """How each reader is read, in batches of `rows` rows, where `order_seed` is the seed of all shuffles.
 
         The one named `lead` defines the epoch. Those that follow the same order begin with it in each epoch.
         """
-        first = pairs(self.plan.graph.readers, self.program.readers)
+        first = pair_readers(self.plan.graph.readers, self.program.readers)
         named = next((node for node in first if lead is not None and node.name == lead), None)
 
         facts = {node: self._facts_of(node, number) for number, node in enumerate(first)}
@@ -108,11 +108,11 @@ class Planned:
             return facts[node] is None or _lengths(facts[node]) == _lengths(facts[named])
 
         return {
-            node: Reading(
-                self.program.readers[node.serial],
+            node: ShardedReader(
+                self.program.readers[node.id],
                 self.layout.shards,
-                self.layout.blocks if node.serial in self.program.local else 1,
-                seed=mix(*node.key(order_seed)),
+                self.layout.blocks if node.id in self.program.local else 1,
+                seed=hash_words(*node.key(order_seed)),
                 number=number,
                 leads=leads(node),
                 rows=rows,
@@ -121,51 +121,53 @@ class Planned:
             for number, node in enumerate(self.plan.graph.readers)
         }
 
-    def _facts_of(self, node: Node, number: int) -> list[Facts] | None:
+    def _facts_of(self, node: Node, number: int) -> list[ReaderFacts] | None:
         """Of the readers of all blocks, where a reader is local and other processes have parts of it."""
-        if self.facts is None or node.serial not in self.program.local:
+        if self.facts is None or node.id not in self.program.local:
             return None
         return [of_block[number] for of_block in self.facts]
 
     def structs(self, rows: int, *, mask: bool) -> list[jax.ShapeDtypeStruct]:
         """Shape, dtype and sharding of each output of a batch, and of its mask."""
         structs = [
-            self.layout.struct(number, (rows, *value.spec.sizes), jax.dtypes.canonicalize_dtype(value.spec.dtype))
+            self.layout.shape_dtype_struct(
+                number, (rows, *value.spec.fixed_shape), jax.dtypes.canonicalize_dtype(value.spec.dtype)
+            )
             for number, value in enumerate(self.plan.graph.outputs)
         ]
-        return [*structs, self.layout.struct(None, (rows,), np.dtype(np.bool_))] if mask else structs
+        return [*structs, self.layout.shape_dtype_struct(None, (rows,), np.dtype(np.bool_))] if mask else structs
 
     @cached_property
     def dataset(self) -> str:
         """The fingerprint of what is read, over all blocks."""
         texts: list[str] = []
         for number, node in enumerate(self.plan.graph.readers):
-            readers = self.program.readers[node.serial]
-            if self.facts is not None and node.serial in self.program.local:
+            readers = self.program.readers[node.id]
+            if self.facts is not None and node.id in self.program.local:
                 parts = dict.fromkeys(of_block[number].dataset for of_block in self.facts)
             else:
                 parts = dict.fromkeys(reader.source.fingerprint() for reader in dict.fromkeys(readers))
             texts.append(next(iter(parts)) if len(parts) == 1 else f"parts:{_digest(parts)}")
         for node in self.plan.graph.feeds:
-            texts += dict.fromkeys(stream.fingerprint() for stream in self.program.streams[node.serial])
+            texts += dict.fromkeys(stream.fingerprint() for stream in self.program.streams[node.id])
         return "+".join(texts)
 
-    def run(
+    def start(
         self,
-        readings: Mapping[Node, Reading],
+        readings: Mapping[Node, ShardedReader],
         seed: int,
-        pool: Threads | Serial,
+        pool: ThreadExecutor | SerialExecutor,
         depth: int,
         schedule: Schedule,
-        meter: Meter,
+        meter: StageTimers,
         *,
         narrow: bool,
     ) -> Run:
         """The plan in motion."""
-        lead = leading(readings)
-        streams = {node: self.program.streams[node.serial] for node in self.plan.graph.feeds}
+        lead = lead_reader(readings)
+        streams = {node: self.program.streams[node.id] for node in self.plan.graph.feeds}
         layout, local = self.layout, self.program.local
-        feeding = Feeding(streams, local, layout.shards, layout.blocks, schedule) if streams else None
+        feeding = StreamFeeder(streams, local, layout.shards, layout.blocks, schedule) if streams else None
         return Run(
             self.plan,
             readings,
@@ -189,7 +191,7 @@ class Planned:
         return explain(self.plan, self.program.readers, batch, self.program.local)
 
 
-def policies(graph: Graph, on_error: OnError) -> tuple[OnError, ...]:
+def error_policies(graph: Graph, on_error: OnError) -> tuple[OnError, ...]:
     """What a definition does about bad samples: by default, and with those of each of its readers.
 
     Args:
@@ -201,7 +203,7 @@ def policies(graph: Graph, on_error: OnError) -> tuple[OnError, ...]:
     return (on_error, *said)
 
 
-def _check_whole_batches(graph: Graph, layout: Layout) -> None:
+def _check_whole_batches(graph: Graph, layout: BatchLayout) -> None:
     """Check that no operator needs rows that another process computes."""
     for node in graph.nodes:
         if isinstance(node.operator, WholeBatchKernel) and len(layout.shards) < layout.blocks:
@@ -213,7 +215,7 @@ def _check_whole_batches(graph: Graph, layout: Layout) -> None:
             )
 
 
-def _lengths(facts: list[Facts] | None) -> list[int] | None:
+def _lengths(facts: list[ReaderFacts] | None) -> list[int] | None:
     return None if facts is None else [of_block.length for of_block in facts]
 
 
@@ -221,7 +223,7 @@ def _digest(texts: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
 
 
-def leading(readings: Mapping[Node, Reading]) -> Reading | None:
+def lead_reader(readings: Mapping[Node, ShardedReader]) -> ShardedReader | None:
     """The reading whose positions number the rows: the one that defines the epoch, else the first."""
-    named = [reading for reading in readings.values() if reading.leads]
+    named = [reading for reading in readings.values() if reading.is_leader]
     return next(iter(named or readings.values()), None)

@@ -12,21 +12,21 @@ import jax
 import numpy as np
 
 from penstock.core.columns import Array, Column, Indices
-from penstock.core.stage_timers import DEVICES_WAIT, HOST_WAIT, Meter
+from penstock.core.stage_timers import DEVICES_WAIT, HOST_WAIT, StageTimers
 from penstock.engine.device.device_program import DeviceProgram, State, stateful
-from penstock.engine.device.operator_state import Carried
+from penstock.engine.device.operator_state import OperatorState
 from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.host.host_loader import HostBatch, HostLoader
 from penstock.engine.host.host_program import HostProgram
-from penstock.engine.host.sharded_reader import Reading
-from penstock.engine.host.stream_feed import Feeding
-from penstock.engine.host.worker_threads import Pool
-from penstock.engine.transfer.batch_layout import Layout
-from penstock.engine.transfer.in_flight import Backlog
-from penstock.engine.transfer.row_masks import Masks
+from penstock.engine.host.sharded_reader import ShardedReader
+from penstock.engine.host.stream_feed import StreamFeeder
+from penstock.engine.host.worker_threads import Executor
+from penstock.engine.transfer.batch_layout import BatchLayout
+from penstock.engine.transfer.in_flight import InFlightLimit
+from penstock.engine.transfer.row_masks import RowMasks
 from penstock.graph.ir.node import Node
 from penstock.plan.plan import Plan
-from penstock.sources.order.schedule import Schedule, Step
+from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.types import OnError
 
 
@@ -51,33 +51,36 @@ class Run:
     def __init__(
         self,
         plan: Plan,
-        readings: Mapping[Node, Reading],
-        lead: Reading | None,
+        readings: Mapping[Node, ShardedReader],
+        lead: ShardedReader | None,
         seed: int,
-        layout: Layout,
-        pool: Pool,
+        layout: BatchLayout,
+        pool: Executor,
         depth: int,
         schedule: Schedule,
-        meter: Meter,
+        meter: StageTimers,
         *,
         narrow: bool,
-        feeding: Feeding | None = None,
+        feeding: StreamFeeder | None = None,
         on_error: OnError = "raise",
     ) -> None:
         self._layout = layout
         self.meter = meter
-        self._backlog = Backlog(layout.devices)
+        self._backlog = InFlightLimit(layout.devices)
         self._device = DeviceProgram(plan, seed, layout) if plan.device else None
-        self._carried = Carried(plan, self._device.place) if self._device and stateful(plan) else None
-        self._after = schedule.after
+        self._carried = OperatorState(plan, self._device.place) if self._device and stateful(plan) else None
+        self._after = schedule.next_step
         self._feeding = feeding
         numbers = {value: number for number, value in enumerate(plan.results)}
         self._hosted = [(n, numbers[value]) for n, value in enumerate(plan.graph.outputs) if value in numbers]
         self._crossing = [numbers[value] for value in plan.crossing]
         self._mask = None if plan.valid is None else numbers[plan.valid]
-        self._order = [*range(len(plan.graph.outputs)), *([] if plan.valid is None and not plan.skips else [None])]
-        self._masks = Masks(lambda column: layout.put_batch({None: column})[None])
-        self._crossing_masks = Masks(layout.put_rows) if plan.skips and plan.device else None
+        self._order = [
+            *range(len(plan.graph.outputs)),
+            *([] if plan.valid is None and not plan.masks_bad_rows else [None]),
+        ]
+        self._masks = RowMasks(lambda column: layout.put_batch({None: column})[None])
+        self._crossing_masks = RowMasks(layout.put_rows) if plan.masks_bad_rows and plan.device else None
         dtypes = [value.spec.dtype for value in plan.results]
         self._loader = HostLoader(
             HostProgram(plan, readings, lead, seed, meter, feeding, on_error),
@@ -85,10 +88,10 @@ class Run:
             [np.dtype(jax.dtypes.canonicalize_dtype(dtype)) if narrow else dtype for dtype in dtypes],
             pool,
             depth,
-            schedule.after,
+            schedule.next_step,
         )
 
-    def arrays(self, step: Step) -> tuple[list[jax.Array], Sequence[BadRow]]:
+    def arrays(self, step: BatchStep) -> tuple[list[jax.Array], Sequence[BadRow]]:
         """The outputs of a batch, then its mask if the plan has one. Dispatches on the caller's thread.
 
         Returns:
@@ -100,17 +103,17 @@ class Run:
         batch = self._take(step)
         columns = batch.buffers
         start = time.perf_counter()
-        self._backlog.settle()
+        self._backlog.wait()
         settled = time.perf_counter()
         hosted: dict[int | None, Array] = {number: _dense(columns[result]) for number, result in self._hosted}
         outputs: dict[int | None, jax.Array] = {**self._made(batch), **self._layout.put_batch(hosted)}
         if None in self._order:
-            outputs[None] = self._masks.without(len(columns[0]), self._lost(batch))
+            outputs[None] = self._masks.put(len(columns[0]), self._lost(batch))
         self.meter.add(DEVICES_WAIT, seconds=settled - start, samples=step.rows)
         self.meter.add("transfer and dispatch", seconds=time.perf_counter() - settled, samples=step.rows)
         return [outputs[number] for number in self._order], batch.failed
 
-    def begin(self, step: Step) -> tuple[Future[Any], ...]:
+    def begin(self, step: BatchStep) -> tuple[Future[Any], ...]:
         """Begin the host's part of a batch that will be asked for next. Neither waits nor dispatches anything.
 
         Returns:
@@ -121,7 +124,7 @@ class Run:
         """
         return self._loader.begin(step)
 
-    def outputs(self, step: Step) -> tuple[list[Any], Sequence[BadRow]]:
+    def outputs(self, step: BatchStep) -> tuple[list[Any], Sequence[BadRow]]:
         """The outputs of a batch where they are: columns on the host, arrays on the device; and the rows that failed.
 
         Raises:
@@ -132,10 +135,10 @@ class Run:
         outputs |= {number: batch.buffers[result] for number, result in self._hosted}
         return [outputs[number] for number in range(len(outputs))], batch.failed
 
-    def _take(self, step: Step) -> HostBatch:
+    def _take(self, step: BatchStep) -> HostBatch:
         start = time.perf_counter()
         gc.collect(0)  # JAX lets go of the batches that the user dropped only now, or in its next call: after `take`
-        batch = self._loader.take(step)
+        batch = self._loader.get(step)
         self.meter.add(HOST_WAIT, seconds=time.perf_counter() - start, samples=step.rows)
         return batch
 
@@ -154,24 +157,24 @@ class Run:
         if self._device is None:
             return {}
         step, columns = batch.step, batch.buffers
-        before = self._carried.at(step) if self._carried else ()
+        before = self._carried.before(step) if self._carried else ()
         crossing = [self._layout.put_rows(_dense(columns[result])) for result in self._crossing]
         if self._crossing_masks is not None:
-            crossing.append(self._crossing_masks.without(len(columns[0]), self._lost(batch)))
+            crossing.append(self._crossing_masks.put(len(columns[0]), self._lost(batch)))
         state, outputs = self._device(before, crossing)
         if self._carried:
-            self._carried.passed(self._after(step), state)
+            self._carried.save_after(self._after(step), state)
         return dict(zip(self._device.numbers, outputs, strict=True))
 
-    def carried(self, step: Step) -> State | None:
+    def carried(self, step: BatchStep) -> State | None:
         """The state that operators carry, as it is before the batch of `step`; None where none carries any.
 
         Raises:
             StateError: the batches before have not just been made.
         """
-        return self._carried.at(step) if self._carried else None
+        return self._carried.before(step) if self._carried else None
 
-    def resume(self, step: Step, state: Sequence[Sequence[Any]] | None, *, anew: bool = False) -> None:
+    def resume(self, step: BatchStep, state: Sequence[Sequence[Any]] | None, *, anew: bool = False) -> None:
         """Go to a step, with the state that operators carried there; None stands for the state at the beginning.
 
         Args:

@@ -8,17 +8,17 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.core.columns import Array
-from penstock.core.stage_timers import Meter
+from penstock.core.stage_timers import StageTimers
 from penstock.engine.host.host_program import HostProgram
-from penstock.engine.host.sharded_reader import Reading
-from penstock.engine.host.stream_feed import Fed
+from penstock.engine.host.sharded_reader import ShardedReader
+from penstock.engine.host.stream_feed import FedBatch
 from penstock.errors import DefinitionError, PenstockError, SourceError
 from penstock.graph.ir.node import Graph, Node, Value
-from penstock.plan.placement import Target
-from penstock.plan.plan import dense_fix, make_plan
-from penstock.plan.shape_demand import demanded, one_shape, ragged_sources, resolve
-from penstock.plan.shard_merge import Program, merge
-from penstock.sources.order.schedule import Step
+from penstock.plan.placement import TargetMachine
+from penstock.plan.plan import fix_for_ragged, make_plan
+from penstock.plan.shape_demand import apply_shapes, propagate_shapes, ragged_sources, values_needing_one_shape
+from penstock.plan.shard_merge import MergedProgram, merge_shards
+from penstock.sources.order.schedule import BatchStep
 from penstock.sources.stream import Columns, EndOfStreamError, Stream
 from penstock.types import OnError
 
@@ -26,7 +26,7 @@ _SAMPLES = 256
 """So many samples are looked at to find one that takes a branch."""
 
 
-def resolved(program: Program, *, dense_outputs: bool, on_error: OnError = "raise") -> Program:
+def resolve_shapes(program: MergedProgram, *, dense_outputs: bool, on_error: OnError = "raise") -> MergedProgram:
     """The program with the shapes filled in that consumers need and only the data can tell.
 
     Args:
@@ -39,27 +39,27 @@ def resolved(program: Program, *, dense_outputs: bool, on_error: OnError = "rais
         SampleError: sample 0 is bad.
         DefinitionError: the definition cannot work on what sample 0 is.
     """
-    values = demanded(program.graph, dense_outputs=dense_outputs)
+    values = values_needing_one_shape(program.graph, dense_outputs=dense_outputs)
     if not values:
         return program
     seen = _samples(program, ragged_sources(values), values, on_error)
-    shapes = one_shape(values, {value: sample.shape for value, sample in seen.items()})
-    return replace(program, graph=resolve(program.graph, shapes))
+    shapes = propagate_shapes(values, {value: sample.shape for value, sample in seen.items()})
+    return replace(program, graph=apply_shapes(program.graph, shapes))
 
 
-def sample_zero(value: Value) -> Array:
+def probe_sample(value: Value) -> Array:
     """Sample 0 of a value, computed while its definition is still being traced.
 
     Raises:
         PenstockError: it cannot be computed, or only on the device.
     """
-    program = merge([Graph((value,))], [0], 1)
+    program = merge_shards([Graph((value,))], [0], 1)
     outputs = program.graph.outputs
     return _samples(program, outputs, outputs, "raise")[outputs[0]]
 
 
 def _samples(
-    program: Program, values: tuple[Value, ...], needed: tuple[Value, ...], on_error: OnError
+    program: MergedProgram, values: tuple[Value, ...], needed: tuple[Value, ...], on_error: OnError
 ) -> Mapping[Value, Array]:
     """Sample 0 of some values; of those in a branch that it does not take, the first sample that does.
 
@@ -73,22 +73,24 @@ def _samples(
         DefinitionError: none of the first samples takes the branch in which a needed value is made.
     """
     graph = Graph(values, program.graph.name)
-    plan = make_plan(graph, Target(placement="host"), dense_outputs=False)
-    readings: dict[Node, Reading] = {}
+    plan = make_plan(graph, TargetMachine(placement="host"), dense_outputs=False)
+    readings: dict[Node, ShardedReader] = {}
     for number, node in enumerate(graph.readers):
-        first = program.readers[node.serial][0]
+        first = program.readers[node.id][0]
         policy: OnError = "raise" if (first.on_error or on_error) == "raise" else "replace"
-        alone = replace(first, shuffle=False, shard_id=0, num_shards=1, pad_last=False, contiguous=False, stick=False)
+        alone = replace(
+            first, shuffle=False, shard_id=0, num_shards=1, pad_last_batch=False, contiguous=False, stick_to_shard=False
+        )
         alone = replace(alone, on_error=policy)
-        readings[node] = Reading([alone], [0], 1, seed=0, number=number, leads=True)
-    host = HostProgram(plan, readings, next(iter(readings.values()), None), 0, Meter(), on_error=on_error)
-    feeds = {node: program.streams[node.serial][0] for node in graph.feeds}
-    fed = Fed(1, {node: _first(node, stream) for node, stream in feeds.items()}, lambda _, numbers: numbers)
+        readings[node] = ShardedReader([alone], [0], 1, seed=0, number=number, leads=True)
+    host = HostProgram(plan, readings, next(iter(readings.values()), None), 0, StageTimers(), on_error=on_error)
+    feeds = {node: program.streams[node.id][0] for node in graph.feeds}
+    fed = FedBatch(1, {node: _first(node, stream) for node, stream in feeds.items()}, lambda _, numbers: numbers)
     slots: list[Array | None] = [None] * len(plan.results)
     found: dict[Value, Array] = {}
     most = 1 if feeds else _SAMPLES  # of a stream, the first sample alone can be looked at
     for row in range(min((most, *[reading.length for reading in readings.values()]))):
-        step = Step(epoch=0, row=row, totals=(row,) * len(readings), rows=1)
+        step = BatchStep(epoch=0, row=row, consumed=(row,) * len(readings), rows=1)
         columns, _ = host.compute(step, np.zeros(1, np.int64), slots, fed)
         seen = {value: column[0] for value, column in zip(plan.results, columns, strict=True)}
         found = {value: np.asarray(sample) for value, sample in seen.items() if sample is not None} | found
@@ -98,7 +100,7 @@ def _samples(
     raise DefinitionError(
         f"{value} needs one shape, and none of the first {most} samples takes the branch that it is made in",
         given=value.spec,
-        fix=dense_fix(value),
+        fix=fix_for_ragged(value),
         where=value.node.where,
     )
 

@@ -15,8 +15,8 @@ from penstock.fn import reductions as reductions
 from penstock.fn import segmentation as segmentation
 from penstock.fn import transforms as transforms
 from penstock.fn.operator_aliases import present
-from penstock.graph.tracing.registry import offer
+from penstock.graph.tracing.registry import lazy_module
 from penstock.operators.elementwise import arithmetic, math_functions  # noqa: F401  # pyright: ignore[reportUnusedImport]  # a + b, a[i]
 from penstock.operators.tensors import getitem  # noqa: F401  # pyright: ignore[reportUnusedImport]  # a + b, a[i]
 
-__getattr__, __dir__ = offer(__name__, present)
+__getattr__, __dir__ = lazy_module(__name__, present)

@@ -1,5 +1,5 @@
 """Operators that decode files."""
 
-from penstock.graph.tracing.registry import offer
+from penstock.graph.tracing.registry import lazy_module
 
-__getattr__, __dir__ = offer(__name__)
+__getattr__, __dir__ = lazy_module(__name__)

@@ -6,8 +6,8 @@ from penstock.fn import decoders as decoders
 from penstock.fn import inputs as inputs
 from penstock.fn import readers as readers
 from penstock.fn.operator_aliases import present
-from penstock.graph.tracing.registry import offer
+from penstock.graph.tracing.registry import lazy_module
 
 sys.modules.update({f"{__name__}.decoders": decoders, f"{__name__}.inputs": inputs, f"{__name__}.readers": readers})
 
-__getattr__, __dir__ = offer(__name__, present)
+__getattr__, __dir__ = lazy_module(__name__, present)

@@ -1,5 +1,5 @@
 """What follows images: boxes, points and masks go where an image's pixels went."""
 
-from penstock.graph.tracing.registry import offer
+from penstock.graph.tracing.registry import lazy_module
 
-__getattr__, __dir__ = offer(__name__)
+__getattr__, __dir__ = lazy_module(__name__)

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from penstock.core.spec import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError, shown
+from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph.tracing.trace import DataNode, as_value
 
 SPATIAL = "DHW"
 """The axes of an image or volume in which it has an extent in space, outermost first."""
 
 
-def assumed(spec: Spec, rank_4: str = "FHWC") -> str:
+def assumed_layout(spec: Spec, rank_4: str = "FHWC") -> str:
     """The layout of a value, or where it has none that which it is taken to have, as in DALI.
 
     What it is for rank 4 depends on the operator there.
@@ -29,7 +29,7 @@ def image_layout(images: object, kind: str, rank_4: str = "FHWC") -> str:
         DefinitionError: it has no height and width.
     """
     spec = as_value(images).spec
-    layout = assumed(spec, rank_4)
+    layout = assumed_layout(spec, rank_4)
     if "H" not in layout or "W" not in layout:
         raise DefinitionError(
             f"fn.{kind} works on images",
@@ -55,7 +55,7 @@ def plane_layout(images: object, kind: str) -> str:
     return layout
 
 
-def space_layout(images: object, kind: str) -> str:
+def spatial_layout(images: object, kind: str) -> str:
     """The layout of an input as `image_layout` has it, but without a layout all axes are spatial, as in DALI's filters.
 
     Raises:
@@ -93,7 +93,7 @@ def axis_numbers(axes: Any, names: str | None, spec: Spec, kind: str) -> tuple[i
         if missing:
             raise DefinitionError(
                 f"fn.{kind}: the layout has no axis {', '.join(missing)}",
-                given=f"axis_names={shown(names)}, layout {spec.layout!r}",
+                given=f"axis_names={short_repr(names)}, layout {spec.layout!r}",
                 fix="axes=[...], by number",
             )
         return tuple(layout.index(name) for name in names)
@@ -114,11 +114,11 @@ def check_layout(layout: str | None, spec: Spec, ndim: int, what: str) -> str:
     if layout is None:
         return spec.layout if len(spec.shape) == ndim else ""
     if not isinstance(layout, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # users are not type-checked
-        raise ArgumentTypeError(f"{what}: a layout is a text", given=shown(layout), expected='such as "HWC"')
+        raise ArgumentTypeError(f"{what}: a layout is a text", given=short_repr(layout), expected='such as "HWC"')
     if layout and (len(layout) != ndim or len(set(layout)) != ndim):
         raise DefinitionError(
             f"{what}: a layout names each axis once",
-            given=shown(layout),
+            given=short_repr(layout),
             expected=f"{ndim} different letters, or ''",
         )
     return layout

@@ -1,1 +1,1 @@
-"""The image engine: image operators describe their work in numbers, an executor does it."""
+"""The image engine."""

@@ -8,56 +8,60 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.core.columns import Column, Picked
-from penstock.graph.ir.fusion import Chain, Link
-from penstock.image.describe.pass_builder import Visit
+from penstock.core.columns import Column, RowSelection
+from penstock.graph.ir.fusion import FusedOperator, FusionGroup
+from penstock.image.describe.pass_builder import PassBuilder
 from penstock.image.describe.pixel_pass import Pass
-from penstock.image.describe.steps import Images, Step
-from penstock.image.execute.canvas_packing import ImageCanvas
-from penstock.image.execute.decode_executor import DecodingWork
-from penstock.image.execute.row_executor import ImageWork
-from penstock.image.kernels.scratch_memory import Scratch
+from penstock.image.describe.steps import ImageInfo, Step
+from penstock.image.execute.canvas_packing import ImageCanvasProgram
+from penstock.image.execute.decode_executor import DecodeExecution
+from penstock.image.execute.row_executor import RowExecution
+from penstock.image.kernels.scratch_memory import ScratchMemory
 
 if TYPE_CHECKING:
     from penstock.image.image_operator import ImageDecoder, ImageOperator
 
 
-class ImageChain(Chain):
+class ImageFusion(FusionGroup):
     """Image operators, perhaps after a decoder."""
 
-    def __init__(self, links: Sequence[Link]) -> None:
+    def __init__(self, links: Sequence[FusedOperator]) -> None:
         self._links = links
         operators: list[Any] = [link.operator for link in links]
-        self._decoder: ImageDecoder | None = operators.pop(0) if operators[0].heads else None
+        self._decoder: ImageDecoder | None = operators.pop(0) if operators[0].starts_group else None
         self._operators: list[ImageOperator] = operators
-        first = links[0].made if self._decoder else links[0].given
+        first = links[0].output_spec if self._decoder else links[0].input_spec
         self._layout = first.layout or next((each.assumed_layout for each in operators if each.assumed_layout), "")
         self._ndim, self._dtype = len(first.shape), first.dtype
-        self._scratch = Scratch()
-        self._varies = self._decoder is not None or not first.dense or any(link.varies for link in links)
-        constant = list(takewhile(lambda link: not link.varies, links)) if first.dense and not self._decoder else []
+        self._scratch = ScratchMemory()
+        self._varies = self._decoder is not None or not first.dense or any(link.varies_by_row for link in links)
+        constant = (
+            list(takewhile(lambda link: not link.varies_by_row, links)) if first.dense and not self._decoder else []
+        )
         self._constant = len(constant)  # how many operators, from the first on, do the same with every batch
         self._last: tuple[int, list[Pass], dict[int, Sequence[Step]]] = -1, [], {}
 
-    def describe(self, data: Column | Picked, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]) -> ImageWork:
+    def describe(
+        self, data: Column | RowSelection, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]
+    ) -> RowExecution:
         """From the images' sizes, or the headers of files, to passes."""
         rows, passes, steps = self._last
         if rows != len(data):
             passes, steps = [], {}
         if passes:  # the same for every batch
-            return ImageWork(data, passes, self._scratch)
+            return RowExecution(data, passes, self._scratch)
         headers: list[Any] = []
         if self._decoder is not None:
             headers = self._decoder.headers(data)
             sizes = np.array([(h.height, h.width, h.channels) for h in headers], np.int64)
             arguments, bits = arguments[1:], bits[1:]
-        elif isinstance(data, np.ndarray | Picked):
+        elif isinstance(data, np.ndarray | RowSelection):
             sizes = np.broadcast_to(np.array(data.shape[1:], np.int64), (len(data), self._ndim))
         else:
             sizes = np.array([each.shape for each in data], np.int64)
-        visit = Visit(sizes.reshape(len(data), self._ndim), self._layout, self._dtype)
+        visit = PassBuilder(sizes.reshape(len(data), self._ndim), self._layout, self._dtype)
         for number, (operator, given, random) in enumerate(zip(self._operators, arguments, bits, strict=True)):
-            images = Images(np, len(data), visit.sizes, visit.dtype)
+            images = ImageInfo(np, len(data), visit.sizes, visit.dtype)
             described = steps.get(number) or operator.describe(images, random, **given)
             if number < self._constant:
                 steps[number] = described
@@ -66,36 +70,36 @@ class ImageChain(Chain):
         # by one assignment, since several threads may do so
         self._last = len(data), [] if self._varies else passes, steps
         if self._decoder is None:
-            return ImageWork(data, passes, self._scratch)
-        return DecodingWork(data, passes, self._scratch, self._decoder, headers)
+            return RowExecution(data, passes, self._scratch)
+        return DecodeExecution(data, passes, self._scratch, self._decoder, headers)
 
     def trace(self, data: Any, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]) -> Any:
         """Described with NumPy where nothing varies from row to row, else with JAX; executed by XLA."""
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
-        from penstock.image.execute.xla_executor import execute as execute_canvas  # noqa: PLC0415  # likewise
+        from penstock.image.execute.xla_executor import trace_passes as execute_canvas  # noqa: PLC0415  # likewise
 
-        sizes = np.array([self._links[0].given.sizes], np.int32)
-        visit = Visit(sizes, self._layout, self._dtype, jnp)
+        sizes = np.array([self._links[0].input_spec.fixed_shape], np.int32)
+        visit = PassBuilder(sizes, self._layout, self._dtype, jnp)
         for link, operator, given, random in zip(self._links, self._operators, arguments, bits, strict=True):
             varies = random is not None or not all(isinstance(value, np.ndarray) for value in given.values())
-            sizes = [np.array([size], np.int32) for size in link.given.sizes]
-            images = Images(jnp if varies else np, data.shape[0] if varies else 1, sizes, visit.dtype)
+            sizes = [np.array([size], np.int32) for size in link.input_spec.fixed_shape]
+            images = ImageInfo(jnp if varies else np, data.shape[0] if varies else 1, sizes, visit.dtype)
             visit.add(operator.describe(images, random, **given))
-            visit.settle(link.made.sizes)
+            visit.set_sizes(link.output_spec.fixed_shape)
         return execute_canvas(visit.passes, data)
 
-    def canvas(self, arguments: Sequence[Mapping[str, Any]]) -> ImageCanvas:
+    def canvas(self, arguments: Sequence[Mapping[str, Any]]) -> ImageCanvasProgram:
         """How the device program executes it with numbers from the host."""
-        limits = self._links[0].given.limits
+        limits = self._links[0].input_spec.storage_shape
         if self._decoder is not None or limits is None:
             raise ValueError("its input has no largest size")
-        visit = Visit(np.array([limits], np.int64), self._layout, self._dtype)
+        visit = PassBuilder(np.array([limits], np.int64), self._layout, self._dtype)
         for link, operator, given in zip(self._links, self._operators, arguments, strict=True):
             bits = np.zeros((1, operator.random_bits), np.uint32) if operator.random_bits else None
             before = len(visit.passes)
-            visit.add(operator.describe(Images(np, 1, visit.sizes, visit.dtype), bits, **given))
-            made = link.made.limits
+            visit.add(operator.describe(ImageInfo(np, 1, visit.sizes, visit.dtype), bits, **given))
+            made = link.output_spec.storage_shape
             for each in visit.passes[before - 1 : -1]:
                 sizes = each.shapes[0].tolist()
                 if not limits or not all(
@@ -104,9 +108,9 @@ class ImageChain(Chain):
                     raise ValueError("what lies between its passes has no largest size")
             limits = made
             if limits is not None:
-                visit.settle(limits)
-        return ImageCanvas(_needed(visit.passes), self._links[0].given.limits or ())
+                visit.set_sizes(limits)
+        return ImageCanvasProgram(_needed(visit.passes), self._links[0].input_spec.storage_shape or ())
 
 
 def _needed(passes: list[Pass]) -> list[Pass]:
-    return passes if len(passes) == 1 or not passes[-1].idle else passes[:-1]
+    return passes if len(passes) == 1 or not passes[-1].is_identity else passes[:-1]

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, ClassVar
 
-from penstock.graph.ir.fusion import ChainKernel
+from penstock.graph.ir.fusion import FusibleOperator
 from penstock.graph.ir.operator import Operator
-from penstock.image.describe.steps import Images, Step
-from penstock.image.image_fusion import ImageChain
+from penstock.image.describe.steps import ImageInfo, Step
+from penstock.image.image_fusion import ImageFusion
 from penstock.image.per_frame_images import HostImageFrames, ImageFrames
 
 
-class ImageOperator(Operator, ChainKernel):
+class ImageOperator(Operator, FusibleOperator):
     """An operator on images, volumes, sequences of them, or any arrays of which it moves or changes elements.
 
     A subclass is a frozen dataclass with a spec rule, a schema of its arguments, and `describe`. It is never asked for
@@ -22,8 +22,8 @@ class ImageOperator(Operator, ChainKernel):
     operators around it, and on the device.
     """
 
-    chain = ImageChain
-    by_matrix: ClassVar[bool] = True
+    fusion_group = ImageFusion
+    is_matrix_map: ClassVar[bool] = True
     """Whether a matrix can say where it moves pixels: else masks can follow images through it, but not points."""
 
     @property
@@ -46,7 +46,7 @@ class ImageOperator(Operator, ChainKernel):
         return self
 
     @abstractmethod
-    def describe(self, images: Images, bits: Any, *_: Any, **arguments: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any, *_: Any, **arguments: Any) -> Sequence[Step]:
         """What becomes of the images, as steps.
 
         Args:
@@ -59,17 +59,17 @@ class ImageOperator(Operator, ChainKernel):
         """
 
 
-class ImageDecoder(Operator, ChainKernel):
+class ImageDecoder(Operator, FusibleOperator):
     """An operator that makes images of encoded bytes: the head of a chain."""
 
-    chain = ImageChain
-    heads = True
+    fusion_group = ImageFusion
+    starts_group = True
     reads_content = True
     reduced: bool
     """Whether images may be decoded at a part of their size, where they are made smaller anyhow."""
 
     @abstractmethod
-    def header(self, data: Any) -> Any:
+    def read_header(self, data: Any) -> Any:
         """What the header of a file says.
 
         Returns:
@@ -86,13 +86,13 @@ class ImageDecoder(Operator, ChainKernel):
         head, header = b"", None
         for data in files:
             if not head or data[: len(head)].tobytes() != head:
-                header = self.header(data)
+                header = self.read_header(data)
                 head = data[: header.head].tobytes()
             found.append(header)
         return found
 
     @abstractmethod
-    def part(self, header: Any, region: tuple[int, int, int, int], reduce: int) -> tuple[int, int, int, int]:
+    def decode_region(self, header: Any, region: tuple[int, int, int, int], reduce: int) -> tuple[int, int, int, int]:
         """The part of an image that is decoded where a region of it will be read: at least that region.
 
         Args:

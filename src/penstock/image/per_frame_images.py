@@ -9,16 +9,16 @@ import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.fusion import Link
+from penstock.graph.ir.fusion import FusedOperator
 from penstock.graph.ir.operator import BatchContext, HostBatchKernel
-from penstock.graph.ir.per_frame_kernel import Frames
+from penstock.graph.ir.per_frame_kernel import PerFrameOperator
 
 if TYPE_CHECKING:
     from penstock.image.image_operator import ImageOperator
 
 
 @dataclass(frozen=True)
-class ImageFrames(Frames):
+class ImageFrames(PerFrameOperator):
     """Each frame of a sequence as a sequence of one, with its own arguments."""
 
     def infer(self, *inputs: Spec, **arguments: Any) -> Spec:
@@ -56,7 +56,7 @@ class ImageFrames(Frames):
         assert isinstance(made, Spec)  # an image operator has one output
         for whole in context.specs:  # known where an argument says the size of frames that are all alike
             made = replace(made, shape=(1, *whole.shape[1:]))
-        chain = inner.chain([Link(inner, one, made, varies=True)])
+        chain = inner.fusion_group([FusedOperator(inner, one, made, varies_by_row=True)])
         if xp is not np:
             result = chain.trace(flat, [given], [None])
         else:

@@ -15,7 +15,7 @@ _DEEP = 8
 """How far wrappers are followed: `functools.partial`, `jax.jit`, a closure."""
 
 
-def code_of(graph: Graph) -> str:
+def code_digest(graph: Graph) -> str:
     """A digest of the byte code of all functions that the user gave to operators.
 
     The fingerprint of a definition leaves it out: a training may be continued with a repaired function. The processes

@@ -59,6 +59,6 @@ def dry_run(listener: Callable[[str], None], placement: PlacementHint | None = N
         _current.reset(token)
 
 
-def current() -> DryRun | None:
+def active_dry_run() -> DryRun | None:
     """The dry run that is on, if one is."""
     return _current.get()

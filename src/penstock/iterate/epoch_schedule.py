@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from penstock.engine.executable import Planned, leading
-from penstock.engine.host.sharded_reader import Reading
-from penstock.engine.transfer.batch_layout import Layout
+from penstock.engine.executable import Executable, lead_reader
+from penstock.engine.host.sharded_reader import ShardedReader
+from penstock.engine.transfer.batch_layout import BatchLayout
 from penstock.errors import StateError, UsageError
 from penstock.graph.ir.node import Graph, Node
-from penstock.sources.order.schedule import Schedule, Step
+from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.types import LastBatchPolicy
 
-Readings = Mapping[Node, Reading]
+Readings = Mapping[Node, ShardedReader]
 
 
 def check_epoch(size: int, reader: str | None, policy: LastBatchPolicy, *, padded: bool, graph: Graph) -> None:
@@ -56,7 +56,7 @@ def check_epoch(size: int, reader: str | None, policy: LastBatchPolicy, *, padde
         )
 
 
-def check_feeds(planned: Planned, schedule: Schedule) -> None:
+def check_feeds(planned: Executable, schedule: Schedule) -> None:
     """Check that the processes of a job get the same from the users' sources, so far as that can be known.
 
     Raises:
@@ -72,7 +72,7 @@ def check_feeds(planned: Planned, schedule: Schedule) -> None:
             where=feeds[0].where,
         )
     for node, why in planned.obstacles:
-        if node.serial not in planned.program.local:
+        if node.id not in planned.program.local:
             raise UsageError(
                 f"each process calls the source of {node}, which must give all of them the same batch",
                 given=why,
@@ -82,7 +82,7 @@ def check_feeds(planned: Planned, schedule: Schedule) -> None:
             )
 
 
-def check_seeks(planned: Planned) -> None:
+def check_seeks(planned: Executable) -> None:
     """Check that the users' sources can be asked for any batch.
 
     Raises:
@@ -97,7 +97,7 @@ def check_seeks(planned: Planned) -> None:
         )
 
 
-def schedule_of(readings: Readings, rows: int, size: int, policy: LastBatchPolicy, layout: Layout) -> Schedule:
+def schedule_of(readings: Readings, rows: int, size: int, policy: LastBatchPolicy, layout: BatchLayout) -> Schedule:
     """The steps of an iterator.
 
     Args:
@@ -110,13 +110,13 @@ def schedule_of(readings: Readings, rows: int, size: int, policy: LastBatchPolic
     Raises:
         UsageError: an epoch has no batch, or a last one that the devices do not divide.
     """
-    lead = leading(readings)
+    lead = lead_reader(readings)
     stride = rows if lead is None else lead.stride(rows)
-    length = lead.length if lead is not None and lead.leads else size if size > 0 else None
+    length = lead.length if lead is not None and lead.is_leader else size if size > 0 else None
     if length == size:  # counted in rows, not in a reader's positions
         stride = rows
     strides = tuple(reading.stride(rows) for reading in readings.values())
-    padded = tuple(reading.pads for reading in readings.values())
+    padded = tuple(reading.pads_last_batch for reading in readings.values())
     schedule = Schedule(rows, length, stride, strides, policy, padded)
     schedule.check()
     if policy is LastBatchPolicy.PARTIAL and schedule.remainder != stride:
@@ -128,24 +128,24 @@ def schedule_of(readings: Readings, rows: int, size: int, policy: LastBatchPolic
 
 def epoch_size(readings: Readings, schedule: Schedule) -> int:
     """How many samples an epoch delivers; -1 for an endless one."""
-    batches, rows = schedule.batches, schedule.rows
+    batches, rows = schedule.batches_per_epoch, schedule.batch_size
     if batches is None:
         return -1
     if schedule.policy in (LastBatchPolicy.FILL, LastBatchPolicy.DROP):
         return batches * rows
-    lead = leading(readings)
+    lead = lead_reader(readings)
     last = (batches - 1) * schedule.stride
-    if lead is None or not lead.leads:
+    if lead is None or not lead.is_leader:
         return schedule.length or 0
-    real = lead.coordinates(Step(0, last, (), rows), np.arange(rows)).real
+    real = lead.coordinates(BatchStep(0, last, (), rows), np.arange(rows)).real
     return (batches - 1) * rows + int(real.sum())
 
 
-def exact(readings: Readings, schedule: Schedule) -> bool:
+def epoch_is_exact(readings: Readings, schedule: Schedule) -> bool:
     """Whether an epoch has every sample of the leading reader once."""
-    lead = leading(readings)
-    if lead is None or not lead.leads or not lead.whole or schedule.length is None:
+    lead = lead_reader(readings)
+    if lead is None or not lead.is_leader or not lead.covers_epoch or schedule.length is None:
         return False
     if schedule.policy is LastBatchPolicy.PAD:
         return True
-    return lead.even and (schedule.policy is LastBatchPolicy.PARTIAL or schedule.length % schedule.stride == 0)
+    return lead.equal_shards and (schedule.policy is LastBatchPolicy.PARTIAL or schedule.length % schedule.stride == 0)

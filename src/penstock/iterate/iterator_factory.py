@@ -11,12 +11,12 @@ from typing import Any
 
 import jax
 
-from penstock.core.call_site import located
-from penstock.engine.transfer.batch_layout import Layout, Stacked
+from penstock.core.call_site import with_call_site
+from penstock.engine.transfer.batch_layout import BatchLayout, PmapLayout
 from penstock.errors import ArgumentTypeError, UsageError
-from penstock.graph.arguments.argument_checks import checked
+from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.iterate.iterator import DataIterator
-from penstock.iterate.iterator_options import AutoReset, Shardings, check_names, sharded
+from penstock.iterate.iterator_options import AutoReset, Shardings, check_names, sharded_layout
 from penstock.iterate.peekable import PeekableDataIterator
 from penstock.pipeline.pipeline import Pipeline, option_names
 from penstock.pipeline.pipeline_decorator import split_arguments, trace
@@ -27,7 +27,7 @@ Factory = Callable[..., DataIterator]
 _SHARD_ARGUMENTS = ("shard_id", "num_shards")
 
 
-@checked
+@check_annotations
 def data_iterator(
     pipeline_fn: Callable[..., Any] | None = None,
     output_map: Sequence[str] = (),
@@ -41,8 +41,8 @@ def data_iterator(
     devices: Sequence[jax.Device] | None = None,  # pyright: ignore[reportInvalidTypeForm]  # untyped in JAX
     pmap_compatible: bool | None = None,
     on_error: OnError = "raise",
-    error_limit: int | None = None,
-    error_rate: tuple[float, int] = (0.1, 1000),
+    max_bad_samples: int | None = None,
+    max_bad_rate: tuple[float, int] = (0.1, 1000),
     quarantine: str | PathLike[str] | None = None,
 ) -> Any:
     """Turn a definition into a function that makes iterators. To be used as a decorator, with or without a call.
@@ -67,8 +67,8 @@ def data_iterator(
         devices: local devices; arrays get the layout of `jax.pmap`, ``(devices, rows of a device, ...)``.
         pmap_compatible: without `sharding` and `devices`: whether arrays are ``(1, batch_size, ...)``.
         on_error: what is done about bad samples: "raise", "skip" or "replace", as `DataIterator` says.
-        error_limit: how many of them are tolerated; None for any number.
-        error_rate: which share of rows may have any, and of how many rows, those delivered last; of a batch, where it
+        max_bad_samples: how many of them are tolerated; None for any number.
+        max_bad_rate: which share of rows may have any, and of how many rows, those delivered last; of a batch, where it
             has more.
         quarantine: a file to which each bad sample is written, once, as a line of JSON.
 
@@ -92,7 +92,7 @@ def data_iterator(
     return _decorator(DataIterator, **locals())
 
 
-@checked
+@check_annotations
 def peekable_data_iterator(
     pipeline_fn: Callable[..., Any] | None = None,
     output_map: Sequence[str] = (),
@@ -106,8 +106,8 @@ def peekable_data_iterator(
     devices: Sequence[jax.Device] | None = None,  # pyright: ignore[reportInvalidTypeForm]  # untyped in JAX
     pmap_compatible: bool | None = None,
     on_error: OnError = "raise",
-    error_limit: int | None = None,
-    error_rate: tuple[float, int] = (0.1, 1000),
+    max_bad_samples: int | None = None,
+    max_bad_rate: tuple[float, int] = (0.1, 1000),
     quarantine: str | PathLike[str] | None = None,
 ) -> Any:
     """`data_iterator`, whose iterators let one look at the next batch: see `PeekableDataIterator`.
@@ -125,8 +125,8 @@ def peekable_data_iterator(
         devices: local devices, for the layout of `jax.pmap`.
         pmap_compatible: whether arrays are ``(1, batch_size, ...)``.
         on_error: what is done about bad samples.
-        error_limit: how many of them are tolerated.
-        error_rate: which share of rows may have any, and of how many rows.
+        max_bad_samples: how many of them are tolerated.
+        max_bad_rate: which share of rows may have any, and of how many rows.
         quarantine: a file for them.
 
     Returns:
@@ -162,18 +162,18 @@ def _decorator(
     if devices is not None and not len(devices):
         raise UsageError("devices is empty", fix="jax.local_devices()")
     check_names(others["output_map"])
-    layout: Layout | None = None
+    layout: BatchLayout | None = None
     if sharding is not None:
-        layout = sharded(sharding, others["output_map"])
+        layout = sharded_layout(sharding, others["output_map"])
     elif devices is not None:
-        layout = Stacked(devices, len(devices))
+        layout = PmapLayout(devices, len(devices))
 
     options: dict[str, Any] = {**others, "sharding": layout, "pmap_compatible": stacked}
 
     def decorate(function: Callable[..., Any]) -> Factory:
         definition, defaults = getattr(function, "definition", function), getattr(function, "defaults", {})
 
-        @located
+        @with_call_site
         @functools.wraps(definition)
         def make(*args: Any, checkpoints: Sequence[str | bytes] | None = None, **kwargs: Any) -> DataIterator:
             traced, ours, theirs = split_arguments(definition, defaults, kwargs, option_names())
@@ -187,7 +187,7 @@ def _decorator(
             if not checkpoints:
                 return kind(pipelines, **options)
             iterator = kind(pipelines, **{**options, "prepare_first_batch": False})
-            iterator.restore(json.loads(checkpoints[0]))
+            iterator.set_state(json.loads(checkpoints[0]))
             return iterator
 
         return make
@@ -200,7 +200,7 @@ def _pipelines(
     args: Sequence[Any],
     ours: Mapping[str, Any],
     theirs: Mapping[str, Any],
-    layout: Layout | None,
+    layout: BatchLayout | None,
     devices: Sequence[Any] | None,
 ) -> Pipeline | list[Pipeline]:
     """A pipeline for each block of rows that this process computes; one alone where one trace says it all."""
@@ -223,7 +223,7 @@ def _pipelines(
     layout.check_rows(rows, "the batch")
     if not wanted and devices is None:
         pipeline = Pipeline(**theirs)
-        pipeline.expect(rows // layout.blocks, rows)
+        pipeline.set_row_counts(rows // layout.blocks, rows)
         return trace(definition, args, ours, pipeline)
     local = jax.local_devices()
     ids = [None] * len(layout.shards) if devices is None else [local.index(device) for device in devices]
@@ -234,7 +234,7 @@ def _pipelines(
         numbers = {"shard_id": shard, "num_shards": layout.blocks}
         numbers = {argument: numbers[argument] for argument in wanted}
         pipeline = Pipeline(**block)
-        pipeline.expect(rows // layout.blocks, rows)
-        pipeline.share(shared)
+        pipeline.set_row_counts(rows // layout.blocks, rows)
+        pipeline.share_trace(shared)
         pipelines.append(trace(definition, args, {**ours, **numbers}, pipeline))
     return pipelines

@@ -8,8 +8,8 @@ from typing import Literal
 
 from jax.sharding import NamedSharding
 
-from penstock.engine.transfer.batch_layout import Layout, Sharded, SingleDevice, Stacked, local_device
-from penstock.errors import UsageError, did_you_mean, shown
+from penstock.engine.transfer.batch_layout import BatchLayout, PmapLayout, ShardedLayout, SingleDevice, local_device
+from penstock.errors import UsageError, did_you_mean, short_repr
 from penstock.graph.ir.node import Graph
 from penstock.pipeline.pipeline import Pipeline
 
@@ -22,7 +22,7 @@ AutoReset = Literal[False, True, "no", "yes"] | None
 """DALI's words for whether an iterator begins the next epoch by itself."""
 
 
-def grouped(pipelines: Pipeline | Sequence[Pipeline]) -> list[Pipeline]:
+def as_pipelines(pipelines: Pipeline | Sequence[Pipeline]) -> list[Pipeline]:
     """The pipelines of an iterator, which agree on the batch size.
 
     Raises:
@@ -44,14 +44,16 @@ def check_names(names: Sequence[str]) -> None:
         UsageError: it does not.
     """
     if not names:
-        raise UsageError("output_map needs a name for an output", given=shown(names), fix='output_map=["images"]')
+        raise UsageError("output_map needs a name for an output", given=short_repr(names), fix='output_map=["images"]')
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise UsageError("output_map is a list of names", given=shown(names), fix='output_map=["images", "labels"]')
+        raise UsageError(
+            "output_map is a list of names", given=short_repr(names), fix='output_map=["images", "labels"]'
+        )
     if len(set(names)) != len(names):
         raise UsageError("output_map names an output twice", given=list(names), fix="distinct names")
 
 
-def named(graph: Graph, names: Sequence[str]) -> Graph:
+def select_outputs(graph: Graph, names: Sequence[str]) -> Graph:
     """The graph with those outputs only that have a name.
 
     Raises:
@@ -85,14 +87,14 @@ def without_mask(names: Sequence[str]) -> list[str]:
     return outputs
 
 
-def switch(auto_reset: AutoReset) -> bool:
+def parse_auto_reset(auto_reset: AutoReset) -> bool:
     """Whether DALI's `auto_reset` is on."""
     return auto_reset in (True, "yes")
 
 
-def layout_of(
-    group: Sequence[Pipeline], names: Sequence[str], sharding: Shardings | Layout | None, pmap: bool | None
-) -> Layout:
+def make_layout(
+    group: Sequence[Pipeline], names: Sequence[str], sharding: Shardings | BatchLayout | None, pmap: bool | None
+) -> BatchLayout:
     """How batches lie on the devices.
 
     Args:
@@ -105,7 +107,7 @@ def layout_of(
         UsageError: a sharding that does not fit the outputs, or devices that do not fit the pipelines.
     """
     if sharding is not None:
-        layout = sharding if isinstance(sharding, Layout) else sharded(sharding, names)
+        layout = sharding if isinstance(sharding, BatchLayout) else sharded_layout(sharding, names)
         if len(group) not in (1, len(layout.shards)):
             raise UsageError(
                 "a list of pipelines needs one for each block of rows",
@@ -118,20 +120,20 @@ def layout_of(
     ids = [pipeline.device_id for pipeline in group]
     devices = [local_device(device_id) for device_id in ids]
     if len(set(devices)) == 1:
-        return Stacked(devices[:1], len(group))
+        return PmapLayout(devices[:1], len(group))
     if len(set(devices)) != len(devices) or None in ids:
         raise UsageError("pipelines lie all on different devices, or all on one", given=f"device_ids {ids}")
-    return Stacked(devices, len(group))
+    return PmapLayout(devices, len(group))
 
 
-def sharded(sharding: Shardings, names: Sequence[str]) -> Layout:
+def sharded_layout(sharding: Shardings, names: Sequence[str]) -> BatchLayout:
     """The layout of outputs with these names.
 
     Raises:
         UsageError: the sharding does not cut the batch, or is not that of these outputs.
     """
     if not isinstance(sharding, Mapping):
-        return Sharded([sharding] * len(names))
+        return ShardedLayout([sharding] * len(names))
     if set(sharding) != set(names):
         wrong = next(iter(set(sharding) ^ set(names)))
         raise UsageError(
@@ -140,4 +142,4 @@ def sharded(sharding: Shardings, names: Sequence[str]) -> Layout:
             expected=", ".join(names),
             fix=did_you_mean(wrong, names) if wrong in sharding else None,
         )
-    return Sharded([sharding[name] for name in names])
+    return ShardedLayout([sharding[name] for name in names])

@@ -15,11 +15,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.core.call_site import Where
-from penstock.engine.host.sharded_reader import Reading
-from penstock.errors import StateError, shown
-from penstock.graph.identity.fingerprint import Definition
-from penstock.sources.order.schedule import Schedule, Step
+from penstock.core.call_site import CallSite
+from penstock.engine.host.sharded_reader import ShardedReader
+from penstock.errors import StateError, short_repr
+from penstock.graph.identity.fingerprint import CanonicalDefinition
+from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.types import LastBatchPolicy
 
 VERSION = 2
@@ -31,7 +31,7 @@ _SEEDS, _EPOCHS, _ROWS = 1 << 64, 1 << 32, 1 << 62
 
 
 @dataclass(frozen=True)
-class Origin:
+class StateIdentity:
     """What the states of an iterator belong to.
 
     Args:
@@ -41,18 +41,18 @@ class Origin:
         room: how many bytes of JSON the entry ``bad`` takes at most; 0 where there is none.
     """
 
-    definition: Definition
+    definition: CanonicalDefinition
     dataset: str
     readers: int
     room: int = 0
 
     def state(
         self,
-        step: Step,
+        step: BatchStep,
         schedule: Schedule,
         seed: int,
         order_seed: int,
-        readings: Iterable[Reading],
+        readings: Iterable[ShardedReader],
         operators: Sequence[Sequence[Any]] | None,
         bad: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
@@ -64,14 +64,14 @@ class Origin:
         of a padded reader does not count.
         """
         each = list(readings)
-        totals = [reading.samples_passed(total) for reading, total in zip(each, step.totals, strict=True)]
-        step = replace(step, totals=tuple(totals))
+        totals = [reading.samples_passed(total) for reading, total in zip(each, step.consumed, strict=True)]
+        step = replace(step, consumed=tuple(totals))
         state: dict[str, Any] = {} if operators is None else {"operators": [list(leaves) for leaves in operators]}
         state |= {} if bad is None else {"bad": bad}
-        row = schedule.length if schedule.ended(step) else step.row
+        row = schedule.length if schedule.is_epoch_end(step) else step.row
         return state | self._entries(step, row or 0, seed, order_seed, _order_of(each)) | {"calls": self._calls}
 
-    def _entries(self, step: Step, row: int, seed: int, order_seed: int, order: str) -> dict[str, Any]:
+    def _entries(self, step: BatchStep, row: int, seed: int, order_seed: int, order: str) -> dict[str, Any]:
         return {
             "version": VERSION,
             "definition": self.definition.fingerprint,
@@ -81,23 +81,23 @@ class Origin:
             "order_seed": order_seed,
             "epoch": step.epoch,
             "row": row,
-            "totals": list(step.totals),
+            "totals": list(step.consumed),
         }
 
     @cached_property
     def _calls(self) -> str:
         """As much of the definition's text as fits, so that a refusal can say what has changed."""
-        largest = self._entries(Step(_EPOCHS, _ROWS, (_ROWS,) * self.readers, 0), _ROWS, _SEEDS, _SEEDS, "0" * 8)
+        largest = self._entries(BatchStep(_EPOCHS, _ROWS, (_ROWS,) * self.readers, 0), _ROWS, _SEEDS, _SEEDS, "0" * 8)
         return _pack(self.definition.calls, _LIMIT - self.room - len(json.dumps(largest | {"calls": "", "bad": ""})))
 
     def step(
         self,
         state: Mapping[str, Any],
         schedule: Schedule,
-        readings: Callable[[int], Iterable[Reading]],
+        readings: Callable[[int], Iterable[ShardedReader]],
         *,
         new_definition: bool,
-    ) -> tuple[Step, int, int]:
+    ) -> tuple[BatchStep, int, int]:
         """The step of a state, the seed of random numbers and that of the order.
 
         Args:
@@ -122,7 +122,7 @@ class Origin:
         seed = _number(state, "seed", _SEEDS - 1)
         # states were once saved with one seed for both
         order_seed = _number(state, "order_seed", _SEEDS - 1) if "order_seed" in state else seed
-        epoch = _number(state, "epoch", 0 if schedule.length is None and not schedule.streams else _EPOCHS - 1)
+        epoch = _number(state, "epoch", 0 if schedule.length is None and not schedule.length_unknown else _EPOCHS - 1)
         row = _number(state, "row", _ROWS if schedule.length is None else schedule.length)
         totals = tuple(_number(state, "totals", _ROWS, total) for total in state["totals"])
         if len(totals) != self.readers:
@@ -133,16 +133,16 @@ class Origin:
                 "the readers of this iterator visit the samples in another order than those of the state",
                 given=f"row {row} of epoch {epoch}",
                 fix="reader_name, shuffling, seeds and shards as they were; or a state from the end of an epoch, with "
-                "restore(state, new_definition=True)",
+                "set_state(state, new_definition=True)",
             )
-        step = schedule.at(epoch, row, _positions(each, totals))
+        step = schedule.step_at(epoch, row, _positions(each, totals))
         if row == schedule.length:
             return schedule.end(step), seed, order_seed
         if schedule.policy in (LastBatchPolicy.DROP, LastBatchPolicy.PARTIAL) and row % schedule.stride:
-            size = gcd(row, schedule.stride) * schedule.rows // schedule.stride
+            size = gcd(row, schedule.stride) * schedule.batch_size // schedule.stride
             raise StateError(
                 "the state was taken under another batch size, and no batch of this iterator begins there",
-                given=f"row {row} of an epoch of {schedule.length}, batch_size={schedule.rows}",
+                given=f"row {row} of an epoch of {schedule.length}, batch_size={schedule.batch_size}",
                 expected=f"a multiple of {schedule.stride}, so that {schedule.policy.name} ends all epochs alike",
                 fix=f"a batch_size that divides {row}, such as {size}; a state from the end of an epoch; or "
                 "LastBatchPolicy.FILL or PAD, which go on anywhere",
@@ -156,13 +156,13 @@ class Origin:
             "the state belongs to another definition",
             given=given or f"{state['definition']} in the state",
             expected=expected or f"{self.definition.fingerprint} here",
-            fix="restore it into the definition that it was taken from; or restore(state, new_definition=True), which "
-            "goes on at the same place of the data with this one",
+            fix="restore it into the definition that it was taken from; or set_state(state, new_definition=True), "
+            "which goes on at the same place of the data with this one",
             where=where,
         )
 
 
-def _positions(readings: Sequence[Reading], totals: Sequence[int]) -> tuple[int, ...]:
+def _positions(readings: Sequence[ShardedReader], totals: Sequence[int]) -> tuple[int, ...]:
     try:
         return tuple([reading.positions_passed(total) for reading, total in zip(readings, totals, strict=True)])
     except ValueError as error:
@@ -174,10 +174,10 @@ def _positions(readings: Sequence[Reading], totals: Sequence[int]) -> tuple[int,
         ) from None
 
 
-def _order_of(readings: Iterable[Reading]) -> str:
+def _order_of(readings: Iterable[ShardedReader]) -> str:
     """A short text that tells one order of the data from another."""
-    orders = [(reading.leads, reading.orders[0]) for reading in readings]
-    facts = [(leads, o.shuffle and o.seed, o.pad_last, o.shards, o.stick) for leads, o in orders]
+    orders = [(reading.is_leader, reading.orders[0]) for reading in readings]
+    facts = [(leads, o.shuffle and o.seed, o.pad_last, o.shards, o.stick_to_shard) for leads, o in orders]
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:8]
 
 
@@ -185,8 +185,8 @@ def _check_form(state: Any) -> None:
     if not isinstance(state, Mapping):
         raise StateError(
             "this is no state of an iterator",
-            given=f"{shown(state)} of type {type(state).__name__}",
-            expected="the dictionary that state() returned",
+            given=f"{short_repr(state)} of type {type(state).__name__}",
+            expected="the dictionary that get_state() returned",
             fix="json.loads, if it is JSON text",
         )
     entries = ("version", "definition", "dataset", "order", "seed", "epoch", "row", "totals")
@@ -196,11 +196,13 @@ def _check_form(state: Any) -> None:
         raise StateError(
             "this is no state of an iterator",
             given=f"version {version}" if version != VERSION else f"without {', '.join(missing)}",
-            expected=f"what state() returned, version {VERSION}",
+            expected=f"what get_state() returned, version {VERSION}",
         )
     totals = cast(Any, state["totals"])
     if not isinstance(totals, list | tuple):
-        raise StateError("totals in a state are whole numbers", given=shown(totals), expected="one for each reader")
+        raise StateError(
+            "totals in a state are whole numbers", given=short_repr(totals), expected="one for each reader"
+        )
 
 
 def _number(state: Mapping[str, Any], name: str, largest: int, given: Any = None) -> int:
@@ -210,7 +212,7 @@ def _number(state: Mapping[str, Any], name: str, largest: int, given: Any = None
             f"{name} in a state is a whole number",
             given=f"{number!r:.60}",
             expected=f"0 to {largest}",
-            fix="pass on what state() returned as it was",
+            fix="pass on what get_state() returned as it was",
         )
     return int(number)
 
@@ -241,7 +243,7 @@ def _short(call: str) -> str:
     return hashlib.sha256(call.encode()).hexdigest()[:_SHORT]
 
 
-def _difference(packed: Any, definition: Definition) -> tuple[str | None, str | None, Where | None]:
+def _difference(packed: Any, definition: CanonicalDefinition) -> tuple[str | None, str | None, CallSite | None]:
     """The first call in which a definition differs from a packed one: what it was, what it is, and the user's line."""
     then, hashed = _unpack(packed)
     now = [_short(call) for call in definition.calls] if hashed else list(definition.calls)
@@ -256,7 +258,7 @@ def _difference(packed: Any, definition: Definition) -> tuple[str | None, str | 
     return f"{was} in the state", f"{last} here{more}", definition.lines[start] if start < stop else None
 
 
-def encode(array: Any) -> dict[str, Any]:
+def encode_array(array: Any) -> dict[str, Any]:
     """An array as JSON."""
     values = np.asarray(array)
     return {
@@ -266,7 +268,7 @@ def encode(array: Any) -> dict[str, Any]:
     }
 
 
-def carried(state: Mapping[str, Any]) -> list[list[Any]] | None:
+def operator_arrays(state: Mapping[str, Any]) -> list[list[Any]] | None:
     """The arrays that operators carry, from a state or from the JSON of it."""
     if "operators" not in state:
         return None

@@ -9,11 +9,11 @@ from typing import Any
 
 import jax
 
-from penstock.engine.executable import leading
+from penstock.engine.executable import lead_reader
 from penstock.errors import ContextError, UsageError
-from penstock.graph.arguments.argument_checks import checked
+from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.iterate.iterator import Batch, DataIterator
-from penstock.sources.order.schedule import Step
+from penstock.sources.order.schedule import BatchStep
 from penstock.sources.stream import EndOfStreamError
 from penstock.types import LastBatchPolicy
 
@@ -45,14 +45,14 @@ class PeekableDataIterator(DataIterator):
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._pending: weakref.ref[ComingBatch] | None = None  # a future holds its iterator: held here, it were a cycle
+        self._pending: weakref.ref[BatchFuture] | None = None  # a future holds its iterator: held here, it were a cycle
         super().__init__(*args, **kwargs)
         schedule = self._schedule
         if schedule.policy is LastBatchPolicy.PARTIAL and schedule.remainder != schedule.stride:
             raise UsageError(
                 "a peekable iterator promises one shape for all batches, and PARTIAL makes the last one shorter",
                 given=f"{schedule.remainder} rows in the last batch",
-                expected=f"{schedule.rows} rows",
+                expected=f"{schedule.batch_size} rows",
                 fix="LastBatchPolicy.PAD, which adds a mask, FILL or DROP",
             )
 
@@ -68,13 +68,13 @@ class PeekableDataIterator(DataIterator):
             UsageError: no reader says where the epoch ends.
         """
         with self._lock:
-            lead = leading(self._readings(self._order_seed))
-            if lead is None or not lead.leads:
+            lead = lead_reader(self._readings(self._order_seed))
+            if lead is None or not lead.is_leader:
                 raise UsageError("is_nonpadding needs a reader that says how long an epoch is", fix="reader_name=...")
             place, stride = self._next, self._schedule.stride
             if place.row < stride:
                 raise ContextError("no batch has been taken from this epoch", fix="call next first")
-            last = Step(place.epoch, place.row - stride, place.totals, self.batch_size)
+            last = BatchStep(place.epoch, place.row - stride, place.consumed, self.batch_size)
             layout = self._planned.layout
             return layout.put_batch({None: lead.coordinates(last, layout.local_rows(self.batch_size)).real})[None]
 
@@ -93,7 +93,7 @@ class PeekableDataIterator(DataIterator):
                 pass
             raise StopIteration
 
-    def peek_async(self) -> ComingBatch:
+    def peek_async(self) -> BatchFuture:
         """Begin to prepare the batch that `next` will give, and return at once.
 
         The host's part is computed on the iterator's threads (here, where that is less work than telling them). The
@@ -101,12 +101,12 @@ class PeekableDataIterator(DataIterator):
 
         Returns:
             A future whose result is that batch, also after it has been taken. At the end of the epoch its result raises
-            StopIteration. It is cancelled when `restore` or `next_epoch` leaves the place before the batch was made.
+            StopIteration. It is cancelled when `set_state` or `next_epoch` leaves the place before the batch was made.
         """
         with self._lock:
             coming = self._coming
             if coming is None:
-                coming = ComingBatch(self)
+                coming = BatchFuture(self)
                 if self.at_end:
                     coming.set_exception(StopIteration())
                     return coming
@@ -119,15 +119,15 @@ class PeekableDataIterator(DataIterator):
             return coming
 
     @property
-    def _coming(self) -> ComingBatch | None:
+    def _coming(self) -> BatchFuture | None:
         """The future of the batch that is next, if somebody holds one."""
         return None if self._pending is None else self._pending()
 
-    def _prepare(self, coming: ComingBatch) -> None:
+    def _prepare(self, coming: BatchFuture) -> None:
         try:
-            coming.after(self._run.begin(self._next))
+            coming.complete_after(self._run.begin(self._next))
         except Exception:  # noqa: BLE001  # asking for the batch raises it again, where it belongs
-            coming.after(())
+            coming.complete_after(())
 
     def _here(self) -> list[jax.Array]:
         arrays = super()._here()
@@ -135,13 +135,13 @@ class PeekableDataIterator(DataIterator):
             coming.deliver(arrays)
         return arrays
 
-    def _go_to(self, step: Step) -> None:
+    def _go_to(self, step: BatchStep) -> None:
         super()._go_to(step)
         if coming := self._coming:
-            coming.leave()
+            coming.abandon()
         self._pending = None
 
-    def _form_coming(self, coming: ComingBatch) -> Batch:
+    def _form_coming(self, coming: BatchFuture) -> Batch:
         """The batch of a future: made now, if that is still to be done."""
         with self._lock:
             if coming is self._coming:
@@ -152,7 +152,7 @@ class PeekableDataIterator(DataIterator):
             return self._form(coming.arrays())
 
 
-class ComingBatch(Future[Any]):
+class BatchFuture(Future[Any]):
     """A batch that is being prepared. It is done when the host's part is.
 
     `result` and `exception` put the batch on the devices, from the thread that calls them: programs are dispatched in
@@ -205,11 +205,13 @@ class ComingBatch(Future[Any]):
         """Whether the iterator was reset, restored or closed before the batch was made."""
         return self._left and self._arrays is None
 
-    def after(self, chunks: tuple[Future[Any], ...]) -> None:
+    def complete_after(self, chunks: tuple[Future[Any], ...]) -> None:
         """Be done when these are. What they raise, `result` raises."""
         if chunks:
             first, *rest = chunks
-            first.add_done_callback(lambda _: self.after(tuple(rest)))  # which holds what follows, and not itself
+            first.add_done_callback(
+                lambda _: self.complete_after(tuple(rest))
+            )  # which holds what follows, and not itself
             return
         self._announcer = threading.get_ident()
         self.set_result(None)
@@ -219,7 +221,7 @@ class ComingBatch(Future[Any]):
         """Take the arrays of the batch."""
         self._arrays = arrays
 
-    def leave(self) -> None:
+    def abandon(self) -> None:
         """Nobody will make the batch any more."""
         self._left = True
 
@@ -234,7 +236,7 @@ class ComingBatch(Future[Any]):
         return self._arrays
 
 
-@checked
+@check_annotations
 def get_spec_for_array(array: jax.Array) -> jax.ShapeDtypeStruct:
     """Shape, dtype and sharding of an array.
 

@@ -4,33 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from os import PathLike
 from typing import Any
 
+from penstock.engine.failures.error_budget import ErrorBudget, ErrorLimits
+from penstock.engine.failures.quarantine import Quarantine
+from penstock.engine.host.run_context import RunContext
+from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.jobs import members
-from penstock.engine.jobs.members import Part
+from penstock.engine.jobs.members import IteratorMembership
 from penstock.engine.jobs.startup_exchange import exchange
-from penstock.engine.transfer.batch_layout import Layout
+from penstock.engine.transfer.batch_layout import BatchLayout
 from penstock.errors import UsageError
 from penstock.graph.identity.fingerprint import fingerprint
-from penstock.graph.ir.node import Graph
+from penstock.graph.ir.node import Graph, Node
 from penstock.graph.ir.operator import Reader
-from penstock.iterate.code_version import code_of
+from penstock.iterate.code_version import code_digest
 from penstock.pipeline.pipeline import Pipeline
 from penstock.plan.plan import Plan
-from penstock.plan.shard_merge import Facts
+from penstock.plan.shard_merge import ReaderFacts
 
 _SAME_PROGRAM = "run the same program with the same arguments in all of them"
 
 
-def take_part(layout: Layout) -> Part | None:
+def join_iterator(layout: BatchLayout) -> IteratorMembership | None:
     """This process's part in an iterator that several processes make together; None where there are no others."""
-    job = members.join() if layout.processes > 1 else None
+    job = members.join_job() if layout.processes > 1 else None
     return None if job is None else job.begin(_processes(layout))
 
 
-def agree(
-    graphs: Sequence[Graph], layout: Layout, pipeline: Pipeline, choices: Mapping[str, Any], *, per_block: bool
-) -> tuple[int, Sequence[Sequence[Facts]] | None]:
+def agree_on_definition(
+    graphs: Sequence[Graph], layout: BatchLayout, pipeline: Pipeline, choices: Mapping[str, Any], *, per_block: bool
+) -> tuple[int, Sequence[Sequence[ReaderFacts]] | None]:
     """Check that all processes run the same definition over the same data, and take over what one of them decides.
 
     Args:
@@ -51,18 +56,18 @@ def agree(
         return pipeline.seed, None
     mine = {
         "definition": fingerprint(graphs[0]),
-        "code": code_of(graphs[0]),
+        "code": code_digest(graphs[0]),
         **choices,
         "seed": pipeline.seed if pipeline.seed_is_given else "not given",
         "one definition per": "block" if per_block else "batch",
     }
-    facts = [[asdict(Facts.of(reader)) for reader in _readers(graph)] for graph in graphs]
+    facts = [[asdict(ReaderFacts.of(reader)) for reader in _readers(graph)] for graph in graphs]
     message = {"same": mine, "seed": pipeline.seed, "shards": layout.shards, "facts": facts}
     told = dict(zip(_processes(layout), exchange(layout.all_devices, message), strict=True))
     _check_same({process: each["same"] for process, each in told.items()}, "define different pipelines")
     first = next(iter(told.values()))
     read = [
-        (shard, process, [Facts(**reader) for reader in block])
+        (shard, process, [ReaderFacts(**reader) for reader in block])
         for process, each in told.items()
         for shard, block in zip(each["shards"] if per_block else [0], each["facts"], strict=True)
     ]
@@ -74,7 +79,7 @@ def agree(
     ] if per_block else None
 
 
-def agree_on_shapes(plan: Plan, layout: Layout) -> None:
+def agree_on_shapes(plan: Plan, layout: BatchLayout) -> None:
     """Check that what the processes found in their first samples has the same dtypes and shapes.
 
     Raises:
@@ -87,7 +92,33 @@ def agree_on_shapes(plan: Plan, layout: Layout) -> None:
         _check_same(found, "read samples of different shapes")
 
 
-def _processes(layout: Layout) -> list[int]:
+def make_error_budget(
+    membership: IteratorMembership | None,
+    readers: Mapping[Node, ShardedReader],
+    seed: int,
+    limits: ErrorLimits,
+    path: str | PathLike[str] | None,
+    batch_size: int,
+) -> ErrorBudget:
+    """Build the budget of bad samples, which counts those of all processes of a job.
+
+    Args:
+        membership: this process's part in the iterator; None without other processes.
+        readers: the readers whose samples can be bad.
+        seed: the seed of replacements.
+        limits: how many bad samples are tolerated.
+        path: the quarantine file, or None.
+        batch_size: rows of a global batch.
+    """
+    store = None if membership is None else membership.board()
+    quarantine = None if path is None else Quarantine(path, store)
+    if membership is not None and quarantine is not None:
+        membership.peers.at_end(quarantine.flush)
+    names = map(RunContext(readers, None, seed).name, readers)
+    return ErrorBudget(names, limits, quarantine, store, batch_size)
+
+
+def _processes(layout: BatchLayout) -> list[int]:
     return sorted({device.process_index for device in layout.all_devices})
 
 
@@ -95,7 +126,7 @@ def _readers(graph: Graph) -> list[Reader]:
     return [node.operator for node in graph.readers if isinstance(node.operator, Reader)]
 
 
-def _check_data(read: Sequence[tuple[int, Facts]], reader: str, *, per_block: bool) -> None:
+def _check_data(read: Sequence[tuple[int, ReaderFacts]], reader: str, *, per_block: bool) -> None:
     """Check that processes have the same data where they read them as parts of one data set.
 
     That is so where one definition stands for the whole batch, and where the reader of each block reads its shard.

@@ -8,9 +8,9 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.core.call_site import located
+from penstock.core.call_site import with_call_site
 from penstock.errors import UsageError
-from penstock.graph.arguments.argument_checks import checked
+from penstock.graph.arguments.argument_checks import check_annotations
 
 COORDINATOR = "JAX_COORDINATOR_ADDRESS"
 """Where process 0 is listening; JAX's own variable."""
@@ -30,7 +30,7 @@ _LOCAL_SIZE = "OMPI_COMM_WORLD_LOCAL_SIZE"
 
 
 @dataclass(frozen=True)
-class Job:
+class JobEnvironment:
     """What the environment says of the job that this process belongs to.
 
     Args:
@@ -46,8 +46,8 @@ class Job:
     process_id: int | None = None
 
 
-@checked
-def detect(environment: Mapping[str, str] | None = None) -> Job:
+@check_annotations
+def detect_job(environment: Mapping[str, str] | None = None) -> JobEnvironment:
     """Find out from the environment who started this process. Imports nothing, starts nothing.
 
     Args:
@@ -57,10 +57,10 @@ def detect(environment: Mapping[str, str] | None = None) -> Job:
         UsageError: some of the variables that belong together are missing.
 
     Example:
-        >>> from penstock.launch import detect
-        >>> detect({}).started_by
+        >>> from penstock.launch import detect_job
+        >>> detect_job({}).started_by
         'nobody'
-        >>> detect({"OMPI_MCA_orte_hnp_uri": "..."}).started_by
+        >>> detect_job({"OMPI_MCA_orte_hnp_uri": "..."}).started_by
         'Open MPI'
     """
     variables = os.environ if environment is None else environment
@@ -73,15 +73,15 @@ def detect(environment: Mapping[str, str] | None = None) -> Job:
                 expected=f"{COORDINATOR}, {NUM_PROCESSES} and {PROCESS_ID}, or none of them",
             )
         count, number = int(variables[NUM_PROCESSES]), int(variables[PROCESS_ID])
-        return Job("penstock launch", variables[COORDINATOR], count, number)
+        return JobEnvironment("penstock launch", variables[COORDINATOR], count, number)
     for name, needed in _CLUSTERS.items():
         if variables.keys() >= set(needed):
-            return Job(name)
-    return Job("nobody")
+            return JobEnvironment(name)
+    return JobEnvironment("nobody")
 
 
-@located
-def initialize() -> Job:
+@with_call_site
+def initialize() -> JobEnvironment:
     """Join the job that this process was started for. Called first thing in a program, before JAX is used.
 
     Under `penstock launch`, `mpirun` of Open MPI, and `srun` of SLURM it calls `jax.distributed.initialize` with what
@@ -103,7 +103,7 @@ def initialize() -> Job:
         >>> initialize().started_by
         'nobody'
     """
-    job = detect()
+    job = detect_job()
     if job.started_by != "nobody":
         import jax  # noqa: PLC0415  # the launcher itself has no use for it
 
@@ -119,7 +119,7 @@ def initialize() -> Job:
         if process == 0:
             check_address(bound)
         jax.distributed.initialize(coordinator, job.num_processes, job.process_id, coordinator_bind_address=bound)
-        members.join()
+        members.join_job()
     return job
 
 

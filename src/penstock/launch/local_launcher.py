@@ -29,11 +29,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from penstock.errors import UsageError
-from penstock.graph.arguments.argument_checks import checked
+from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.graph.arguments.argument_kinds import Range
 from penstock.launch import watchdog
 from penstock.launch.distributed import BIND, COORDINATOR, LOOPBACK, NUM_PROCESSES, PROCESS_ID, check_port
-from penstock.launch.output_prefix import Printer, pass_on
+from penstock.launch.output_prefix import Printer, forward_output
 from penstock.launch.watchdog import JOB, kill
 
 _GRACE = 3.0
@@ -43,7 +43,7 @@ _POLL = 0.02
 """Seconds between two looks at the processes."""
 
 
-@checked
+@check_annotations
 def launch(
     command: Sequence[str | PathLike[str]],
     processes: Annotated[int, Range(1, 4096)],
@@ -147,7 +147,9 @@ class _Process:
         )
         streams = ((self.running.stdout, out), (self.running.stderr, error))
         self._threads = [
-            threading.Thread(target=pass_on, args=(source, printer, number), name=f"output {number}", daemon=True)
+            threading.Thread(
+                target=forward_output, args=(source, printer, number), name=f"output {number}", daemon=True
+            )
             for source, printer in streams
         ]
         for thread in self._threads:

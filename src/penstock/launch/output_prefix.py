@@ -70,7 +70,7 @@ class Printer:
             self.failure = error.strerror
 
 
-def pass_on(source: IO[bytes], printer: Printer, number: int) -> None:
+def forward_output(source: IO[bytes], printer: Printer, number: int) -> None:
     """Pass on what a process prints, until it ends. Goes on reading where it cannot be printed any more."""
     rest = b""
     with source:

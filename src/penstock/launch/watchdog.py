@@ -18,7 +18,7 @@ JOB = "PENSTOCK_JOB"
 """The variable with the name of the job."""
 
 
-def members(job: str) -> list[int]:
+def job_pids(job: str) -> list[int]:
     """The pids of all processes of a job that run."""
     wanted = f"{JOB}={job}".encode()
     found: list[int] = []
@@ -32,7 +32,7 @@ def members(job: str) -> list[int]:
 def kill(job: str, patience: float = 5.0) -> None:
     """Kill all processes of a job, and those that they start meanwhile."""
     until = time.monotonic() + patience
-    while (pids := members(job)) and time.monotonic() < until:
+    while (pids := job_pids(job)) and time.monotonic() < until:
         for pid in pids:
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)

@@ -1,1 +1,1 @@
-"""Python functions as machine code: compiled once by numba, kept on disk. Knows nothing of data, images or JAX."""
+"""Compiles marked Python functions to machine code with numba, once, and loads it without numba."""

@@ -1,7 +1,7 @@
 """Machine code on disk: a folder with a file per compiled loop, which several processes may use at once.
 
 What is kept runs in the process that finds it. So a folder is used only if nobody but the user and root can write to it
-(`trusted.py`).
+(`native/trusted_files.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import sys
 from pathlib import Path
 
-from penstock.core.atomic_files import make_folder, user_folder, write_whole
+from penstock.core.atomic_files import make_folder, user_cache_dir, write_atomically
 from penstock.native.trusted_files import UntrustedError, check_folder, read_trusted
 
 LIMIT = 512
@@ -31,7 +31,7 @@ _log = logging.getLogger("penstock")
 _said: set[str] = set()
 
 
-def folders() -> list[Path]:
+def code_folders() -> list[Path]:
     """Where machine code may lie: all are looked into, and the first that takes a file gets it.
 
     ``NUMBA_CACHE_DIR``, if it is set, is the only place; else the user's cache folder, and then the package's own.
@@ -39,13 +39,13 @@ def folders() -> list[Path]:
     if chosen := os.environ.get("NUMBA_CACHE_DIR"):
         return [Path(chosen) / "penstock"]
     own = Path(__file__).parent / "__pycache__" / "code"
-    users = user_folder()
+    users = user_cache_dir()
     return [own] if users is None else [users, own]
 
 
-def read(name: str) -> bytes | None:
+def read_code(name: str) -> bytes | None:
     """What was kept under a name; None where nothing was, or what is there is damaged or not to be trusted."""
-    for folder in folders():
+    for folder in code_folders():
         try:
             data = _verified(read_trusted(folder, name + _SUFFIX))
         except UntrustedError as error:
@@ -75,14 +75,14 @@ def _verified(content: bytes) -> bytes | None:
     return data if hashlib.sha256(data).digest() == digest else None
 
 
-def write(name: str, data: bytes) -> None:
+def write_code(name: str, data: bytes) -> None:
     """Keep data under a name. Where no folder can be written, a warning says so, once."""
     reasons: list[str] = []
-    for folder in folders():
+    for folder in code_folders():
         try:
             make_folder(folder)
             check_folder(folder)
-            store(folder, name, data)
+            write_code_to(folder, name, data)
         except UntrustedError as error:
             _warn(error)
         except OSError as error:
@@ -113,10 +113,10 @@ def _warn(error: UntrustedError) -> None:
         )
 
 
-def store(folder: Path, name: str, data: bytes) -> Path:
+def write_code_to(folder: Path, name: str, data: bytes) -> Path:
     """Write data into a file of a folder, whole or not at all, whoever else writes the same."""
     path = folder / (name + _SUFFIX)
-    write_whole(path, [hashlib.sha256(data).digest(), data])
+    write_atomically(path, [hashlib.sha256(data).digest(), data])
     return path
 
 

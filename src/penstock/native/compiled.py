@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
 import threading
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
@@ -22,6 +23,13 @@ R = TypeVar("R")
 
 _lock = threading.RLock()
 _AS_PYTHON = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+
+
+@contextlib.contextmanager
+def compilation_paused() -> Generator[None]:
+    """Wait until no other thread compiles a loop, and let none begin in the meantime."""
+    with _lock:
+        yield
 
 
 class Compiled(Generic[P, R]):
@@ -54,10 +62,10 @@ class Compiled(Generic[P, R]):
             TypeError: an argument that it cannot take, or that is given by name.
         """
         if _AS_PYTHON:
-            return self.plain(*args, **kwargs)
+            return self.python_function(*args, **kwargs)
         if kwargs:
             raise TypeError(f"{self._name} takes its arguments by position")
-        kinds, values = machine_code.flat(args)
+        kinds, values = machine_code.flatten_arguments(args)
         native = self._native.get(kinds) or self._load(kinds)
         if native(*values):
             raise InternalError(f"{self._name} raised an exception")
@@ -71,8 +79,8 @@ class Compiled(Generic[P, R]):
             TypeError: an argument that it cannot take.
         """
         if _AS_PYTHON:
-            return functools.partial(cast(Any, self.plain), *args)
-        kinds, values = machine_code.flat((*args, 0, 0))
+            return functools.partial(cast(Any, self.python_function), *args)
+        kinds, values = machine_code.flatten_arguments((*args, 0, 0))
         native = self._native.get(kinds) or self._load(kinds)
         # an int is made into a number of C's in each call, and that takes longer than all else
         made = [kind(value) for kind, value in zip(cast(Any, native).argtypes, values[:-2], strict=False)]
@@ -85,9 +93,9 @@ class Compiled(Generic[P, R]):
             raise InternalError(f"{self._name} raised an exception")
 
     @functools.cached_property
-    def plain(self) -> Callable[P, R]:
+    def python_function(self) -> Callable[P, R]:
         """The function as Python runs it, and what it calls: the twin to which the compiled one is compared."""
-        return self._with(lambda other: other.plain)
+        return self._with(lambda other: other.python_function)
 
     @functools.cached_property
     def digest(self) -> str:
@@ -97,7 +105,7 @@ class Compiled(Generic[P, R]):
     @functools.cached_property
     def _numba(self) -> Any:
         """The function as numba has it."""
-        return machine_code.compilable(self._with(lambda other: other._numba))  # noqa: SLF001  # of its own class
+        return machine_code.as_njit(self._with(lambda other: other._numba))  # noqa: SLF001  # of its own class
 
     def _load(self, kinds: tuple[Kind, ...]) -> Native:
         with _lock:  # several threads may be first
@@ -126,9 +134,9 @@ class Compiled(Generic[P, R]):
         """The variants that are compiled ahead."""
         return [self.variant(**constants) for constants in self.variants]
 
-    def compile_ahead(self, environment: str) -> dict[str, bytes]:
+    def precompiled(self, environment: str) -> dict[str, bytes]:
         """The machine code that is compiled ahead, packed, by the name that it is kept under."""
-        codes = {kinds: machine_code.compiled(self._numba, kinds) for kinds in self.ahead}
+        codes = {kinds: machine_code.compile_loop(self._numba, kinds) for kinds in self.ahead}
         return {self._key(kinds, environment): code.pack() for kinds, code in codes.items()}
 
     def _key(self, kinds: Sequence[Kind], environment: str) -> str:
@@ -140,15 +148,15 @@ class Compiled(Generic[P, R]):
         if kinds in self.ahead and ahead is not None:
             data = code_cache.read_ahead(self._key(kinds, ahead))
         if data is None:
-            data = code_cache.read(self._key(kinds, machine_code.environment()))
-        return None if data is None else machine_code.loaded(MachineCode.unpack(data), kinds)
+            data = code_cache.read_code(self._key(kinds, machine_code.environment()))
+        return None if data is None else machine_code.load_machine_code(MachineCode.unpack(data), kinds)
 
     def _compile(self, kinds: tuple[Kind, ...]) -> Native:
-        code = machine_code.compiled(self._numba, kinds)
-        native = machine_code.loaded(code, kinds)
+        code = machine_code.compile_loop(self._numba, kinds)
+        native = machine_code.load_machine_code(code, kinds)
         if native is None:
             raise InternalError(f"{self._name} calls what does not exist", given=", ".join(code.needs))
-        code_cache.write(self._key(kinds, machine_code.environment()), code.pack())
+        code_cache.write_code(self._key(kinds, machine_code.environment()), code.pack())
         return native
 
     def _with(
@@ -194,7 +202,7 @@ def _fact(value: Any, function: types.FunctionType) -> str:
             raise TypeError(f"a compiled loop has numbers as constants: {function.__qualname__} uses {value!r}")
 
 
-def ahead(*kinds: str, variants: Sequence[dict[str, bool]] = ({},)) -> Callable[[Compiled[P, R]], Compiled[P, R]]:
+def precompile(*kinds: str, variants: Sequence[dict[str, bool]] = ({},)) -> Callable[[Compiled[P, R]], Compiled[P, R]]:
     """Have a compiled function compiled when a release is built, so that its first call need not do it.
 
     Args:
@@ -203,7 +211,7 @@ def ahead(*kinds: str, variants: Sequence[dict[str, bool]] = ({},)) -> Callable[
     """
 
     def marked(function: Compiled[P, R]) -> Compiled[P, R]:
-        function.ahead, function.variants = tuple(map(machine_code.parsed, kinds)), tuple(variants)
+        function.ahead, function.variants = tuple(map(machine_code.parse_kinds, kinds)), tuple(variants)
         return function
 
     return marked

@@ -101,7 +101,7 @@ class MachineCode:
         return MachineCode(symbol, tuple(needs), binary)
 
 
-def flat(arguments: Sequence[Any]) -> tuple[tuple[Kind, ...], list[Any]]:
+def flatten_arguments(arguments: Sequence[Any]) -> tuple[tuple[Kind, ...], list[Any]]:
     """The kinds of the arguments, and what machine code takes for them: several numbers for each array.
 
     Raises:
@@ -127,10 +127,10 @@ def flat(arguments: Sequence[Any]) -> tuple[tuple[Kind, ...], list[Any]]:
     return tuple(kinds), values
 
 
-def parsed(kinds: str) -> tuple[Kind, ...]:
+def parse_kinds(kinds: str) -> tuple[Kind, ...]:
     """Kinds as they are written: dtypes, those of arrays with their rank, which are C-contiguous.
 
-    >>> parsed("u1[2] f4")
+    >>> parse_kinds("u1[2] f4")
     ((dtype('uint8'), 2, 'C'), dtype('float32'))
     """
     result: list[Kind] = []
@@ -200,7 +200,7 @@ def _numba() -> Any:
     return import_module("numba")  # slow, and only needed where nothing is kept yet
 
 
-def compilable(function: Callable[..., Any]) -> Any:
+def as_njit(function: Callable[..., Any]) -> Any:
     """A function as numba has it, which may call others of these."""
     dispatcher = _numba().njit(function, **_OPTIONS)
     compiled_call, unliteral = dispatcher.get_call_template, _numba().types.unliteral
@@ -226,7 +226,7 @@ def _vectorized() -> Generator[None]:
         config.SLP_VECTORIZE = before
 
 
-def compiled(function: Any, kinds: Sequence[Kind]) -> MachineCode:
+def compile_loop(function: Any, kinds: Sequence[Kind]) -> MachineCode:
     """Compile a loop.
 
     Args:
@@ -267,7 +267,7 @@ def compiled(function: Any, kinds: Sequence[Kind]) -> MachineCode:
     return MachineCode(symbol, tuple(needs), binary)
 
 
-def loaded(code: MachineCode, kinds: Sequence[Kind]) -> Native | None:
+def load_machine_code(code: MachineCode, kinds: Sequence[Kind]) -> Native | None:
     """Machine code ready to run; None where this process lacks something that it needs."""
     binding = _llvm()
     machine = binding.Target.from_triple(binding.get_process_triple()).create_target_machine(jit=True)

@@ -62,8 +62,8 @@ def main(folder: Path) -> None:
     for name in MODULES:
         for value in vars(import_module(f"penstock.{name}")).values():
             for form in cast(Compiled[..., Any], value).forms if isinstance(value, Compiled) else ():
-                for key, data in form.compile_ahead(environment).items():
-                    code_cache.store(folder, key, data).chmod(0o644)
+                for key, data in form.precompiled(environment).items():
+                    code_cache.write_code_to(folder, key, data).chmod(0o644)
 
 
 if __name__ == "__main__":

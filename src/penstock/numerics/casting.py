@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.core.columns import Array
 from penstock.errors import DefinitionError
-from penstock.native.compiled import Compiled, ahead
+from penstock.native.compiled import Compiled, precompile
 from penstock.types import NO_TYPE, as_dtype
 
 
@@ -26,7 +26,7 @@ def wanted_dtype(dtype: Any) -> np.dtype[Any] | None:
     return None if dtype is None or dtype is NO_TYPE else as_dtype(dtype)
 
 
-def own_or_float(own: np.dtype[Any], wanted: Any, kind: str) -> np.dtype[Any]:
+def output_dtype(own: np.dtype[Any], wanted: Any, kind: str) -> np.dtype[Any]:
     """The dtype of the result of an operator that gives its input's dtype, or float32.
 
     Raises:
@@ -38,7 +38,7 @@ def own_or_float(own: np.dtype[Any], wanted: Any, kind: str) -> np.dtype[Any]:
     return dtype
 
 
-def convert(xp: Any, values: Any, dtype: np.dtype[Any]) -> Any:
+def cast_saturating(xp: Any, values: Any, dtype: np.dtype[Any]) -> Any:
     """Values as another dtype, the way DALI's cast converts them.
 
     Floats become integers by rounding to the nearest, halves away from zero; what does not fit becomes the nearest
@@ -49,7 +49,7 @@ def convert(xp: Any, values: Any, dtype: np.dtype[Any]) -> Any:
         values: an array.
         dtype: the dtype to convert to.
 
-    >>> convert(np, np.array([-1.5, 0.5, 300.0]), np.dtype("uint8"))
+    >>> cast_saturating(np, np.array([-1.5, 0.5, 300.0]), np.dtype("uint8"))
     array([  0,   1, 255], dtype=uint8)
     """
     if values.dtype == dtype:
@@ -85,7 +85,7 @@ def _saturate(xp: Any, values: Any, dtype: np.dtype[Any]) -> Any:
     return xp.where(values <= low, xp.asarray(limits.min, dtype), result)
 
 
-def normalize(
+def normalize_values(
     xp: Any, values: Any, mean: Any, factor: Any, shift: float, dtype: np.dtype[Any], out: Array | None = None
 ) -> Any:
     """``(values - mean) * factor + shift`` in float32, converted to `dtype`.
@@ -115,13 +115,13 @@ def normalize(
     result = result if mean is None else result - mean
     result = result if factor is None else result * factor
     result = result + xp.asarray(shift, np.float32) if shift else result
-    return convert(xp, result, dtype)
+    return cast_saturating(xp, result, dtype)
 
 
 _ZERO, _ONE = np.float32(0), np.float32(1)
 
 
-@ahead("u1[1] f4 f4 f4 f4[1]", "f4[1] f4 f4 f4 f4[1]")
+@precompile("u1[1] f4 f4 f4 f4[1]", "f4[1] f4 f4 f4 f4[1]")
 @Compiled
 def scale_and_shift(values: Array, mean: np.float32, factor: np.float32, shift: np.float32, out: Array) -> None:
     """``out[i] = (values[i] - mean) * factor + shift`` in float32; both one-dimensional."""
@@ -138,7 +138,7 @@ def _single(term: Array | None) -> bool:
     return term is None or term.size == 1
 
 
-def along_rows(xp: Any, argument: Any, ndim: int) -> Any:
+def broadcast_rows(xp: Any, argument: Any, ndim: int) -> Any:
     """An argument with one entry per row, shaped to broadcast against a batch of rank `ndim`; constants stay."""
     values = xp.asarray(argument)
     return values.reshape(values.shape[:1] + (1,) * (ndim - 1)) if values.ndim else values

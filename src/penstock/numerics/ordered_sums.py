@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 
-def fold(xp: Any, values: Any, axes: Sequence[int]) -> Any:
+def axes_last(xp: Any, values: Any, axes: Sequence[int]) -> Any:
     """The axes of an array as its last one, in their order; the others stay in front of it.
 
     Args:
@@ -42,7 +42,7 @@ def ordered_sum(xp: Any, values: Any, axes: Sequence[int]) -> Any:
     >>> ordered_sum(np, np.ones((3, 5, 7), np.float32), [1, 2])
     array([35., 35., 35.], dtype=float32)
     """
-    terms = fold(xp, values, axes)
+    terms = axes_last(xp, values, axes)
     count = terms.shape[-1]
     if count == 0:
         return xp.zeros(terms.shape[:-1], terms.dtype)
@@ -54,7 +54,7 @@ def ordered_sum(xp: Any, values: Any, axes: Sequence[int]) -> Any:
     return terms[..., 0]
 
 
-def rounded(xp: Any, values: Any) -> Any:
+def no_fma(xp: Any, values: Any) -> Any:
     """Products or roots as they are, for an addition or a division that follows.
 
     Compilers contract a product and an addition, or a root and a division, into one instruction that rounds otherwise,
@@ -82,4 +82,4 @@ def sum_of_squares(xp: Any, values: Any, axes: Sequence[int]) -> Any:
     >>> sum_of_squares(np, np.float32([[1, 2], [3, 4]]), [1])
     array([ 5., 25.], dtype=float32)
     """
-    return ordered_sum(xp, rounded(xp, values * values), axes)
+    return ordered_sum(xp, no_fma(xp, values * values), axes)

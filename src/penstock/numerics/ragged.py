@@ -19,10 +19,10 @@ def entries(column: Any) -> NDArray[np.int64]:
     return np.full(rows, count, np.int64)
 
 
-def joined(column: Column) -> tuple[Array, NDArray[np.int64]]:
+def concatenate(column: Column) -> tuple[Array, NDArray[np.int64]]:
     """The entries of all samples, one after the other, and how many each has.
 
-    >>> joined([np.zeros((2, 4)), np.zeros((0, 4))])[0].shape, joined(np.zeros((5, 3, 4)))[1].tolist()
+    >>> concatenate([np.zeros((2, 4)), np.zeros((0, 4))])[0].shape, concatenate(np.zeros((5, 3, 4)))[1].tolist()
     ((2, 4), [3, 3, 3, 3, 3])
     """
     if isinstance(column, np.ndarray):
@@ -38,20 +38,20 @@ def flattened(column: Column) -> tuple[Array, NDArray[np.int64]]:
     return np.concatenate([each.reshape(-1) for each in column]), np.array([each.shape for each in column], np.int64)
 
 
-def filled(column: Any) -> Any:
+def pad_to_longest(column: Any) -> Any:
     """Samples as one array, zeros behind what each has; an array as it is."""
     if not isinstance(column, list):
         return column
-    values, counts = joined(cast(list[Array], column))
+    values, counts = concatenate(cast(list[Array], column))
     result = np.zeros((len(counts), int(counts.max()), *values.shape[1:]), values.dtype)
     result[np.arange(result.shape[1]) < counts[:, None]] = values
     return result
 
 
-def parted(values: Array, counts: Any) -> list[Array]:
+def split(values: Array, counts: Any) -> list[Array]:
     """The inverse of `joined`: a part for each sample.
 
-    >>> [part.tolist() for part in parted(np.arange(3), [2, 0, 1])]
+    >>> [part.tolist() for part in split(np.arange(3), [2, 0, 1])]
     [[0, 1], [], [2]]
     """
     ends = cast(list[int], np.cumsum(counts).tolist())

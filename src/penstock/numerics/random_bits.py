@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Indices
-from penstock.native.compiled import Compiled, ahead
+from penstock.native.compiled import Compiled, precompile
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
@@ -34,7 +34,7 @@ def threefry(key: tuple[Any, Any], counter: tuple[Any, Any]) -> tuple[Any, Any]:
     return left, right
 
 
-def counters(epoch: int, positions: Indices) -> NDArray[np.uint32]:
+def row_counters(epoch: int, positions: Indices) -> NDArray[np.uint32]:
     """The coordinates of rows as uint32 words, shape (rows, 3): epoch, low and high half of the position."""
     result = np.empty((len(positions), 3), np.uint32)
     result[:, 0] = epoch
@@ -56,7 +56,7 @@ def random_bits(xp: Any, seed: int, stream: int, rows: Any, count: int) -> Any:
     Returns:
         uint32 of shape `(rows, count)`. Row i depends on nothing but the arguments and `rows[i]`.
 
-    >>> random_bits(np, 1, 0, counters(0, np.arange(2)), 3).shape
+    >>> random_bits(np, 1, 0, row_counters(0, np.arange(2)), 3).shape
     (2, 3)
     """
     if xp is np:
@@ -71,7 +71,7 @@ def random_bits(xp: Any, seed: int, stream: int, rows: Any, count: int) -> Any:
     return xp.stack(pairs, axis=-1).reshape(rows.shape[0], -1)[:, :count]
 
 
-def more_bits(xp: Any, keys: Any, count: int) -> tuple[Any, Any]:
+def expand_bits(xp: Any, keys: Any, count: int) -> tuple[Any, Any]:
     """Random bits for many elements of each row: `count` pairs of words from a key of two.
 
     Args:
@@ -91,7 +91,7 @@ def more_bits(xp: Any, keys: Any, count: int) -> tuple[Any, Any]:
 
 
 @Compiled
-def encrypt(key: np.uint64, other: np.uint64, left: np.uint64, right: np.uint64) -> tuple[np.uint64, np.uint64]:
+def threefry_scalar(key: np.uint64, other: np.uint64, left: np.uint64, right: np.uint64) -> tuple[np.uint64, np.uint64]:
     """`threefry` of numbers: words of 32 bits in 64, where sums do not overflow."""
     parity = key ^ other ^ np.uint64(_PARITY)
     left, right = (left + key) & _WORD, (right + other) & _WORD
@@ -105,7 +105,7 @@ def encrypt(key: np.uint64, other: np.uint64, left: np.uint64, right: np.uint64)
     return left, right
 
 
-@ahead("i8 i8 i8 u4[2] u4[2]")
+@precompile("i8 i8 i8 u4[2] u4[2]")
 @Compiled
 def _draw(low: int, high: int, stream: int, rows: NDArray[np.uint32], out: NDArray[np.uint32]) -> None:
     """`random_bits` on the host.
@@ -120,21 +120,21 @@ def _draw(low: int, high: int, stream: int, rows: NDArray[np.uint32], out: NDArr
     key, other = np.uint64(0), np.uint64(0)
     for row in range(rows.shape[0]):
         if row == 0 or rows[row, 0] != rows[row - 1, 0]:
-            key, other = encrypt(np.uint64(low), np.uint64(high), np.uint64(stream), np.uint64(rows[row, 0]))
+            key, other = threefry_scalar(np.uint64(low), np.uint64(high), np.uint64(stream), np.uint64(rows[row, 0]))
         for column in range(0, out.shape[1], 2):
             block = key ^ np.uint64(column // 2)
-            left, right = encrypt(block, other, np.uint64(rows[row, 1]), np.uint64(rows[row, 2]))
+            left, right = threefry_scalar(block, other, np.uint64(rows[row, 1]), np.uint64(rows[row, 2]))
             out[row, column] = np.uint32(left)
             if column + 1 < out.shape[1]:
                 out[row, column + 1] = np.uint32(right)
 
 
-@ahead("u4[2] u4[2] u4[2]")
+@precompile("u4[2] u4[2] u4[2]")
 @Compiled
 def _draw_more(keys: NDArray[np.uint32], left: NDArray[np.uint32], right: NDArray[np.uint32]) -> None:
     """`more_bits` on the host; `left` and `right`, (rows, count), receive the pairs."""
     for row in range(keys.shape[0]):
         key, other = np.uint64(keys[row, 0]), np.uint64(keys[row, 1])
         for column in range(left.shape[1]):
-            one, two = encrypt(key, other, np.uint64(column), np.uint64(0))
+            one, two = threefry_scalar(key, other, np.uint64(column), np.uint64(0))
             left[row, column], right[row, column] = np.uint32(one), np.uint32(two)

@@ -1,1 +1,1 @@
-"""Operators, one file per operator or close family. They know the operator contract, and nothing of the engine."""
+"""One file per operator, named as DALI names it, in a folder per family."""

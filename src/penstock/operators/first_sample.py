@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.core.columns import Array
-from penstock.engine.sample_probe import sample_zero
+from penstock.engine.sample_probe import probe_sample
 from penstock.errors import DefinitionError, PenstockError
 from penstock.graph.ir.node import Value
 from penstock.graph.tracing.trace import DataNode, current_trace
@@ -22,8 +22,8 @@ def first_sample(value: Value, fix: str) -> Array:
         DefinitionError: it cannot be computed, or only on the device.
     """
     try:
-        computing = current_trace().computing
-        return np.asarray(sample_zero(value) if computing is None else computing.get(value).at(0))
+        computing = current_trace().eager
+        return np.asarray(probe_sample(value) if computing is None else computing.get(value).at(0))
     except Exception as error:
         said = f"the first sample of {value} is not known while the definition is traced"
         raise DefinitionError(said, given=_said(error), fix=fix) from error
@@ -33,7 +33,7 @@ def _said(error: BaseException) -> str:
     return str(error.args[0]) if isinstance(error, PenstockError) else str(error) or type(error).__name__
 
 
-def length_of(vector: DataNode, what: str) -> int:
+def vector_length(vector: DataNode, what: str) -> int:
     """How many numbers each sample of a vector has: if nothing says so, as many as the first one.
 
     Args:

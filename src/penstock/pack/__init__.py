@@ -1,5 +1,5 @@
 """Writing what a reader reads as shards: tar files of WebDataset, or ArrayRecord files."""
 
-from penstock.pack.pack_job import Job as Job
+from penstock.pack.pack_job import PackJob as PackJob
 from penstock.pack.pack_job import pack as pack
-from penstock.pack.reencoding import Recoding as Recoding
+from penstock.pack.reencoding import Reencoding as Reencoding

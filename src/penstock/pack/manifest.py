@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from penstock.core.atomic_files import sync
+from penstock.core.atomic_files import fsync_file
 from penstock.errors import UsageError
 
 try:
@@ -18,7 +18,7 @@ except ImportError:  # not on Windows, which has no such locks
 NAME = "pack.jsonl"
 
 
-class Ledger:
+class PackManifest:
     """A line with what is packed, then one per complete shard. A line that was cut short by a crash does not count.
 
     Args:
@@ -80,11 +80,11 @@ class Ledger:
         rest = [json.dumps(entry) + "\n" for entry in self.shards.values()]
         self._file.truncate(0)
         self._file.write("".join([first, *rest]))
-        sync(self._file)
+        fsync_file(self._file)
 
     def _append(self, entry: Mapping[str, Any]) -> None:
         self._file.write(json.dumps(entry) + "\n")
-        sync(self._file)
+        fsync_file(self._file)
 
     def __enter__(self) -> Self:
         return self

@@ -14,13 +14,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from penstock.core.atomic_files import sync_names
+from penstock.core.atomic_files import fsync_directory
 from penstock.core.columns import Array
 from penstock.errors import DefinitionError, SampleError, SourceError, resource_error
-from penstock.pack.manifest import Ledger
-from penstock.pack.reencoding import Recoding
+from penstock.pack.manifest import PackManifest
+from penstock.pack.reencoding import Reencoding
 from penstock.pack.shard_formats import FORMATS, Format, Member
-from penstock.sources.order.sample_order import Order
+from penstock.sources.order.sample_order import SampleOrder
 from penstock.sources.source import Source
 
 _READ = 32
@@ -44,7 +44,7 @@ class Progress(Protocol):
 
 
 @dataclass(frozen=True)
-class Job:
+class PackJob:
     """What is packed, and how.
 
     Args:
@@ -53,21 +53,21 @@ class Job:
         names: of its values: extensions in tar files. None for the first stands for the extension of the file that
             holds the sample.
         columns: the numbers of the values that are packed.
-        form: "tar" or "array_record".
+        format: "tar" or "array_record".
         title: what the names of shards begin with.
-        per_shard: how many samples a shard has, at most.
+        samples_per_shard: how many samples a shard has, at most.
         recoding: what becomes of the first value, if it is an image to be encoded anew.
         skip: whether samples that cannot be read are left out; else they end the job.
     """
 
     source: Source
-    order: Order
+    order: SampleOrder
     names: tuple[str | None, ...]
     columns: tuple[int, ...]
-    form: str = "tar"
+    format: str = "tar"
     title: str = "data"
-    per_shard: int = 1000
-    recoding: Recoding = field(default_factory=Recoding)
+    samples_per_shard: int = 1000
+    recoding: Reencoding = field(default_factory=Reencoding)
     skip: bool = False
 
     @property
@@ -78,7 +78,7 @@ class Job:
     @property
     def shards(self) -> int:
         """How many shards there will be, of even sizes."""
-        return -(-self.samples // self.per_shard)
+        return -(-self.samples // self.samples_per_shard)
 
     def positions(self, shard: int) -> range:
         """The positions of the order that a shard has."""
@@ -93,16 +93,16 @@ class Job:
             "order": f"shuffled by seed {self.order.seed}" if self.order.shuffle else "in order",
             "names": list(self.names),
             "columns": list(self.columns),
-            "format": self.form,
+            "format": self.format,
             "title": self.title,
             "shards": self.shards,
-            "resize_shorter": self.recoding.shorter,
+            "resize_shorter": self.recoding.resize_shorter,
             "quality": self.recoding.quality,
             "bad samples": "left out" if self.skip else "refused",
         }
 
 
-def pack(job: Job, folder: Path, threads: int, progress: Progress) -> tuple[int, int]:
+def pack(job: PackJob, folder: Path, threads: int, progress: Progress) -> tuple[int, int]:
     """Write the shards that are not there yet, and verify all of them.
 
     A shard gets its name when it is complete and on the disk, and then a line in the ledger. So a run that is killed
@@ -123,8 +123,8 @@ def pack(job: Job, folder: Path, threads: int, progress: Progress) -> tuple[int,
         UsageError: the folder holds something else, or another process is packing into it.
         OSError: the folder cannot be written to.
     """
-    form = FORMATS[job.form]()
-    with Ledger(folder, job.settings()) as ledger:
+    form = FORMATS[job.format]()
+    with PackManifest(folder, job.settings()) as ledger:
         for left in folder.glob(f".{job.title}-*.partial*"):
             left.unlink()
         todo = [n for n in range(job.shards) if n not in ledger.shards or not _path(job, form, folder, n).is_file()]
@@ -155,7 +155,7 @@ def pack(job: Job, folder: Path, threads: int, progress: Progress) -> tuple[int,
     return samples, sum(entry["skipped"] for entry in entries)
 
 
-def _path(job: Job, form: Format, folder: Path, shard: int) -> Path:
+def _path(job: PackJob, form: Format, folder: Path, shard: int) -> Path:
     return folder / f"{job.title}-{shard:05d}-of-{job.shards:05d}{form.suffix}"
 
 
@@ -180,7 +180,7 @@ class _StoppedError(Exception):
 class _Writer:
     """Writes shards. Several threads use it."""
 
-    def __init__(self, job: Job, form: Format, folder: Path, progress: Progress) -> None:
+    def __init__(self, job: PackJob, form: Format, folder: Path, progress: Progress) -> None:
         self.stop = threading.Event()
         self._job, self._form, self._folder, self._progress = job, form, folder, progress
 
@@ -198,7 +198,7 @@ class _Writer:
             for written, _ in files:
                 written.unlink(missing_ok=True)
             raise
-        sync_names(self._folder)
+        fsync_directory(self._folder)
         skipped = len(self._job.positions(shard)) - count.samples
         return {"shard": shard, "samples": count.samples, "skipped": skipped, "sha256": count.digest.hexdigest()}
 
@@ -208,7 +208,7 @@ class _Writer:
         for first in range(positions.start, positions.stop, _READ):
             here = np.arange(first, min(first + _READ, positions.stop))
             indices = job.order.indices(0, here)
-            columns, errors = job.source.outcomes(indices, [None] * len(job.source.specs))
+            columns, errors = job.source.read_tolerant(indices, [None] * len(job.source.specs))
             for row, (position, index) in enumerate(zip(here.tolist(), indices.tolist(), strict=True)):
                 if self.stop.is_set():
                     raise _StoppedError
@@ -232,7 +232,7 @@ class _Writer:
         job = self._job
         first = job.names[0]
         if first is None:
-            suffix = os.path.splitext(job.source.info(index))[1].lower().lstrip(".")  # noqa: PTH122  # no path
+            suffix = os.path.splitext(job.source.source_info(index))[1].lower().lstrip(".")  # noqa: PTH122  # no path
             first = {"jpeg": "jpg", "": "bin"}.get(suffix, suffix)
         if job.recoding:
             if given[0].dtype != np.uint8 or given[0].ndim != 1:

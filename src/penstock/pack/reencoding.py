@@ -13,19 +13,19 @@ _QUALITY = 90
 
 
 @dataclass(frozen=True)
-class Recoding:
+class Reencoding:
     """What becomes of an image.
 
     Args:
-        shorter: the shorter side of larger images, in pixels; None leaves sizes as they are.
+        resize_shorter: the shorter side of larger images, in pixels; None leaves sizes as they are.
         quality: of JPEG, 1 to 100; None encodes only what is resized, with 90.
     """
 
-    shorter: int | None = None
+    resize_shorter: int | None = None
     quality: int | None = None
 
     def __bool__(self) -> bool:
-        return self.shorter is not None or self.quality is not None
+        return self.resize_shorter is not None or self.quality is not None
 
     def __call__(self, data: bytes) -> tuple[bytes, bool]:
         """An encoded image as a JPEG, upright, with its colour profile; smaller ones are not made larger.
@@ -40,7 +40,7 @@ class Recoding:
         """
         try:
             with Image.open(io.BytesIO(data), formats=FORMATS) as opened:
-                small = self.shorter is None or min(opened.size) <= self.shorter
+                small = self.resize_shorter is None or min(opened.size) <= self.resize_shorter
                 if small and self.quality is None:
                     opened.load()  # a damaged one is found here, not in training
                     return data, False
@@ -50,9 +50,12 @@ class Recoding:
             raise ValueError(f"no image that can be decoded: {error}") from error
         if image.mode not in ("L", "RGB"):
             image, profile = image.convert("RGB"), None
-        if self.shorter is not None and not small:
-            scale = self.shorter / min(image.size)
-            size = max(self.shorter, round(image.width * scale)), max(self.shorter, round(image.height * scale))
+        if self.resize_shorter is not None and not small:
+            scale = self.resize_shorter / min(image.size)
+            size = (
+                max(self.resize_shorter, round(image.width * scale)),
+                max(self.resize_shorter, round(image.height * scale)),
+            )
             image = image.resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0)
         file = io.BytesIO()
         image.save(file, "JPEG", quality=self.quality or _QUALITY, icc_profile=profile)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.atomic_files import sync
+from penstock.core.atomic_files import fsync_file
 from penstock.core.columns import Array
 from penstock.errors import DefinitionError
 from penstock.sources.formats.array_record_source import array_record_module
@@ -87,10 +87,10 @@ class Tar(Format):
                 lines.append(" ".join(words))
             end = file.tell() + 2 * tarfile.BLOCKSIZE
             file.write(bytes(2 * tarfile.BLOCKSIZE + -end % tarfile.RECORDSIZE))
-            sync(file)
+            fsync_file(file)
         with self.companions(path)[0].open("w") as file:
             file.write("\n".join([f"v1.2 {len(lines)}", *lines]) + "\n")
-            sync(file)
+            fsync_file(file)
 
     def companions(self, path: Path) -> list[Path]:
         """The index."""
@@ -139,7 +139,7 @@ class ArrayRecord(Format):
                 f"{count} records were written, and the file has {reader.num_records()}: the disk may be full"
             )
         with path.open("rb+") as file:
-            sync(file)
+            fsync_file(file)
 
     def read(self, path: Path) -> Iterator[Member]:
         """The records."""

@@ -9,9 +9,9 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Self
 
-from penstock.core.call_site import located, user_line
+from penstock.core.call_site import user_call_site, with_call_site
 from penstock.core.unsupported import refuse_attributes
-from penstock.errors import UsageError, reason_of, shown
+from penstock.errors import UsageError, error_text, short_repr
 from penstock.graph.ir.node import Graph
 from penstock.pipeline.serialization import from_json, to_json
 from penstock.pipeline.tensor_list import TensorList
@@ -31,10 +31,10 @@ HINTS: Mapping[str, Any] = {
 }
 """What the hints of DALI's Pipeline are where they are not given."""
 
-_current: ContextVar[OlderPipeline | None] = ContextVar("current_pipeline", default=None)
+_current: ContextVar[DaliMethods | None] = ContextVar("current_pipeline", default=None)
 
 
-class OlderPipeline:
+class DaliMethods:
     """The methods and properties of DALI's Pipeline that the remainder of penstock does without.
 
     Batches are scheduled and shared: `schedule_run` asks for one, `share_outputs` returns it, and `release_outputs`
@@ -63,7 +63,7 @@ class OlderPipeline:
         raise NotImplementedError
 
     @staticmethod
-    def current() -> OlderPipeline | None:
+    def current() -> DaliMethods | None:
         """The pipeline whose definition is being traced, or None.
 
         >>> from penstock import Pipeline
@@ -94,7 +94,7 @@ class OlderPipeline:
     def _max_batch_size(self, size: int) -> None:
         if size != self.max_batch_size:
             given, fix = f"{size}, after {self.max_batch_size}", "batch_size=... where the pipeline is made"
-            raise UsageError("a pipeline keeps its batch size", given=given, fix=fix, where=user_line())
+            raise UsageError("a pipeline keeps its batch size", given=given, fix=fix, where=user_call_site())
 
     @property
     def exec_pipelined(self) -> bool:
@@ -152,7 +152,7 @@ class OlderPipeline:
     def _check_api_type_scope(self, _type: Any) -> Generator[bool]:  # iterators of programs' own enter it
         yield False
 
-    @located
+    @with_call_site
     def serialize(self, define_graph: None = None, filename: Any = None) -> bytes:
         """The definition as JSON: operators, arguments, paths of data sets, arrays; and the pipeline's own arguments.
 
@@ -186,7 +186,7 @@ class OlderPipeline:
         return text
 
     @classmethod
-    @located
+    @with_call_site
     def deserialize(
         cls, serialized_pipeline: bytes | str | None = None, filename: Any = None, **arguments: Any
     ) -> Self:
@@ -217,7 +217,7 @@ class OlderPipeline:
             pipeline.set_outputs(*define())
         return pipeline
 
-    @located
+    @with_call_site
     def deserialize_and_build(self, serialized_pipeline: bytes | str) -> None:
         """Take the definition of the pipeline that was serialized, and plan it.
 
@@ -244,20 +244,20 @@ class OlderPipeline:
             pipeline.seed, pipeline.seed_is_given = options["seed"], options.get("seed_is_given", True)
         if self.max_batch_size < 1:
             self.max_batch_size = options["batch_size"]
-            pipeline.expect(self.max_batch_size, self.max_batch_size)
+            pipeline.set_row_counts(self.max_batch_size, self.max_batch_size)
         with pipeline:
             pipeline.set_outputs(*define())
         self.build()
 
 
 def _no_file(name: Any, done: str, error: OSError | TypeError | ValueError) -> UsageError:
-    return UsageError(f"the file cannot be {done}: {reason_of(error)}", given=shown(name))
+    return UsageError(f"the file cannot be {done}: {error_text(error)}", given=short_repr(name))
 
 
-def _hint(name: str, pipeline: OlderPipeline) -> Any:
+def _hint(name: str, pipeline: DaliMethods) -> Any:
     return pipeline._hints.get(name, HINTS[name])  # noqa: SLF001  # a property of the class, written once for all hints
 
 
 for _name in HINTS:
-    setattr(OlderPipeline, _name, property(functools.partial(_hint, _name)))
-refuse_attributes(OlderPipeline, "Pipeline")
+    setattr(DaliMethods, _name, property(functools.partial(_hint, _name)))
+refuse_attributes(DaliMethods, "Pipeline")

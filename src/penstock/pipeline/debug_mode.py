@@ -16,29 +16,29 @@ import numpy as np
 
 from penstock.core.columns import Column
 from penstock.core.spec import Spec
-from penstock.core.stage_timers import Meter
-from penstock.engine.executable import Planned
-from penstock.engine.host.sharded_reader import Reading
-from penstock.engine.host.worker_threads import Serial
+from penstock.core.stage_timers import StageTimers
+from penstock.engine.executable import Executable
+from penstock.engine.host.sharded_reader import ShardedReader
+from penstock.engine.host.worker_threads import SerialExecutor
 from penstock.engine.run import Run
 from penstock.engine.transfer.batch_layout import SingleDevice
 from penstock.errors import PenstockError, SourceError, UsageError, did_you_mean
-from penstock.graph.ir.node import Graph, Node, Value, infer
-from penstock.graph.ir.operator import Feed, Reader
+from penstock.graph.ir.node import Graph, Node, Value, infer_specs
+from penstock.graph.ir.operator import Reader, StreamInput
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.trace import DataNode, Trace
 from penstock.pipeline.tensor_list import TensorListCPU, TensorListGPU, tensor_list
-from penstock.plan.engine_operators import Coordinates, RowOperator, engine_node
-from penstock.plan.placement import PlacementHint, Target
+from penstock.plan.engine_operators import RowCoordinates, RowOperator, engine_node
+from penstock.plan.placement import PlacementHint, TargetMachine
 from penstock.plan.plan import make_plan
-from penstock.sources.external.array_conversion import kept
-from penstock.sources.external.feed_queue import Fed
+from penstock.sources.external.array_conversion import copy_arrays
+from penstock.sources.external.feed_queue import FeedQueue
 from penstock.sources.order.schedule import Schedule
-from penstock.sources.stream import EndOfStreamError, Stream, Turn
+from penstock.sources.stream import BatchRequest, EndOfStreamError, Stream
 
 
 @dataclass(frozen=True, eq=False)
-class Known(RowOperator):
+class KnownColumn(RowOperator):
     """A column that is there already.
 
     Args:
@@ -53,13 +53,13 @@ class Known(RowOperator):
         """Its spec."""
         return self.spec
 
-    def compute(self, rows: Coordinates) -> Any:
+    def compute(self, rows: RowCoordinates) -> Any:
         """The column."""
         return self.column
 
 
 @dataclass
-class Debugging:
+class DebugExecutor:
     """A definition that computes while it runs: what a `Trace` calls.
 
     Args:
@@ -80,8 +80,8 @@ class Debugging:
     shared: dict[Any, Any] = field(default_factory=dict[Any, Any])
     columns: dict[Value, Any] = field(default_factory=dict[Value, Any])
     fed: dict[str | None, deque[tuple[Any, str | None]]] = field(default_factory=dict[str | None, Any])
-    _lead: Reading | None = None
-    _readers: dict[int, tuple[Reader, Mapping[Node, Reading]]] = field(default_factory=dict[int, Any])
+    _lead: ShardedReader | None = None
+    _readers: dict[int, tuple[Reader, Mapping[Node, ShardedReader]]] = field(default_factory=dict[int, Any])
     _states: dict[int, Any] = field(default_factory=dict[int, Any])
     _epoch: int = 0
     _iteration: int = 0
@@ -100,7 +100,7 @@ class Debugging:
         """
         self.columns.clear()
         self._now = self.rows
-        trace = Trace(self.name, rows=self.rows, batch=self.rows, computing=self, shared=self.shared)
+        trace = Trace(self.name, rows=self.rows, batch=self.rows, eager=self, shared=self.shared)
         try:
             if self._ended:
                 raise EndOfStreamError
@@ -117,9 +117,9 @@ class Debugging:
 
     def feed(self, name: str | None, data: Any, layout: str | None) -> None:
         """Hold a batch for the input of that name, until the definition runs."""
-        self.fed.setdefault(name, deque()).append((kept(data), layout))
+        self.fed.setdefault(name, deque()).append((copy_arrays(data), layout))
 
-    def fill(self, name: str, stream: Fed) -> None:
+    def fill(self, name: str, stream: FeedQueue) -> None:
         """Give an input what was held for it."""
         for data, layout in self.fed.pop(name, ()):
             stream.feed(data, layout)
@@ -161,11 +161,11 @@ class Debugging:
             return None
         shapes = {sample.shape for sample in samples}
         shape = samples[0].shape if len(shapes) == 1 else (None,) * samples[0].ndim
-        return apply(Known(Spec(samples[0].dtype, shape, layout), samples))
+        return apply(KnownColumn(Spec(samples[0].dtype, shape, layout), samples))
 
     def compute(self, node: Node) -> None:
         """Compute a node that was just recorded."""
-        if isinstance(node.operator, Feed):
+        if isinstance(node.operator, StreamInput):
             self._feed(node, node.operator.stream)
             return
         if isinstance(node.operator, Reader):
@@ -173,18 +173,29 @@ class Debugging:
         else:
             alone, readings = self._alone(node), {}
         graph = Graph(alone.values, self.name)
-        target = Target(SingleDevice().platform, bool(jax.config.read("jax_enable_x64")), self.placement)
+        target = TargetMachine(SingleDevice().platform, bool(jax.config.read("jax_enable_x64")), self.placement)
         plan = make_plan(graph, target, dense_outputs=False)
         strides = tuple(reading.stride(self.rows) for reading in readings.values())
         stride = self._lead.stride(self.rows) if self._lead else self.rows
         schedule = Schedule(self._now, None, stride, strides)
-        run = Run(plan, readings, self._lead, self.seed, SingleDevice(), Serial(), 0, schedule, Meter(), narrow=False)
-        step = schedule.at(self._epoch, self._iteration * stride, tuple(self.batches * each for each in strides))
-        run.resume(step, self._states.get(node.serial))
+        run = Run(
+            plan,
+            readings,
+            self._lead,
+            self.seed,
+            SingleDevice(),
+            SerialExecutor(),
+            0,
+            schedule,
+            StageTimers(),
+            narrow=False,
+        )
+        step = schedule.step_at(self._epoch, self._iteration * stride, tuple(self.batches * each for each in strides))
+        run.resume(step, self._states.get(node.id))
         outputs, _ = run.outputs(step)
         for value, column in zip(node.values, outputs, strict=True):
             self.columns[value] = column if isinstance(column, list) else np.asarray(column)
-        self._states[node.serial] = run.carried(schedule.after(step))
+        self._states[node.id] = run.carried(schedule.next_step(step))
 
     def _feed(self, node: Node, stream: Stream) -> None:
         """What a source gives for this batch, which may have fewer rows than others.
@@ -193,11 +204,11 @@ class Debugging:
             EndOfStreamError: it has no more batches in this epoch.
             PenstockError: the source fails, was not fed, or gives another number of samples than there are rows.
         """
-        turn = Turn(self._epoch, self._iteration, self.rows, self.rows)
+        turn = BatchRequest(self._epoch, self._iteration, self.rows, self.rows)
         try:
-            columns = stream.held(turn)
+            columns = stream.batch_copy(turn)
         except PenstockError as error:
-            stream.forgive(turn)
+            stream.clear_failure(turn)
             error.where = error.where or node.where
             raise
         rows = len(columns[0])
@@ -211,14 +222,14 @@ class Debugging:
             )
         self._now = rows
         self.columns.update(zip(node.values, columns, strict=True))
-        stream.delivered(turn)
+        stream.release(turn)
 
-    def _reader(self, node: Node, reader: Reader) -> tuple[Node, Mapping[Node, Reading]]:
+    def _reader(self, node: Node, reader: Reader) -> tuple[Node, Mapping[Node, ShardedReader]]:
         """A reader alone; the one of the batch before, with what it has open, where it is the same."""
-        known = self._readers.get(node.serial)
-        if known is None or not reader.like(known[0]):
-            planned = Planned.of([Graph(node.values)], SingleDevice(), "host", dense_outputs=False)
-            known = self._readers[node.serial] = (reader, planned.readings(self.order_seed, None, self.rows))
+        known = self._readers.get(node.id)
+        if known is None or not reader.same_order(known[0]):
+            planned = Executable.build([Graph(node.values)], SingleDevice(), "host", dense_outputs=False)
+            known = self._readers[node.id] = (reader, planned.readings(self.order_seed, None, self.rows))
         readings = known[1]
         ((alone, reading),) = readings.items()
         self._lead = self._lead or reading
@@ -227,11 +238,11 @@ class Debugging:
     def _alone(self, node: Node) -> Node:
         """A node that computes from what its sources have given."""
         given = {value: self._known(value, node) for value in node.sources}
-        alone = node.moved(given.__getitem__)
-        return replace(alone, specs=infer(alone.operator, alone.inputs, alone.arguments))
+        alone = node.with_inputs(given.__getitem__)
+        return replace(alone, specs=infer_specs(alone.operator, alone.inputs, alone.arguments))
 
     def _known(self, value: Value, user: Node) -> Value:
         column, spec = self.columns[value], value.spec
         if user.operator.needs_one_shape and not spec.dense:
             spec = spec.probe(column[0].shape)
-        return engine_node(Known(spec, column), value.node.kind).values[0]
+        return engine_node(KnownColumn(spec, column), value.node.kind).values[0]

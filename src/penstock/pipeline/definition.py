@@ -7,18 +7,18 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Self
 
-from penstock.core.call_site import located, user_line
-from penstock.errors import ContextError, PenstockError, UnreadyError, UsageError, did_you_mean
-from penstock.graph.arguments.argument_checks import checked
+from penstock.core.call_site import user_call_site, with_call_site
+from penstock.errors import ContextError, PenstockError, SourceNotReadyError, UsageError, did_you_mean
+from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.graph.ir.node import Graph
-from penstock.graph.ir.operator import Feed
+from penstock.graph.ir.operator import StreamInput
 from penstock.graph.tracing.trace import DataNode, Trace
-from penstock.pipeline.dali_methods import OlderPipeline
-from penstock.pipeline.debug_mode import Debugging
-from penstock.pipeline.pipeline_options import WantedOutputs
+from penstock.pipeline.dali_methods import DaliMethods
+from penstock.pipeline.debug_mode import DebugExecutor
+from penstock.pipeline.pipeline_options import OutputRequirements
 
 
-class DefinedPipeline(OlderPipeline):
+class Definition(DaliMethods):
     """The part of `Pipeline` that has its definition.
 
     Args:
@@ -27,11 +27,11 @@ class DefinedPipeline(OlderPipeline):
         debug: as `Pipeline` takes it.
     """
 
-    def __init__(self, trace: Trace, wanted: WantedOutputs, *, debug: bool) -> None:
+    def __init__(self, trace: Trace, wanted: OutputRequirements, *, debug: bool) -> None:
         self._trace = trace
         self._wanted = wanted
         self.debug = debug
-        self._debugging: Debugging | None = None
+        self._debugging: DebugExecutor | None = None
         self._entered: list[AbstractContextManager[Any]] = []
         self._graph: Graph | None = None
         self._outputs: Sequence[Any] = ()
@@ -41,7 +41,9 @@ class DefinedPipeline(OlderPipeline):
     def __enter__(self) -> Self:
         if self.debug:
             raise ContextError(
-                "in debug mode a definition runs for each batch", fix="@pipeline_def(debug=True)", where=user_line()
+                "in debug mode a definition runs for each batch",
+                fix="@pipeline_def(debug=True)",
+                where=user_call_site(),
             )
         context = ExitStack()
         context.enter_context(self._trace.active())
@@ -70,15 +72,15 @@ class DefinedPipeline(OlderPipeline):
         """
         return self.seed if self.seed_is_given else 0
 
-    def expect(self, rows: int, batch: int) -> None:
+    def set_row_counts(self, rows: int, batch: int) -> None:
         """Say how many rows one device will compute, and how many a batch has, where that is known before tracing."""
         self._trace.rows, self._trace.batch = rows, batch
 
-    def share(self, shared: dict[Any, Any]) -> None:
+    def share_trace(self, shared: dict[Any, Any]) -> None:
         """Say that its trace is one of several of one definition, which have this in common."""
         self._trace.shared = shared
 
-    @checked
+    @check_annotations
     def feed_input(
         self,
         data_node: DataNode | str,
@@ -120,8 +122,8 @@ class DefinedPipeline(OlderPipeline):
 
     def _guessed(self, graph: Graph) -> list[Any]:
         """The inputs that a graph needs of which it is not known yet what they are fed."""
-        streams = [node.operator.stream for node in graph.feeds if isinstance(node.operator, Feed)]
-        return [stream for stream in self._trace.fed.values() if stream.guessed and stream in streams]
+        streams = [node.operator.stream for node in graph.feeds if isinstance(node.operator, StreamInput)]
+        return [stream for stream in self._trace.fed.values() if stream.is_assumed and stream in streams]
 
     def _settle(self) -> None:
         """Make the definition's calls again, where it is known by now what is fed.
@@ -132,13 +134,13 @@ class DefinedPipeline(OlderPipeline):
         guessed = self._guessed(self._definition())
         if not guessed:
             return
-        if any(not stream.waits for stream in guessed):
+        if any(not stream.has_batch for stream in guessed):
             self.iter_setup()
         for stream in guessed:
             try:
-                stream.settle()
+                stream.fix_kind()
             except PenstockError as error:
-                error.where = user_line()
+                error.where = user_call_site()
                 raise
         if self._defined is not None:
             self.define(self._defined, again=True)
@@ -147,7 +149,7 @@ class DefinedPipeline(OlderPipeline):
             self._trace.journal.repeat()
         self.set_outputs(*self._outputs)
 
-    @located
+    @with_call_site
     def set_outputs(self, *outputs: Any) -> None:
         """Say what a batch consists of: nodes, or values that become constants."""
         self._outputs = outputs
@@ -160,7 +162,7 @@ class DefinedPipeline(OlderPipeline):
             self._wanted.check(graph)
         self._graph = graph
 
-    @located
+    @with_call_site
     def define_graph(self) -> Any:
         """What a batch consists of: for classes derived from this one to define. It is called once, to trace it.
 
@@ -172,13 +174,13 @@ class DefinedPipeline(OlderPipeline):
 
         Example:
             >>> from penstock import Pipeline, ops
-            >>> class Numbers(Pipeline):
+            >>> class AxisMapping(Pipeline):
             ...     def __init__(self, batch_size, num_threads):
             ...         super().__init__(batch_size, num_threads)
             ...         self.input = ops.readers.Arrays(random_shuffle=False)
             ...     def define_graph(self):
             ...         return self.input([10, 20, 30], name="reader") * 2
-            >>> Numbers(2, 1).run()[0].as_array().tolist()
+            >>> AxisMapping(2, 1).run()[0].as_array().tolist()
             [20, 40]
         """
         raise ContextError(
@@ -186,7 +188,7 @@ class DefinedPipeline(OlderPipeline):
             fix="call set_outputs in its `with` statement, or derive a class with define_graph",
         )
 
-    @checked
+    @check_annotations
     def define(self, definition: Callable[[], Any], *, again: bool = False) -> None:
         """Run a definition once, and make what it returns the outputs; again, where another kind of data is fed.
 
@@ -196,7 +198,7 @@ class DefinedPipeline(OlderPipeline):
         with self:
             try:
                 outputs = self._trace.journal.define(definition, again=again or self._postponed)
-            except UnreadyError:
+            except SourceNotReadyError:
                 self._postponed = True
                 raise
             self._defined = definition if self._trace.fed and self._trace.journal.branches else None
@@ -206,7 +208,7 @@ class DefinedPipeline(OlderPipeline):
         """`define`; where a source is not ready, do so when it is first needed, as for DALI's first run."""
         try:
             self.define(definition)
-        except UnreadyError:
+        except SourceNotReadyError:
             if definition != self.define_graph:
                 define: Any = definition
                 self.define_graph = define  # in place of the method
@@ -248,7 +250,7 @@ class DefinedPipeline(OlderPipeline):
         """The number of axes of a sample of each output."""
         return [len(value.spec.shape) for value in self.graph.outputs]
 
-    def _debugged(self) -> Debugging:
+    def _debugged(self) -> DebugExecutor:
         if self._debugging is None:
-            self._debugging = Debugging(self.name, self.max_batch_size, self.seed, self.order_seed, self.placement)
+            self._debugging = DebugExecutor(self.name, self.max_batch_size, self.seed, self.order_seed, self.placement)
         return self._debugging

@@ -7,20 +7,20 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, Unpack
 
-from penstock.core.call_site import located, user_line
-from penstock.engine.host.worker_threads import Serial, Threads
+from penstock.core.call_site import user_call_site, with_call_site
+from penstock.engine.host.worker_threads import SerialExecutor, ThreadExecutor
 from penstock.errors import ArgumentTypeError, ContextError, UsageError
-from penstock.graph.arguments.argument_checks import checked
+from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.graph.arguments.argument_kinds import Range
 from penstock.graph.ir.operator import Reader
-from penstock.graph.tracing.eager_execution import PythonWorkers
+from penstock.graph.tracing.eager_execution import WorkerOptions
 from penstock.graph.tracing.trace import Trace
-from penstock.pipeline.definition import DefinedPipeline
-from penstock.pipeline.pipeline_options import PipelineHints, WantedOutputs, check_hints
-from penstock.pipeline.session import Running
+from penstock.pipeline.definition import Definition
+from penstock.pipeline.pipeline_options import OutputRequirements, PipelineHints, check_hints
+from penstock.pipeline.session import PipelineSession
 from penstock.pipeline.tensor_list import TensorList
 from penstock.plan.placement import PlacementHint
-from penstock.sources.storage.byte_range import Cost
+from penstock.sources.storage.byte_range import ReadCost
 from penstock.types import CPU_ONLY_DEVICE_ID
 
 DEFAULT_THREADS = 4
@@ -29,7 +29,7 @@ MAX_BATCH = 2**26
 """More rows than this are a mistake: numbers of rows alone would take gigabytes."""
 
 
-class Pipeline(DefinedPipeline):
+class Pipeline(Definition):
     """A definition with the parameters of its execution.
 
     Make one by calling a function decorated with `pipeline_def`; or fill one in a `with` statement and name its outputs
@@ -75,7 +75,7 @@ class Pipeline(DefinedPipeline):
         [[10, 20], [30, 10]]
     """
 
-    @checked
+    @check_annotations
     def __init__(
         self,
         batch_size: Annotated[int, Range(high=MAX_BATCH)] = -1,
@@ -112,10 +112,10 @@ class Pipeline(DefinedPipeline):
         if device_id is not None and device_id < 0:
             raise UsageError("Pipeline: device_id is out of range", given=device_id, expected="at least 0, or None")
         if checkpoint is not None:
-            raise UsageError("a Pipeline takes no checkpoint", fix="restore the iterator: iterator.restore(state)")
+            raise UsageError("a Pipeline takes no checkpoint", fix="restore the iterator: iterator.set_state(state)")
         self.max_batch_size = batch_size
         self.num_threads = DEFAULT_THREADS if num_threads < 0 else num_threads
-        self._fetched = (Cost.STORE,) if read_threads < 0 else (Cost.STORE, Cost.FILE)
+        self._fetched = (ReadCost.STORE,) if read_threads < 0 else (ReadCost.STORE, ReadCost.FILE)
         self.read_threads = min(max(64, 32 * self.num_threads), 512) if read_threads < 0 else read_threads
         self.device_id = device_id
         self.seed_is_given = seed is not None and seed >= 0
@@ -127,15 +127,15 @@ class Pipeline(DefinedPipeline):
         self.exec_async = exec_async
         self.placement: PlacementHint = placement
         self.py_num_workers, self.py_start_method = py_num_workers, py_start_method
-        self._running: Running | None = None
+        self._running: PipelineSession | None = None
         trace = Trace(
             "pipeline" if type(self) is Pipeline else type(self).__name__,
             rows=batch_size,
             batch=batch_size,
-            python=PythonWorkers(py_num_workers, py_callback_pickler),
+            worker_options=WorkerOptions(py_num_workers, py_callback_pickler),
             checkpoints=bool(hints.get("enable_checkpointing")),
         )
-        super().__init__(trace, WantedOutputs(output_dtype, output_ndim, output_layout), debug=debug)
+        super().__init__(trace, OutputRequirements(output_dtype, output_ndim, output_layout), debug=debug)
 
     def __enter__(self) -> Self:
         if self.max_batch_size < 1:  # which deserialize_and_build would have told
@@ -148,7 +148,7 @@ class Pipeline(DefinedPipeline):
             raise _no_batch_size(None)
         super().set_outputs(*outputs)
 
-    @checked
+    @check_annotations
     def build(self, define_graph: Callable[[], Any] | None = None) -> None:
         """Plan the definition and make it ready to run. `run` does so by itself.
 
@@ -174,17 +174,17 @@ class Pipeline(DefinedPipeline):
             return
         if self._graph is None and not self._postponed:
             self.define_early(self.define_graph)
-        if self._graph is not None and all(stream.waits for stream in self._guessed(self._graph)):
+        if self._graph is not None and all(stream.has_batch for stream in self._guessed(self._graph)):
             self._start()
 
-    def _start(self) -> Running:
+    def _start(self) -> PipelineSession:
         if self.debug:
             raise ContextError("in debug mode there is no plan: operators run as they are called", fix="debug=False")
         graph, depth = self.graph, self.prefetch_queue_depth
         if depth and graph.feeds:  # DALI counts the batch that is asked for, too: a source may give what was just set
             depth -= 1
         if self._running is None or self._running.graph is not graph:
-            self._running = Running.of(
+            self._running = PipelineSession.start(
                 graph,
                 self.placement,
                 self.device_id,
@@ -196,11 +196,13 @@ class Pipeline(DefinedPipeline):
             )
         return self._running
 
-    def pool(self) -> Threads | Serial:
+    def pool(self) -> ThreadExecutor | SerialExecutor:
         """Where its host work runs."""
-        return Threads(self.num_threads, self.read_threads, self._fetched) if self.exec_async else Serial()
+        return (
+            ThreadExecutor(self.num_threads, self.read_threads, self._fetched) if self.exec_async else SerialExecutor()
+        )
 
-    @located
+    @with_call_site
     def run(self, cuda_stream: Any = None, /, **feeds: Any) -> tuple[TensorList, ...]:
         """The next batch, an output each. Readers go on from epoch to epoch without end.
 
@@ -217,7 +219,7 @@ class Pipeline(DefinedPipeline):
             self._feed(name, data)
         return self._next_batch()
 
-    @located
+    @with_call_site
     def _next_batch(self) -> tuple[TensorList, ...]:
         if not self.debug:
             return self._start().outputs()
@@ -241,9 +243,9 @@ class Pipeline(DefinedPipeline):
         """Say how to have a pipeline in another process: it holds threads and arrays, which cannot be copied."""
         raise ArgumentTypeError(
             f"the pipeline {self.name} is neither pickled nor copied",
-            fix="make it in the other process, by the function that defines it; state() and restore() of an iterator "
-            "carry its place over",
-            where=user_line() if self._graph is None else self._graph.outputs[0].node.where,
+            fix="make it in the other process, by the function that defines it; get_state() and set_state() of an "
+            "iterator carry its place over",
+            where=user_call_site() if self._graph is None else self._graph.outputs[0].node.where,
         )
 
     def close(self) -> None:
@@ -255,7 +257,7 @@ class Pipeline(DefinedPipeline):
         """Let go of what runs, without waiting for it. Programs written for DALI call it, too."""
         self._running = None
 
-    @checked
+    @check_annotations
     def reader_meta(self, name: str | None = None) -> dict[str, Any]:
         """What is known of a reader, or of all readers.
 
@@ -275,7 +277,7 @@ class Pipeline(DefinedPipeline):
             return metas
         return metas[name] if name in metas else metas[self.graph.reader(name).name]
 
-    @checked
+    @check_annotations
     def epoch_size(self, name: str | None = None) -> Any:
         """How many samples an epoch of a reader has; without `name` a dict of such, by name."""
         if name is None:
@@ -298,5 +300,5 @@ def option_names() -> frozenset[str]:
 
 def _no_batch_size(given: int | None) -> UsageError:
     return UsageError(
-        "a pipeline needs a batch size", given=given, fix="batch_size=... with at least 1", where=user_line()
+        "a pipeline needs a batch size", given=given, fix="batch_size=... with at least 1", where=user_call_site()
     )

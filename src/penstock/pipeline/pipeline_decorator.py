@@ -8,9 +8,9 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from penstock.core.call_site import located, user_line
-from penstock.errors import ArgumentTypeError, nearest, shown
-from penstock.graph.arguments.argument_checks import bind, checked
+from penstock.core.call_site import user_call_site, with_call_site
+from penstock.errors import ArgumentTypeError, nearest_names, short_repr
+from penstock.graph.arguments.argument_checks import bind_arguments, check_annotations
 from penstock.graph.conditionals import definition_with_conditionals
 from penstock.graph.conditionals import do_not_convert as do_not_convert
 from penstock.pipeline.pipeline import Pipeline, option_names
@@ -18,7 +18,7 @@ from penstock.pipeline.pipeline import Pipeline, option_names
 _log = logging.getLogger("penstock")
 
 
-@checked
+@check_annotations
 def pipeline_def(
     fn: Callable[..., Any] | None = None,
     *,
@@ -56,7 +56,7 @@ def pipeline_def(
         return functools.partial(pipeline_def, **defaults)
     definition = fn
 
-    @located
+    @with_call_site
     @functools.wraps(definition)
     def make(*args: Any, **kwargs: Any) -> Pipeline:
         traced, ours, theirs = split_arguments(definition, defaults, kwargs, option_names())
@@ -85,7 +85,7 @@ def split_arguments(
     try:
         parameters = inspect.signature(definition).parameters
     except ValueError:  # a class or function of C's that does not tell
-        raise ArgumentTypeError("a definition is a function", given=shown(definition)) from None
+        raise ArgumentTypeError("a definition is a function", given=short_repr(definition)) from None
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         raise ArgumentTypeError(
             f"{definition.__name__} takes **{list(parameters)[-1]}: its arguments cannot be told from the pipeline's",
@@ -107,8 +107,8 @@ def split_arguments(
                 given=name,
                 expected=f"an argument of {definition.__name__}: {', '.join(parameters) or 'there are none'};\n"
                 f"            or of the pipeline: {', '.join(sorted(options))}",
-                fix=nearest(name, {*parameters, *options}),
-                where=user_line(),
+                fix=nearest_names(name, {*parameters, *options}),
+                where=user_call_site(),
             )
     return definition, ours, theirs
 
@@ -122,7 +122,7 @@ def trace(
         ArgumentTypeError: it does not take these arguments.
     """
     pipeline.name = definition.__name__
-    bind(inspect.signature(definition), args, kwargs, definition.__name__)
+    bind_arguments(inspect.signature(definition), args, kwargs, definition.__name__)
     if pipeline.debug:
         define: Any = functools.partial(definition, *args, **kwargs)
         pipeline.define_graph = define  # in place of the method

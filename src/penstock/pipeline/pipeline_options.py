@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, TypedDict
 
-from penstock.core.call_site import user_line
+from penstock.core.call_site import user_call_site
 from penstock.errors import ArgumentTypeError, DefinitionError, UsageError, did_you_mean
 from penstock.graph.ir.node import Graph
 from penstock.types import as_dtype
@@ -39,11 +39,11 @@ def check_hints(hints: Mapping[str, Any], names: Collection[str]) -> None:
     for name in hints:
         if name not in PipelineHints.__annotations__:
             fix = did_you_mean(name, names)
-            raise ArgumentTypeError(f"a Pipeline has no argument {name!r}", given=name, fix=fix, where=user_line())
+            raise ArgumentTypeError(f"a Pipeline has no argument {name!r}", given=name, fix=fix, where=user_call_site())
 
 
 @dataclass(frozen=True)
-class WantedOutputs:
+class OutputRequirements:
     """What the outputs of a definition must be.
 
     Args:

@@ -12,9 +12,9 @@ from typing import Any, cast
 import numpy as np
 
 from penstock import types
-from penstock.core.call_site import Where
-from penstock.errors import PenstockError, StateError, UsageError, did_you_mean, shown
-from penstock.graph.ir.node import Call, Graph, Handle, handles
+from penstock.core.call_site import CallSite
+from penstock.errors import PenstockError, StateError, UsageError, did_you_mean, short_repr
+from penstock.graph.ir.node import Graph, NodeHandle, OperatorCall, handles
 from penstock.graph.tracing.registry import lookup
 
 VERSION = 1
@@ -26,11 +26,11 @@ def to_json(graph: Graph, options: Mapping[str, Any]) -> bytes:
     Raises:
         UsageError: a call has an argument that is code, or was made by an operator that has no name.
     """
-    calls: dict[Call, Where] = {node.call: node.where for node in graph.nodes if node.call is not None}
+    calls: dict[OperatorCall, CallSite] = {node.call: node.where for node in graph.nodes if node.call is not None}
     numbers = {call: number for number, call in enumerate(calls)}
 
     def encode(given: Any) -> Any:
-        if isinstance(given, Handle):
+        if isinstance(given, NodeHandle):
             call, number = given.result
             return {"node": [numbers[call], number]}
         return _encoded(given, encode)
@@ -50,7 +50,7 @@ def to_json(graph: Graph, options: Mapping[str, Any]) -> bytes:
                 where=where,
             ) from error
         written.append({"operator": call.kind, "inputs": inputs, "arguments": arguments})
-    outputs = [encode(Handle(value)) for value in graph.outputs]
+    outputs = [encode(NodeHandle(value)) for value in graph.outputs]
     text = {"version": VERSION, "name": graph.name, "pipeline": options, "calls": written, "outputs": outputs}
     return json.dumps(text).encode()
 
@@ -68,7 +68,7 @@ def from_json(text: bytes | str) -> tuple[dict[str, Any], str, Callable[[], list
         if not isinstance(options, dict) or not isinstance(name, str):
             raise TypeError
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise StateError("this is no pipeline that was serialized", given=shown(text)) from None
+        raise StateError("this is no pipeline that was serialized", given=short_repr(text)) from None
     if version != VERSION:
         raise StateError("a serialized pipeline of another version", given=version, expected=VERSION)
 
@@ -134,7 +134,7 @@ def _encoded(given: Any, inner: Callable[[Any], Any]) -> Any:  # noqa: C901  # o
         case _ if given is Ellipsis:
             return {"ellipsis": 0}
         case _:
-            raise TypeError(f"{shown(given)} of type {type(given).__name__}")
+            raise TypeError(f"{short_repr(given)} of type {type(given).__name__}")
 
 
 def _decoded(given: Any, inner: Callable[[Any], Any]) -> Any:

@@ -9,37 +9,37 @@ from typing import Self
 
 import numpy as np
 
-from penstock.core.stage_timers import Meter
-from penstock.engine.executable import Planned, policies
-from penstock.engine.failures.error_budget import Ledger, Limits
-from penstock.engine.host.sharded_reader import Reading, Samples
-from penstock.engine.host.worker_threads import Serial, Threads
+from penstock.core.stage_timers import StageTimers
+from penstock.engine.executable import Executable, error_policies
+from penstock.engine.failures.error_budget import ErrorBudget, ErrorLimits
+from penstock.engine.host.sharded_reader import SampleIndices, ShardedReader
+from penstock.engine.host.worker_threads import SerialExecutor, ThreadExecutor
 from penstock.engine.run import Run
 from penstock.engine.transfer.batch_layout import SingleDevice
 from penstock.errors import DefinitionError, UsageError
 from penstock.graph.ir.node import Graph, Node, Value
-from penstock.graph.ir.reader_lineage import read_as
+from penstock.graph.ir.reader_lineage import reader_value_of
 from penstock.pipeline.tensor_list import TensorList, tensor_list
 from penstock.plan.placement import PlacementHint
-from penstock.sources.order.schedule import Schedule, Step
+from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.sources.stream import EndOfStreamError
 
 
 @dataclass
-class Running:
+class PipelineSession:
     """What `Pipeline.run` goes on with from batch to batch, for as long as its graph is the pipeline's."""
 
     graph: Graph
-    planned: Planned
+    planned: Executable
     run: Run
     schedule: Schedule
-    step: Step
-    ledger: Ledger
-    origins: tuple[Callable[[Step, int], str] | None, ...]
+    step: BatchStep
+    ledger: ErrorBudget
+    origins: tuple[Callable[[BatchStep, int], str] | None, ...]
     ended: bool = False
 
     @classmethod
-    def of(
+    def start(
         cls,
         graph: Graph,
         placement: PlacementHint,
@@ -47,7 +47,7 @@ class Running:
         seed: int,
         order_seed: int,
         batch_size: int,
-        pool: Threads | Serial,
+        pool: ThreadExecutor | SerialExecutor,
         depth: int,
     ) -> Self:
         """Plan a graph, and stand before its first batch.
@@ -65,19 +65,25 @@ class Running:
         Raises:
             PenstockError: the definition or its first sample is not right.
         """
-        if "skip" in policies(graph, "raise"):
+        if "skip" in error_policies(graph, "raise"):
             raise UsageError(
                 'on_error="skip" masks the rows of bad samples, and run() gives no mask',
                 fix='on_error="replace"; or an iterator, whose batches have one',
             )
-        planned = Planned.of([graph], SingleDevice(device_id), placement, dense_outputs=False)
+        planned = Executable.build([graph], SingleDevice(device_id), placement, dense_outputs=False)
         readings = planned.readings(order_seed, None, batch_size)
         strides = tuple(reading.stride(batch_size) for reading in readings.values())
         schedule = Schedule(batch_size, None, (*strides, batch_size)[0], strides)
-        run = planned.run(readings, seed, pool, depth, schedule, Meter(), narrow=False)
+        run = planned.start(readings, seed, pool, depth, schedule, StageTimers(), narrow=False)
         origins = tuple([_origins(value, readings) for value in planned.plan.graph.outputs])
         return cls(
-            graph, planned, run, schedule, schedule.first(), Ledger((), Limits(), None, None, batch_size), origins
+            graph,
+            planned,
+            run,
+            schedule,
+            schedule.first(),
+            ErrorBudget((), ErrorLimits(), None, None, batch_size),
+            origins,
         )
 
     def outputs(self) -> tuple[TensorList, ...]:
@@ -96,7 +102,7 @@ class Running:
             raise StopIteration from None
         self.ledger.add(failed, self.step.rows)
         origins = [origin and functools.partial(origin, self.step) for origin in self.origins]
-        self.step = self.schedule.after(self.step)
+        self.step = self.schedule.next_step(self.step)
         specs = [value.spec for value in self.planned.plan.graph.outputs]
         return tuple([tensor_list(*output) for output in zip(outputs, specs, origins, strict=True)])
 
@@ -106,19 +112,19 @@ class Running:
             self.step, self.ended = self.schedule.next_epoch(self.step), False
 
 
-def _origins(value: Value, readings: Mapping[Node, Reading]) -> Callable[[Step, int], str] | None:
+def _origins(value: Value, readings: Mapping[Node, ShardedReader]) -> Callable[[BatchStep, int], str] | None:
     """What tells where samples of a value come from, if one reader does."""
     try:
-        read = read_as(value)
+        read = reader_value_of(value)
     except DefinitionError:  # another reader in each branch of a condition
         return None
-    found = next((reading for each, reading in readings.items() if read and each.serial == read.node.serial), None)
+    found = next((reading for each, reading in readings.items() if read and each.id == read.node.id), None)
     if read is None or found is None or any(reader.on_error == "replace" for reader in found.readers):
         return None
     return functools.partial(_origin, found, read.index)
 
 
-def _origin(reading: Reading, value: int, step: Step, row: int) -> str:
+def _origin(reading: ShardedReader, value: int, step: BatchStep, row: int) -> str:
     samples = reading.samples(step, np.array([row]))
-    assert isinstance(samples, Samples)  # one reader reads all rows of a pipeline
-    return samples.source.info(int(samples.indices[0]), value)
+    assert isinstance(samples, SampleIndices)  # one reader reads all rows of a pipeline
+    return samples.source.source_info(int(samples.indices[0]), value)

@@ -8,17 +8,17 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from penstock.core.call_site import located
+from penstock.core.call_site import with_call_site
 from penstock.core.columns import Array
 from penstock.core.unsupported import refuse_attributes
-from penstock.errors import ArgumentTypeError, DefinitionError, shown
-from penstock.graph.arguments.argument_checks import checked
+from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
+from penstock.graph.arguments.argument_checks import check_annotations
 
 
-class Extents(tuple[int, ...]):
+class CallableShape(tuple[int, ...]):
     """A shape as NumPy gives it, which can also be called for, as in DALI.
 
-    >>> shape = Extents((2, 3))
+    >>> shape = CallableShape((2, 3))
     >>> shape, shape()
     ((2, 3), [2, 3])
     """
@@ -46,7 +46,7 @@ class TensorCPU(Array):
     _layout = ""
     _origin: Callable[[], str] | None = None
 
-    @located
+    @with_call_site
     def __new__(cls, array: Any, layout: str = "", origin: Callable[[], str] | None = None) -> Self:
         """A view of the array.
 
@@ -69,15 +69,15 @@ class TensorCPU(Array):
         return made
 
     @property
-    def shape(self) -> Extents:  # pyright: ignore[reportIncompatibleMethodOverride]  # a tuple, too
+    def shape(self) -> CallableShape:  # pyright: ignore[reportIncompatibleMethodOverride]  # a tuple, too
         """The extents of its axes: a tuple, and called, as in DALI, a list."""
-        return Extents(super().shape)
+        return CallableShape(super().shape)
 
     def layout(self) -> str:
         """The names of its axes, or "": what is computed from a sample has none."""
         return self._layout
 
-    @checked
+    @check_annotations
     def set_layout(self, layout: str | None) -> None:
         """Give its axes other names.
 
@@ -86,7 +86,7 @@ class TensorCPU(Array):
         """
         self._layout = as_layout(layout, super().ndim)
 
-    @checked
+    @check_annotations
     def get_property(self, key: str) -> Any:
         """Its "layout"; None for anything else."""
         return self._layout if key == "layout" else None
@@ -99,7 +99,7 @@ class TensorCPU(Array):
         """The address of its first element."""
         return int(self.ctypes.data)
 
-    @located
+    @with_call_site
     def copy_to_external(self, ptr: ctypes.c_void_p) -> None:
         """Write its elements to an address in host memory, where there must be room for them."""
         write_to(self, ptr)
@@ -122,9 +122,9 @@ class TensorGPU:
         self._layout = layout
 
     @property
-    def shape(self) -> Extents:
+    def shape(self) -> CallableShape:
         """The extents of its axes: a tuple, and called, as in DALI, a list."""
-        return Extents(self._array.shape)
+        return CallableShape(self._array.shape)
 
     def layout(self) -> str:
         """The names of its axes, or ""."""
@@ -134,7 +134,7 @@ class TensorGPU:
         """The same sample in host memory."""
         return TensorCPU(self._array, self._layout)
 
-    @located
+    @with_call_site
     def copy_to_external(self, ptr: ctypes.c_void_p, *hints: Any, **more_hints: Any) -> None:
         """Write its elements to an address, as DALI does, where the device is a CPU. DALI's other arguments are hints.
 
@@ -186,7 +186,7 @@ def as_arrays(given: Sequence[Any]) -> list[Array]:
     try:
         return [np.asarray(each) for each in given]
     except Exception as error:  # a ragged list, or whatever an object of somebody else's raises
-        raise ArgumentTypeError("a tensor is an array", given=shown(given)) from error
+        raise ArgumentTypeError("a tensor is an array", given=short_repr(given)) from error
 
 
 def write_to(given: Any, address: ctypes.c_void_p) -> None:
@@ -202,7 +202,9 @@ def write_to(given: Any, address: ctypes.c_void_p) -> None:
     """
     if not isinstance(cast(object, address), ctypes.c_void_p) or not address.value:
         raise ArgumentTypeError(
-            "copy_to_external writes to an address", given=shown(address), expected="ctypes.c_void_p(array.ctypes.data)"
+            "copy_to_external writes to an address",
+            given=short_repr(address),
+            expected="ctypes.c_void_p(array.ctypes.data)",
         )
     if any(device.platform != "cpu" for device in (() if isinstance(given, list | np.ndarray) else given.devices())):
         raise DefinitionError(
@@ -225,7 +227,9 @@ def as_layout(layout: str | None, axes: int) -> str:
     if layout is None:
         return ""
     if not isinstance(cast(object, layout), str) or len(layout) not in (0, axes):
-        raise DefinitionError("a layout has a letter for each axis", given=shown(layout), expected=f"{axes} letters")
+        raise DefinitionError(
+            "a layout has a letter for each axis", given=short_repr(layout), expected=f"{axes} letters"
+        )
     return layout
 
 

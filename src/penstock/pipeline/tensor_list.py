@@ -10,14 +10,14 @@ from typing import Annotated, Any, cast
 
 import numpy as np
 
-from penstock.core.call_site import located
+from penstock.core.call_site import with_call_site
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.core.unsupported import refuse_attributes
-from penstock.errors import ArgumentTypeError, DefinitionError, shown
-from penstock.graph.arguments.argument_checks import checked
+from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
+from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.graph.arguments.argument_kinds import Range
-from penstock.graph.tracing.fix_suggestions import Trouble, advice
+from penstock.graph.tracing.fix_suggestions import ShapeProblem, suggested_fix
 from penstock.pipeline.tensor import TensorCPU, TensorGPU, as_arrays, as_layout, write_to
 
 
@@ -75,7 +75,7 @@ class TensorList:
         """The names of a sample's axes, or ""."""
         return self._layout
 
-    @checked
+    @check_annotations
     def set_layout(self, layout: str | None) -> None:
         """Give the axes of a sample other names.
 
@@ -109,7 +109,7 @@ class TensorList:
         """
         return np.asarray(self._dense())
 
-    @checked
+    @check_annotations
     def as_reshaped_tensor(self, shape: Sequence[int]) -> TensorCPU | TensorGPU:
         """All elements of the batch as one array of another shape.
 
@@ -131,7 +131,7 @@ class TensorList:
         """
         return self._one(self._dense(), self._layout and f"N{self._layout}")
 
-    @located
+    @with_call_site
     def copy_to_external(self, ptr: ctypes.c_void_p, *hints: Any, **more_hints: Any) -> None:
         """Write the samples one after another to an address of memory that has room for them.
 
@@ -146,13 +146,13 @@ class TensorList:
     def _one(self, array: Any, layout: str) -> TensorCPU | TensorGPU:
         raise NotImplementedError
 
-    @located
+    @with_call_site
     def _dense(self) -> Any:
         if not self.is_dense_tensor():
             raise DefinitionError(
                 "the samples differ in shape, so they are no array",
                 given=", ".join(map(str, dict.fromkeys(self.shape()))),
-                fix=f"give them one shape ({advice(Trouble.RAGGED)}), or take them one by one with .at(i)",
+                fix=f"give them one shape ({suggested_fix(ShapeProblem.RAGGED)}), or take them one by one with .at(i)",
             )
         return np.stack(self._samples) if self._listed else self._samples
 
@@ -186,7 +186,7 @@ class TensorListCPU(TensorList):
     ([(2, 3), (4, 5)], 'HW', False)
     """
 
-    @located
+    @with_call_site
     def __init__(self, samples: Any, layout: str | None = "", origins: Callable[[int], str] | None = None) -> None:
         self._origins = origins
         kinds: set[tuple[np.dtype[Any], int]]
@@ -197,7 +197,7 @@ class TensorListCPU(TensorList):
             (array,) = as_arrays([samples])
             self._samples = array
             if not array.ndim:
-                raise ArgumentTypeError("a batch has a leading axis of samples", given=shown(samples))
+                raise ArgumentTypeError("a batch has a leading axis of samples", given=short_repr(samples))
             kinds = {(array.dtype, array.ndim - 1)}
         if len(kinds) != 1:
             raise DefinitionError(
@@ -219,7 +219,7 @@ class TensorListCPU(TensorList):
         return TensorCPU(array, layout)
 
     @staticmethod
-    @checked
+    @check_annotations
     def broadcast(tensor: Any, num_samples: Annotated[int, Range(1, 2**31)]) -> TensorListCPU:
         """A batch that has one sample several times."""
         (array,) = as_arrays([tensor])
@@ -240,10 +240,10 @@ class TensorListGPU(TensorList):
         DefinitionError: the layout has another number of axes.
     """
 
-    @located
+    @with_call_site
     def __init__(self, samples: Any, layout: str | None = "", origins: Callable[[int], str] | None = None) -> None:
         if not getattr(samples, "ndim", 0) or not isinstance(getattr(samples, "dtype", None), np.dtype):
-            raise ArgumentTypeError("a batch is an array with a leading axis of samples", given=shown(samples))
+            raise ArgumentTypeError("a batch is an array with a leading axis of samples", given=short_repr(samples))
         self._origins = origins
         self._samples = samples
         self._dtype, self._axes = samples.dtype, samples.ndim - 1

@@ -1,1 +1,1 @@
-"""Where each node runs and why: small passes over the graph. Knows no operator by name."""
+"""Small passes over the graph: merge shards, demand shapes, place nodes, group stages."""

@@ -10,17 +10,17 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.call_site import Where
+from penstock.core.call_site import CallSite
 from penstock.core.columns import Indices
 from penstock.core.spec import Spec
-from penstock.graph.ir.fusion import Canvas, ChainKernel
-from penstock.graph.ir.node import Node, Value, infer
+from penstock.graph.ir.fusion import CanvasProgram, FusibleOperator
+from penstock.graph.ir.node import Node, Value, infer_specs
 from penstock.graph.ir.operator import Operator
-from penstock.numerics.random_bits import counters
+from penstock.numerics.random_bits import row_counters
 
 
 @dataclass(frozen=True, slots=True)
-class Coordinates:
+class RowCoordinates:
     """Where the rows of a batch stand.
 
     Args:
@@ -42,44 +42,44 @@ class RowOperator(Operator):
         """The spec of its value."""
 
     @abstractmethod
-    def compute(self, rows: Coordinates) -> np.ndarray[Any, Any]:
+    def compute(self, rows: RowCoordinates) -> np.ndarray[Any, Any]:
         """Its value for these rows."""
 
 
 @dataclass(frozen=True, eq=False)
-class Counters(RowOperator):
+class RowCounters(RowOperator):
     """The coordinates of rows, from which the device makes random bits."""
 
     def infer(self) -> Spec:
         """Three numbers of 32 bits."""
         return Spec(np.dtype(np.uint32), (3,))
 
-    def compute(self, rows: Coordinates) -> NDArray[np.uint32]:
+    def compute(self, rows: RowCoordinates) -> NDArray[np.uint32]:
         """Epoch and position."""
-        return counters(rows.epoch, rows.positions)
+        return row_counters(rows.epoch, rows.positions)
 
 
 @dataclass(frozen=True, eq=False)
-class Valid(RowOperator):
+class ValidMask(RowOperator):
     """The mask of a batch: which rows are the epoch's own, and not past its end."""
 
     def infer(self) -> Spec:
         """One truth value."""
         return Spec(np.dtype(np.bool_), ())
 
-    def compute(self, rows: Coordinates) -> NDArray[np.bool_]:
+    def compute(self, rows: RowCoordinates) -> NDArray[np.bool_]:
         """Whether the row is one of the epoch's own."""
         return rows.real
 
 
 def engine_node(operator: Operator, kind: str) -> Node:
     """A node for an operator of the engine's own, whose specs follow from its fields."""
-    specs = infer(operator, (), {})
-    return Node(operator, kind, (), {}, specs, -1, 0, None, "", None, Where("penstock", 0, "planner"))
+    specs = infer_specs(operator, (), {})
+    return Node(operator, kind, (), {}, specs, -1, 0, None, "", None, CallSite("penstock", 0, "planner"))
 
 
 @dataclass(frozen=True, eq=False)
-class Describe(Operator):
+class HostDescription(Operator):
     """An operator of the engine's own: the numbers of a chain, and its input on a canvas where samples differ in size.
 
     Args:
@@ -88,7 +88,7 @@ class Describe(Operator):
     """
 
     nodes: tuple[Node, ...]
-    canvas: Canvas
+    canvas: CanvasProgram
 
     @property
     def given(self) -> Value:
@@ -101,21 +101,23 @@ class Describe(Operator):
         return (numbers,) if spec.dense else (numbers, Spec(spec.dtype, spec.bounds, spec.layout))
 
 
-def described(node: Node) -> bool:
+def needs_host_description(node: Node) -> bool:
     """Whether the host describes a node where the device program computes it: its numbers do not come from there."""
-    if not isinstance(node.operator, ChainKernel):
+    if not isinstance(node.operator, FusibleOperator):
         return False
-    link = node.link
-    return not (link.given.dense and link.made.dense) or (link.varies and not node.operator.traceable)
+    link = node.as_fused
+    return not (link.input_spec.dense and link.output_spec.dense) or (
+        link.varies_by_row and not node.operator.traceable
+    )
 
 
-def canvas_of(nodes: Sequence[Node]) -> Canvas:
+def canvas_of(nodes: Sequence[Node]) -> CanvasProgram:
     """How the device program does the work of a chain.
 
     Raises:
         ValueError: it cannot.
     """
-    chain = cast(ChainKernel, nodes[0].operator).chain([node.link for node in nodes])
+    chain = cast(FusibleOperator, nodes[0].operator).fusion_group([node.as_fused for node in nodes])
     return chain.canvas([{name: _typical(node, name) for name in node.arguments} for node in nodes])
 
 
@@ -123,14 +125,14 @@ def _typical(node: Node, name: str) -> Any:
     """An argument with one entry."""
     schema, given = node.operator.schema[name], node.arguments[name]
     if not isinstance(given, Value):
-        return schema.rows(np, given, 1, varying=False)
-    return schema.rows(np, np.full((1, *given.spec.sizes), schema.typical), 1, varying=True)
+        return schema.broadcast_rows(np, given, 1, varying=False)
+    return schema.broadcast_rows(np, np.full((1, *given.spec.fixed_shape), schema.example), 1, varying=True)
 
 
-def describing(nodes: tuple[Node, ...]) -> Node:
+def host_description_node(nodes: tuple[Node, ...]) -> Node:
     """The node of the engine's own that describes a chain of the device program."""
-    operator = Describe(nodes, canvas_of(nodes))
-    sources = [value for node in nodes for value in node.linked.values()]
+    operator = HostDescription(nodes, canvas_of(nodes))
+    sources = [value for node in nodes for value in node.node_arguments.values()]
     sources += [] if operator.given.spec.dense else [operator.given]
     kind, inputs = f"described {nodes[-1].kind}", tuple(dict.fromkeys(sources))
     return replace(engine_node(operator, kind), inputs=inputs, guard=nodes[-1].guard)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from penstock.core.spec import Extent
+from penstock.core.spec import ShapeKind
 from penstock.graph.ir.node import Node, Value
-from penstock.graph.ir.operator import Feed, Reader
-from penstock.plan.paired_readers import pairs
-from penstock.plan.placement import Place
+from penstock.graph.ir.operator import Reader, StreamInput
+from penstock.plan.paired_readers import pair_readers
+from penstock.plan.placement import Side
 from penstock.plan.plan import Plan
-from penstock.plan.stage_grouping import Way
+from penstock.plan.stage_grouping import StageKind
 
 
 def explain(
@@ -29,17 +29,17 @@ def explain(
     title = f"plan of {plan.graph.name}: {len(plan.graph.nodes)} nodes, {batch}, backend {target.platform}"
     lines = [f"{title}, placement {target.placement}"]
     hows = {node: stage.way.value for stage in plan.stages for node in stage.nodes}
-    chained = [*(stage.nodes for stage in plan.stages if stage.way is Way.CHAIN), *plan.chains]
+    chained = [*(stage.nodes for stage in plan.stages if stage.way is StageKind.CHAIN), *plan.fusion_groups]
     hows |= {node: f"in {user}" for nodes in chained for node, user in pairwise(nodes)}
     rows = [("", "node", "where", "how", "gives", "why")]
-    paired = pairs(plan.graph.readers, readers)
+    paired = pair_readers(plan.graph.readers, readers)
     for number, node in enumerate(plan.graph.nodes):
         placement = plan.placements[node]
-        how = hows.get(node, "chain" if any(node in nodes for nodes in plan.chains) else "batch")
+        how = hows.get(node, "chain" if any(node in nodes for nodes in plan.fusion_groups) else "batch")
         how += f", where {plan.graph.nodes.index(node.guard.node)}" if node.guard else ""
         gives = ", ".join(_describe(value) for value in node.values)
         why = placement.why
-        if isinstance(node.operator, Feed):
+        if isinstance(node.operator, StreamInput):
             why = _feeding(node, node.operator, local)
         if isinstance(node.operator, Reader):
             why = _reading(node, readers, local) + _pairing(node, paired, readers)
@@ -54,15 +54,15 @@ def explain(
 
 
 def _describe(value: Value) -> str:
-    sure = " (sample 0 showed it; checked)" if value.spec.extent is Extent.SAME else ""
+    sure = " (sample 0 showed it; checked)" if value.spec.extent is ShapeKind.SAME else ""
     return f"{value.spec}{sure}"
 
 
 def _reading(node: Node, readers: Mapping[int, Sequence[Reader]], local: frozenset[int]) -> str:
-    parts = readers[node.serial]
+    parts = readers[node.id]
     reader = parts[0]
     order = "shuffled in each epoch" if reader.shuffle else "in order"
-    if node.serial in local:
+    if node.id in local:
         shards = "static parts, one per shard" if reader.contiguous else "local: each shard reads its own data"
         return (
             f"{sum(len(part.source) for part in {id(p.source): p for p in parts}.values())} samples, {order}; {shards}"
@@ -71,9 +71,9 @@ def _reading(node: Node, readers: Mapping[int, Sequence[Reader]], local: frozens
     return f"{reader.source.summary()}, {order}{part}"
 
 
-def _feeding(node: Node, feed: Feed, local: frozenset[int]) -> str:
-    each = "; one for each shard" if node.serial in local else ""
-    obstacle = feed.stream.obstacle
+def _feeding(node: Node, feed: StreamInput, local: frozenset[int]) -> str:
+    each = "; one for each shard" if node.id in local else ""
+    obstacle = feed.stream.seek_obstacle
     return f"calls the source{each}" + (f"; cannot be resumed: {obstacle}" if obstacle else "")
 
 
@@ -84,7 +84,7 @@ def _pairing(node: Node, paired: Mapping[Node, Node], readers: Mapping[int, Sequ
         return ""
     if paired[node] is not node:
         return f"; in step with {paired[node]}"
-    one, other = readers[first.serial][0], readers[node.serial][0]
+    one, other = readers[first.id][0], readers[node.id][0]
     why = "seed" if node.seed != first.seed else "order"
     why = "length" if len(one.source) != len(other.source) else why
     return f"; not in step with {first}, which has another {why}"
@@ -95,5 +95,5 @@ def _bytes(values: Sequence[Value]) -> int:
 
 
 def _output(plan: Plan, value: Value) -> str:
-    place = Place.DEVICE if plan.on_device(value) else Place.HOST
+    place = Side.DEVICE if plan.on_device(value) else Side.HOST
     return f"{value.spec} from the {place.value}"

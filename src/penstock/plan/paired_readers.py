@@ -9,7 +9,7 @@ from penstock.graph.ir.node import Node
 from penstock.graph.ir.operator import Reader, parameters
 
 
-def pairs(nodes: Sequence[Node], readers: Mapping[int, Sequence[Reader]]) -> dict[Node, Node]:
+def pair_readers(nodes: Sequence[Node], readers: Mapping[int, Sequence[Reader]]) -> dict[Node, Node]:
     """For each reader the first one that visits as many samples in the same order; itself where none did before it.
 
     Readers of one length follow one order, unless they differ in what that depends on: how they shuffle, a seed of
@@ -22,7 +22,7 @@ def pairs(nodes: Sequence[Node], readers: Mapping[int, Sequence[Reader]]) -> dic
     found: dict[Node, Node] = {}
     orders: list[tuple[Any, Node]] = []
     for node in nodes:
-        order = _order(node, readers[node.serial])
+        order = _order(node, readers[node.id])
         first = next((other for known, other in orders if known == order), node)
         orders.append((order, first))
         found[node] = first
@@ -30,6 +30,6 @@ def pairs(nodes: Sequence[Node], readers: Mapping[int, Sequence[Reader]]) -> dic
 
 
 def _order(node: Node, readers: Sequence[Reader]) -> Any:
-    sources = [(len(reader.source), reader.source.choice) for reader in readers]
+    sources = [(len(reader.source), reader.source.selection) for reader in readers]
     options = [{**parameters(reader), "source": source} for reader, source in zip(readers, sources, strict=True)]
     return options, node.seed if readers[0].shuffle else None

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.core.spec import Extent, Spec
+from penstock.core.spec import ShapeKind, Spec
 from penstock.errors import PenstockError
-from penstock.graph.ir.node import Graph, Node, Value, infer
+from penstock.graph.ir.node import Graph, Node, Value, infer_specs
 
 Shapes = Mapping[Value, tuple[int, ...]]
 
 
-def demanded(graph: Graph, *, dense_outputs: bool) -> tuple[Value, ...]:
+def values_needing_one_shape(graph: Graph, *, dense_outputs: bool) -> tuple[Value, ...]:
     """The ragged values of which a consumer needs one shape.
 
     Two kinds of consumer do: an iterator, which delivers arrays, and an operator that says so (`needs_one_shape`: a
@@ -28,9 +28,9 @@ def demanded(graph: Graph, *, dense_outputs: bool) -> tuple[Value, ...]:
     found: dict[Value, None] = {}
     while todo:
         value = todo.pop()
-        if value.spec.extent is not Extent.RAGGED:
+        if value.spec.extent is not ShapeKind.RAGGED:
             continue
-        if value.node.device_bound:
+        if value.node.device_only:
             todo += value.node.sources
         else:
             found[value] = None
@@ -43,13 +43,13 @@ def ragged_sources(values: tuple[Value, ...]) -> tuple[Value, ...]:
     todo = list(values)
     while todo:
         value = todo.pop()
-        if value not in found and value.spec.extent is Extent.RAGGED:
+        if value not in found and value.spec.extent is ShapeKind.RAGGED:
             found[value] = None
             todo += value.node.sources
     return tuple(found)
 
 
-def one_shape(values: tuple[Value, ...], shapes: Shapes) -> Shapes:
+def propagate_shapes(values: tuple[Value, ...], shapes: Shapes) -> Shapes:
     """The shapes that are assumed for all samples: of the values demanded, and of what these pin down.
 
     If samples of a flipped image have one shape, so have the images, and are better known to. A padded image says
@@ -79,7 +79,7 @@ def _pinned(value: Value, source: Value, shapes: Shapes) -> bool:
         known = {each: each.spec.probe(shapes[each]) for each in value.node.sources if each in shapes}
         known[source] = source.spec.probe(changed)
         try:
-            return infer(value.node.operator, value.node.inputs, value.node.arguments, known)[value.index].shape
+            return infer_specs(value.node.operator, value.node.inputs, value.node.arguments, known)[value.index].shape
         except PenstockError:
             return None
 
@@ -92,21 +92,21 @@ def _pinned(value: Value, source: Value, shapes: Shapes) -> bool:
     return all(shape((*own[:at], extent, *own[at + 1 :])) not in (None, at_sample_0) for at, extent in others)
 
 
-def resolve(graph: Graph, shapes: Shapes) -> Graph:
+def apply_shapes(graph: Graph, shapes: Shapes) -> Graph:
     """The graph with the shapes that are assumed for all samples, and all specs that follow from them.
 
     Raises:
         DefinitionError: an operator cannot work on what sample 0 is.
     """
-    probed = {(value.node.serial, value.index): shape for value, shape in shapes.items()}
+    probed = {(value.node.id, value.index): shape for value, shape in shapes.items()}
 
     def with_specs(node: Node) -> Node:
         try:
-            specs = infer(node.operator, node.inputs, node.arguments)
+            specs = infer_specs(node.operator, node.inputs, node.arguments)
         except PenstockError as error:
             error.where = error.where or node.where
             raise
-        return replace(node, specs=tuple(_seen(spec, probed.get((node.serial, n))) for n, spec in enumerate(specs)))
+        return replace(node, specs=tuple(_seen(spec, probed.get((node.id, n))) for n, spec in enumerate(specs)))
 
     return graph.rewrite(with_specs)
 

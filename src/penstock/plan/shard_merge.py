@@ -10,12 +10,12 @@ import numpy as np
 
 from penstock.errors import DefinitionError
 from penstock.graph.ir.node import Graph, Node, Value
-from penstock.graph.ir.operator import Feed, Reader, parameters
+from penstock.graph.ir.operator import Reader, StreamInput, parameters
 from penstock.sources.stream import Stream
 
 
 @dataclass(frozen=True)
-class Program:
+class MergedProgram:
     """What all shards compute, and what each reads.
 
     Args:
@@ -33,7 +33,7 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Facts:
+class ReaderFacts:
     """What the join of readers depends on: of one reader of one block, also one of another process.
 
     Args:
@@ -53,17 +53,20 @@ class Facts:
     length: int
 
     @staticmethod
-    def of(reader: Reader) -> Facts:
+    def of(reader: Reader) -> ReaderFacts:
         """The facts of a reader."""
         order = {name: value for name, value in parameters(reader).items() if name not in ("source", "shard_id")}
         source, length = reader.source, reader.order(0).epoch_length
         order = repr(sorted(order.items()))
-        return Facts(order, source.fingerprint(), source.describe(0), reader.shard_id, reader.num_shards, length)
+        return ReaderFacts(order, source.fingerprint(), source.describe(0), reader.shard_id, reader.num_shards, length)
 
 
-def merge(
-    graphs: Sequence[Graph], shards: Sequence[int], num_shards: int, facts: Sequence[Sequence[Facts]] | None = None
-) -> Program:
+def merge_shards(
+    graphs: Sequence[Graph],
+    shards: Sequence[int],
+    num_shards: int,
+    facts: Sequence[Sequence[ReaderFacts]] | None = None,
+) -> MergedProgram:
     """Check that the graphs differ in nothing but what they read, and join them.
 
     Readers that differ only in their shard, shard k for block k, are slices of one global order: they become one
@@ -87,13 +90,13 @@ def merge(
     local: set[int] = set()
 
     def join(node: Node) -> Node:
-        if isinstance(node.operator, Feed):
+        if isinstance(node.operator, StreamInput):
             feeds = [_twin(first, graph, node).operator for graph in graphs]
-            each = [feed.stream for feed in feeds if isinstance(feed, Feed)]
-            same = facts is None and all(stream.like(each[0]) for stream in each)
-            streams[node.serial] = tuple(each[:1] if same else each)
+            each = [feed.stream for feed in feeds if isinstance(feed, StreamInput)]
+            same = facts is None and all(stream.same_source(each[0]) for stream in each)
+            streams[node.id] = tuple(each[:1] if same else each)
             if not same:
-                local.add(node.serial)
+                local.add(node.id)
             return node
         if not isinstance(node.operator, Reader):
             return node
@@ -104,25 +107,25 @@ def merge(
         else:
             one = _join_facts(readers[0], [of_block[len(joined)] for of_block in facts])
         if one is None and (len(readers) > 1 or facts is not None):
-            local.add(node.serial)
-        joined[node.serial] = tuple(readers) if one is None else (one,)
-        return replace(node, operator=joined[node.serial][0])
+            local.add(node.id)
+        joined[node.id] = tuple(readers) if one is None else (one,)
+        return replace(node, operator=joined[node.id][0])
 
-    return Program(first.rewrite(join), joined, frozenset(local), streams)
+    return MergedProgram(first.rewrite(join), joined, frozenset(local), streams)
 
 
 def _join(readers: Sequence[Reader], shards: Sequence[int], num_shards: int) -> Reader | None:
     """The one reader that all of them are parts of, if there is one."""
     one = readers[0]
-    if all(reader.like(one) and reader.shard_id == one.shard_id for reader in readers) and len(readers) > 1:
+    if all(reader.same_order(one) and reader.shard_id == one.shard_id for reader in readers) and len(readers) > 1:
         return one
     slices = [(reader.shard_id, reader.num_shards) for reader in readers] == [(k, num_shards) for k in shards]
-    if slices and num_shards > 1 and not one.contiguous and all(reader.like(one) for reader in readers):
+    if slices and num_shards > 1 and not one.contiguous and all(reader.same_order(one) for reader in readers):
         return replace(one, shard_id=0, num_shards=1)
     return None
 
 
-def _join_facts(reader: Reader, facts: Sequence[Facts]) -> Reader | None:
+def _join_facts(reader: Reader, facts: Sequence[ReaderFacts]) -> Reader | None:
     """The same from the facts of all blocks, some of which other processes read."""
     one, count = facts[0], len(facts)
     if all(each == one for each in facts):
@@ -133,7 +136,7 @@ def _join_facts(reader: Reader, facts: Sequence[Facts]) -> Reader | None:
 
 
 def _twin(first: Graph, other: Graph, node: Node) -> Node:
-    return other.nodes[[n.serial for n in first.nodes].index(node.serial)]
+    return other.nodes[[n.id for n in first.nodes].index(node.id)]
 
 
 def _check_same(first: Graph, other: Graph) -> None:
@@ -158,7 +161,7 @@ def _shape_of(node: Node, graph: Graph) -> Any:
 
 
 def _same_work(mine: Node, theirs: Node) -> bool:
-    for kind in (Reader, Feed):
+    for kind in (Reader, StreamInput):
         if isinstance(mine.operator, kind) or isinstance(theirs.operator, kind):
             return isinstance(mine.operator, kind) and isinstance(theirs.operator, kind)
     return (

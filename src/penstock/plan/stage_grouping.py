@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import cast
 
-from penstock.graph.ir.branch_operators import Select
-from penstock.graph.ir.fusion import ChainKernel
+from penstock.graph.ir.branch_operators import BranchSelect
+from penstock.graph.ir.fusion import FusibleOperator
 from penstock.graph.ir.node import Graph, Node, Value
-from penstock.graph.ir.operator import BatchKernel, Feed, Reader, WholeBatchKernel
-from penstock.plan.engine_operators import Describe, RowOperator, described
+from penstock.graph.ir.operator import BatchKernel, Reader, StreamInput, WholeBatchKernel
+from penstock.plan.engine_operators import HostDescription, RowOperator, needs_host_description
 
 
-class Way(Enum):
+class StageKind(Enum):
     """How a stage is computed."""
 
     READ = "read"
@@ -48,7 +48,7 @@ class Stage:
     """
 
     nodes: tuple[Node, ...]
-    way: Way
+    way: StageKind
 
     @property
     def guard(self) -> Value | None:
@@ -61,7 +61,7 @@ class Stage:
         return tuple(value for node in self.nodes for value in node.sources if value.node not in self.nodes)
 
 
-def stages(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value]) -> tuple[Stage, ...]:
+def group_stages(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value]) -> tuple[Stage, ...]:
     """The host's nodes as stages, as few sample stages as their dependencies allow.
 
     Args:
@@ -74,7 +74,7 @@ def stages(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value]) -> 
     ordered: list[Stage] = []
     while todo:
         ready = [stage for stage in todo if all(value.node in done for value in stage.sources)]
-        together = [stage for stage in ready if stage.way is not Way.SAMPLE]
+        together = [stage for stage in ready if stage.way is not StageKind.SAMPLE]
         if together:
             ordered += together
             done.update(node for stage in together for node in stage.nodes)
@@ -82,17 +82,17 @@ def stages(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value]) -> 
             run: list[Node] = []
             guard = ready[0].guard
             for stage in todo:  # in topological order: a node whose inputs are in the run joins it
-                if stage.way is not Way.SAMPLE or stage.guard != guard:
+                if stage.way is not StageKind.SAMPLE or stage.guard != guard:
                     continue
                 if all(v.node in done or v.node in run for v in stage.sources):
                     run += stage.nodes
-            ordered.append(Stage(tuple(run), Way.SAMPLE))
+            ordered.append(Stage(tuple(run), StageKind.SAMPLE))
             done.update(run)
         todo = [stage for stage in todo if stage.nodes[-1] not in done]
     return tuple(ordered)
 
 
-def chains(
+def fusion_groups(
     graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value], *, device: bool = False
 ) -> list[tuple[Node, ...]]:
     """The nodes of chain kernels, in chains as long as nobody else needs what lies between.
@@ -109,14 +109,20 @@ def chains(
     ending: dict[Node, list[Node]] = {}
     for node in nodes:
         operator = node.operator
-        if not isinstance(operator, ChainKernel) or not node.inputs[0].spec.shape:
+        if not isinstance(operator, FusibleOperator) or not node.inputs[0].spec.shape:
             continue
         value = node.inputs[0]
         before = ending.get(value.node)
         ending[node] = [node]
-        if before is None or operator.heads or cast(ChainKernel, value.node.operator).chain is not operator.chain:
+        if (
+            before is None
+            or operator.starts_group
+            or cast(FusibleOperator, value.node.operator).fusion_group is not operator.fusion_group
+        ):
             continue
-        if node.guard != value.node.guard or (device and described(node) != described(value.node)):
+        if node.guard != value.node.guard or (
+            device and needs_host_description(node) != needs_host_description(value.node)
+        ):
             continue
         if value not in results and graph.consumers[value] == (node,) and node.sources.count(value) == 1:
             del ending[value.node]
@@ -127,32 +133,32 @@ def chains(
 def _alone_or_chained(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value]) -> list[Stage]:
     """Each node as a stage of its own, or of its chain, in topological order of what they end with."""
     todo = list(nodes)
-    chained = {node: chain for chain in chains(graph, todo, results) for node in chain}
+    chained = {node: chain for chain in fusion_groups(graph, todo, results) for node in chain}
     found: list[Stage] = []
     for node in todo:
         chain = chained.get(node, (node,))
         if node is not chain[-1]:
             continue
-        found.append(Stage(chain, Way.CHAIN) if len(chain) > 1 else Stage(chain, _way(node)))
+        found.append(Stage(chain, StageKind.CHAIN) if len(chain) > 1 else Stage(chain, _way(node)))
     return found
 
 
-def _way(node: Node) -> Way:
+def _way(node: Node) -> StageKind:
     """How a node is computed that stands in no chain with others."""
     operator = node.operator
     specs = [value.spec for value in node.sources] + list(node.specs)
     if isinstance(operator, Reader):
-        return Way.READ
-    if isinstance(operator, Feed):
-        return Way.FEED
+        return StageKind.READ
+    if isinstance(operator, StreamInput):
+        return StageKind.FEED
     if isinstance(operator, RowOperator):
-        return Way.ROWS
-    if isinstance(operator, Describe):
-        return Way.DESCRIBE
+        return StageKind.ROWS
+    if isinstance(operator, HostDescription):
+        return StageKind.DESCRIBE
     if isinstance(operator, WholeBatchKernel):
-        return Way.WHOLE_BATCH
-    if isinstance(operator, Select):
-        return Way.SELECT
-    if isinstance(operator, BatchKernel) and (operator.takes_ragged or all(spec.dense for spec in specs)):
-        return Way.BATCH
-    return Way.CHAIN if isinstance(operator, ChainKernel) else Way.SAMPLE
+        return StageKind.WHOLE_BATCH
+    if isinstance(operator, BranchSelect):
+        return StageKind.SELECT
+    if isinstance(operator, BatchKernel) and (operator.accepts_ragged or all(spec.dense for spec in specs)):
+        return StageKind.BATCH
+    return StageKind.CHAIN if isinstance(operator, FusibleOperator) else StageKind.SAMPLE

@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-from penstock.core.unsupported import refusal
+from penstock.core.unsupported import absence_error
 
 _MODULES = ("base_iterator", "jax", "numba", "triton")
 
@@ -11,4 +11,4 @@ _MODULES = ("base_iterator", "jax", "numba", "triton")
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"penstock.plugin.{name}")
-    raise refusal("plugin", name)
+    raise absence_error("plugin", name)

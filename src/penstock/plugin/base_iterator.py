@@ -2,7 +2,7 @@
 
 from typing import Any, NoReturn
 
-from penstock.core.call_site import user_line
+from penstock.core.call_site import user_call_site
 from penstock.errors import UsageError
 from penstock.types import LastBatchPolicy as LastBatchPolicy
 
@@ -21,5 +21,5 @@ def _refused() -> UsageError:
     return UsageError(
         "_DaliBaseIterator, the inner base of DALI's iterators, is not offered",
         fix="derive from penstock.plugin.jax.DALIGenericIterator, or loop over pipeline.run()",
-        where=user_line(),
+        where=user_call_site(),
     )

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from penstock.core.call_site import user_line
-from penstock.errors import ArgumentTypeError, shown
+from penstock.core.call_site import user_call_site
+from penstock.errors import ArgumentTypeError, short_repr
 
 
 def autoserialize(dali_pipeline: Callable[..., Any]) -> Callable[..., Any]:
@@ -22,8 +22,8 @@ def autoserialize(dali_pipeline: Callable[..., Any]) -> Callable[..., Any]:
     if not hasattr(dali_pipeline, "definition"):
         raise ArgumentTypeError(
             "autoserialize marks a pipeline",
-            given=shown(dali_pipeline),
+            given=short_repr(dali_pipeline),
             fix="decorate it with @pipeline_def first",
-            where=user_line(),
+            where=user_call_site(),
         )
     return dali_pipeline

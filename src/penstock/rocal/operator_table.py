@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 
 from penstock import fn as core
-from penstock.core.call_site import user_line
+from penstock.core.call_site import user_call_site
 from penstock.errors import ArgumentTypeError, DefinitionError, UnknownNameError, did_you_mean
 from penstock.graph.tracing.registry import lookup, registered
 
@@ -44,7 +44,7 @@ def _flag(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Argument:
+class ArgumentMapping:
     """How an argument is passed on.
 
     Args:
@@ -57,7 +57,7 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Step:
+class OperatorStep:
     """A call of one of penstock's operators.
 
     Args:
@@ -68,13 +68,13 @@ class Step:
     """
 
     core: str
-    arguments: Mapping[str, Argument] = field(default_factory=dict[str, Argument])
+    arguments: Mapping[str, ArgumentMapping] = field(default_factory=dict[str, ArgumentMapping])
     preset: Mapping[str, Any] = field(default_factory=dict[str, Any])
     positional: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Row:
+class OperatorMapping:
     """One of rocAL's operators.
 
     Args:
@@ -83,7 +83,7 @@ class Row:
         differs: without steps, why the operator of the same name that penstock has is no counterpart.
     """
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[OperatorStep, ...] = ()
     awaits: tuple[str, ...] = ()
     differs: str = ""
 
@@ -98,44 +98,44 @@ class Row:
         return frozenset(name for step in self.steps for name in (*step.arguments, *step.positional))
 
 
-def _same(*names: str) -> dict[str, Argument]:
+def _same(*names: str) -> dict[str, ArgumentMapping]:
     """Arguments that have one name in both."""
-    return {name: Argument(name) for name in names}
+    return {name: ArgumentMapping(name) for name in names}
 
 
 def _one(
     core: str,
-    arguments: Mapping[str, Argument] | None = None,
+    arguments: Mapping[str, ArgumentMapping] | None = None,
     preset: Mapping[str, Any] | None = None,
     positional: tuple[str, ...] = (),
-) -> Row:
-    """The row of an operator that one of penstock's is; as `Step` takes them."""
-    return Row((Step(core, arguments or {}, preset or {}, positional),))
+) -> OperatorMapping:
+    """The row of an operator that one of penstock's is; as `OperatorStep` takes them."""
+    return OperatorMapping((OperatorStep(core, arguments or {}, preset or {}, positional),))
 
 
 FORM = ("output_layout", "output_dtype", "device")
 """What every operator takes but readers; `device` is a hint. The others are, unless given, those of the input."""
 
 _CROP = {
-    "crop": Argument("crop", _window),
-    "crop_h": Argument("crop_h", unless_zero),
-    "crop_w": Argument("crop_w", unless_zero),
+    "crop": ArgumentMapping("crop", _window),
+    "crop_h": ArgumentMapping("crop_h", unless_zero),
+    "crop_w": ArgumentMapping("crop_w", unless_zero),
     **_same("crop_pos_x", "crop_pos_y"),
 }
-_MIRROR = Argument("mirror", _flag)
-_CENTER = {"crop": _CROP["crop"], "crop_h": _CROP["crop_h"], "crop_w": _CROP["crop_w"], "crop_d": Argument()}
-_NORMALIZED = {**_same("mean", "std", "output_layout"), "mirror": _MIRROR, "output_dtype": Argument("dtype")}
+_MIRROR = ArgumentMapping("mirror", _flag)
+_CENTER = {"crop": _CROP["crop"], "crop_h": _CROP["crop_h"], "crop_w": _CROP["crop_w"], "crop_d": ArgumentMapping()}
+_NORMALIZED = {**_same("mean", "std", "output_layout"), "mirror": _MIRROR, "output_dtype": ArgumentMapping("dtype")}
 _COLOUR = "rocAL turns colours in HSV and draws the numbers that are not given, penstock changes RGB linearly"
 _LEVELS = "rocAL draws the numbers that are not given, and shifts in units of values"
 _SOUND = "rocAL keeps sound in padded batches, and its numbers have not been compared with penstock's"
 _RESIZE = {
-    "resize_width": Argument("resize_x", unless_zero),
-    "resize_height": Argument("resize_y", unless_zero),
-    "resize_shorter": Argument("resize_shorter", unless_zero),
-    "resize_longer": Argument("resize_longer", unless_zero),
-    "max_size": Argument("max_size", unless_zero),
-    "scaling_mode": Argument("mode"),
-    "interpolation_type": Argument("interp_type"),
+    "resize_width": ArgumentMapping("resize_x", unless_zero),
+    "resize_height": ArgumentMapping("resize_y", unless_zero),
+    "resize_shorter": ArgumentMapping("resize_shorter", unless_zero),
+    "resize_longer": ArgumentMapping("resize_longer", unless_zero),
+    "max_size": ArgumentMapping("max_size", unless_zero),
+    "scaling_mode": ArgumentMapping("mode"),
+    "interpolation_type": ArgumentMapping("interp_type"),
     **_same("antialias"),
 }
 _RANDOM_AREA = _same("random_area", "random_aspect_ratio", "num_attempts")
@@ -151,38 +151,38 @@ DECODER_HINTS = (
     "path",
 )
 """Arguments of the decoders that do nothing here: the reader knows the path, and each image has its own size."""
-_DECODER = {**_same("output_type"), **dict.fromkeys(DECODER_HINTS, Argument())}
+_DECODER = {**_same("output_type"), **dict.fromkeys(DECODER_HINTS, ArgumentMapping())}
 _NODES = "penstock's reader returns nodes, in a definition of penstock.pipeline_def; rocAL's is a note for a decoder"
-_READER = {**_same("pad_last_batch"), "stick_to_shard": Argument()}
+_READER = {**_same("pad_last_batch"), "stick_to_shard": ArgumentMapping()}
 
-OPERATORS: Mapping[str, Row] = {
+OPERATORS: Mapping[str, OperatorMapping] = {
     "readers.caffe": _one("readers.caffe", {**_same("path"), **_READER}),
     "readers.caffe2": _one("readers.caffe2", {**_same("path"), **_READER}),
     "readers.cifar10": _one("readers.cifar10", {**_same("file_root", "filename_prefix"), **_READER}),
-    "readers.coco": Row(differs=_NODES),
+    "readers.coco": OperatorMapping(differs=_NODES),
     "readers.file": _one(
         "readers.file",
         {
             **_same("file_root", "file_filters"),
-            "file_list": Argument("file_list", lambda value: value or None),
+            "file_list": ArgumentMapping("file_list", lambda value: value or None),
             **_READER,
         },
     ),
-    "readers.mxnet": Row(differs=_NODES),
-    "readers.numpy": Row(differs=_NODES),
-    "readers.sequence_reader": Row(differs=_NODES),
-    "readers.tfrecord": Row(differs=_NODES),
-    "readers.video": Row(differs=_NODES),
-    "readers.video_resize": Row(differs=_NODES),
-    "readers.webdataset": Row(differs=_NODES),
-    "decoders.audio": Row(differs=_SOUND),
+    "readers.mxnet": OperatorMapping(differs=_NODES),
+    "readers.numpy": OperatorMapping(differs=_NODES),
+    "readers.sequence_reader": OperatorMapping(differs=_NODES),
+    "readers.tfrecord": OperatorMapping(differs=_NODES),
+    "readers.video": OperatorMapping(differs=_NODES),
+    "readers.video_resize": OperatorMapping(differs=_NODES),
+    "readers.webdataset": OperatorMapping(differs=_NODES),
+    "decoders.audio": OperatorMapping(differs=_SOUND),
     "decoders.image": _one("decoders.image", _DECODER),
     "decoders.image_random_crop": _one(
         "decoders.image_random_crop",
         {**_DECODER, **_RANDOM_AREA},
         {"num_attempts": 10, "random_area": (0.08, 1.0), "random_aspect_ratio": (0.8, 1.25)},
     ),
-    "decoders.image_raw": Row(),
+    "decoders.image_raw": OperatorMapping(),
     "decoders.image_slice": _one(
         "decoders.image_random_crop",
         {**_DECODER, **_RANDOM_AREA},
@@ -191,84 +191,88 @@ OPERATORS: Mapping[str, Row] = {
     "random.coin_flip": _one("random.coin_flip", _same("probability")),
     "random.normal": _one("random.normal", _same("mean", "stddev")),
     "random.uniform": _one("random.uniform", _same("range"), {"range": (-1.0, 1.0)}),
-    "blend": Row(),
-    "blur": Row(differs="rocAL draws the window that is not given, and documents no weights"),
-    "box_encoder": Row(differs="rocAL does not document the order and the form of what it encodes"),
-    "box_iou_matcher": Row(),
-    "brightness": Row(differs=_LEVELS),
-    "brightness_fixed": Row(differs=_LEVELS),
+    "blend": OperatorMapping(),
+    "blur": OperatorMapping(differs="rocAL draws the window that is not given, and documents no weights"),
+    "box_encoder": OperatorMapping(differs="rocAL does not document the order and the form of what it encodes"),
+    "box_iou_matcher": OperatorMapping(),
+    "brightness": OperatorMapping(differs=_LEVELS),
+    "brightness_fixed": OperatorMapping(differs=_LEVELS),
     "center_crop": _one("crop", _CENTER),
-    "color_temp": Row(),
-    "color_twist": Row(differs=_COLOUR),
-    "contrast": Row(differs=_LEVELS),
+    "color_temp": OperatorMapping(),
+    "color_twist": OperatorMapping(differs=_COLOUR),
+    "contrast": OperatorMapping(differs=_LEVELS),
     "copy": _one("copy"),
-    "crop": _one("crop", {**_CROP, "crop_d": Argument(), "crop_pos_z": Argument()}),
+    "crop": _one("crop", {**_CROP, "crop_d": ArgumentMapping(), "crop_pos_z": ArgumentMapping()}),
     "crop_mirror_normalize": _one("crop_mirror_normalize", {**_CROP, **_NORMALIZED}, _KEEP_LAYOUT),
-    "exposure": Row(),
-    "external_source": Row(differs="its JAX iterators feed no external source"),
-    "fish_eye": Row(),
+    "exposure": OperatorMapping(),
+    "external_source": OperatorMapping(differs="its JAX iterators feed no external source"),
+    "fish_eye": OperatorMapping(),
     "flip": _one(
         "flip",
-        {"horizontal": Argument("horizontal", _flag), "vertical": Argument("vertical", _flag)},
+        {"horizontal": ArgumentMapping("horizontal", _flag), "vertical": ArgumentMapping("vertical", _flag)},
         {"horizontal": 0},
     ),
-    "fog": Row(),
-    "gamma_correction": Row(),
-    "hue": Row(differs=_COLOUR),
-    "jitter": Row(differs="rocAL does not document how its kernel_size counts, nor what lies outside"),
-    "lens_correction": Row(),
-    "log1p": Row(awaits=("log1p",)),
-    "mel_filter_bank": Row(differs=_SOUND),
-    "nonsilent_region": Row(differs=_SOUND),
+    "fog": OperatorMapping(),
+    "gamma_correction": OperatorMapping(),
+    "hue": OperatorMapping(differs=_COLOUR),
+    "jitter": OperatorMapping(differs="rocAL does not document how its kernel_size counts, nor what lies outside"),
+    "lens_correction": OperatorMapping(),
+    "log1p": OperatorMapping(awaits=("log1p",)),
+    "mel_filter_bank": OperatorMapping(differs=_SOUND),
+    "nonsilent_region": OperatorMapping(differs=_SOUND),
     "nop": _one("copy"),
     "normalize": _one(
         "normalize",
         {
-            **{n: Argument(n, unless_zero) for n in ("axes", "axis_names", "mean", "stddev")},
+            **{n: ArgumentMapping(n, unless_zero) for n in ("axes", "axis_names", "mean", "stddev")},
             **_same("batch", "ddof", "epsilon", "scale", "shift"),
         },
     ),
     "one_hot": _one("one_hot", _same("num_classes")),
-    "pixelate": Row(),
-    "preemphasis_filter": Row(differs=_SOUND),
-    "python_function": Row(differs="it gets whole batches, and penstock's gets samples"),
-    "rain": Row(),
-    "random_bbox_crop": Row(differs="rocAL's search for windows is another, and its boxes come from its reader"),
-    "random_crop": Row(
+    "pixelate": OperatorMapping(),
+    "preemphasis_filter": OperatorMapping(differs=_SOUND),
+    "python_function": OperatorMapping(differs="it gets whole batches, and penstock's gets samples"),
+    "rain": OperatorMapping(),
+    "random_bbox_crop": OperatorMapping(
+        differs="rocAL's search for windows is another, and its boxes come from its reader"
+    ),
+    "random_crop": OperatorMapping(
         differs="rocAL does not document how its window is drawn; see fn.random_crop_generator of penstock"
     ),
-    "resample": Row(differs=_SOUND),
+    "resample": OperatorMapping(differs=_SOUND),
     "resize": _one("resize", _RESIZE),
-    "resize_crop": Row(),
+    "resize_crop": OperatorMapping(),
     "resize_crop_mirror": _one(
         "resize_crop_mirror",
         {**_RESIZE, "crop_h": _CROP["crop_h"], "crop_w": _CROP["crop_w"], "mirror": _MIRROR},
     ),
-    "resize_mirror_normalize": Row((Step("resize", _RESIZE), Step("crop_mirror_normalize", _NORMALIZED, _KEEP_LAYOUT))),
-    "roi_resize": Row(),
-    "rotate": Row(differs="rocAL does not document which way it turns, and on which canvas"),
-    "saturation": Row(differs=_COLOUR),
+    "resize_mirror_normalize": OperatorMapping(
+        (OperatorStep("resize", _RESIZE), OperatorStep("crop_mirror_normalize", _NORMALIZED, _KEEP_LAYOUT))
+    ),
+    "roi_resize": OperatorMapping(),
+    "rotate": OperatorMapping(differs="rocAL does not document which way it turns, and on which canvas"),
+    "saturation": OperatorMapping(differs=_COLOUR),
     "slice": _one(
         "slice",
         _same("out_of_bounds_policy", "fill_values"),
         {"normalized_anchor": False, "normalized_shape": False},
         ("anchor", "shape"),
     ),
-    "snow": Row(),
-    "snp_noise": Row(differs="rocAL does not document in which range its values lie"),
-    "spectrogram": Row(differs=_SOUND),
-    "ssd_random_crop": Row(differs="rocAL does not document its thresholds"),
+    "snow": OperatorMapping(),
+    "snp_noise": OperatorMapping(differs="rocAL does not document in which range its values lie"),
+    "spectrogram": OperatorMapping(differs=_SOUND),
+    "ssd_random_crop": OperatorMapping(differs="rocAL does not document its thresholds"),
     "tensor_add_tensor_float": _one("arithmetic.add"),
     "tensor_mul_scalar_float": _one("arithmetic.mul", positional=("scalar",)),
-    "to_decibels": Row(differs=_SOUND),
-    "transpose": _one("transpose", {"perm": Argument("perm", unless_zero)}),
+    "to_decibels": OperatorMapping(differs=_SOUND),
+    "transpose": _one("transpose", {"perm": ArgumentMapping("perm", unless_zero)}),
     "uniform": _one("random.uniform", _same("range"), {"range": (-1.0, 1.0)}),
-    "vignette": Row(),
-    "warp_affine": Row(differs="rocAL does not document which way its matrix maps, and about which point"),
+    "vignette": OperatorMapping(),
+    "warp_affine": OperatorMapping(differs="rocAL does not document which way its matrix maps, and about which point"),
 }
 
 
-def row(name: str) -> Row:
+def row(name: str) -> OperatorMapping:
     """The row of one of rocAL's operators that penstock has.
 
     Raises:
@@ -285,7 +289,7 @@ def row(name: str) -> Row:
     return found
 
 
-def passed_on(name: str, step: Step, given: Mapping[str, Any]) -> dict[str, Any]:
+def passed_on(name: str, step: OperatorStep, given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a step's operator, from those that were given in rocAL's spelling.
 
     Raises:
@@ -347,7 +351,7 @@ def offer(part: str, *apart: str) -> tuple[Callable[[str], Any], Callable[[], li
         try:
             found = row(prefix + name)
         except UnknownNameError as error:
-            error.where = user_line()
+            error.where = user_call_site()
             raise
         return _function(prefix + name, found)
 
@@ -360,7 +364,7 @@ def offer(part: str, *apart: str) -> tuple[Callable[[str], Any], Callable[[], li
     return getattr_, dir_
 
 
-def _function(name: str, found: Row) -> Callable[..., Any]:
+def _function(name: str, found: OperatorMapping) -> Callable[..., Any]:
     def function(*inputs: Any, **given: Any) -> Any:
         return call(name, *inputs, **given)
 

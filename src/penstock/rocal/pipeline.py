@@ -12,9 +12,9 @@ import jax
 
 from penstock import fn as core
 from penstock import pipeline as core_pipeline
-from penstock.core.call_site import located, user_line
-from penstock.errors import ContextError, UnknownNameError, UsageError, shown
-from penstock.graph.arguments.argument_checks import checked
+from penstock.core.call_site import user_call_site, with_call_site
+from penstock.errors import ContextError, UnknownNameError, UsageError, short_repr
+from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.graph.tracing.trace import DataNode
 from penstock.iterate import DataIterator
 from penstock.pipeline.pipeline_decorator import split_arguments
@@ -25,12 +25,12 @@ READER = "reader"
 """The name under which the only reader of a pipeline leads."""
 
 REFUSED = {
-    "checkpoint": "the iterator's state(), a few numbers, is the checkpoint",
+    "checkpoint": "the iterator's get_state(), a few numbers, is the checkpoint",
     "copyToExternalTensor": "arrays come from run() or the iterator, and numpy.asarray or DLPack copies them",
     "copy_encoded_boxes_and_lables": "boxes are not offered yet",
     "create_float_param": "pass the number, or a node of fn.random",
     "create_int_param": "pass the number, or a node of fn.random",
-    "deserialize": "call the definition again; the iterator's restore() continues the stream",
+    "deserialize": "call the definition again; the iterator's set_state() continues the stream",
     "get_ascii_datas": "members of archives are not offered yet",
     "get_bounding_box_cords": "boxes are not offered yet",
     "get_bounding_box_count": "boxes are not offered yet",
@@ -48,7 +48,7 @@ REFUSED = {
     "get_mask_count": "masks are not offered yet",
     "get_matched_indices": "boxes are not offered yet",
     "get_roi_img_sizes": "samples of a batch have one size",
-    "serialize": "call the definition again; the iterator's state() is what has to be kept",
+    "serialize": "call the definition again; the iterator's get_state() is what has to be kept",
     "update_float_param": "make another pipeline; batches are a function of the definition",
     "update_int_param": "make another pipeline; batches are a function of the definition",
 }
@@ -56,7 +56,7 @@ REFUSED = {
 
 
 @dataclass
-class Reading:
+class ReaderOutputs:
     """What the reader of a pipeline has told it.
 
     Args:
@@ -103,7 +103,7 @@ class Pipeline:
         ((2, 3, 32, 32), [7, 9])
     """
 
-    @checked
+    @check_annotations
     def __init__(
         self,
         batch_size: int = -1,
@@ -134,7 +134,7 @@ class Pipeline:
             exec_async=exec_async,
             placement=(types.CPU if rocal_cpu else types.GPU).value,
         )
-        self.reading: Reading | None = None
+        self.reading: ReaderOutputs | None = None
         self.num_classes = 0
         self._iterator: DataIterator | None = None
         self._batch: list[jax.Array] = []
@@ -151,10 +151,10 @@ class Pipeline:
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in REFUSED:
-            raise UnknownNameError(f"rocAL's Pipeline.{name} is not offered", fix=REFUSED[name], where=user_line())
+            raise UnknownNameError(f"rocAL's Pipeline.{name} is not offered", fix=REFUSED[name], where=user_call_site())
         raise AttributeError(f"a Pipeline has no attribute {name!r}")
 
-    @located
+    @with_call_site
     def set_outputs(self, *outputs: Any) -> None:
         """Say what a batch consists of. The labels of the reader, if it has any, follow as the last output."""
         nodes = [node for output in outputs for node in (output if isinstance(output, list | tuple) else [output])]
@@ -168,7 +168,7 @@ class Pipeline:
             return [core.one_hot(self.reading.labels, num_classes=self.num_classes, dtype=INT32)]
         return [core.reshape(self.reading.labels, shape=[])]
 
-    @located
+    @with_call_site
     def build(self) -> None:
         """Plan the definition and make it ready to run.
 
@@ -177,7 +177,7 @@ class Pipeline:
         """
         self.core.build()
 
-    @located
+    @with_call_site
     def run(self) -> list[jax.Array]:
         """The next batch, an array per output, without the labels.
 
@@ -209,7 +209,7 @@ class Pipeline:
     def _labels_made(self) -> list[jax.Array]:
         return self._batch[-1:] if self.reading is not None and self.reading.labels is not None else []
 
-    @located
+    @with_call_site
     def get_image_labels(self) -> jax.Array:
         """The class numbers of the batch that was made last, int32 (batch_size,); with `fn.one_hot`, (…, classes).
 
@@ -228,7 +228,7 @@ class Pipeline:
             self._iterator.next_epoch()
             self._taken = 0
 
-    @located
+    @with_call_site
     def get_remaining_images(self) -> int:
         """How many samples `run` will still deliver in this epoch, those that fill the last batch included."""
         return (len(self._epochs()) - self._taken) * self.core.max_batch_size
@@ -243,7 +243,7 @@ class Pipeline:
         if self._iterator is not None:
             self._iterator.close()
 
-    @checked
+    @check_annotations
     def set_seed(self, seed: int = 0) -> None:
         """Set the seed, before the first batch."""
         self.core.seed, self.core.seed_is_given = seed, True
@@ -256,7 +256,7 @@ class Pipeline:
 _entered: list[Pipeline] = []
 
 
-def current() -> Pipeline:
+def current_pipeline() -> Pipeline:
     """The pipeline whose definition is running.
 
     Raises:
@@ -275,7 +275,7 @@ def iterator_arguments(pipelines: Pipeline | Sequence[Pipeline]) -> dict[str, An
     """
     group = [pipelines] if isinstance(pipelines, Pipeline) else list(pipelines)
     if not group or not all(isinstance(pipeline, Pipeline) for pipeline in group):
-        raise UsageError("one pipeline or a list of them is needed", given=shown(pipelines))
+        raise UsageError("one pipeline or a list of them is needed", given=short_repr(pipelines))
     readings = [pipeline.reading for pipeline in group]
     policies = {LastBatchPolicy.FILL if reading is None else reading.policy for reading in readings}
     if len(policies) > 1:

@@ -6,8 +6,8 @@ from enum import Enum
 from typing import Any
 
 from penstock import types
-from penstock.core.call_site import user_line
-from penstock.errors import ContextError, shown
+from penstock.core.call_site import user_call_site
+from penstock.errors import ContextError, short_repr
 
 
 class Status(Enum):
@@ -215,7 +215,7 @@ def data_type_function(dtype: Any) -> str:
     if isinstance(dtype, Enum) and globals().get(dtype.name) is dtype:
         return dtype.name
     raise ContextError(
-        f"{shown(dtype)} is no type of rocAL's",
+        f"{short_repr(dtype)} is no type of rocAL's",
         expected="a name of penstock.rocal.types, such as FLOAT",
-        where=user_line(),
+        where=user_call_site(),
     )

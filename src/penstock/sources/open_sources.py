@@ -15,7 +15,7 @@ _open: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 _lock = threading.RLock()  # a source may share what it opens in turn
 
 
-def shared(open_it: Callable[..., T], *key: Hashable, stamp: Hashable = None) -> T:
+def open_shared(open_it: Callable[..., T], *key: Hashable, stamp: Hashable = None) -> T:
     """`open_it(*key)`, or what an earlier call with the same key and stamp opened, if that is still in use.
 
     A definition is traced once for every shard, and each trace names the same data set: it is opened and listed once,

@@ -7,20 +7,20 @@ from typing import Generic, Protocol, TypeVar
 
 from penstock.core.columns import Indices
 from penstock.sources.source import Source
-from penstock.sources.storage.byte_range import Cost, Extent
+from penstock.sources.storage.byte_range import ByteRange, ReadCost
 
 
-class Records(Protocol):
+class RecordStore(Protocol):
     """Records by number, and what is known of each."""
 
     @property
-    def cost(self) -> Cost:
+    def cost(self) -> ReadCost:
         """What reading costs."""
         ...
 
     def __len__(self) -> int: ...
 
-    def needs(self, numbers: Indices, /) -> Sequence[Extent]:
+    def byte_ranges(self, numbers: Indices, /) -> Sequence[ByteRange]:
         """What is fetched from object stores for some records."""
         ...
 
@@ -28,12 +28,12 @@ class Records(Protocol):
         """Where record `number` lies, for messages."""
         ...
 
-    def info(self, number: int, /) -> str:
+    def source_info(self, number: int, /) -> str:
         """The same, as DALI says it."""
         ...
 
 
-R = TypeVar("R", bound=Records)
+R = TypeVar("R", bound=RecordStore)
 
 
 class RecordSource(Source, Generic[R]):
@@ -50,19 +50,19 @@ class RecordSource(Source, Generic[R]):
         return len(self.records)
 
     @property
-    def cost(self) -> Cost:
+    def cost(self) -> ReadCost:
         """What reading the records costs."""
         return self.records.cost
 
-    def needs(self, indices: Indices) -> Sequence[Extent]:
+    def byte_ranges(self, indices: Indices) -> Sequence[ByteRange]:
         """What is fetched from object stores for some records."""
-        return self.records.needs(indices)
+        return self.records.byte_ranges(indices)
 
     def describe(self, index: int) -> str:
         """Where the record lies."""
         return self.records.describe(index)
 
-    def info(self, index: int, value: int = 0) -> str:
+    def source_info(self, index: int, value: int = 0) -> str:
         """The same, as DALI says it."""
         del value
-        return self.records.info(index)
+        return self.records.source_info(index)

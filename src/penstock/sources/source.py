@@ -11,8 +11,8 @@ import numpy as np
 from penstock.core.columns import Array, Column, Indices
 from penstock.core.spec import Spec
 from penstock.errors import SampleError
-from penstock.sources.order.sample_order import Choice
-from penstock.sources.storage.byte_range import Cost, Extent
+from penstock.sources.order.sample_order import SampleSelection
+from penstock.sources.storage.byte_range import ByteRange, ReadCost
 
 
 class Source(ABC):
@@ -23,16 +23,16 @@ class Source(ABC):
 
     specs: tuple[Spec, ...]
 
-    choice: Choice | None = None
+    selection: SampleSelection | None = None
     """Which samples an epoch visits; None: each of them once. A fingerprint tells it, too."""
 
     in_memory: Sequence[Array] = ()
     """All that `read` gives, where that is nothing but rows of arrays in memory: per value the array of all samples."""
 
-    named: int = 1
+    named_values: int = 1
     """How many of a sample's values, from the first on, are what `info` names."""
 
-    named_apart: bool = False
+    separate_names: bool = False
     """Whether each of these has a name of its own."""
 
     @abstractmethod
@@ -55,19 +55,19 @@ class Source(ABC):
         """
 
     @property
-    def cost(self) -> Cost:
+    def cost(self) -> ReadCost:
         """What reading costs."""
-        return Cost.FILE
+        return ReadCost.FILE
 
-    def needs(self, indices: Indices) -> Sequence[Extent]:
-        """What `read` takes from `penstock.sources.storage.prefetch` for these samples, so that it can be fetched ahead.
+    def byte_ranges(self, indices: Indices) -> Sequence[ByteRange]:
+        """Byte ranges that `read` requests for these samples, so that they can be fetched ahead.
 
         It waits for nothing.
         """
         del indices
         return ()
 
-    def outcomes(
+    def read_tolerant(
         self, indices: Indices, out: Sequence[Array | None]
     ) -> tuple[tuple[Column, ...], dict[int, SampleError]]:
         """What `read` gives, also where samples cannot be read.
@@ -89,7 +89,7 @@ class Source(ABC):
     def _one_by_one(self, indices: Indices) -> tuple[tuple[Column, ...], dict[int, SampleError]]:
         rows = len(indices)
         columns: list[Column] = [
-            np.zeros((rows, *spec.sizes), spec.dtype) if spec.dense else [np.empty(0, spec.dtype)] * rows
+            np.zeros((rows, *spec.fixed_shape), spec.dtype) if spec.dense else [np.empty(0, spec.dtype)] * rows
             for spec in self.specs
         ]
         errors: dict[int, SampleError] = {}
@@ -107,7 +107,7 @@ class Source(ABC):
     def describe(self, index: int) -> str:
         """Where sample `index` lies, for messages: a path, a key."""
 
-    def info(self, index: int, value: int = 0) -> str:
+    def source_info(self, index: int, value: int = 0) -> str:
         """Where a value of sample `index` comes from, as `fn.get_property` gives it: its name in the data set."""
         del value
         return self.describe(index)
@@ -120,13 +120,13 @@ class Source(ABC):
     @property
     def epoch_length(self) -> int:
         """How many samples an epoch visits."""
-        return len(self) if self.choice is None else self.choice.length
+        return len(self) if self.selection is None else self.selection.length
 
     def summary(self) -> str:
         """A few words for plans: how many samples there are, and of what."""
-        return f"{len(self)} samples{' of an object store' if self.cost is Cost.STORE else ''}"
+        return f"{len(self)} samples{' of an object store' if self.cost is ReadCost.STORE else ''}"
 
-    def same_data(self, other: Source) -> bool:
+    def reads_same_samples(self, other: Source) -> bool:
         """Whether the other one, opened for another shard, reads the same samples in the same order."""
         return self is other
 

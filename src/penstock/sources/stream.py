@@ -14,34 +14,34 @@ Columns = tuple[Column, ...]
 """The values of a batch: per value an array with a leading axis of rows, or a list with an array per row."""
 
 
-class Turn(NamedTuple):
+class BatchRequest(NamedTuple):
     """Which batch a stream is asked for.
 
     Args:
         epoch: the number of the epoch, from 0.
         iteration: the number of the batch in the epoch.
-        most: how many rows a batch has at most.
+        max_rows: how many rows a batch has at most.
         rows: how many this one shall have.
-        before: how many batches lie in the epochs before, where these are counted.
+        rows_before: how many batches lie in the epochs before, where these are counted.
     """
 
     epoch: int
     iteration: int
-    most: int
+    max_rows: int
     rows: int
-    before: int = 0
+    rows_before: int = 0
 
     @property
     def first(self) -> int:
         """How many samples of the epoch lie before the batch."""
-        return self.iteration * self.most
+        return self.iteration * self.max_rows
 
 
 class EndOfStreamError(Exception):
     """The epoch of a stream has no more batches. Part of the contract, and not an error: nobody outside sees it."""
 
 
-class StarvedError(UsageError):
+class NothingFedError(UsageError):
     """Nothing was fed to a stream that is fed by hand."""
 
 
@@ -53,20 +53,20 @@ class Stream(ABC):
     """
 
     specs: tuple[Spec, ...]
-    ahead: int = 0
+    prefetch_depth: int = 0
     """How many batches it wants to be told of before they are asked for."""
 
     def __init__(self) -> None:
-        self._made: dict[Turn, Columns | Exception] = {}
+        self._made: dict[BatchRequest, Columns | Exception] = {}
         self._waiting: deque[Columns | Exception] = deque()
 
     @property
-    def obstacle(self) -> str | None:
+    def seek_obstacle(self) -> str | None:
         """Why no other batch than the next one can be asked for; None where any can be."""
         return None
 
     @abstractmethod
-    def make(self, turn: Turn) -> Columns:
+    def produce(self, turn: BatchRequest) -> Columns:
         """Make a batch. Where there is an `obstacle`, whatever comes next.
 
         Raises:
@@ -82,14 +82,14 @@ class Stream(ABC):
         """
 
     @abstractmethod
-    def like(self, other: Stream) -> bool:
+    def same_source(self, other: Stream) -> bool:
         """Whether the other one, made for another shard, gives the same."""
 
     @abstractmethod
     def fingerprint(self) -> str:
         """A short text that tells this source from another one."""
 
-    def batch(self, turn: Turn) -> Columns:
+    def batch(self, turn: BatchRequest) -> Columns:
         """The batch of a turn.
 
         Raises:
@@ -98,30 +98,30 @@ class Stream(ABC):
         made = self._made.get(turn)
         if made is None:
             made = self._made[turn] = self._waiting.popleft() if self._waiting else self._attempt(turn)
-        if isinstance(made, StarvedError):
+        if isinstance(made, NothingFedError):
             del self._made[turn]
         if isinstance(made, Exception):
             raise made
         return made
 
-    def held(self, turn: Turn) -> Columns:
+    def batch_copy(self, turn: BatchRequest) -> Columns:
         """The batch of a turn, in memory that stays as it is when the source is called again."""
         return self.batch(turn)
 
-    def expect(self, turn: Turn) -> None:  # noqa: B027  # most streams have nothing to begin
+    def prefetch(self, turn: BatchRequest) -> None:  # noqa: B027  # most streams have nothing to begin
         """The batch of a turn will be asked for, probably. For streams that can begin one without waiting for it."""
 
-    def put_back(self, turn: Turn) -> None:
+    def unread(self, turn: BatchRequest) -> None:
         """Another stream has ended the epoch at this turn: what cannot be made again is given next."""
         made = self._made.get(turn)
-        if self.obstacle is not None and made is not None and not isinstance(made, Exception):
+        if self.seek_obstacle is not None and made is not None and not isinstance(made, Exception):
             self._waiting.appendleft(self._made.pop(turn))
 
-    def delivered(self, turn: Turn) -> None:
+    def release(self, turn: BatchRequest) -> None:
         """The batch of a turn, and its failure, need not be kept any more."""
         self._made.pop(turn, None)
 
-    def forgive(self, turn: Turn) -> None:
+    def clear_failure(self, turn: BatchRequest) -> None:
         """The failure of a turn was raised. Where the turn is asked for again, the source is."""
         if isinstance(self._made.get(turn), Exception):
             del self._made[turn]
@@ -130,15 +130,15 @@ class Stream(ABC):
         """Give up what was begun elsewhere. The stream may be used again."""
         self.rewind()
 
-    def _attempt(self, turn: Turn) -> Columns | Exception:
+    def _attempt(self, turn: BatchRequest) -> Columns | Exception:
         try:
-            return self.make(turn)
+            return self.produce(turn)
         except Exception as error:  # noqa: BLE001  # whatever the user's code raises; it is raised in its turn
             return error
 
     def rewind(self) -> None:
         """Go back behind what was delivered. What cannot be made again is given next."""
-        if self.obstacle is not None:
+        if self.seek_obstacle is not None:
             kept = [made for made in self._made.values() if not isinstance(made, EndOfStreamError)]
             self._waiting.extendleft(reversed(kept))
         self._made.clear()

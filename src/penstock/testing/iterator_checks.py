@@ -43,7 +43,7 @@ def check_iterator(make: Callable[[], DataIterator], epochs: int = 2) -> list[li
         batches: list[Arrays] = []
         iter(iterator)
         while True:
-            states.append(iterator.state())
+            states.append(iterator.get_state())
             batch = next(iterator, None)
             if batch is None:
                 break
@@ -62,8 +62,8 @@ def _check_restored(make: Callable[[], DataIterator], states: list[dict[str, Any
     number = 0
     for epoch, batches in enumerate(stream):
         for done in range(len(batches) + 1):
-            other.restore(json.loads(json.dumps(states[number])))
-            assert other.state() == states[number], "a restored iterator has the state that it was given"
+            other.set_state(json.loads(json.dumps(states[number])))
+            assert other.get_state() == states[number], "a restored iterator has the state that it was given"
             rest = [{name: np.asarray(array) for name, array in batch.items()} for batch in islice(other, 3)]
             expected = batches[done : done + 3] if done < len(batches) else [*stream, []][epoch + 1][:3]
             if done < len(batches) or epoch + 1 < len(stream):

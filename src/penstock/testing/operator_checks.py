@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from penstock.core.columns import Array, Column
-from penstock.graph.ir.fusion import ChainKernel
+from penstock.graph.ir.fusion import FusibleOperator
 from penstock.graph.ir.operator import BatchKernel, HostBatchKernel, Reader
 from penstock.graph.tracing.registry import lookup
 from penstock.graph.tracing.trace import DataNode
-from penstock.operators.readers.reader_arguments import load
+from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.pipeline import Pipeline
-from penstock.plan.placement import Place, PlacementHint
+from penstock.plan.placement import PlacementHint, Side
 from penstock.testing.source_checks import ListSource
 
 
@@ -165,7 +165,7 @@ def _run(
 def _inputs(case: OperatorCase, ragged: bool) -> Sequence[DataNode]:
     columns: Sequence[Column] = case.inputs
     if ragged or not all(isinstance(column, np.ndarray) for column in columns):
-        return load(ListSource([list(column) for column in columns], case.layouts), {})
+        return apply_reader(ListSource([list(column) for column in columns], case.layouts), {})
     layouts = list(case.layouts) or [""] * len(columns)
     return lookup("readers.arrays")(tuple(columns), layout=layouts)
 
@@ -175,10 +175,10 @@ def _check_on_device(pipeline: Pipeline) -> None:
     plan = pipeline._start().planned.plan  # noqa: SLF001  # no user needs the plan
     for node, placement in plan.placements.items():
         dense = all(value.spec.dense and value.spec.dtype.itemsize < 8 for value in (*node.values, *node.sources))
-        movable = isinstance(node.operator, BatchKernel | ChainKernel)
+        movable = isinstance(node.operator, BatchKernel | FusibleOperator)
         if movable and not isinstance(node.operator, Reader | HostBatchKernel) and dense:
             feeds_host = placement.why.startswith(("feeds", "describes"))
-            assert placement.place is Place.DEVICE or feeds_host, f"{node} stays on the host: {placement.why}"
+            assert placement.place is Side.DEVICE or feeds_host, f"{node} stays on the host: {placement.why}"
 
 
 def _one_by_one(case: OperatorCase, rows: int) -> list[list[Array]]:

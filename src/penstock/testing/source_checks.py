@@ -87,7 +87,7 @@ def check_source(source: Source) -> None:
     assert _same([column[::-1] for column in columns], backwards), "the order of the indices is kept"
     repeated = source.read(np.zeros(3, np.int64), none)
     assert _same([[column[0]] * 3 for column in columns], repeated), "an index may come more than once"
-    out = [np.zeros((len(everything), *s.sizes), s.dtype) if s.dense else None for s in source.specs]
+    out = [np.zeros((len(everything), *s.fixed_shape), s.dtype) if s.dense else None for s in source.specs]
     assert _same(columns, source.read(everything, out)), "it may be told where to write"
     if source.in_memory:
         assert len(source.in_memory) == len(source.specs), "all of its values are in memory, or none"
@@ -112,13 +112,13 @@ def check_bad_samples(source: Source, bad: Sequence[int]) -> None:
         AssertionError: it does not.
 
     Example:
-        >>> from penstock.sources.files.file_lists import from_files
-        >>> check_bad_samples(from_files("", (__file__, "/none.jpg"), None), [1])
+        >>> from penstock.sources.files.file_lists import files_from_paths
+        >>> check_bad_samples(files_from_paths("", (__file__, "/none.jpg"), None), [1])
     """
     everything = np.arange(min(len(source), 16), dtype=np.int64)
     none: list[Array | None] = [None] * len(source.specs)
     for rows in (everything, everything[::-1].copy(), np.repeat(everything, 2)):
-        columns, errors = source.outcomes(rows, none)
+        columns, errors = source.read_tolerant(rows, none)
         assert [row for row, index in enumerate(rows.tolist()) if index in bad] == sorted(errors)
         for row, index in enumerate(rows.tolist()):
             if index in bad:

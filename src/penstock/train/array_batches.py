@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from penstock import fn
 from penstock.errors import UsageError
-from penstock.graph.arguments.argument_checks import checked
+from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.graph.arguments.argument_kinds import Range
 from penstock.iterate import DataIterator, data_iterator
 from penstock.iterate.iterator_options import Shardings
@@ -18,7 +18,7 @@ from penstock.types import LastBatchPolicy
 _NAMES = ("x", "y")
 
 
-@checked
+@check_annotations
 def batches(
     arrays: Any,
     batch_size: Annotated[int, Range(1, MAX_BATCH)],

@@ -13,11 +13,11 @@ from jax.experimental import multihost_utils
 
 from penstock.core import optional_import
 from penstock.errors import NotFiniteError, UsageError
-from penstock.graph.arguments.argument_checks import checked
+from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.iterate import DataIterator
 from penstock.train.evaluation import Metric, check_metric, evaluate
-from penstock.train.history import NotFinite, flat
-from penstock.train.train_loop import Callback, Loop
+from penstock.train.history import NotFiniteMetric, flat
+from penstock.train.train_loop import Callback, TrainLoop
 
 
 class Evaluate(Callback):
@@ -27,7 +27,8 @@ class Evaluate(Callback):
         metric: as for `evaluate`.
         iterator: likewise.
         name: what the results are called, alone where the metric is one value, else ``name_metric``.
-        take: what to evaluate of the loop's state; None takes all of it. `unstack`, for a training with `jax.pmap`.
+        select_state: what to evaluate of the loop's state; None takes all of it. Pass `unreplicate_from_pmap` if the
+            step uses `jax.pmap`.
 
     Raises:
         UsageError: as for `evaluate`. A metric that does not return one number per row of a `DataIterator` is refused
@@ -42,33 +43,33 @@ class Evaluate(Callback):
         [{'test_sum': 2.0}, {'test_sum': 4.0}]
     """
 
-    @checked
+    @check_annotations
     def __init__(
         self,
         metric: Metric,
         iterator: Iterable[Mapping[str, Any]],
         name: str = "test",
-        take: Callable[[Any], Any] | None = None,
+        select_state: Callable[[Any], Any] | None = None,
     ) -> None:
         self._metric, self._iterator, self._name = metric, iterator, name
-        self._take = take
+        self._take = select_state
 
-    def _state(self, loop: Loop) -> Any:
+    def _state(self, loop: TrainLoop) -> Any:
         return loop.state if self._take is None else self._take(loop.state)
 
-    def on_start(self, loop: Loop) -> None:
+    def on_train_start(self, loop: TrainLoop) -> None:
         """Check the shapes of the metric, so that a mistake does not cost an epoch of training."""
         if isinstance(self._iterator, DataIterator):
             check_metric(self._metric, self._state(loop), self._iterator.element_spec)
 
-    def on_epoch(self, loop: Loop) -> None:
+    def on_epoch_end(self, loop: TrainLoop) -> None:
         """Evaluate and record."""
         means = evaluate(self._metric, self._state(loop), self._iterator)
         named = {self._name: means} if isinstance(means, float) else flat({self._name: means}, "_")
         loop.history.epochs[-1].update(named)
 
 
-class Progress(Callback):
+class ProgressBar(Callback):
     """A progress bar for each epoch, and a line when it is over.
 
     The bar tells the rate, the metrics of the last step that is done, and the share of the time that was spent waiting
@@ -85,20 +86,20 @@ class Progress(Callback):
         >>> import numpy as np
         >>> from penstock import train
         >>> step = train.data_parallel(lambda scale, batch: (scale * 2, scale))
-        >>> data, progress = train.batches(np.ones(16), 8), Progress("numbers", disable=True)
+        >>> data, progress = train.batches(np.ones(16), 8), ProgressBar("numbers", disable=True)
         >>> _ = train.fit(step, np.float32(1), data, epochs=1, callbacks=[progress])
         epoch 1: loss 1.5, ... numbers/s, waiting ...%
         the step waited for data ...% of the ... s; slowest stage: ...
     """
 
-    @checked
+    @check_annotations
     def __init__(self, unit: str = "samples", **bar: Any) -> None:
-        tqdm = optional_import.load("tqdm", "train", "train.Progress").tqdm
+        tqdm = optional_import.import_extra("tqdm", "train", "train.Progress").tqdm
         self._tqdm, self._unit, self._options = tqdm, unit, {"leave": False, **bar}
         self._bar: Any = None
         self._start = (0.0, 0)
 
-    def on_step(self, loop: Loop) -> None:
+    def on_step_end(self, loop: TrainLoop) -> None:
         """Move the bar."""
         iterator = loop.iterator
         known = isinstance(iterator, DataIterator)
@@ -106,16 +107,16 @@ class Progress(Callback):
         if self._bar is None:
             total, done = None, 0
             if known and iterator.size > 0:
-                total, done = len(iterator) * rows, (iterator.delivered - 1) * rows
+                total, done = len(iterator) * rows, (iterator.batches_delivered - 1) * rows
             unit = self._unit if known else "steps"
             named = {"unit": f" {unit}", "desc": f"epoch {loop.epoch + 1}"}
             self._bar = self._tqdm(total=total, initial=done, **named, **self._options)
             self._start = (time.perf_counter(), loop.step - 1)
         shown = {name: f"{value:.4g}" for name, value in loop.history.latest().items()}
-        self._bar.set_postfix({**shown, "waiting": f"{loop.watch.waiting:.0%}"}, refresh=False)
+        self._bar.set_postfix({**shown, "waiting": f"{loop.watch.stall_fraction:.0%}"}, refresh=False)
         self._bar.update(rows)
 
-    def on_epoch(self, loop: Loop) -> None:
+    def on_epoch_end(self, loop: TrainLoop) -> None:
         """Take the bar away and write a line."""
         began, step = self._start
         rate = (loop.step - step) / (time.perf_counter() - began)
@@ -123,24 +124,24 @@ class Progress(Callback):
         if isinstance(loop.iterator, DataIterator):
             rate, unit = rate * loop.iterator.batch_size, self._unit
         record = ", ".join(f"{name} {value:.4g}" for name, value in loop.history.epochs[-1].items())
-        self.close()
-        self._tqdm.write(f"epoch {loop.epoch}: {record}, {rate:,.0f} {unit}/s, waiting {loop.watch.waiting:.0%}")
+        self.teardown()
+        self._tqdm.write(f"epoch {loop.epoch}: {record}, {rate:,.0f} {unit}/s, waiting {loop.watch.stall_fraction:.0%}")
 
-    def on_end(self, loop: Loop) -> None:
+    def on_train_end(self, loop: TrainLoop) -> None:
         """Write why the training stopped, and the verdict."""
-        self.close()
+        self.teardown()
         if loop.stopped is not None:
             self._tqdm.write(f"stopped after {loop.step} steps: {loop.stopped}")
-        self._tqdm.write(loop.verdict())
+        self._tqdm.write(loop.summary())
 
-    def close(self) -> None:
+    def teardown(self) -> None:
         """Take the bar away."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
 
 
-class StopOnNaN(Callback):
+class TerminateOnNaN(Callback):
     """Ends the training with an error when a metric is NaN or infinite, before a save of it is written.
 
     No step is waited for: metrics are looked at when their step is done, so that a few more steps may have been made,
@@ -157,29 +158,29 @@ class StopOnNaN(Callback):
         >>> import numpy as np
         >>> from penstock import train
         >>> step = train.data_parallel(lambda scale, batch: (scale * 2e19, scale))
-        >>> train.fit(step, np.float32(1), train.batches(np.ones(64), 8), epochs=1, callbacks=[StopOnNaN()])
+        >>> train.fit(step, np.float32(1), train.batches(np.ones(64), 8), epochs=1, callbacks=[TerminateOnNaN()])
         Traceback (most recent call last):
         penstock.errors.NotFiniteError: loss is inf at step 3
         ...
     """
 
-    @checked
+    @check_annotations
     def __init__(self, names: str | Sequence[str] | None = None) -> None:
         self._names = (names,) if isinstance(names, str) else names
 
-    def on_start(self, loop: Loop) -> None:
+    def on_train_start(self, loop: TrainLoop) -> None:
         """Be told of what is read."""
-        loop.history.guard(self._end, self._names)
+        loop.history.on_not_finite(self._end, self._names)
 
-    def on_step(self, loop: Loop) -> None:
+    def on_step_end(self, loop: TrainLoop) -> None:
         """Read the metrics of the steps that are done."""
         loop.history.read_done()
 
-    def on_end(self, loop: Loop) -> None:
+    def on_train_end(self, loop: TrainLoop) -> None:
         """Read the rest."""
         _ = loop.history.steps
 
-    def _end(self, found: NotFinite) -> None:
+    def _end(self, found: NotFiniteMetric) -> None:
         raise NotFiniteError(
             f"{found.name} is {found.value} at step {found.step}",
             fix="a smaller learning rate, gradients that are clipped, or jax.config.update('jax_debug_nans', True) to "
@@ -203,7 +204,7 @@ class StopOnSignal(Callback):
         >>> import numpy as np, os
         >>> from penstock import train
         >>> class Interrupt(train.Callback):
-        ...     def on_step(self, loop):
+        ...     def on_step_end(self, loop):
         ...         os.kill(os.getpid(), signal.SIGTERM)
         >>> step = train.data_parallel(lambda scale, batch: scale * 2)
         >>> callbacks = [Interrupt(), StopOnSignal()]
@@ -212,13 +213,13 @@ class StopOnSignal(Callback):
         (1, 'SIGTERM')
     """
 
-    @checked
+    @check_annotations
     def __init__(self, signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT)) -> None:
         self._signals = tuple(signals)
         self._before: dict[signal.Signals, Any] = {}
         self._caught: str | None = None
 
-    def on_start(self, loop: Loop) -> None:
+    def on_train_start(self, loop: TrainLoop) -> None:
         """Listen."""
         self._caught = None
         if jax.process_count() > 1:
@@ -229,11 +230,11 @@ class StopOnSignal(Callback):
 
     def _catch(self, number: int, frame: object) -> None:
         if self._caught is not None:
-            self.close()
+            self.teardown()
             signal.raise_signal(number)
         self._caught = signal.Signals(number).name
 
-    def on_step(self, loop: Loop) -> None:
+    def on_step_end(self, loop: TrainLoop) -> None:
         """Stop, if a signal has come."""
         if jax.process_count() > 1:
             if multihost_utils.reached_preemption_sync_point(loop.step):
@@ -241,7 +242,7 @@ class StopOnSignal(Callback):
         elif self._caught is not None:
             loop.stop(self._caught)
 
-    def close(self) -> None:
+    def teardown(self) -> None:
         """Give the signals back to whoever had them before."""
         while self._before:
             signal.signal(*self._before.popitem())

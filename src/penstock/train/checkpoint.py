@@ -16,13 +16,13 @@ from jax.sharding import NamedSharding
 from penstock.core import optional_import
 from penstock.engine.jobs.startup_exchange import exchange
 from penstock.errors import StateError, UsageError
-from penstock.graph.arguments.argument_checks import checked
+from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.graph.arguments.argument_kinds import Range
 from penstock.iterate import DataIterator
-from penstock.train.checkpoint_files import Saves, on_first
-from penstock.train.device_placement import place, replicated_sharding, unreplicate
-from penstock.train.metrics_file import Journal
-from penstock.train.train_loop import Callback, Loop
+from penstock.train.checkpoint_files import CheckpointFiles, run_on_process_0
+from penstock.train.device_placement import put_on_devices, replicated_sharding, unreplicate
+from penstock.train.metrics_file import MetricsFile
+from penstock.train.train_loop import Callback, TrainLoop
 from penstock.train.tree_partition import NUMBERS, is_array
 
 
@@ -37,9 +37,9 @@ class Checkpoint(Callback):
     start. Files have checksums: for a damaged save a message says what is wrong, and the save before it is used.
 
     Args:
-        folder: where saves go; one folder per training, that all processes of a job see.
-        every: steps between saves within an epoch; None saves after epochs and at the end only.
-        keep: how many saves to keep; None for all.
+        directory: where saves go; one folder per training, that all processes of a job see.
+        save_interval_steps: steps between saves within an epoch; None saves after epochs and at the end only.
+        max_to_keep: how many saves to keep; None for all.
 
     Raises:
         MissingExtraError: Orbax is not installed.
@@ -60,18 +60,18 @@ class Checkpoint(Callback):
         (32.0, 64.0)
     """
 
-    @checked
+    @check_annotations
     def __init__(
         self,
-        folder: str | PathLike[str],
+        directory: str | PathLike[str],
         *,
-        every: Annotated[int | None, Range(1)] = None,
-        keep: Annotated[int | None, Range(1)] = 2,
+        save_interval_steps: Annotated[int | None, Range(1)] = None,
+        max_to_keep: Annotated[int | None, Range(1)] = 2,
     ) -> None:
-        self._every = every
-        self._ocp = optional_import.load("orbax.checkpoint", "train", "train.Checkpoint")  # slow to import
-        self._saves = Saves(Path(folder).absolute(), keep)
-        self._journal = Journal(self._saves.folder / "history.jsonl")
+        self._every = save_interval_steps
+        self._ocp = optional_import.import_extra("orbax.checkpoint", "train", "train.Checkpoint")  # slow to import
+        self._saves = CheckpointFiles(Path(directory).absolute(), max_to_keep)
+        self._journal = MetricsFile(self._saves.folder / "history.jsonl")
         self._orbax: Any = None
         self._last: int | None = None
 
@@ -80,7 +80,7 @@ class Checkpoint(Callback):
             self._orbax = self._ocp.Checkpointer(self._ocp.StandardCheckpointHandler())
         return self._orbax
 
-    def save(self, loop: Loop) -> None:
+    def save(self, loop: TrainLoop) -> None:
         """Save the training as it is, unless that was done already."""
         if self._last == loop.step:
             return
@@ -92,7 +92,7 @@ class Checkpoint(Callback):
             "step": loop.step,
             "epoch": loop.epoch,
         }
-        _ = loop.history.steps  # waits for the steps, and ends the training here where StopOnNaN does
+        _ = loop.history.steps  # waits for the steps, and ends the training here where TerminateOnNaN does
         arrays = jax.block_until_ready({str(number): _plain(leaf) for number, leaf in enumerate(saved.values())})
         (about["iterator"],) = iterator.checkpoints()  # all processes have taken their batches, and told of bad samples
         folder = self._saves.folder / _first(lambda: self._saves.begin(loop.step).name)
@@ -106,20 +106,20 @@ class Checkpoint(Callback):
         _first(lambda: self._finish(folder, about, loop))
         self._last = loop.step
 
-    def _finish(self, folder: Path, about: dict[str, Any], loop: Loop) -> None:
+    def _finish(self, folder: Path, about: dict[str, Any], loop: TrainLoop) -> None:
         try:
             about["history"] = self._journal.append(loop.history)
             self._saves.commit(folder, loop.step, about)
         except OSError as error:
             raise self._saves.failed(folder, error) from error
 
-    def restore(self, loop: Loop) -> bool:
+    def restore(self, loop: TrainLoop) -> bool:
         """Take up the training from the newest save that is whole; returns whether there is one."""
-        step = _first(self._saves.newest)
+        step = _first(self._saves.latest_step)
         if step is None:
             return False
         iterator = _stateful(loop.iterator)
-        about = self._saves.about(step)
+        about = self._saves.metadata(step)
         if about["batch_size"] != iterator.batch_size:
             raise StateError(
                 "the checkpoint is of a training with another batch size: its steps count other numbers of samples",
@@ -135,35 +135,35 @@ class Checkpoint(Callback):
         arrays = self._arrays().restore(where, args=read)
         for number, place_ in enumerate(numbers.values()):
             leaves[place_] = _as_was(arrays[str(number)], leaves[place_])
-        iterator.restore(json.loads(about["iterator"]))
+        iterator.set_state(json.loads(about["iterator"]))
         loop.state = jax.tree.unflatten(structure, leaves)
         loop.step, loop.epoch = about["step"], about["epoch"]
         self._journal.restore(loop.history, about["history"])
         self._last = step
         return True
 
-    def on_start(self, loop: Loop) -> None:
+    def on_train_start(self, loop: TrainLoop) -> None:
         """See that saves can be written, and take up the training if there is one."""
         _stateful(loop.iterator)
         _first(self._saves.prepare)
         self._last = None
         self.restore(loop)
 
-    def on_step(self, loop: Loop) -> None:
+    def on_step_end(self, loop: TrainLoop) -> None:
         """Save, if it is time. After the last step of an epoch `on_epoch` does it, when the epoch is recorded."""
         if self._every is not None and loop.step % self._every == 0 and not loop.epoch_ended:
             self.save(loop)
 
-    def on_epoch(self, loop: Loop) -> None:
+    def on_epoch_end(self, loop: TrainLoop) -> None:
         """Save."""
         self.save(loop)
 
-    def on_end(self, loop: Loop) -> None:
+    def on_train_end(self, loop: TrainLoop) -> None:
         """Save what came after the last save."""
         if loop.step:
             self.save(loop)
 
-    def close(self) -> None:
+    def teardown(self) -> None:
         """Close what reads and writes arrays."""
         if self._orbax is not None:
             self._orbax.close()
@@ -172,7 +172,7 @@ class Checkpoint(Callback):
 
 def _first(act: Callable[[], Any]) -> Any:
     """What the first process does, and all get to know."""
-    return on_first(act, jax.process_index() == 0, lambda message: exchange(jax.devices(), message))
+    return run_on_process_0(act, jax.process_index() == 0, lambda message: exchange(jax.devices(), message))
 
 
 def _stateful(iterator: Any) -> DataIterator:
@@ -242,5 +242,5 @@ def _as_was(array: jax.Array, leaf: Any) -> Any:
     if _is_key(leaf):
         array = jax.random.wrap_key_data(array, impl=jax.random.key_impl(leaf))
     if isinstance(leaf, jax.Array) and isinstance(leaf.sharding, NamedSharding):
-        return place(array, leaf.sharding, fresh=False)
+        return put_on_devices(array, leaf.sharding, fresh=False)
     return array if jax.process_count() > 1 else unreplicate(array)

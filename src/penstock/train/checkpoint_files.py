@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock.core.atomic_files import sync, sync_names
+from penstock.core.atomic_files import fsync_directory, fsync_file
 from penstock.errors import CheckpointError, StateError
 
 try:
@@ -25,7 +25,7 @@ _UNFINISHED = ".unfinished-"
 _log = logging.getLogger("penstock")
 
 
-class Saves:
+class CheckpointFiles:
     """Saves in a folder, one sub-folder each, called as their step.
 
     A save is written under another name, with the checksums of its files, and renamed when it is on the disk. One
@@ -86,10 +86,10 @@ class Saves:
             sums = {name: [(unfinished / name).stat().st_size, _digest(unfinished / name, sync=True)] for name in names}
             _write(unfinished / _SUMS, json.dumps({"version": 1, "files": sums}))
             for path in [unfinished, *filter(Path.is_dir, unfinished.rglob("*"))]:
-                sync_names(path)
+                fsync_directory(path)
             self._remove(self.folder / str(step))
             unfinished.rename(self.folder / str(step))
-            sync_names(self.folder)
+            fsync_directory(self.folder)
         except OSError as error:
             raise self._unwritable(error) from error
         finally:
@@ -108,7 +108,7 @@ class Saves:
             return []
         return sorted(int(path.name) for path in self.folder.iterdir() if path.name.isdecimal() and path.is_dir())
 
-    def newest(self) -> int | None:
+    def latest_step(self) -> int | None:
         """The step of the newest whole save, or None if there never was one. Damaged ones are named and put aside.
 
         Raises:
@@ -134,7 +134,7 @@ class Saves:
             )  # fmt: skip
         return found
 
-    def about(self, step: int) -> Any:
+    def metadata(self, step: int) -> Any:
         """What was saved beside the arrays."""
         return json.loads((self.folder / str(step) / _ABOUT).read_text())
 
@@ -199,7 +199,7 @@ class Saves:
         return self._unwritable(error)
 
 
-def on_first(act: Callable[[], Any], first: bool, tell: Callable[[Any], Sequence[Any]]) -> Any:
+def run_on_process_0(act: Callable[[], Any], first: bool, tell: Callable[[Any], Sequence[Any]]) -> Any:
     """What the first process of a job finds; all get it, or its error.
 
     Args:
@@ -236,7 +236,7 @@ def _digest(path: Path, *, sync: bool = False) -> str:
 def _write(path: Path, text: str) -> None:
     with path.open("w") as file:
         file.write(text)
-        sync(file)
+        fsync_file(file)
 
 
 def _locked(folder: Path) -> int | None:

@@ -13,16 +13,16 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
-from penstock.engine.transfer.batch_layout import auto_mesh, relabelled
-from penstock.errors import UsageError, shown
-from penstock.graph.arguments.argument_checks import checked
+from penstock.engine.transfer.batch_layout import with_auto_axes, with_sharding
+from penstock.errors import UsageError, short_repr
+from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.train.tree_partition import NUMBERS, is_array, map_arrays
 
 BATCH = "batch"
 """The name of the axis of `data_mesh`."""
 
 
-@checked
+@check_annotations
 def data_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:  # pyright: ignore[reportInvalidTypeForm]  # untyped in JAX
     """A mesh with one axis, "batch", over all devices of all processes.
 
@@ -45,7 +45,7 @@ def data_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:  # pyright: 
     return Mesh(np.array(devices), (BATCH,), axis_types=(AxisType.Auto,))
 
 
-@checked
+@check_annotations
 def batch_sharding(mesh: Mesh | None = None) -> NamedSharding:
     """The sharding that gives each device its rows of a batch.
 
@@ -60,7 +60,7 @@ def batch_sharding(mesh: Mesh | None = None) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec(mesh.axis_names[0]))
 
 
-@checked
+@check_annotations
 def replicated_sharding(mesh: Mesh | AbstractMesh | None = None) -> NamedSharding:
     """The sharding that gives each device a whole copy.
 
@@ -74,7 +74,7 @@ def replicated_sharding(mesh: Mesh | AbstractMesh | None = None) -> NamedShardin
     return NamedSharding(data_mesh() if mesh is None else mesh, PartitionSpec())
 
 
-@checked
+@check_annotations
 def replicate(tree: Any, sharding: Any = None) -> Any:
     """A copy of a tree on every device, in memory of its own.
 
@@ -94,10 +94,10 @@ def replicate(tree: Any, sharding: Any = None) -> Any:
         >>> state["weights"].sharding.is_fully_replicated, len(state["weights"].devices()), state["activation"]
         (True, 8, <ufunc 'tanh'>)
     """
-    return place(tree, replicated_sharding() if sharding is None else sharding, fresh=True)
+    return put_on_devices(tree, replicated_sharding() if sharding is None else sharding, fresh=True)
 
 
-@checked
+@check_annotations
 def unreplicate(tree: Any) -> Any:
     """The way back: the tree with each array whole, once, on the default device, and free of any mesh.
 
@@ -120,8 +120,8 @@ def unreplicate(tree: Any) -> Any:
     return map_arrays(back, tree)
 
 
-@checked
-def stack(tree: Any, devices: Sequence[jax.Device] | None = None) -> Any:  # pyright: ignore[reportInvalidTypeForm]  # untyped in JAX
+@check_annotations
+def replicate_for_pmap(tree: Any, devices: Sequence[jax.Device] | None = None) -> Any:  # pyright: ignore[reportInvalidTypeForm]  # untyped in JAX
     """A copy of a tree on every device in the layout of `jax.pmap`: each array gets a leading axis of devices.
 
     Args:
@@ -133,33 +133,33 @@ def stack(tree: Any, devices: Sequence[jax.Device] | None = None) -> Any:  # pyr
         of `jax.pmap` with ``axis_name="batch"`` gives such arrays back, and is compiled once; with another name, twice.
 
     Example:
-        >>> stack({"weights": np.ones(3, np.float32)})["weights"].shape
+        >>> replicate_for_pmap({"weights": np.ones(3, np.float32)})["weights"].shape
         (8, 3)
     """
     devices = jax.local_devices() if devices is None else devices
     try:
         tree = jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, NUMBERS) else leaf, tree)
     except OverflowError as error:
-        raise UsageError(f"a number of the tree does not fit into an array: {error}", given=shown(tree)) from None
+        raise UsageError(f"a number of the tree does not fit into an array: {error}", given=short_repr(tree)) from None
     copies = replicate(tree, replicated_sharding(data_mesh(devices)))
     return map_arrays(_stacked(tuple(devices)), copies)
 
 
-@checked
-def unstack(tree: Any) -> Any:
+@check_annotations
+def unreplicate_from_pmap(tree: Any) -> Any:
     """The way back from the layout of `jax.pmap`: the first device's copy, on the default device.
 
     Raises:
         UsageError: an array has no leading axis of devices.
 
     Example:
-        >>> unstack(stack({"weights": np.ones(3, np.float32)}))["weights"].shape
+        >>> unreplicate_from_pmap(replicate_for_pmap({"weights": np.ones(3, np.float32)}))["weights"].shape
         (3,)
     """
 
     def first(leaf: Any) -> Any:
         if not isinstance(leaf, jax.Array) or not leaf.ndim:
-            raise UsageError("arrays of `stack` have a leading axis of devices", given=shown(leaf))
+            raise UsageError("arrays of `stack` have a leading axis of devices", given=short_repr(leaf))
         return leaf.addressable_data(0)[0]
 
     return unreplicate(map_arrays(first, tree))
@@ -171,7 +171,7 @@ def _stacked(devices: tuple[Any, ...]) -> Any:
     return jax.jit(lambda leaf: jnp.broadcast_to(leaf, (len(devices), *leaf.shape)), out_shardings=sharding)
 
 
-def place(tree: Any, shardings: Any, *, fresh: bool) -> Any:
+def put_on_devices(tree: Any, shardings: Any, *, fresh: bool) -> Any:
     """The tree with its arrays where they should be.
 
     Args:
@@ -188,7 +188,7 @@ def place(tree: Any, shardings: Any, *, fresh: bool) -> Any:
     wrong = [target for target in targets if not isinstance(target, NamedSharding)]
     if wrong or len(targets) != len(leaves):
         raise UsageError(
-            "each array has a sharding", given=shown(shardings), expected="a NamedSharding, or a tree of them"
+            "each array has a sharding", given=short_repr(shardings), expected="a NamedSharding, or a tree of them"
         )
     numbers = [number for number, leaf in enumerate(leaves) if is_array(leaf)]
     for number in numbers:
@@ -205,7 +205,7 @@ def place(tree: Any, shardings: Any, *, fresh: bool) -> Any:
 def _check_numeric(leaf: Any) -> None:
     """Check that JAX has arrays like it."""
     if not isinstance(leaf, jax.Array) and leaf.dtype != np.bool_ and not jnp.issubdtype(leaf.dtype, jnp.number):
-        raise UsageError("JAX has no arrays of this kind", given=shown(leaf), expected="numbers or truth values")
+        raise UsageError("JAX has no arrays of this kind", given=short_repr(leaf), expected="numbers or truth values")
 
 
 def _check_shares(leaf: Any, sharding: NamedSharding) -> None:
@@ -242,12 +242,12 @@ def auto(sharding: Any) -> Any:
     """The same sharding with axes that let XLA choose how to split what is computed."""
     if not isinstance(sharding, NamedSharding) or not _explicit(sharding.mesh):
         return sharding
-    return NamedSharding(auto_mesh(sharding.mesh), sharding.spec)
+    return NamedSharding(with_auto_axes(sharding.mesh), sharding.spec)
 
 
 def on_auto_axes(leaf: Any) -> Any:
     """The same buffers on such axes."""
-    return relabelled(leaf, auto(leaf.sharding)) if isinstance(leaf, jax.Array) else leaf
+    return with_sharding(leaf, auto(leaf.sharding)) if isinstance(leaf, jax.Array) else leaf
 
 
 def auto_context(sharding: Any) -> AbstractContextManager[Any]:

@@ -11,18 +11,18 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding
 
-from penstock.errors import UsageError, shown
-from penstock.graph.arguments.argument_checks import checked
+from penstock.errors import UsageError, short_repr
+from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.iterate import DataIterator
 from penstock.iterate.iterator import VALID
-from penstock.train.device_placement import auto_context, on_auto_axes, place, replicated_sharding
+from penstock.train.device_placement import auto_context, on_auto_axes, put_on_devices, replicated_sharding
 from penstock.train.history import FLATTEN
-from penstock.train.tree_partition import Split
+from penstock.train.tree_partition import PartitionedTree
 
 Metric = Callable[[Any, Any], Any]
 
 
-@checked
+@check_annotations
 def evaluate(metric: Metric, state: Any, iterator: Iterable[Mapping[str, Any]]) -> Any:
     """The means of metrics over an epoch, exact for any number of samples, devices and processes.
 
@@ -56,7 +56,7 @@ def evaluate(metric: Metric, state: Any, iterator: Iterable[Mapping[str, Any]]) 
     """
     if isinstance(iterator, DataIterator):
         _check(iterator)
-    parts, totals, counts = Split.of(jax.tree.map(on_auto_axes, state)), [], []
+    parts, totals, counts = PartitionedTree.partition(jax.tree.map(on_auto_axes, state)), [], []
     program = _compiled(metric)
     for given in iterator:
         batch = jax.tree.map(on_auto_axes, given)
@@ -81,7 +81,7 @@ def _compiled(metric: Metric) -> Any:
     if program is None:
         reference = weakref.ref(metric)
 
-        def totals(parts: Split, batch: Mapping[str, Any]) -> tuple[Any, Any]:
+        def totals(parts: PartitionedTree, batch: Mapping[str, Any]) -> tuple[Any, Any]:
             metric = reference()
             assert metric is not None  # it is traced while it is evaluated
             return _totals(metric, parts, batch)
@@ -105,13 +105,13 @@ def check_metric(metric: Metric, state: Any, spec: Mapping[str, jax.ShapeDtypeSt
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=leaf.weak_type)
 
     with auto_context(jax.tree.leaves(spec)[0].sharding):
-        parts = Split.of(state)
+        parts = PartitionedTree.partition(state)
         jax.eval_shape(
             _compiled(metric), parts.replaced([shape(array) for array in parts.arrays]), jax.tree.map(shape, spec)
         )
 
 
-def _totals(metric: Metric, parts: Split, batch: Mapping[str, Any]) -> tuple[Any, Any]:
+def _totals(metric: Metric, parts: PartitionedTree, batch: Mapping[str, Any]) -> tuple[Any, Any]:
     """Sum of each value of a metric over the valid rows, and the number of these rows."""
     rows = len(jax.tree.leaves({name: value for name, value in batch.items() if name != VALID} or batch)[0])
     valid = batch.get(VALID, jnp.ones(rows, bool))
@@ -121,9 +121,9 @@ def _totals(metric: Metric, parts: Split, batch: Mapping[str, Any]) -> tuple[Any
             given=f"{VALID}, {valid.dtype}{list(valid.shape)}",
             expected=f"bool[{rows}]",
             fix="flatten the mask, and multiply weights into the metric; for batches in the layout of jax.pmap, "
-            "evaluate the state of one device (train.unstack) on an iterator with sharding=",
+            "evaluate the state of one device (train.unreplicate_from_pmap) on an iterator with sharding=",
         )
-    values = jax.tree.map(jnp.asarray, metric(parts.tree(), batch))
+    values = jax.tree.map(jnp.asarray, metric(parts.combine(), batch))
     _check_values(metric, values, rows)
 
     def total(value: jax.Array) -> jax.Array:
@@ -160,10 +160,10 @@ def _check(iterator: DataIterator) -> None:
     if not (iterator.at_start or iterator.at_end):
         raise UsageError(
             "the iterator is in the middle of an epoch",
-            given=f"{iterator.delivered} of {len(iterator)} batches were taken",
+            given=f"{iterator.batches_delivered} of {len(iterator)} batches were taken",
             fix=f"iterator.next_epoch() after an evaluation that failed; beside a training, {fix}",
         )
-    if not iterator.exact:
+    if not iterator.visits_each_sample_once:
         raise UsageError(
             "the iterator leaves out or repeats samples: to fill the last batch, because it reads some of the shards, "
             "or because size is not the data's own end",
@@ -171,11 +171,11 @@ def _check(iterator: DataIterator) -> None:
         )
 
 
-def _beside(parts: Split, batch: Any) -> Split:
+def _beside(parts: PartitionedTree, batch: Any) -> PartitionedTree:
     """The state on the devices of a batch; what is there already stays as it is."""
     arrays = jax.tree.leaves(batch)
     if not isinstance(batch, Mapping) or not isinstance(next(iter(arrays), None), jax.Array):
-        raise UsageError("a batch is a dictionary of arrays of JAX", given=shown(cast(Any, batch)))
+        raise UsageError("a batch is a dictionary of arrays of JAX", given=short_repr(cast(Any, batch)))
     sharding = arrays[0].sharding
     if not isinstance(sharding, NamedSharding):
         return parts  # on one device and not bound to it: it goes where the state is
@@ -183,6 +183,6 @@ def _beside(parts: Split, batch: Any) -> Split:
 
     def moved(array: Any) -> Any:
         there = isinstance(array, jax.Array) and array.sharding.device_set == sharding.device_set
-        return array if there else place(array, whole, fresh=False)
+        return array if there else put_on_devices(array, whole, fresh=False)
 
     return parts.replaced([moved(array) for array in parts.arrays])

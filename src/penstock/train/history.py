@@ -16,7 +16,7 @@ import numpy as np
 
 from penstock.core import optional_import
 from penstock.errors import UsageError
-from penstock.graph.arguments.argument_checks import checked
+from penstock.graph.arguments.argument_checks import check_annotations
 
 _log = logging.getLogger("penstock")
 
@@ -30,7 +30,7 @@ _UNREAD = 256
 """Steps whose metrics may stay on the devices. When there are more, the older half is read: those steps are done."""
 
 
-class NotFinite(NamedTuple):
+class NotFiniteMetric(NamedTuple):
     """A value that is NaN or infinite: of which step, counted from 1, and which metric."""
 
     step: int
@@ -38,8 +38,8 @@ class NotFinite(NamedTuple):
     value: float
 
 
-def _warn_of(found: NotFinite) -> None:
-    _log.warning("%s is %s at step %d; train.StopOnNaN ends a training there", found.name, found.value, found.step)
+def _warn_of(found: NotFiniteMetric) -> None:
+    _log.warning("%s is %s at step %d; train.TerminateOnNaN ends a training there", found.name, found.value, found.step)
 
 
 class History:
@@ -61,7 +61,7 @@ class History:
 
     def __init__(self) -> None:
         self.epochs: list[dict[str, float]] = []
-        self._guard: Callable[[NotFinite], None] = _warn_of
+        self._guard: Callable[[NotFiniteMetric], None] = _warn_of
         self._guarded: Sequence[str] | None = None
         self._read: dict[str, list[float]] = {}
         self._unread: deque[tuple[int, dict[str, Any]]] = deque()
@@ -69,7 +69,7 @@ class History:
         self._begun: dict[str, int] = {}
         self._told = False
 
-    def guard(self, tell: Callable[[NotFinite], None], names: Sequence[str] | None = None) -> None:
+    def on_not_finite(self, tell: Callable[[NotFiniteMetric], None], names: Sequence[str] | None = None) -> None:
         """Call a function with the first value that is read and not finite, in place of a warning.
 
         Args:
@@ -129,18 +129,18 @@ class History:
         if not count:
             return
         numbers, metrics = zip(*(self._unread.popleft() for _ in range(count)), strict=True)
-        found: NotFinite | None = None
+        found: NotFiniteMetric | None = None
         for number, named in zip(numbers, jax.device_get(list(metrics)), strict=True):
             for name, each in named.items():
                 value = float(np.mean(each))
                 self._read.setdefault(name, []).append(value)
                 if found is None and not math.isfinite(value) and (self._guarded is None or name in self._guarded):
-                    found = NotFinite(number, name, value)
+                    found = NotFiniteMetric(number, name, value)
         if found is not None and not self._told:
             self._told = True  # what follows a NaN is NaN
             self._guard(found)
 
-    def mark(self) -> dict[str, Any]:
+    def position(self) -> dict[str, Any]:
         """How far it goes, for `state`. The last epoch may still be added to, so it does not count."""
         return {
             "steps": {name: len(values) for name, values in self.steps.items()},
@@ -169,14 +169,14 @@ class History:
             self.epochs[first:] = [dict(epoch) for epoch in epochs]
             self._begun, self._count = dict(state["begun"]), state["count"]
 
-    @checked
+    @check_annotations
     def plot(self, path: str | PathLike[str]) -> None:
         """Draw the learning curves to a file: metrics by step, and by epoch.
 
         Raises:
             MissingExtraError: matplotlib is not installed.
         """
-        figure = optional_import.load("matplotlib.figure", "train", "History.plot").Figure(
+        figure = optional_import.import_extra("matplotlib.figure", "train", "History.plot").Figure(
             figsize=(11, 4), layout="constrained"
         )
         by_step, by_epoch = figure.subplots(1, 2)

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.core.atomic_files import sync
+from penstock.core.atomic_files import fsync_file
 from penstock.train.history import History
 
 _log = logging.getLogger("penstock")
 
 
-class Journal:
+class MetricsFile:
     """Lines of JSON. A save says how many bytes of them are its own; what follows came later, or is half a line.
 
     Args:
@@ -37,7 +37,7 @@ class Journal:
             file.truncate(self._bytes)
             file.seek(self._bytes)
             file.write(line)
-            sync(file)
+            fsync_file(file)
         self._went_on(line, history)
         return {"bytes": self._bytes, "sum": self._sum}
 
@@ -60,4 +60,4 @@ class Journal:
 
     def _went_on(self, data: bytes, history: History) -> None:
         self._bytes, self._sum = self._bytes + len(data), zlib.crc32(data, self._sum)
-        self._mark = history.mark()
+        self._mark = history.position()

@@ -11,16 +11,23 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from penstock.core.call_site import located
+from penstock.core.call_site import with_call_site
 from penstock.errors import UsageError
-from penstock.graph.arguments.argument_checks import checked
-from penstock.train.device_placement import auto, auto_context, batch_sharding, on_auto_axes, place, replicated_sharding
-from penstock.train.tree_partition import NUMBERS, Split, is_array, returned
+from penstock.graph.arguments.argument_checks import check_annotations
+from penstock.train.device_placement import (
+    auto,
+    auto_context,
+    batch_sharding,
+    on_auto_axes,
+    put_on_devices,
+    replicated_sharding,
+)
+from penstock.train.tree_partition import NUMBERS, PartitionedTree, is_array, returned
 
 Step = Callable[[Any, Any], Any]
 
 
-@checked
+@check_annotations
 def data_parallel(
     step: Step,
     sharding: NamedSharding | None = None,
@@ -82,7 +89,7 @@ def data_parallel(
     inner = step if axis_name is None else _per_device(step, rows, axis_name)
     programs: dict[Any, Callable[..., Any]] = {}
 
-    @located
+    @with_call_site
     @functools.wraps(step)
     def parallel(state: Any, batch: Any) -> Any:
         batch = jax.tree.map(on_auto_axes, batch)  # a state is put there with the first
@@ -91,12 +98,12 @@ def data_parallel(
 
     def advanced(state: Any, batch: Any) -> Any:
         _check_rows(batch, rows)
-        parts = Split.of(state)
+        parts = PartitionedTree.partition(state)
         if parts.key not in programs:
-            parts = Split.of(_with_counters(inner, state, batch))
+            parts = PartitionedTree.partition(_with_counters(inner, state, batch))
         wanted = _shardings(parts, state_sharding)
-        if not parts.lies(wanted):
-            parts = parts.replaced(place(list(parts.arrays), list(wanted), fresh=donate))
+        if not parts.has_shardings(wanted):
+            parts = parts.replaced(put_on_devices(list(parts.arrays), list(wanted), fresh=donate))
         program = programs.get(parts.key)
         if program is None:
             program = programs[parts.key] = jax.jit(
@@ -110,19 +117,19 @@ def data_parallel(
         except ValueError as error:
             _check_placement(batch, rows, error)
             raise
-        return new.tree() if metrics is None else (new.tree(), metrics.tree())
+        return new.combine() if metrics is None else (new.combine(), metrics.combine())
 
     return parallel
 
 
-def _program(step: Step) -> Callable[[Split, Any], tuple[Split, Split | None]]:
+def _program(step: Step) -> Callable[[PartitionedTree, Any], tuple[PartitionedTree, PartitionedTree | None]]:
     """The step on the arrays of a state."""
 
     @functools.wraps(step)
-    def program(parts: Split, batch: Any) -> tuple[Split, Split | None]:
-        state = parts.tree()
+    def program(parts: PartitionedTree, batch: Any) -> tuple[PartitionedTree, PartitionedTree | None]:
+        state = parts.combine()
         new, metrics = returned(jax.tree.structure(state), step(state, batch))
-        return _like(state, new), None if metrics is None else Split.of(metrics)
+        return _like(state, new), None if metrics is None else PartitionedTree.partition(metrics)
 
     return program
 
@@ -134,10 +141,10 @@ def _per_device(step: Step, rows: NamedSharding, axis_name: str) -> Step:
 
     @functools.wraps(step)
     def combined(state: Any, batch: Any) -> Any:
-        parts, fixed = Split.of(state), []
+        parts, fixed = PartitionedTree.partition(state), []
 
         def alone(arrays: tuple[Any, ...], batch: Any) -> Any:
-            output = Split.of(step(parts.replaced(arrays).tree(), batch))
+            output = PartitionedTree.partition(step(parts.replaced(arrays).combine(), batch))
             fixed.append(output)
             return output.arrays
 
@@ -145,16 +152,16 @@ def _per_device(step: Step, rows: NamedSharding, axis_name: str) -> Step:
         whole = PartitionSpec()
         mapped = jax.shard_map(alone, mesh=rows.mesh, in_specs=(whole, rows.spec), out_specs=whole, check_vma=False)
         arrays = mapped(parts.arrays, batch)
-        return fixed[-1].replaced(arrays).tree()
+        return fixed[-1].replaced(arrays).combine()
 
     return combined
 
 
-def _shardings(parts: Split, given: Any) -> tuple[NamedSharding, ...]:
+def _shardings(parts: PartitionedTree, given: Any) -> tuple[NamedSharding, ...]:
     """Per array of a state its sharding."""
     if isinstance(given, NamedSharding):
         return (given,) * len(parts.arrays)
-    spread = jax.tree.broadcast(given, parts.tree(), is_leaf=_is_sharding)
+    spread = jax.tree.broadcast(given, parts.combine(), is_leaf=_is_sharding)
     pairs = zip(jax.tree.leaves(spread, is_leaf=_is_sharding), parts.rest, strict=True)
     return tuple([sharding for sharding, (fixed, _) in pairs if not fixed])
 
@@ -196,10 +203,10 @@ def _with_counters(step: Step, state: Any, batch: Any) -> Any:
     if not numbers:
         return state
 
-    def outputs(parts: Split, batch: Any) -> Split:
-        return Split.of(returned(structure, step(parts.tree(), batch))[0])
+    def outputs(parts: PartitionedTree, batch: Any) -> PartitionedTree:
+        return PartitionedTree.partition(returned(structure, step(parts.combine(), batch))[0])
 
-    after = jax.tree.leaves(jax.eval_shape(outputs, Split.of(state), batch).tree())
+    after = jax.tree.leaves(jax.eval_shape(outputs, PartitionedTree.partition(state), batch).combine())
     for number in numbers:
         if type(after[number]) is not type(leaves[number]) or after[number] != leaves[number]:
             values = np.asarray(leaves[number])
@@ -207,7 +214,7 @@ def _with_counters(step: Step, state: Any, batch: Any) -> Any:
     return jax.tree.unflatten(structure, leaves)
 
 
-def _like(state: Any, new: Any) -> Split:
+def _like(state: Any, new: Any) -> PartitionedTree:
     """The new state, which must be like the old one, or the next step would be another program."""
     paths = jax.tree_util.tree_leaves_with_path(state)
     leaves, structure = jax.tree.flatten(new)
@@ -222,7 +229,7 @@ def _like(state: Any, new: Any) -> Split:
         if (array.shape, array.dtype) != (old.shape, old.dtype):
             raise _changed(path, f"{old.dtype}{list(old.shape)}", f"{array.dtype}{list(array.shape)}")
         leaves[number] = array
-    return Split.of(jax.tree.unflatten(structure, leaves))
+    return PartitionedTree.partition(jax.tree.unflatten(structure, leaves))
 
 
 def _changed(path: Any, old: str, new: str) -> UsageError:

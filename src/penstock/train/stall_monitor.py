@@ -11,12 +11,12 @@ from typing import Any, Self
 
 import jax
 
-from penstock.core.stage_timers import DEVICES_WAIT, HOST_WAIT, Timing
-from penstock.graph.arguments.argument_checks import checked
+from penstock.core.stage_timers import DEVICES_WAIT, HOST_WAIT, StageTiming
+from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.iterate import DataIterator
 
 
-class Watch:
+class StallMonitor:
     """Batches of an iterator, with a look at who waits for whom.
 
     Iterate over it in place of the iterator, and tell it what each step gave. A step is dispatched long before it runs,
@@ -33,15 +33,15 @@ class Watch:
     Example:
         >>> import numpy as np
         >>> from penstock import train
-        >>> watch = Watch(train.batches(np.arange(64.0), batch_size=16))
+        >>> watch = StallMonitor(train.batches(np.arange(64.0), batch_size=16))
         >>> with watch:
         ...     for batch in watch:
-        ...         watch.made(batch["x"].sum())
-        >>> print(watch.verdict())
+        ...         watch.step_done(batch["x"].sum())
+        >>> print(watch.summary())
         the step waited for data ...% of the ... s; slowest stage: ...
     """
 
-    @checked
+    @check_annotations
     def __init__(self, iterator: Iterable[Any]) -> None:
         self._iterator = iterator
         self._before = _stages(iterator)
@@ -65,7 +65,7 @@ class Watch:
             self.seconds += time.perf_counter() - asked
             self._settle()
 
-    def made(self, output: Any) -> None:
+    def step_done(self, output: Any) -> None:
         """Say what the step on the last batch returned beside the state, which the next step may use up."""
         arrays = [leaf for leaf in jax.tree.leaves(output) if isinstance(leaf, jax.Array)][:1]
         self._steps.put(arrays)
@@ -89,7 +89,7 @@ class Watch:
         self.close()
 
     @property
-    def waiting(self) -> float:
+    def stall_fraction(self) -> float:
         """The share of the time in which the devices had nothing to do because a batch was missing, from 0 to 1."""
         self._settle()
         return min(self._idle / self.seconds, 1.0) if self.seconds > 0 else 0.0
@@ -100,20 +100,23 @@ class Watch:
             asked, came = self._waits.popleft()
             self._idle += max(0.0, came - max(asked, self._done.popleft()))
 
-    def verdict(self) -> str:
+    def summary(self) -> str:
         """One line: how much of the time the step waited for data, and which stage of the pipeline worked longest."""
-        line = f"the step waited for data {self.waiting:.0%} of the {self.seconds:.1f} s"
-        return f"{line}; {slowest(self._before, _stages(self._iterator))}"
+        line = f"the step waited for data {self.stall_fraction:.0%} of the {self.seconds:.1f} s"
+        return f"{line}; {slowest_stage(self._before, _stages(self._iterator))}"
 
 
-def slowest(before: Mapping[str, Timing], after: Mapping[str, Timing]) -> str:
+def slowest_stage(before: Mapping[str, StageTiming], after: Mapping[str, StageTiming]) -> str:
     """Which stage worked longest between two looks at an iterator's `stats`.
 
-    >>> slowest({}, {"read": Timing(2, 100, 0.1), "decode": Timing(2, 100, 0.3)})
+    >>> slowest_stage({}, {"read": StageTiming(2, 100, 0.1), "decode": StageTiming(2, 100, 0.3)})
     'slowest stage: decode, 75% of the work of the pipeline, 3000 us a sample'
     """
     worked = {
-        stage: (now.seconds - before.get(stage, Timing()).seconds, now.samples - before.get(stage, Timing()).samples)
+        stage: (
+            now.seconds - before.get(stage, StageTiming()).seconds,
+            now.samples - before.get(stage, StageTiming()).samples,
+        )
         for stage, now in after.items()
         if stage not in (HOST_WAIT, DEVICES_WAIT)
     }
@@ -126,9 +129,9 @@ def slowest(before: Mapping[str, Timing], after: Mapping[str, Timing]) -> str:
     return f"{share}, {seconds / samples * 1e6:.0f} us a sample" if samples else share
 
 
-def _stages(iterator: Any) -> Mapping[str, Timing]:
+def _stages(iterator: Any) -> Mapping[str, StageTiming]:
     stats = iterator.stats() if isinstance(iterator, DataIterator) else {}
-    return {stage: timing for stage, timing in stats.items() if isinstance(timing, Timing)}
+    return {stage: timing for stage, timing in stats.items() if isinstance(timing, StageTiming)}
 
 
 def _wait(steps: queue.SimpleQueue[Any], done: deque[float]) -> None:

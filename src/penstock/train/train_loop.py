@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import jax
 
 from penstock.errors import UsageError
-from penstock.graph.arguments.argument_checks import checked
+from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.graph.arguments.argument_kinds import Range
 from penstock.iterate import DataIterator
 from penstock.train.history import History
-from penstock.train.stall_monitor import Watch
+from penstock.train.stall_monitor import StallMonitor
 from penstock.train.tree_partition import returned
 
 Step = Callable[[Any, Any], Any]
@@ -27,23 +27,23 @@ class Callback:
         ...         print(loop.epoch, loop.history.epochs[-1])
     """
 
-    def on_start(self, loop: Loop) -> None:
+    def on_train_start(self, loop: TrainLoop) -> None:
         """Before the first step."""
 
-    def on_step(self, loop: Loop) -> None:
+    def on_step_end(self, loop: TrainLoop) -> None:
         """After a step was dispatched; it may not be done yet."""
 
-    def on_epoch(self, loop: Loop) -> None:
+    def on_epoch_end(self, loop: TrainLoop) -> None:
         """After the last step of an epoch; `loop.epoch` epochs have passed."""
 
-    def on_end(self, loop: Loop) -> None:
+    def on_train_end(self, loop: TrainLoop) -> None:
         """After the last step, or after the one at which the training was stopped; not if it failed."""
 
-    def close(self) -> None:
+    def teardown(self) -> None:
         """At the very end, also of a training that failed: give back what was taken."""
 
 
-class Loop:
+class TrainLoop:
     """A training: where it stands, and what it has reported. `fit` makes one and returns it.
 
     Attributes:
@@ -63,15 +63,15 @@ class Loop:
         self.epoch = 0
         self.history = History()
         self.stopped: str | None = None
-        self.watch = Watch(iterator)
+        self.watch = StallMonitor(iterator)
 
-    def stop(self, why: str) -> None:
+    def stop(self, reason: str) -> None:
         """End the training after the step that is being made."""
-        self.stopped = why
+        self.stopped = reason
 
-    def verdict(self) -> str:
+    def summary(self) -> str:
         """One line: how much of the time the step waited for data, and which stage of the pipeline was the slowest."""
-        return self.watch.verdict()
+        return self.watch.summary()
 
     @property
     def epoch_ended(self) -> bool:
@@ -80,7 +80,7 @@ class Loop:
         return isinstance(iterator, DataIterator) and iterator.at_end
 
 
-@checked
+@check_annotations
 def fit(
     step: Step,
     state: Any,
@@ -89,11 +89,11 @@ def fit(
     epochs: Annotated[int | None, Range(0)] = None,
     steps: Annotated[int | None, Range(0)] = None,
     callbacks: Sequence[Callback] = (),
-) -> Loop:
+) -> TrainLoop:
     """Make steps over an iterator's batches, and tell callbacks about it.
 
     This is the loop that one would write, and nothing in it is needed by a loop of one's own: what it uses (`History`,
-    `Watch`, `evaluate`, `Checkpoint.save`) can be used without it. Nothing is waited for between steps.
+    `StallMonitor`, `evaluate`, `Checkpoint.save`) can be used without it. Nothing is waited for between steps.
 
     Args:
         step: ``step(state, batch) -> state`` or ``(state, metrics)``, compiled: `data_parallel(step)`, or a jitted
@@ -130,23 +130,23 @@ def fit(
             given=f"epochs={epochs}",
             fix="steps=..., or give the iterator reader_name or size",
         )
-    loop = Loop(state, iterator)
+    loop = TrainLoop(state, iterator)
     structure = jax.tree.structure(state)
     with loop.watch:
         try:
             for callback in callbacks:
-                callback.on_start(loop)
+                callback.on_train_start(loop)
             while not _finished(loop, epochs, steps):
                 _epoch(loop, step, structure, steps, callbacks)
             for callback in callbacks:
-                callback.on_end(loop)
+                callback.on_train_end(loop)
         finally:
             for callback in callbacks:
-                callback.close()
+                callback.teardown()
     return loop
 
 
-def _finished(loop: Loop, epochs: int | None, steps: int | None) -> bool:
+def _finished(loop: TrainLoop, epochs: int | None, steps: int | None) -> bool:
     return (
         loop.stopped is not None
         or (epochs is not None and loop.epoch >= epochs)
@@ -154,16 +154,16 @@ def _finished(loop: Loop, epochs: int | None, steps: int | None) -> bool:
     )
 
 
-def _epoch(loop: Loop, step: Step, structure: Any, steps: int | None, callbacks: Sequence[Callback]) -> None:
+def _epoch(loop: TrainLoop, step: Step, structure: Any, steps: int | None, callbacks: Sequence[Callback]) -> None:
     """What is left of an epoch, or as much as there is time for."""
     before, ended = loop.step, True
     for batch in loop.watch:
         loop.state, metrics = returned(structure, step(loop.state, batch))
         loop.step += 1
         loop.history.add(metrics)
-        loop.watch.made(metrics)
+        loop.watch.step_done(metrics)
         for callback in callbacks:
-            callback.on_step(loop)
+            callback.on_step_end(loop)
         if _finished(loop, None, steps):
             ended = loop.epoch_ended
             break
@@ -177,4 +177,4 @@ def _epoch(loop: Loop, step: Step, structure: Any, steps: int | None, callbacks:
         loop.epoch += 1
         loop.history.end_epoch()
         for callback in callbacks:
-            callback.on_epoch(loop)
+            callback.on_epoch_end(loop)

@@ -1,7 +1,7 @@
 """Trees that hold other things than arrays: what is traced, and what stays as it is.
 
-Equinox models carry functions, Flax's `TrainState` an optimiser. `Split` takes a tree apart, so that its arrays can go
-through `jax.jit` and the rest become a part of the program's key.
+Equinox models carry functions, Flax's `TrainState` an optimizer. `PartitionedTree` takes a tree apart, so that its
+arrays can go through `jax.jit` and the rest become a part of the program's key.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def map_arrays(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
 
 
 @jax.tree_util.register_pytree_node_class
-class Split:
+class PartitionedTree:
     """A tree, taken apart into arrays, which JAX sees, and the rest, which JAX compares.
 
     Args:
@@ -49,7 +49,7 @@ class Split:
         self.arrays, self.structure, self.rest = tuple(arrays), structure, rest
 
     @classmethod
-    def of(cls, tree: Any) -> Split:
+    def partition(cls, tree: Any) -> PartitionedTree:
         """Take a tree apart.
 
         Raises:
@@ -67,7 +67,7 @@ class Split:
             ) from None
         return cls([leaf for leaf in leaves if is_array(leaf)], structure, rest)
 
-    def tree(self) -> Any:
+    def combine(self) -> Any:
         """The tree, put together again."""
         arrays = iter(self.arrays)
         return jax.tree.unflatten(self.structure, [leaf if fixed else next(arrays) for fixed, leaf in self.rest])
@@ -77,11 +77,11 @@ class Split:
         """What is compared: the structure, and the leaves that are no arrays."""
         return self.structure, self.rest
 
-    def replaced(self, arrays: Sequence[Any]) -> Split:
+    def replaced(self, arrays: Sequence[Any]) -> PartitionedTree:
         """The same with something else for each array."""
-        return Split(arrays, self.structure, self.rest)
+        return PartitionedTree(arrays, self.structure, self.rest)
 
-    def lies(self, wanted: Sequence[Any]) -> bool:
+    def has_shardings(self, wanted: Sequence[Any]) -> bool:
         """Whether the arrays have these shardings."""
         pairs = zip(self.arrays, wanted, strict=True)
         return all(isinstance(array, jax.Array) and array.sharding == sharding for array, sharding in pairs)
@@ -91,7 +91,7 @@ class Split:
         return self.arrays, self.key
 
     @classmethod
-    def tree_unflatten(cls, aux: Any, arrays: Sequence[Any]) -> Split:
+    def tree_unflatten(cls, aux: Any, arrays: Sequence[Any]) -> PartitionedTree:
         """For JAX: the inverse."""
         return cls(arrays, *aux)
 

@@ -208,9 +208,9 @@ def test_ragged_samples_are_refused_at_the_line(digits):
 
 
 def ragged(images):
-    from penstock.operators.readers.reader_arguments import load
+    from penstock.operators.readers.reader_arguments import apply_reader
 
-    return load(ListSource([images], ["HWC"]), {})[0]
+    return apply_reader(ListSource([images], ["HWC"]), {})[0]
 
 
 def test_samples_of_unknown_but_equal_shape_are_taken():

@@ -71,7 +71,7 @@ def test_it_is_part_of_the_checkpoint(done, prepare):
     for _ in range(3):
         iter(original)
         while True:
-            states.setdefault(len(stream), (original.state(), original.checkpoints()[0]))
+            states.setdefault(len(stream), (original.get_state(), original.checkpoints()[0]))
             batch = next(original, None)
             if batch is None:
                 break
@@ -79,7 +79,7 @@ def test_it_is_part_of_the_checkpoint(done, prepare):
     state, text = states[done]
     for devices, given in ((1, state), (8, json.loads(text))):
         other = make(devices, auto_reset=True)(batch_size=8)
-        other.restore(given)
+        other.set_state(given)
         iter(other)
         rest = [np.asarray(batch["x"]) for _ in range(2) for batch in other][: len(stream) - done]
         for one, two in zip(rest, stream[done:], strict=False):
@@ -103,27 +103,27 @@ def test_a_definition_per_shard_may_make_its_state_anew():
 def test_random_access_is_refused_and_says_why():
     iterator = make()(batch_size=8, seed=2)
     next(iterator)
-    state = {name: value for name, value in iterator.state().items() if name != "operators"}
+    state = {name: value for name, value in iterator.get_state().items() if name != "operators"}
     other = make()(batch_size=8)
-    other.restore(state)
+    other.set_state(state)
     with pytest.raises(StateError, match="comes from all batches before it") as caught:
         next(other)
     assert "jax_function(running_mean" in str(caught.value.where)
-    other.restore({**state, "row": 0, "totals": [0]})  # the beginning is known
+    other.set_state({**state, "row": 0, "totals": [0]})  # the beginning is known
     assert np.array_equal(next(other)["count"], [1] * 8)
 
 
 def test_states_of_other_operators_are_refused():
     iterator = make()(batch_size=8, seed=2)
-    state = iterator.state()
+    state = iterator.get_state()
     with pytest.raises(StateError, match="belongs to other operators"):
-        iterator.restore({**state, "operators": [[np.float32(0)]]})
+        iterator.set_state({**state, "operators": [[np.float32(0)]]})
 
 
 def test_a_state_that_was_taken_is_never_overwritten():
     iterator = make()(batch_size=8, seed=2)
     next(iterator)
-    state = iterator.state()
+    state = iterator.get_state()
     before = [np.array(leaf) for leaf in state["operators"][0]]
     batches(iterator, 2)
     assert all(np.array_equal(one, two) for one, two in zip(before, state["operators"][0], strict=True))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.engine.failures.bad_row import BadRow, BadSample
-from penstock.engine.failures.error_budget import Ledger, Limits
+from penstock.engine.failures.error_budget import ErrorBudget, ErrorLimits
 from penstock.engine.failures.error_statistics import BUCKETS
 from penstock.errors import SampleError
 
@@ -21,7 +21,7 @@ class Store:
     def __init__(self, texts, process):
         self.texts, self.process = texts, process
 
-    def show(self, name, text):
+    def put(self, name, text):
         self.texts[name] = text
 
     def read(self, folder):
@@ -34,7 +34,7 @@ def bad_row(number):
 
 
 def ledger(rate, window, batch_size, board=None):
-    return Ledger([READER], Limits(None, rate, window), None, board, batch_size)
+    return ErrorBudget([READER], ErrorLimits(None, rate, window), None, board, batch_size)
 
 
 def take(one, rows, times=1):
@@ -136,7 +136,9 @@ def test_the_share_decides_and_not_the_size_of_the_batch(batch_size):
 
 def test_the_message_has_rows_and_share():
     one = ledger(0.1, 1000, 4096)
-    with pytest.raises(SampleError, match=r"^615 of the last 4096 rows have bad samples, and error_rate=\(0.1, 1000\)"):
+    with pytest.raises(
+        SampleError, match=r"^615 of the last 4096 rows have bad samples, and max_bad_rate=\(0.1, 1000\)"
+    ):
         take(one, np.arange(4096) % 20 < 3)
 
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.host.batch_buffers import Buffers
+from penstock.engine.host.batch_buffers import BatchBuffers
 
 FLOAT = np.dtype(np.float32)
 
 
 def test_memory_is_used_again():
-    buffers = Buffers(keep=2)
+    buffers = BatchBuffers(keep=2)
     addresses = set()
     for _ in range(20):
         addresses.add(buffers.empty((100, 10), FLOAT).ctypes.data)
@@ -23,7 +23,7 @@ def test_memory_is_used_again():
 
 
 def test_memory_of_a_size_that_is_not_wanted_any_more_is_given_back():
-    buffers = Buffers(keep=4)
+    buffers = BatchBuffers(keep=4)
     alone = [buffers.empty((100,), FLOAT) for _ in range(4)]
     del alone
     pair = buffers.empty((200,), FLOAT)
@@ -34,7 +34,7 @@ def test_memory_of_a_size_that_is_not_wanted_any_more_is_given_back():
 
 @given(st.lists(st.integers(0, 5), max_size=3), st.sampled_from(["u1", "f4", "i8", "?"]))
 def test_any_shape_can_be_asked_for(shape, dtype):
-    array = Buffers(keep=1).empty(tuple(shape), np.dtype(dtype))
+    array = BatchBuffers(keep=1).empty(tuple(shape), np.dtype(dtype))
     assert (array.shape, array.dtype) == (tuple(shape), np.dtype(dtype))
     array[...] = 1
     assert array.flags.c_contiguous
@@ -58,7 +58,7 @@ HOLDERS = {
 
 @pytest.mark.parametrize("name", HOLDERS)
 def test_memory_that_anything_can_reach_is_not_used_again(name):
-    buffers = Buffers(keep=4)
+    buffers = BatchBuffers(keep=4)
     array = buffers.empty((64, 64), FLOAT)
     array[...] = 7
     address = array.ctypes.data
@@ -75,7 +75,7 @@ def test_memory_that_anything_can_reach_is_not_used_again(name):
 
 
 def test_memory_comes_back_when_jax_is_done_with_it():
-    buffers = Buffers(keep=4)
+    buffers = BatchBuffers(keep=4)
     array = buffers.empty((64, 64), FLOAT)
     address = array.ctypes.data
     result = jax.jit(lambda x: x + 1.0)(jax.device_put(array))
@@ -90,7 +90,7 @@ def test_memory_comes_back_when_jax_is_done_with_it():
 
 
 def test_what_is_lent_outlives_the_pool():
-    buffers = Buffers(keep=1)
+    buffers = BatchBuffers(keep=1)
     array = buffers.empty((8,), FLOAT)
     array[...] = 3
     del buffers
@@ -99,7 +99,7 @@ def test_what_is_lent_outlives_the_pool():
 
 
 def test_no_more_than_a_few_unused_buffers_are_kept():
-    buffers = Buffers(keep=2)
+    buffers = BatchBuffers(keep=2)
     lent = [buffers.empty((10,), FLOAT) for _ in range(9)]
     lent.clear()
     assert len(buffers._free[40]) == 2

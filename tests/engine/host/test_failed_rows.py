@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from penstock import Pipeline, fn
 from penstock.core.spec import Spec
-from penstock.engine.host.execution_frame import Frame
-from penstock.engine.host.run_context import Setting
+from penstock.engine.host.execution_frame import ExecutionFrame
+from penstock.engine.host.run_context import RunContext
 from penstock.errors import SampleError
 from penstock.graph.ir.operator import BatchKernel, Operator, SampleKernel, WholeBatchKernel
 from penstock.graph.tracing.apply import apply
-from penstock.operators.readers.reader_arguments import load
-from penstock.sources.order.sample_order import Order
-from penstock.sources.order.schedule import Step
+from penstock.operators.readers.reader_arguments import apply_reader
+from penstock.sources.order.sample_order import SampleOrder
+from penstock.sources.order.schedule import BatchStep
 from penstock.sources.source import Source
 
 LENGTH = 40
@@ -94,7 +94,7 @@ SEVENTHS = frozenset(range(0, LENGTH, 7))
 def outputs(where, on_error, bad=SEVENTHS):
     """A number and its square, where some of the numbers are bad."""
     if where == "read":
-        numbers, squares = load(Holes(bad), {"on_error": on_error, "random_shuffle": True})
+        numbers, squares = apply_reader(Holes(bad), {"on_error": on_error, "random_shuffle": True})
         return numbers[:1], squares
     numbers = fn.readers.arrays(np.arange(LENGTH, dtype=np.int32), on_error=on_error, random_shuffle=True)
     squares = fn.readers.arrays(np.arange(LENGTH, dtype=np.int32) ** 2, on_error=on_error, random_shuffle=True)
@@ -114,7 +114,7 @@ def test_another_sample_takes_the_place_of_a_bad_one_in_all_readers(where):
     numbers, squares = run(where, 10, 4, exec_async=False)
     assert not set(numbers.tolist()) & SEVENTHS
     assert (squares == numbers**2).all()
-    order = Order(LENGTH, shuffle=True, seed=3).indices(0, np.arange(LENGTH))
+    order = SampleOrder(LENGTH, shuffle=True, seed=3).indices(0, np.arange(LENGTH))
     own = ~np.isin(order, list(SEVENTHS))
     for options in ({"num_threads": 3}, {"num_threads": 1}):
         again, _ = run(where, 5, 8, **options)
@@ -139,7 +139,9 @@ def test_what_raises_names_the_first(where):
     pipeline = Pipeline(LENGTH, seed=3, exec_async=False)
     with pipeline:
         pipeline.set_outputs(*outputs(where, "raise"))
-    first = next(n for n in Order(LENGTH, shuffle=True, seed=3).indices(0, np.arange(LENGTH)).tolist() if n in SEVENTHS)
+    first = next(
+        n for n in SampleOrder(LENGTH, shuffle=True, seed=3).indices(0, np.arange(LENGTH)).tolist() if n in SEVENTHS
+    )
     with pytest.raises(SampleError) as caught:
         pipeline.run()
     assert caught.value.index == first
@@ -167,11 +169,11 @@ def test_the_strictest_reader_decides():
 @given(st.integers(1, 60), st.integers(1, 6), st.data())
 def test_others_are_others_of_the_same_part(length, shards, data):
     shards = min(shards, length)
-    order = Order(length, shards=shards)
+    order = SampleOrder(length, shards=shards)
     indices = np.array(data.draw(st.lists(st.integers(0, length - 1), min_size=1, max_size=20)))
     shifts = np.array(data.draw(st.lists(st.integers(0, 2**64 - 1), min_size=20, max_size=20)), np.uint64)
     shifts = shifts[: len(indices)]
-    others = order.others(indices, shifts)
+    others = order.replacement_indices(indices, shifts)
     for index, other, shift in zip(indices.tolist(), others.tolist(), shifts.tolist(), strict=True):
         part = next(s for s in range(shards) if length * s // shards <= index < length * (s + 1) // shards)
         first, end = length * part // shards, length * (part + 1) // shards
@@ -182,14 +184,16 @@ def test_others_are_others_of_the_same_part(length, shards, data):
 def test_a_part_of_a_frame_is_computed_by_itself_and_brought_back():
     pipeline = Pipeline(2)
     with pipeline:
-        pipeline.set_outputs(*load(Holes(()), {}))
+        pipeline.set_outputs(*apply_reader(Holes(()), {}))
     ragged, dense = pipeline.graph.outputs
-    step, numbers = Step(0, 0, (0,), 5), np.arange(5)
-    frame = Frame(step, numbers, Setting({}, None, 0), [[np.array([n]) for n in numbers], numbers * 2], [None, None])
-    part = frame.part(np.array([1, 3]))
-    assert (part.numbers.tolist(), [n.tolist() for n in part.columns[0]]) == ([1, 3], [[1], [3]])
+    step, numbers = BatchStep(0, 0, (0,), 5), np.arange(5)
+    frame = ExecutionFrame(
+        step, numbers, RunContext({}, None, 0), [[np.array([n]) for n in numbers], numbers * 2], [None, None]
+    )
+    part = frame.take_rows(np.array([1, 3]))
+    assert (part.rows_in_batch.tolist(), [n.tolist() for n in part.columns[0]]) == ([1, 3], [[1], [3]])
     assert part.columns[1].tolist() == [2, 6]
-    whole = Frame(step, numbers, frame.setting, [None, None], [None, None])
+    whole = ExecutionFrame(step, numbers, frame.context, [None, None], [None, None])
     whole.scatter(np.array([1, 3]), part, [(ragged, 0), (dense, 1)])
     assert [n if n is None else n.tolist() for n in whole.columns[0]] == [None, [1], None, [3], None]
     assert whole.columns[1][[1, 3]].tolist() == [2, 6]

@@ -14,11 +14,11 @@ import pytest
 from penstock import DataIterator, Pipeline, fn
 from penstock.core.spec import Spec
 from penstock.engine.host import chunk_scheduler
-from penstock.engine.host.worker_threads import Serial, Threads
+from penstock.engine.host.worker_threads import SerialExecutor, ThreadExecutor
 from penstock.errors import ArgumentTypeError, ContextError, InternalError, SampleError
 from penstock.graph.ir.operator import Operator, SampleKernel
 from penstock.graph.tracing.apply import apply
-from penstock.operators.readers.reader_arguments import load
+from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.sources.source import Source
 from penstock.testing import ListSource
 
@@ -69,7 +69,7 @@ def test_threads_give_what_the_serial_twin_gives(threads, depth):
     threaded = pipeline(work, threads=threads, prefetch_queue_depth=depth)
     for _ in range(10):
         assert values(plain) == values(threaded)
-    assert isinstance(plain.pool(), Serial)
+    assert isinstance(plain.pool(), SerialExecutor)
     threaded.close()
 
 
@@ -152,14 +152,14 @@ class Bad(Source):
 def numbers(*bad, depth=2, **options):
     pipe = Pipeline(4, 2, seed=0, prefetch_queue_depth=depth)
     with pipe:
-        pipe.set_outputs(load(Bad(bad), {"name": "numbers"})[0])
+        pipe.set_outputs(apply_reader(Bad(bad), {"name": "numbers"})[0])
     names = ["x", "valid"] if options else ["x"]
     return DataIterator(pipe, names, reader_name="numbers", prepare_first_batch=False, **options)
 
 
 def places(iterator):
     """Which of a pair the batches are that are begun ahead."""
-    return {batch.place for batch in iterator._run._loader._ahead}
+    return {batch.slice_index for batch in iterator._run._loader._ahead}
 
 
 def test_batches_without_python_per_sample_are_computed_in_pairs(always_threads):
@@ -345,7 +345,7 @@ def test_batches_that_were_taken_are_not_written_again():
 def test_a_sample_of_another_shape_is_named():
     pipe = Pipeline(2, 1, seed=0)
     with pipe:
-        images = load(ListSource([[np.zeros((n, 3)) for n in (2, 2, 2, 5)]]), {})[0]
+        images = apply_reader(ListSource([[np.zeros((n, 3)) for n in (2, 2, 2, 5)]]), {})[0]
         pipe.set_outputs(fn.reshape(images, shape=[6]))
     pipe.run()
     with pytest.raises(SampleError, match="sample 3") as caught:
@@ -383,7 +383,7 @@ class Broken(Source):
 def test_a_source_that_fails_ends_the_run_with_its_error():
     pipe = Pipeline(2, 2, seed=0)
     with pipe:
-        pipe.set_outputs(load(Broken(), {})[0])
+        pipe.set_outputs(apply_reader(Broken(), {})[0])
     pipe.run()
     with pytest.raises(OSError, match="the disk is gone"):
         pipe.run()
@@ -391,7 +391,7 @@ def test_a_source_that_fails_ends_the_run_with_its_error():
 
 
 def test_a_pool_may_be_closed_from_one_of_its_own_threads():
-    pool = Threads(1)
+    pool = ThreadExecutor(1)
     assert pool.submit(pool.close).result(timeout=20) is None
 
 
@@ -438,7 +438,7 @@ def test_waiting_is_work_for_a_thread(seconds, light, monkeypatch):
     source = Slow(list(np.arange(400)), seconds, monkeypatch)
     pipe = Pipeline(2, 1, seed=0, prefetch_queue_depth=1)
     with pipe:
-        pipe.set_outputs(load(source, {})[0])
+        pipe.set_outputs(apply_reader(source, {})[0])
     expected = [[number, number + 1] for number in range(0, 24, 2)]
     assert [[int(sample) for sample in pipe.run()[0]] for _ in range(6)] == expected[:6]
     source.readers.clear()
@@ -483,7 +483,7 @@ import os, sys, threading, warnings
 import numpy as np
 from penstock import Pipeline, fn
 from penstock.errors import ContextError
-from penstock.engine.host import pace
+from penstock.engine.host import chunk_scheduler as pace
 
 pace._LIGHT_BATCH = -1.0  # every batch goes to threads
 warnings.simplefilter("ignore")  # JAX and Python warn of forks
@@ -528,5 +528,5 @@ def test_a_fork_has_no_threads_and_another_thread_than_the_main_one_has(how, sai
 def test_pickling_says_how(how):
     pipe = pipeline(lambda sample: sample)
     for made in (pipe, DataIterator(pipe, ["x"], reader_name="numbers")):
-        with pytest.raises(ArgumentTypeError, match="restore"):
+        with pytest.raises(ArgumentTypeError, match="set_state"):
             how(made)

@@ -12,7 +12,7 @@ import pytest
 
 from penstock import Pipeline, fn
 from penstock.engine.host import worker_threads
-from penstock.engine.host.worker_threads import Threads
+from penstock.engine.host.worker_threads import ThreadExecutor
 from penstock.errors import ContextError
 
 PATIENCE = 20
@@ -23,7 +23,7 @@ def workers():
 
 
 def test_pools_of_one_size_share_their_threads():
-    pools = [Threads(2) for _ in range(50)]
+    pools = [ThreadExecutor(2) for _ in range(50)]
     others = len(workers())
     try:
         names = {pool.submit(threading.get_ident).result(PATIENCE) for pool in pools for _ in range(3)}
@@ -36,12 +36,12 @@ def test_pools_of_one_size_share_their_threads():
 
 
 def test_closing_a_pool_leaves_the_work_of_another_alone():
-    first, second, begun, go = Threads(1), Threads(1), threading.Event(), threading.Event()
+    first, second, begun, go = ThreadExecutor(1), ThreadExecutor(1), threading.Event(), threading.Event()
     try:
         running = first.submit(lambda: (begun.set(), go.wait(PATIENCE)))
         assert begun.wait(PATIENCE)
         given_up, kept = first.submit(int), second.submit(int)
-        first.abandon()
+        first.shutdown_nowait()
         go.set()
         assert running.result(PATIENCE)
         assert kept.result(PATIENCE) == 0
@@ -76,7 +76,7 @@ def spin(begun):
 
 def test_a_function_that_never_returns_is_interrupted(monkeypatch):
     monkeypatch.setattr(worker_threads, "PATIENCE", 0.01)
-    pool, begun = Threads(1), threading.Event()
+    pool, begun = ThreadExecutor(1), threading.Event()
     pool.submit(spin, begun)
     assert begun.wait(PATIENCE)
     pool.close()
@@ -86,7 +86,7 @@ def test_a_function_that_never_returns_is_interrupted(monkeypatch):
 def test_one_that_waits_outside_of_python_is_left_behind_and_said(monkeypatch, caplog):
     monkeypatch.setattr(worker_threads, "PATIENCE", 0.01)
     monkeypatch.setattr(worker_threads, "_LAST_WORDS", 0.01)
-    first, second, begun, go = Threads(1), Threads(1), threading.Event(), threading.Event()
+    first, second, begun, go = ThreadExecutor(1), ThreadExecutor(1), threading.Event(), threading.Event()
     second.submit(int).result(PATIENCE)
     first.submit(lambda: (begun.set(), go.wait()))
     assert begun.wait(PATIENCE)
@@ -106,7 +106,7 @@ STUCK = """
 import threading
 import numpy as np
 from penstock import DataIterator, Pipeline, fn
-from penstock.engine.host import crew
+from penstock.engine.host import worker_threads as crew
 
 crew.PATIENCE, begun = 0.1, threading.Event()
 
@@ -169,11 +169,11 @@ def test_closing_does_not_wait_for_a_source_that_another_thread_asks():
 
 @pytest.mark.filterwarnings("ignore:.*fork")  # of JAX and of Python 3.12, which think of their own threads
 def test_a_fork_has_threads_of_its_own():
-    pool = Threads(1)
+    pool = ThreadExecutor(1)
     pool.submit(int).result(PATIENCE)
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
-    child = context.Process(target=lambda: theirs.send(Threads(1).submit(os.getpid).result(PATIENCE)))
+    child = context.Process(target=lambda: theirs.send(ThreadExecutor(1).submit(os.getpid).result(PATIENCE)))
     child.start()
     assert ours.poll(PATIENCE)
     assert ours.recv() == child.pid

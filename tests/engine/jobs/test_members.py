@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from penstock.engine.jobs import exit_status, members
-from penstock.engine.jobs.members import Peers
+from penstock.engine.jobs.members import JobMembers
 from penstock.errors import JobError
 
 
@@ -37,9 +37,9 @@ def job(monkeypatch):
 
     store = Store()
     monkeypatch.setattr(members, "global_state", SimpleNamespace(client=store))
-    monkeypatch.setattr(exit_status, "leave", leave)
-    monkeypatch.setattr(exit_status, "reason", lambda: None)
-    return [Peers(store, number, 3) for number in range(3)]
+    monkeypatch.setattr(exit_status, "exit_now", leave)
+    monkeypatch.setattr(exit_status, "exit_cause", lambda: None)
+    return [JobMembers(store, number, 3) for number in range(3)]
 
 
 def take(part, times=1):
@@ -105,10 +105,10 @@ def test_a_batch_that_fails_may_be_asked_for_again(job):
 
 
 def test_a_failing_process_tells_its_code_and_waits_for_nobody(job, monkeypatch):
-    monkeypatch.setattr(exit_status, "reason", lambda: SystemExit(7))
+    monkeypatch.setattr(exit_status, "exit_cause", lambda: SystemExit(7))
     with pytest.raises(Left, match="7"):
         job[1].end()
-    monkeypatch.setattr(exit_status, "reason", lambda: None)
+    monkeypatch.setattr(exit_status, "exit_cause", lambda: None)
     with pytest.raises(Left, match="7"):
         job[2].end()
     assert members._FOLDER + "heard/2" in job[2]._client
@@ -144,11 +144,11 @@ def test_the_reason_of_an_end(program, reason, tmp_path):
     script = tmp_path / "program.py"
     script.write_text(
         "import atexit, contextlib, importlib.util, sys\n"
-        f"spec = importlib.util.spec_from_file_location('endings', {exit_status.__file__!r})\n"
-        "endings = importlib.util.module_from_spec(spec)\n"
-        "spec.loader.exec_module(endings)\n"
-        "endings.observe(lambda error: None)\n"
-        "atexit.register(lambda: print(repr(endings.reason())))\n"
+        f"spec = importlib.util.spec_from_file_location('exit_status', {exit_status.__file__!r})\n"
+        "exit_status = importlib.util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(exit_status)\n"
+        "exit_status.watch_exit(lambda error: None)\n"
+        "atexit.register(lambda: print(repr(exit_status.exit_cause())))\n"
         f"def main():\n    {program}\n"
         "main()\n"
     )

@@ -7,8 +7,8 @@ from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from penstock import DataIterator, Pipeline, data_iterator, fn
-from penstock.engine.transfer.batch_layout import Sharded, SingleDevice, Stacked
-from penstock.engine.transfer.in_flight import Backlog
+from penstock.engine.transfer.batch_layout import PmapLayout, ShardedLayout, SingleDevice
+from penstock.engine.transfer.in_flight import InFlightLimit
 from penstock.errors import UsageError
 
 DEVICES = np.array(jax.devices())
@@ -173,7 +173,9 @@ def test_shardings_that_do_not_fit():
     with pytest.raises(UsageError, match="entry for each output"):
         make({"x": SHARDINGS["one axis"], "z": SHARDINGS["one axis"]})
     with pytest.raises(UsageError, match="do not nest"):
-        Sharded([NamedSharding(mesh((2, 3), ("a", "b")), P("a")), NamedSharding(mesh((2, 3), ("a", "b")), P("b"))])
+        ShardedLayout(
+            [NamedSharding(mesh((2, 3), ("a", "b")), P("a")), NamedSharding(mesh((2, 3), ("a", "b")), P("b"))]
+        )
     for wrong in (mesh((8,), ("b",)), P("b"), "batch", jax.sharding.SingleDeviceSharding(DEVICES[0])):
         with pytest.raises(UsageError, match="NamedSharding"):
             make(wrong)
@@ -182,12 +184,15 @@ def test_shardings_that_do_not_fit():
 
 
 def test_blocks_are_numbered_in_the_order_of_the_rows():
-    assert (Sharded([SHARDINGS["reversed"]]).blocks, Sharded([SHARDINGS["reversed"]]).shards) == (8, tuple(range(8)))
-    assert Sharded([SHARDINGS["replicated over the second axis"]]).blocks == 4
-    assert Sharded([SHARDINGS["replicated"]]).blocks == 1
+    assert (ShardedLayout([SHARDINGS["reversed"]]).blocks, ShardedLayout([SHARDINGS["reversed"]]).shards) == (
+        8,
+        tuple(range(8)),
+    )
+    assert ShardedLayout([SHARDINGS["replicated over the second axis"]]).blocks == 4
+    assert ShardedLayout([SHARDINGS["replicated"]]).blocks == 1
     assert SingleDevice().local_rows(3).tolist() == [0, 1, 2]
     with pytest.raises(UsageError, match="distinct"):
-        Stacked([DEVICES[0], DEVICES[0]], 2)
+        PmapLayout([DEVICES[0], DEVICES[0]], 2)
 
 
 def test_shard_arguments_are_those_of_the_blocks():
@@ -226,7 +231,7 @@ def test_hand_over_copies_nothing_on_the_cpu():
     with pipeline:
         pipeline.set_outputs(fn.readers.arrays(np.zeros((64, 32), np.float32), name="r"))
     iterator = DataIterator(pipeline, ["x"], reader_name="r", sharding=SHARDINGS["one axis"])
-    (buffer,) = iterator._run._loader.take(iterator._next).buffers
+    (buffer,) = iterator._run._loader.get(iterator._next).buffers
     array = iterator._run._layout.put_batch({0: buffer})[0]
     pointers = {shard.data.unsafe_buffer_pointer() for shard in array.addressable_shards}
     assert pointers == {buffer.ctypes.data + k * buffer.nbytes // 8 for k in range(8)}
@@ -243,4 +248,4 @@ def test_emulated_devices_are_waited_for():
             for _ in range(20):
                 weights = step(weights, batch["x"])
     assert np.isfinite(np.asarray(weights)).all()
-    assert Backlog(list(DEVICES[:1]))._barrier is None
+    assert InFlightLimit(list(DEVICES[:1]))._barrier is None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import UsageError
 from penstock.graph.arguments import argument_kinds
-from penstock.graph.arguments.argument_kinds import Range, UnfitError, conform
+from penstock.graph.arguments.argument_kinds import MismatchError, Range, coerce
 
 HINTS = [
     Sequence[int],
@@ -34,8 +34,8 @@ LISTS = st.lists(ELEMENTS, max_size=4) | st.lists(st.integers(-1, 9), max_size=6
 
 def outcome(hint, given):
     try:
-        made = conform(hint, given)
-    except UnfitError as error:
+        made = coerce(hint, given)
+    except MismatchError as error:
         return type(error), str(error)
     return repr(made), type(made), [type(each) for each in made] if isinstance(made, list | tuple) else None
 
@@ -64,10 +64,10 @@ def test_together_as_one_by_one(hint, given):
 def test_of_long_sequences_few_elements_are_looked_at_alone(hint, given, wrong, monkeypatch):
     looked, alone = [], argument_kinds._element
     monkeypatch.setattr(argument_kinds, "_element", lambda *which: looked.append(which) or alone(*which))
-    assert conform(hint, given) is given
+    assert coerce(hint, given) is given
     assert not looked
-    with pytest.raises(UnfitError, match=r"at \[100000\]"):
-        conform(hint, [*given, wrong])
+    with pytest.raises(MismatchError, match=r"at \[100000\]"):
+        coerce(hint, [*given, wrong])
     assert len(looked) <= 2 * argument_kinds._AT_ONCE
 
 

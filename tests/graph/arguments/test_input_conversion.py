@@ -104,7 +104,7 @@ def test_a_number_gives_draws_its_shape_alone(draw, meant, number, caplog):
     with_number, without = (run(lambda _, like=like: draw(*like(), seed=3)) for like in (lambda: (number(),), tuple))
     assert np.array_equal(with_number[0], without[0])
     assert meant in caplog.text
-    assert "test_inputs.py" in caplog.text
+    assert "test_input_conversion.py" in caplog.text
 
 
 def test_a_long_list_is_looked_at_once(monkeypatch):

@@ -10,8 +10,8 @@ import pytest
 
 from penstock import Pipeline, fn, pipeline, pipeline_def, types
 from penstock.errors import DefinitionError
-from penstock.graph.conditionals import converted, do_not_convert
-from penstock.graph.identity.fingerprint import definition
+from penstock.graph.conditionals import convert_function, do_not_convert
+from penstock.graph.identity.fingerprint import canonical_definition
 
 
 def numbers(count=4):
@@ -283,10 +283,10 @@ def test_libraries_and_what_is_marked_run_as_they_are():
     def marked(x):
         return x and 1
 
-    assert converted(marked) is marked
+    assert convert_function(marked) is marked
     assert pipeline.do_not_convert is do_not_convert
     for function in (fn.flip, np.stack, np.linalg.norm, textwrap.dedent, len, int, Pipeline):
-        assert converted(function) is function
+        assert convert_function(function) is function
     with pytest.raises(TypeError, match="enable_conditionals"):
         run(lambda: marked(numbers()))
 
@@ -355,7 +355,7 @@ def test_the_fingerprint_has_the_conditions():
     texts = []
     for limit in (1, 2):
         made = pipeline_def(define, enable_conditionals=True, batch_size=2)(limit=limit)
-        texts.append(definition(made.graph).calls)
+        texts.append(canonical_definition(made.graph).calls)
     assert [text for text in texts[0] if text.startswith("conditional.select")]
     assert texts[0] != texts[1]
 

@@ -10,9 +10,9 @@ import pytest
 
 from penstock import Pipeline, fn, types
 from penstock.core.spec import Spec
-from penstock.graph.identity.call_record import Default, Hint, Location
-from penstock.graph.identity.canonical_text import text_of
-from penstock.graph.identity.fingerprint import definition
+from penstock.graph.identity.call_record import DataLocation, Default, PerformanceHint
+from penstock.graph.identity.canonical_text import canonical_text
+from penstock.graph.identity.fingerprint import canonical_definition
 from penstock.graph.ir.operator import BatchKernel, Operator
 from penstock.graph.tracing import registry
 from penstock.graph.tracing.apply import apply
@@ -27,7 +27,7 @@ def traced(build):
     with pipeline:
         outputs = build()
         pipeline.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
-    return definition(pipeline.graph)
+    return canonical_definition(pipeline.graph)
 
 
 def images(**options):
@@ -260,12 +260,12 @@ class Options(TypedDict, total=False):
     """Arguments of an operator of somebody else's."""
 
     strength: Annotated[float, Default(0.5)]
-    buffer: Hint[int]
+    buffer: PerformanceHint[int]
 
 
 def test_somebody_elses_arguments_say_whether_they_count(unregister):
     @operator("test.read")
-    def read(path: Location[str], *, fast: Hint[bool] = True, **options: Unpack[Options]) -> DataNode:
+    def read(path: DataLocation[str], *, fast: PerformanceHint[bool] = True, **options: Unpack[Options]) -> DataNode:
         return images() + 1
 
     plain = traced(lambda: read("here"))
@@ -328,5 +328,5 @@ TEXTS = [
 
 @pytest.mark.parametrize(("thing", "text"), TEXTS, ids=[text for _, text in TEXTS])
 def test_arguments_as_text(thing, text):
-    (found,) = text_of(thing)
+    (found,) = canonical_text(thing)
     assert found == text or (text.endswith("#") and found.startswith(text) and len(found) < 100)

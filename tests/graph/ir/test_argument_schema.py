@@ -80,9 +80,11 @@ def test_whole_numbers_are_not_cut_off():
         data = fn.readers.arrays(images, layout="HWC")
         for given in (1.0, True, np.float32(0)):
             fn.flip(data, horizontal=given)
-        with pytest.raises(ArgumentTypeError, match=r"(?s)fn.flip: horizontal.*0\.7.*a whole number.*test_schema.py"):
+        with pytest.raises(
+            ArgumentTypeError, match=r"(?s)fn.flip: horizontal.*0\.7.*a whole number.*test_argument_schema.py"
+        ):
             fn.flip(data, horizontal=0.7)
-        with pytest.raises(ArgumentTypeError, match=r"(?s)mirror is a whole number.*float32.*test_schema.py"):
+        with pytest.raises(ArgumentTypeError, match=r"(?s)mirror is a whole number.*float32.*test_argument_schema.py"):
             fn.crop_mirror_normalize(data, mirror=fn.random.uniform(range=[0.0, 1.0]))
         fn.crop_mirror_normalize(data, mirror=fn.random.uniform(range=[0.0, 1.0]) > 0.5)
 
@@ -90,7 +92,9 @@ def test_whole_numbers_are_not_cut_off():
 def test_what_only_moves_elements_needs_axes():
     with Pipeline(batch_size=2):
         scalar = fn.readers.arrays([1.5, 2.5])
-        with pytest.raises(DefinitionError, match=r"(?s)fn.pad works on values with axes.*float64\[\].*test_schema.py"):
+        with pytest.raises(
+            DefinitionError, match=r"(?s)fn.pad works on values with axes.*float64\[\].*test_argument_schema.py"
+        ):
             fn.pad(scalar)
 
 

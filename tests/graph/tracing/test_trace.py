@@ -18,7 +18,7 @@ from penstock.errors import (
     UnknownNameError,
 )
 from penstock.graph.identity.fingerprint import fingerprint
-from penstock.graph.ir.node import infer
+from penstock.graph.ir.node import infer_specs
 from penstock.graph.ir.operator import Operator
 from penstock.graph.tracing.registry import operator
 from penstock.operators.elementwise import arithmetic
@@ -357,7 +357,7 @@ def test_specs_are_inferred_again_from_a_node():
     with (pipeline := Pipeline(batch_size=2)):
         value = fn.flip(images()).value
         pipeline.set_outputs(images())
-    assert infer(value.node.operator, value.node.inputs, value.node.arguments) == value.node.specs
+    assert infer_specs(value.node.operator, value.node.inputs, value.node.arguments) == value.node.specs
 
 
 def test_a_long_definition_is_no_deep_recursion():
@@ -369,5 +369,5 @@ def test_a_long_definition_is_no_deep_recursion():
         pipeline.set_outputs(numbers)
     iterator = DataIterator(pipeline, ["x"], reader_name="r")
     assert next(iterator)["x"].tolist() == [400, 401]
-    iterator.restore(iterator.state())
+    iterator.set_state(iterator.get_state())
     assert "arithmetic.add" in iterator.explain()

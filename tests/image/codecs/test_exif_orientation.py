@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
-from penstock.image.codecs.exif_orientation import delivered_region, stored_region, turned
+from penstock.image.codecs.exif_orientation import apply_orientation, delivered_region, stored_region
 from penstock.image.codecs.image_header import Region
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (5, 8, 3), np.uint8)
@@ -16,7 +16,7 @@ PIXELS = np.random.default_rng(0).integers(0, 256, (5, 8, 3), np.uint8)
 def test_pixels_are_turned_as_pillow_turns_them(orientation):
     image = Image.fromarray(PIXELS)
     image.getexif()[0x0112] = orientation
-    assert np.array_equal(turned(PIXELS, orientation), np.asarray(ImageOps.exif_transpose(image)))
+    assert np.array_equal(apply_orientation(PIXELS, orientation), np.asarray(ImageOps.exif_transpose(image)))
 
 
 @given(
@@ -25,10 +25,10 @@ def test_pixels_are_turned_as_pillow_turns_them(orientation):
     columns=st.tuples(st.integers(0, 4), st.integers(1, 4)),
 )
 def test_a_region_is_stored_where_its_pixels_are(orientation, rows, columns):
-    image = turned(PIXELS, orientation)
+    image = apply_orientation(PIXELS, orientation)
     height, width = image.shape[:2]
     region = Region(rows[0], min(sum(rows), height), columns[0], min(sum(columns), width))
     stored = stored_region(region, height, width, orientation)
-    pixels = turned(PIXELS[stored.top : stored.bottom, stored.left : stored.right], orientation)
+    pixels = apply_orientation(PIXELS[stored.top : stored.bottom, stored.left : stored.right], orientation)
     assert np.array_equal(pixels, image[region.top : region.bottom, region.left : region.right])
     assert delivered_region(stored, height, width, orientation) == region

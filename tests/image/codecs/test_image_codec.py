@@ -12,7 +12,7 @@ from PIL import Image
 
 from penstock import types
 from penstock.image.codecs import image_codec, libjpeg_turbo, nvimgcodec
-from penstock.image.codecs.image_codec import Decoding
+from penstock.image.codecs.image_codec import ImageCodec
 from penstock.image.codecs.image_header import Region
 
 RNG = np.random.default_rng(3)
@@ -86,7 +86,7 @@ def regions_pay(monkeypatch):
 
 
 def whole(data, decoder=None, reduce=1):
-    decoder = decoder or Decoding()
+    decoder = decoder or ImageCodec()
     return decoder.decode(data, decoder.header(data), reduce=reduce)
 
 
@@ -111,7 +111,7 @@ def regions(draw, height, width):
 def test_headers_tell_what_decoding_gives(name):
     data = (JPEGS | OTHERS)[name]
     for output_type, adjust in itertools.product(OUTPUT_TYPES, [True, False]):
-        decoder = Decoding(output_type, adjust)
+        decoder = ImageCodec(output_type, adjust)
         header = decoder.header(data)
         pixels = whole(data, decoder)
         assert pixels.shape == (header.height, header.width, header.channels)
@@ -123,9 +123,9 @@ def test_headers_tell_what_decoding_gives(name):
 def test_jpegs_are_what_simplejpeg_decodes(name):
     data = JPEGS[name]
     assert np.array_equal(whole(data), simplejpeg.decode_jpeg(data, "RGB"))
-    assert np.array_equal(whole(data, Decoding(types.BGR)), simplejpeg.decode_jpeg(data, "BGR"))
-    assert np.array_equal(whole(data, Decoding(types.GRAY)), simplejpeg.decode_jpeg(data, "GRAY"))
-    assert np.array_equal(whole(data, Decoding(fast_idct=True)), simplejpeg.decode_jpeg(data, "RGB", fastdct=True))
+    assert np.array_equal(whole(data, ImageCodec(types.BGR)), simplejpeg.decode_jpeg(data, "BGR"))
+    assert np.array_equal(whole(data, ImageCodec(types.GRAY)), simplejpeg.decode_jpeg(data, "GRAY"))
+    assert np.array_equal(whole(data, ImageCodec(fast_idct=True)), simplejpeg.decode_jpeg(data, "RGB", fastdct=True))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -139,7 +139,7 @@ def test_jpegs_are_what_simplejpeg_decodes(name):
     use_memory=st.booleans(),
 )
 def test_regions_equal_the_whole_to_the_bit(name, backend, choice, output_type, adjust, fast, use_memory):
-    data, decoder = (JPEGS | OTHERS)[name], Decoding(output_type, adjust, fast, backend)
+    data, decoder = (JPEGS | OTHERS)[name], ImageCodec(output_type, adjust, fast, backend)
     header = decoder.header(data)
     region = choice.draw(regions(header.height, header.width))
     memory = np.full(header.height * header.width * header.channels, 7, np.uint8) if use_memory else None
@@ -154,7 +154,7 @@ def test_regions_equal_the_whole_to_the_bit(name, backend, choice, output_type, 
 @pytest.mark.parametrize("name", ["420", "422", "444", "progressive, 4:2:0", "orientation 6"])
 def test_narrow_regions_equal_the_whole(name, backend):
     """Where smooth upsampling sees an edge that the whole image does not have."""
-    data, decoder = JPEGS[name], Decoding(backend=backend)
+    data, decoder = JPEGS[name], ImageCodec(backend=backend)
     expected = whole(data, decoder)
     height, width = expected.shape[:2]
     for size in (1, 2, 3):
@@ -169,7 +169,7 @@ def test_narrow_regions_equal_the_whole(name, backend):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_region_saves_work(backend):
     """Otherwise the tests above would compare the whole with the whole."""
-    decoder, region = Decoding(backend=backend), Region(8, 30, 40, 100)
+    decoder, region = ImageCodec(backend=backend), Region(8, 30, 40, 100)
     part = decoder.part(decoder.header(JPEGS["420"]), region)
     assert part == (Region(0, 32, 0, 131) if backend == "simplejpeg" else region)
 
@@ -178,13 +178,13 @@ def test_a_region_saves_work(backend):
     ("name", "below"), {"444": 0, "422": 0, "411": 0, "grey": 0, "progressive": 0, "420": 2, "440": 2}.items()
 )
 def test_rows_below_are_decoded_only_where_colours_have_fewer(name, below):
-    decoder = Decoding()
+    decoder = ImageCodec()
     assert decoder.part(decoder.header(JPEGS[name]), Region(8, 30, 40, 100)).bottom == 30 + below
 
 
 @pytest.mark.parametrize("name", JPEGS)
 def test_reduced_sizes_are_those_of_libjpeg(name):
-    data, stored_as, decoder = JPEGS[name], Decoding(adjust_orientation=False), Decoding()
+    data, stored_as, decoder = JPEGS[name], ImageCodec(adjust_orientation=False), ImageCodec()
     stored, header = stored_as.header(data), decoder.header(data)
     for reduce in (2, 4, 8):
         height, width = (-(-size // reduce) for size in stored[:2])
@@ -198,7 +198,7 @@ def test_reduced_sizes_are_those_of_libjpeg(name):
 @settings(max_examples=15, deadline=None)
 @given(choice=st.data(), reduce=st.sampled_from([2, 4, 8]))
 def test_regions_of_reduced_images(name, choice, reduce):
-    data, decoder = JPEGS[name], Decoding()
+    data, decoder = JPEGS[name], ImageCodec()
     expected = whole(data, decoder, reduce)
     region = choice.draw(regions(*expected.shape[:2]))
     with pytest.MonkeyPatch.context() as patch:
@@ -211,7 +211,7 @@ def test_regions_of_reduced_images(name, choice, reduce):
 def test_a_region_of_a_strip_is_reduced_like_the_strip(monkeypatch, reduce):
     """simplejpeg is told a size, not a reduction, and a few rows and columns could have a size by several."""
     monkeypatch.setattr(libjpeg_turbo, "_WORTH", 1)
-    data, decoder = encode(picture(400, 4), "JPEG"), Decoding()
+    data, decoder = encode(picture(400, 4), "JPEG"), ImageCodec()
     expected = whole(data, decoder, reduce)
     assert np.array_equal(part(data, decoder, Region(0, 1, 0, 1), reduce), expected[:1, :1])
 
@@ -231,7 +231,7 @@ def test_other_formats_are_not_reducible(name):
 @pytest.mark.parametrize("shape", [(93, 131, 3), (93 * 131 * 3 + 5,)])
 def test_pixels_are_put_into_the_memory_given(shape):
     memory = np.zeros(shape, np.uint8)
-    decoder = Decoding()
+    decoder = ImageCodec()
     header = decoder.header(JPEGS["420"])
     pixels = decoder.decode(JPEGS["420"], header, memory)
     assert np.shares_memory(pixels, memory)
@@ -244,14 +244,14 @@ def test_pixels_are_put_into_the_memory_given(shape):
 def test_read_only_bytes_are_left_alone(backend):
     data = JPEGS["420"].copy()
     data.setflags(write=False)
-    part(data, Decoding(backend=backend), Region(3, 20, 5, 60))
+    part(data, ImageCodec(backend=backend), Region(3, 20, 5, 60))
     assert np.array_equal(data, JPEGS["420"])
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("reduce", [1, 2])
 def test_a_harmless_flaw_is_overlooked_and_a_serious_one_is_not(backend, reduce):
-    decoder, region = Decoding(backend=backend), Region(0, 40, 0, 60)
+    decoder, region = ImageCodec(backend=backend), Region(0, 40, 0, 60)
     good = JPEGS["444"]
     scan = good.tobytes().index(b"\xff\xda")
     flawed = np.concatenate([good[:-2], np.full(50, 9, np.uint8), good[-2:]])  # bytes too many
@@ -289,7 +289,7 @@ def test_damaged_files_raise_nothing_but_value_errors(backend):
     equal = refused = 0
     for number in range(500):
         data = damaged(files[number % len(files)], rng)
-        decoder = Decoding(backend=backend)
+        decoder = ImageCodec(backend=backend)
         try:
             header = decoder.header(data)
             pixels = whole(data, decoder)

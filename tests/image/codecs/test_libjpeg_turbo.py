@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from penstock import types
-from penstock.image.codecs.image_codec import Decoding
+from penstock.image.codecs.image_codec import ImageCodec
 from penstock.image.codecs.image_header import MAX_PIXELS
 from penstock.image.codecs.libjpeg_turbo import read_header
 from penstock.operators.decoders.image import DecodeImage
@@ -54,22 +54,22 @@ COMMENT = segment(0xFE, b"x" * 60_000)
 )
 def test_exif_data_are_found_before_the_scan(place, before, order):
     data = inserted(place, before + exif(6, order))
-    header = Decoding().header(data)
+    header = ImageCodec().header(data)
     assert (header.height, header.width, header.orientation) == (20, 12, 6)
-    assert Decoding(adjust_orientation=False).header(data)[:2] == (12, 20)
-    upright = Decoding().decode(np.frombuffer(BYTES, np.uint8), Decoding().header(np.frombuffer(BYTES, np.uint8)))
-    assert np.array_equal(Decoding().decode(data, header), np.rot90(upright, -1))
+    assert ImageCodec(adjust_orientation=False).header(data)[:2] == (12, 20)
+    upright = ImageCodec().decode(np.frombuffer(BYTES, np.uint8), ImageCodec().header(np.frombuffer(BYTES, np.uint8)))
+    assert np.array_equal(ImageCodec().decode(data, header), np.rot90(upright, -1))
 
 
 @pytest.mark.parametrize("stated", [0, 9, 65535])
 def test_an_orientation_that_does_not_exist_turns_nothing(stated):
-    assert Decoding().header(inserted(2, exif(stated)))[:2] == (12, 20)
+    assert ImageCodec().header(inserted(2, exif(stated)))[:2] == (12, 20)
 
 
 @pytest.mark.parametrize("end", range(6, 40, 3))
 def test_exif_data_that_end_too_early_turn_nothing(end):
     data = inserted(2, segment(0xE1, exif(6)[4:][:end]))
-    assert Decoding().header(data)[:2] in {(12, 20), (20, 12)}
+    assert ImageCodec().header(data)[:2] in {(12, 20), (20, 12)}
 
 
 @pytest.mark.parametrize("end", [3, 10, FRAME + 4, FRAME + 12, SCAN])
@@ -77,7 +77,7 @@ def test_a_header_that_ends_too_early_is_refused(end):
     data = np.frombuffer(BYTES[:end], np.uint8)
     assert read_header(data, types.RGB, True) is None
     with pytest.raises(ValueError, match=r"known format|damaged|truncated"):
-        Decoding().decode(data, Decoding().header(data))
+        ImageCodec().decode(data, ImageCodec().header(data))
 
 
 def outcome(read):
@@ -88,9 +88,9 @@ def outcome(read):
 
 
 def test_files_that_begin_alike_have_the_header_that_each_has_alone():
-    decoder = DecodeImage(Decoding(types.ANY_DATA), np.dtype(np.uint8), reduced=False)
+    decoder = DecodeImage(ImageCodec(types.ANY_DATA), np.dtype(np.uint8), reduced=False)
     first = inserted(2, exif(6))
-    head = decoder.header(first).head
+    head = decoder.read_header(first).head
     assert head == len(first) - len(BYTES) + SCAN + 4
     others = [first, first[:head], first[: head - 1], first[:3], inserted(2, exif(3)), np.frombuffer(BYTES, np.uint8)]
     for place in range(len(first) - len(BYTES) + FRAME + 40):
@@ -98,14 +98,16 @@ def test_files_that_begin_alike_have_the_header_that_each_has_alone():
         other[place] ^= 1 << place % 8
         others.append(other)
     for other in others:
-        expected = outcome(lambda other=other: [decoder.header(first), decoder.header(other), decoder.header(first)])
+        expected = outcome(
+            lambda other=other: [decoder.read_header(first), decoder.read_header(other), decoder.read_header(first)]
+        )
         assert outcome(lambda other=other: decoder.headers([first, other, first])) == expected
 
 
 def test_what_begins_alike_is_read_once(monkeypatch):
-    decoder, read = DecodeImage(Decoding(), np.dtype(np.uint8), reduced=False), []
-    header = DecodeImage.header
-    monkeypatch.setattr(DecodeImage, "header", lambda self, data: read.append(1) or header(self, data))
+    decoder, read = DecodeImage(ImageCodec(), np.dtype(np.uint8), reduced=False), []
+    header = DecodeImage.read_header
+    monkeypatch.setattr(DecodeImage, "read_header", lambda self, data: read.append(1) or header(self, data))
     decoder.headers([np.frombuffer(BYTES, np.uint8)] * 5)
     assert len(read) == 1
 
@@ -114,4 +116,4 @@ def test_too_many_pixels_are_refused_by_the_header():
     data = np.frombuffer(BYTES, np.uint8).copy()
     data[FRAME + 5 : FRAME + 9] = 255
     with pytest.raises(ValueError, match=f"65535 x 65535 pixels, more than the {MAX_PIXELS}"):
-        Decoding().header(data)
+        ImageCodec().header(data)

@@ -9,7 +9,7 @@ from PIL import Image
 
 from penstock.errors import MissingExtraError
 from penstock.image.codecs import nvimgcodec
-from penstock.image.codecs.image_codec import Decoding
+from penstock.image.codecs.image_codec import ImageCodec
 from penstock.image.codecs.image_header import Region
 
 
@@ -17,8 +17,8 @@ from penstock.image.codecs.image_header import Region
 def test_the_extra_is_named_where_it_is_missing(monkeypatch, package):
     monkeypatch.setattr(nvimgcodec, "_PACKAGE", package)
     with pytest.raises(MissingExtraError, match=r'pip install "penstock\[nvimgcodec\]"'):
-        Decoding(backend="nvimgcodec")
-    assert Decoding().backend == "simplejpeg"
+        ImageCodec(backend="nvimgcodec")
+    assert ImageCodec().backend == "simplejpeg"
 
 
 @pytest.mark.skipif(not nvimgcodec.installed(), reason="the extra nvimgcodec is not installed")
@@ -28,7 +28,7 @@ def test_threads_do_not_disturb_each_other(capfd):
     Image.fromarray(coarse).resize((400, 300)).save(file, "JPEG")
     data, decoder, region = (
         np.frombuffer(file.getvalue(), np.uint8),
-        Decoding(backend="nvimgcodec"),
+        ImageCodec(backend="nvimgcodec"),
         Region(9, 90, 7, 99),
     )
     header = decoder.header(data)

@@ -8,7 +8,7 @@ import pytest
 from PIL import EpsImagePlugin, Image
 
 from penstock import types
-from penstock.image.codecs.image_codec import Decoding
+from penstock.image.codecs.image_codec import ImageCodec
 from penstock.image.codecs.pillow import FORMATS
 
 PIXELS = np.random.default_rng(1).integers(0, 256, (12, 20, 3), np.uint8)
@@ -22,7 +22,7 @@ def encode(kind, mode="RGB", **options):
 
 
 def decode(data, output_type=types.RGB):
-    decoder = Decoding(output_type)
+    decoder = ImageCodec(output_type)
     return decoder.decode(data, decoder.header(data))
 
 
@@ -65,7 +65,7 @@ def test_all_formats_that_are_promised_are_read(kind):
 )
 def test_any_data_has_the_channels_that_are_stored(mode, options, channels):
     data = encode("PNG", mode, **options)
-    assert Decoding(types.ANY_DATA).header(data).channels == channels
+    assert ImageCodec(types.ANY_DATA).header(data).channels == channels
     pixels = decode(data, types.ANY_DATA)
     assert pixels.shape == (12, 20, channels)
     if channels == 3:
@@ -92,5 +92,5 @@ def test_a_png_is_turned_by_exif_data_after_its_pixels():
     chunk, rest = data[start:end], data[:start] + data[end:]
     late = np.frombuffer(rest[:-12] + chunk + rest[-12:], np.uint8)
     assert late.tobytes().index(b"eXIf") > late.tobytes().index(b"IDAT")
-    assert Decoding().header(late)[:2] == (20, 12)
+    assert ImageCodec().header(late)[:2] == (20, 12)
     assert np.array_equal(decode(late), np.rot90(PIXELS, -1))

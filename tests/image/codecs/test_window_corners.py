@@ -14,7 +14,7 @@ from PIL import Image
 
 from penstock import Pipeline, fn, types
 from penstock.image.codecs import libjpeg_turbo, nvimgcodec
-from penstock.image.codecs.image_codec import Decoding
+from penstock.image.codecs.image_codec import ImageCodec
 from penstock.image.codecs.image_header import Region
 
 HEIGHT, WIDTH = 61, 83
@@ -155,7 +155,7 @@ def test_reduced_images_have_corners_too():
 @pytest.mark.parametrize("reduce", [1, 2])
 def test_the_codec_decodes_any_part_by_itself(kind, output_type, reduce):
     """Also one that it would have widened: no other library is asked."""
-    data, decoder = encoded(kind), Decoding(output_type)
+    data, decoder = encoded(kind), ImageCodec(output_type)
     header = decoder.header(data)
     if reduce > 1 and not header.reducible:
         pytest.skip("only plain JPEGs are decoded at a part of their size")

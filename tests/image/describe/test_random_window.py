@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.image.describe.random_window import RandomWindow, draw
+from penstock.image.describe.random_window import RandomWindow, draw_windows
 
 
 def windows(window, heights, widths, seed=0):
@@ -39,6 +39,6 @@ def test_the_compiled_draw_equals_its_twin(seed, limits):
     rng = np.random.default_rng(seed)
     sizes, bits = rng.integers(1, 400, (4, 2)), rng.integers(0, 2**32, (4, 12), np.uint32)
     compiled, plain = np.empty((4, 4), np.int64), np.empty((4, 4), np.int64)
-    draw(sizes, bits, np.array(limits), compiled)
-    draw.plain(sizes, bits, np.array(limits), plain)
+    draw_windows(sizes, bits, np.array(limits), compiled)
+    draw_windows.python_function(sizes, bits, np.array(limits), plain)
     assert np.array_equal(compiled, plain)

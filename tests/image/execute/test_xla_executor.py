@@ -10,12 +10,12 @@ from jax.sharding import PartitionSpec as P
 from PIL import Image
 
 from penstock import Pipeline, data_iterator, fn, math, types
-from penstock.engine.sample_probe import resolved
+from penstock.engine.sample_probe import resolve_shapes
 from penstock.errors import DefinitionError, SampleError
-from penstock.operators.readers.reader_arguments import load
-from penstock.plan.placement import Place, Target
+from penstock.operators.readers.reader_arguments import apply_reader
+from penstock.plan.placement import Side, TargetMachine
 from penstock.plan.plan import make_plan
-from penstock.plan.shard_merge import merge
+from penstock.plan.shard_merge import merge_shards
 from penstock.testing import ListSource
 
 DENSE = np.random.default_rng(1).integers(0, 256, (8, 40, 50, 3), dtype=np.uint8)
@@ -37,7 +37,7 @@ def dense():
 
 
 def photographs(max_size=(64, 64)):
-    return fn.decoders.image(load(ListSource([FILES]), {"name": "reader"})[0], max_size=max_size)
+    return fn.decoders.image(apply_reader(ListSource([FILES]), {"name": "reader"})[0], max_size=max_size)
 
 
 def random_crop():
@@ -134,8 +134,8 @@ def planned(build, platform="cpu", placement="device"):
     with pipeline:
         outputs = build()
         pipeline.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
-    graph = resolved(merge([pipeline.graph], (0,), 1), dense_outputs=True).graph
-    return make_plan(graph, Target(platform, False, placement), dense_outputs=True)
+    graph = resolve_shapes(merge_shards([pipeline.graph], (0,), 1), dense_outputs=True).graph
+    return make_plan(graph, TargetMachine(platform, False, placement), dense_outputs=True)
 
 
 def batch(build, placement):
@@ -150,7 +150,7 @@ def batch(build, placement):
 @pytest.mark.parametrize("build", [random_crop, random_crop_of_floats, parts, filters_by_row, *BOUNDED])
 def test_the_device_computes_what_the_host_does(build):
     plan = planned(build)
-    assert plan.describing
+    assert plan.host_descriptions
     assert plan.on_device(plan.graph.outputs[0])
     host, device = batch(build, "host"), batch(build, "device")
     assert device.dtype == host.dtype
@@ -159,7 +159,7 @@ def test_the_device_computes_what_the_host_does(build):
 
 
 def test_what_the_program_resamples_may_be_mirrored_row_by_row():
-    assert not planned(resized_and_mirrored).describing
+    assert not planned(resized_and_mirrored).host_descriptions
     host, device = batch(resized_and_mirrored, "host"), batch(resized_and_mirrored, "device")
     np.testing.assert_allclose(device, host, rtol=0, atol=4 * np.finfo(np.float32).eps * 255)
 
@@ -197,9 +197,9 @@ def test_auto_sends_what_is_smaller_and_says_so():
         placements = {node.kind: placement for node, placement in plan.placements.items()}
         return placements["resize"].place, placements["resize"].why
 
-    assert whys(resized) == (Place.HOST, "crosses as 960 bytes instead of 13648")
+    assert whys(resized) == (Side.HOST, "crosses as 960 bytes instead of 13648")
     place, why = whys(enlarged)
-    assert place is Place.DEVICE
+    assert place is Side.DEVICE
     assert why == f"crosses as {64 * 64 * 3 + 4 * 400 * 3} bytes instead of {200 * 200 * 3}"
 
 
@@ -211,10 +211,10 @@ def test_auto_does_not_count_what_crosses_anyway():
         images = dense()
         return fn.random_resized_crop(images, size=(50, 50)), fn.crop_mirror_normalize(images)
 
-    assert not planned(alone, "gpu", "auto").describing
+    assert not planned(alone, "gpu", "auto").host_descriptions
     plan = planned(both, "gpu", "auto")
     why = next(placement.why for node, placement in plan.placements.items() if node.kind == "random_resized_crop")
-    assert plan.describing
+    assert plan.host_descriptions
     assert why == "crosses as 1200 bytes instead of 7500"
 
 
@@ -232,7 +232,7 @@ def test_max_size_is_two_numbers_and_does_not_go_with_reduced():
         with pytest.raises(DefinitionError, match="max_size is the height and width"):
             photographs((60,))
         with pytest.raises(DefinitionError, match="reduced"):
-            fn.decoders.image(load(ListSource([FILES]), {})[0], max_size=(64, 64), reduced=True)
+            fn.decoders.image(apply_reader(ListSource([FILES]), {})[0], max_size=(64, 64), reduced=True)
 
 
 def test_a_part_larger_than_the_image_is_refused_by_name():
@@ -259,4 +259,4 @@ def test_what_somebody_else_needs_as_it_is_stays_on_the_host():
         return fn.crop(images, crop=(12, 12)), fn.crop(images, crop=(8, 8))
 
     places = {node.kind: placement.place for node, placement in planned(shared).placements.items()}
-    assert (places["resize"], places["crop"]) == (Place.HOST, Place.HOST), "and it has no largest size itself"
+    assert (places["resize"], places["crop"]) == (Side.HOST, Side.HOST), "and it has no largest size itself"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.image.kernels.border_modes import Border
-from penstock.image.kernels.strided_images import Memory
+from penstock.image.kernels.strided_images import StridedImages
 from penstock.image.passes import warp_pass
 from penstock.image.passes.sampling_coordinates import Projective
 
@@ -25,14 +25,18 @@ def test_small_images_as_large_ones(monkeypatch, fill, interpolation, matrix):
     rng = np.random.default_rng(0)
     shapes = np.array([[9, 12, 3], [9, 12, 3], [1, 1, 3], [14, 5, 3]], np.int64)
     pixels = rng.integers(0, 256, int(shapes.prod(axis=1).sum()), np.uint8)
-    images = Memory.packed(pixels, shapes)
-    rule = warp_pass.Warp("HWC", Projective(), interpolation, Border.CONSTANT)
+    images = StridedImages.packed(pixels, shapes)
+    rule = warp_pass.WarpPass("HWC", Projective(), interpolation, Border.CONSTANT)
     made = {}
     for most in (1 << 13, 0):
         monkeypatch.setattr(warp_pass, "_SURROUNDED", most)
         out = np.zeros_like(pixels)
-        rule.rows(
-            images, shapes, (np.float32([MATRICES[matrix]]), np.float32([fill])), Memory.packed(out, shapes), shapes
+        rule.run_host(
+            images,
+            shapes,
+            (np.float32([MATRICES[matrix]]), np.float32([fill])),
+            StridedImages.packed(out, shapes),
+            shapes,
         )
         made[most] = out.tolist()
     assert made[0] == made[1 << 13]

@@ -8,7 +8,7 @@ import simplejpeg
 from PIL import Image
 
 from penstock import Pipeline, fn
-from penstock.image.kernels.jpeg_round_trip import lossy
+from penstock.image.kernels.jpeg_round_trip import jpeg_round_trip
 from penstock.operators.filters import jpeg_compression_distortion as distortion
 
 RNG = np.random.default_rng(5)
@@ -36,14 +36,14 @@ def test_losses_are_those_of_files(size):
     images = pictures(*size)
     for quality in (1, 2, 10, 49, 50, 75, 95, 96, 100):
         out = np.zeros_like(images)
-        lossy(images, np.full(len(images), quality, np.int32), out)
+        jpeg_round_trip(images, np.full(len(images), quality, np.int32), out)
         assert np.array_equal(out, [kept(image, quality) for image in images])
 
 
 def test_each_image_has_its_quality():
     images, quality = RNG.integers(0, 256, (100, 9, 10, 3), np.uint8), np.arange(1, 101, dtype=np.int32)
     out = np.zeros_like(images)
-    lossy(images, quality, out)
+    jpeg_round_trip(images, quality, out)
     assert np.array_equal(out, [kept(image, number) for image, number in zip(images, quality.tolist(), strict=True)])
 
 

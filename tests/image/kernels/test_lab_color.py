@@ -12,7 +12,7 @@ from penstock.image.kernels import lab_color
 TABLES = """
 import hashlib
 import numpy as np
-from penstock.operators.color import lab
+from penstock.image.kernels import lab_color as lab
 tables = [each for name, each in sorted(vars(lab).items()) if isinstance(each, np.ndarray) and each.dtype != float]
 print(len(tables), hashlib.sha256(b"".join(each.tobytes() for each in tables)).hexdigest()[:16])
 """

@@ -6,7 +6,7 @@ from scipy import ndimage
 
 from penstock import Pipeline, fn
 from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.operators.readers.reader_arguments import load
+from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.testing import ListSource
 
 cv2 = pytest.importorskip("cv2", reason="OpenCV is not installed (dependency group test)")
@@ -31,7 +31,7 @@ def ours(define, *columns, layout="HWC"):
     pipeline = Pipeline(len(columns[0]), 2)
     with pipeline:
         layouts = [layout, *[""] * (len(columns) - 1)]
-        nodes = load(ListSource(list(columns), layouts), {})
+        nodes = apply_reader(ListSource(list(columns), layouts), {})
         pipeline.set_outputs(define(*nodes))
     return [np.asarray(sample) for sample in pipeline.run()[0]]
 

@@ -46,13 +46,13 @@ def main(folder):
                     rows = np.concatenate([np.asarray(shard.data) for shard in array.addressable_shards])
                     np.save(folder / f"{on_error}-{epoch}-{number}-{name}-{jax.process_index()}.npy", rows)
             sync_global_devices(f"epoch {epoch} has been taken")
-            state = one.state()
+            state = one.get_state()
             one = iterator(on_error, quarantine=quarantine)  # counts go on from the state
-            one.restore(state)
+            one.set_state(state)
         print("COUNTS", on_error, json.dumps(one.stats()["bad samples"]))
     mean = train.evaluate(lambda _, batch: batch["x"], 0, iterator("skip"))
     print("MEAN", mean)
-    limited = iterator("skip", error_limit=4)
+    limited = iterator("skip", max_bad_samples=4)
     try:
         for _ in limited:
             pass

@@ -36,7 +36,7 @@ def main(folder, steps, killed_at):
     state = json.loads(saved.read_text()) if saved.exists() else {"step": 0}
     iterator = stream(NamedSharding(Mesh(jax.devices(), ("batch",)), PartitionSpec("batch")))
     if "iterator" in state:
-        iterator.restore(state["iterator"])
+        iterator.set_state(state["iterator"])
     step = state["step"]
     while step < int(steps):
         for batch in iterator:
@@ -45,7 +45,7 @@ def main(folder, steps, killed_at):
             float(total(batch["x"]))  # all have saved theirs
             step += 1
             if me == 0:
-                (folder / "new").write_text(json.dumps({"step": step, "iterator": iterator.state()}))
+                (folder / "new").write_text(json.dumps({"step": step, "iterator": iterator.get_state()}))
                 (folder / "new").replace(saved)
             if step == int(killed_at) and me == last:
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -84,11 +84,11 @@ def main(batch):
     )
     iterator = stateful(batch_size=8, seed=1)
     next(iterator)
-    state = iterator.state()
+    state = iterator.get_state()
     assert float(np.asarray(state["operators"][0][0])) == 28
     expected = next(iterator)["x"]
     other = stateful(batch_size=8)
-    other.restore(state)
+    other.set_state(state)
     again = next(other)["x"]
     for one, two in zip(expected.addressable_shards, again.addressable_shards, strict=True):
         assert np.array_equal(one.data, two.data)

@@ -82,9 +82,9 @@ def main(folder):
             for epoch in range(2):
                 for number, batch in enumerate(iterator):
                     save(Path(folder), f"{name}-{mesh}-{placement}-{epoch}-{number}", batch, np)
-            states.append((name, mesh, len(iterator), iterator.size, iterator.state()))
+            states.append((name, mesh, len(iterator), iterator.size, iterator.get_state()))
     drawn = data_iterator(definitions(np, fn, types)[0], ["x", "y"], reader_name="r", sharding=meshes["straight"])
-    seed = drawn(batch_size=8).state()["seed"]
+    seed = drawn(batch_size=8).get_state()["seed"]
     print("STATES", states)
     print("SEED", seed)
 

@@ -30,7 +30,7 @@ def main(folder, how, steps):
         return weights - 0.5 * gradient, loss
 
     class Signal(train.Callback):
-        def on_step(self, loop):
+        def on_step_end(self, loop):
             if how == "signal" and loop.step == 20 and jax.process_index() == 1:
                 os.kill(os.getpid(), signal.SIGTERM)
 
@@ -45,7 +45,7 @@ def main(folder, how, steps):
             train.Evaluate(metric, train.batches(data, 200)),
             train.StopOnSignal(),
             Signal(),
-            *([train.Checkpoint(folder, every=10)] if how != "whole" else []),
+            *([train.Checkpoint(folder, save_interval_steps=10)] if how != "whole" else []),
         ],
     )
     weights = np.asarray(train.unreplicate(loop.state))

@@ -9,8 +9,8 @@ from PIL import Image
 from penstock import Pipeline, fn, pipeline_def, types
 from penstock.auto_aug import rand_augment
 from penstock.errors import DefinitionError, SampleError
-from penstock.image.describe.custom_pass import Transform
-from penstock.image.describe.steps import Apply
+from penstock.image.describe.custom_pass import CustomPass
+from penstock.image.describe.steps import CustomStep
 from penstock.operators.follow.pixel_mapping import begin, mapped, moved
 
 RNG = np.random.default_rng(3)
@@ -166,7 +166,7 @@ def test_a_perspective_is_followed():
     """A matrix of nine numbers, whose third row divides."""
     matrix = np.float32([[1.1, 0.2, -3, 0.1, 0.9, 2, 0.002, 0.001, 1]])
     images = np.array([[50, 60, 3]])
-    steps = [Apply(Perspective(), list(images.T), (matrix,), np.dtype(np.uint8))]
+    steps = [CustomStep(Perspective(), list(images.T), (matrix,), np.dtype(np.uint8))]
     geometry = moved(begin(images, "HWC"), "HWC", steps)
     x, y = np.float32([[3, 20, 40]]), np.float32([[5, 30, 20]])
     forward = np.linalg.inv(matrix.reshape(3, 3).astype(np.float64)) @ np.stack([x[0], y[0], np.ones(3)])
@@ -177,16 +177,16 @@ def test_a_perspective_is_followed():
     assert not mapped(np, geometry[:, :15], np.float32([[-2 * g[2] / g[0]]]), np.float32([[0]]))[2].any()
 
 
-class Perspective(Transform):
+class Perspective(CustomPass):
     """Says where its pixels come from; none are computed."""
 
-    def origin(self, terms):
+    def source_map(self, terms):
         return terms[0]
 
-    def rows(self, *_):
+    def run_host(self, *_):
         raise NotImplementedError
 
-    trace = rows
+    trace_xla = run_host
 
 
 def test_a_random_crop_while_decoding_is_not_drawn_again():

@@ -79,10 +79,10 @@ def test_a_state_goes_on_where_it_was(decorator):
     firsts(run)
     iter(run)
     next(run)
-    state = run.state()
+    state = run.get_state()
     rest = firsts(run)
     other = iterator(by_sample, decorator, sharding=ROWS)
-    other.restore(state)
+    other.set_state(state)
     assert firsts(other) == rest
     assert firsts(other)[0][0] == 2000
 
@@ -152,11 +152,11 @@ def test_what_only_streams_refuses_another_place():
         return fn.external_source(lambda: np.zeros((8, 2)))
 
     run = iterator(streamed)
-    state = run.state()
+    state = run.get_state()
     next(run)
-    run.restore(run.state())
+    run.set_state(run.get_state())
     with pytest.raises(errors.StateError, match=r"only its next batch(.|\n)*streamed"):
-        run.restore(state)
+        run.set_state(state)
     assert "only its next batch" in run.explain()
 
 
@@ -312,7 +312,9 @@ def test_a_source_may_be_filled_when_the_pipeline_is_built(define, form):
     source, batch = form(waiting)
     made = define(source, batch)
     made.build()
-    with pytest.raises(errors.UnreadyError, match=r"(.|\n)*fix: .*dtype= and ndim=(.|\n)*fn.flip\(fn.external_source"):
+    with pytest.raises(
+        errors.SourceNotReadyError, match=r"(.|\n)*fix: .*dtype= and ndim=(.|\n)*fn.flip\(fn.external_source"
+    ):
         made.run()
     waiting += [np.full((1, 2, 1), [[[number], [-number]]], np.int8) for number in range(4)]
     assert [made.run()[0].as_array()[:, 0, 0, 0].tolist() for _ in range(2)] == [[0, -1], [-2, -3]]
@@ -325,7 +327,7 @@ def test_an_iterator_that_has_failed_is_not_said_to_be_empty():
 
     made = mirrored(fails())
     for _ in range(2):
-        with pytest.raises(errors.UnreadyError, match="failed on batch 0 of epoch 0: KeyError"):
+        with pytest.raises(errors.SourceNotReadyError, match="failed on batch 0 of epoch 0: KeyError"):
             made.run()
 
 

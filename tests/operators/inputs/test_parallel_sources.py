@@ -143,9 +143,9 @@ def test_sources_share_the_workers_and_states_go_on():
     first = [np.asarray(batch["a"]).tolist() for batch in run]
     assert (len(first), len(children())) == (3, 2)
     next(iter(run))
-    state = run.state()
+    state = run.get_state()
     assert np.asarray(next(run)["a"])[:, 0].tolist() == [104, 105, 106, 107]
-    run.restore(state)
+    run.set_state(state)
     assert np.asarray(next(run)["a"])[:, 0].tolist() == [104, 105, 106, 107]
     run.close()
 
@@ -159,7 +159,7 @@ def test_the_users_error_with_its_line_and_sample(error):
             made.run()
         assert error[0].__name__ in str(caught.value)
         assert "worker_sources.py" in str(caught.value)
-        assert "test_parallel.py" in str(caught.value)  # the line of the definition
+        assert "test_parallel_sources.py" in str(caught.value)  # the line of the definition
         assert "the line of the user's" in "".join(caught.value.__notes__)
     assert len(children()) == 2
     made.close()
@@ -209,17 +209,18 @@ def test_closing_by_another_thread_while_one_waits():
 
 PROGRAM = """
 import os, psutil, worker_sources
-from penstock.sources.external.external_stream import Called
-from penstock.sources.external.array_conversion import Kind
+from penstock.sources.external.external_stream import FunctionStream
+from penstock.sources.external.array_conversion import SampleKind
 from penstock.sources.external.processes.source_pickling import pickled
-from penstock.sources.external.processes.worker_processes import Workers
+from penstock.sources.external.processes.worker_processes import WorkerPool
 from penstock.sources.external.processes.process_stream import ParallelStream
-from penstock.sources.stream import Turn
+from penstock.sources.stream import BatchRequest
 
-source = Called(worker_sources.{source}, informed=True, batch_info=False, kinds=[Kind()], batch=False, name="it")
-stream = ParallelStream(source, pickled(source, "it"), Workers(2), ahead=1, alone=False)
-stream.batch(Turn(0, 0, 4, 4))
-stream.expect(Turn(0, 2, 4, 4))
+function, kinds = worker_sources.{source}, [SampleKind()]
+source = FunctionStream(function, informed=True, batch_info=False, kinds=kinds, batch=False, name="it")
+stream = ParallelStream(source, pickled(source, "it"), WorkerPool(2), ahead=1, alone=False)
+stream.batch(BatchRequest(0, 0, 4, 4))
+stream.prefetch(BatchRequest(0, 2, 4, 4))
 print(*[child.pid for child in psutil.Process().children()], flush=True)
 {then}
 """

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from penstock.operators.segmentation.connected_components import objects
+from penstock.operators.segmentation.connected_components import label_components
 
 SHAPES = [(9,), (7, 1), (1, 7), (6, 8, 1), (1, 5, 6), (4, 5, 6), (2, 3, 4, 5), (12, 2, 9)]
 
@@ -20,6 +20,6 @@ def test_objects_are_those_of_scipy(shape):
         expected += zip(firsts, [np.transpose(place).tolist() for place in places], strict=True)
     firsts, boxes = np.zeros(values.size, np.int64), np.zeros((values.size, 2 * len(shape)), np.int64)
     memory = np.zeros(values.size, np.int64), np.zeros(len(shape), np.int64)
-    count = objects.plain(values.reshape(-1), np.array(shape), *memory, firsts, boxes)
+    count = label_components.python_function(values.reshape(-1), np.array(shape), *memory, firsts, boxes)
     found = boxes[:count].reshape(count, 2, -1).tolist()
     assert list(zip(firsts[:count].tolist(), found, strict=True)) == sorted(expected)

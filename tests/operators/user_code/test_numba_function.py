@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from penstock import Pipeline, data_iterator, errors, fn, types
-from penstock.operators.readers.reader_arguments import load
+from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.plugin.numba.experimental import NumbaFunction
 from penstock.plugin.numba.fn.experimental import numba_function
 from penstock.testing import ListSource
@@ -29,7 +29,7 @@ def turned(out0, in0):
 def pipeline(**arguments):
     made = Pipeline(3, 1)
     with made:
-        (images,) = load(ListSource([IMAGES], ("HWC",)), {})
+        (images,) = apply_reader(ListSource([IMAGES], ("HWC",)), {})
         made.set_outputs(numba_function(images, **(UINT8 | arguments)))
     return made
 
@@ -43,7 +43,7 @@ def test_images_are_turned():
 def test_the_class_is_the_function():
     made = Pipeline(3, 1)
     with made:
-        (images,) = load(ListSource([IMAGES], ("HWC",)), {})
+        (images,) = apply_reader(ListSource([IMAGES], ("HWC",)), {})
         made.set_outputs(NumbaFunction(run_fn=turned, setup_fn=turned_shapes, **UINT8)(images))
     (expected,) = pipeline(run_fn=turned, setup_fn=turned_shapes).run()
     for mine, theirs in zip(made.run()[0], expected, strict=True):
@@ -88,7 +88,7 @@ def test_a_function_may_change_what_is_its_own():
         each.flags.writeable = False
     made = Pipeline(2, 1)
     with made:
-        (numbers,) = load(ListSource([given], ("",)), {})
+        (numbers,) = apply_reader(ListSource([given], ("",)), {})
         kinds = dict(in_types=types.INT32, ins_ndim=1, out_types=types.INT32, outs_ndim=1)
         made.set_outputs(numba_function(numbers, run_fn=counted_down, **kinds))
     assert [np.asarray(each).tolist() for each in made.run()[0]] == [[4, 0], [3, 0, 0]]
@@ -109,7 +109,7 @@ def top_shapes(outs, ins):
 def test_outputs_that_have_one_shape_are_joined_and_delivered():
     made = Pipeline(3, 1)
     with made:
-        (images,) = load(ListSource([IMAGES], ("HWC",)), {})
+        (images,) = apply_reader(ListSource([IMAGES], ("HWC",)), {})
         first = numba_function(images, run_fn=top, setup_fn=top_shapes, **UINT8)
         made.set_outputs(first, fn.reshape(first, shape=[3, 5, 3]), fn.cat(first, images))
     first, dense, both = ([np.asarray(each) for each in output] for output in made.run())

@@ -6,7 +6,7 @@ import numba
 import numpy as np
 import pytest
 
-from penstock.operators.user_code.function_identity import CodeNow
+from penstock.operators.user_code.function_identity import FunctionSnapshot
 from penstock.operators.user_code.numba_batch_loop import run_as_python, run_loop, setup_as_python, setup_loop
 
 RNG = np.random.default_rng(0)
@@ -75,7 +75,7 @@ def columns(*, ragged):
 def test_the_loop_equals_python(run, by_batch, ragged):
     outs, ins = columns(ragged=ragged)
     expected = [column.copy() if isinstance(column, np.ndarray) else [a.copy() for a in column] for column in outs]
-    run_loop(CodeNow(run), DTYPES, INPUTS, by_batch=by_batch)(outs, ins)
+    run_loop(FunctionSnapshot(run), DTYPES, INPUTS, by_batch=by_batch)(outs, ins)
     run_as_python(run, expected, ins, by_batch=by_batch)
     for mine, theirs in zip(outs, expected, strict=True):
         for sample, like in zip(mine, theirs, strict=True):
@@ -86,7 +86,7 @@ def test_the_loop_equals_python(run, by_batch, ragged):
 def test_the_loop_over_shapes_equals_python(by_batch):
     ins = [np.array(SIZES), np.array(SIZES)[:, 1:].copy()]
     outs, expected = ([np.zeros((3, 2), np.int64), np.zeros((3, 1), np.int64)] for _ in range(2))
-    setup_loop(CodeNow(shapes_of), 2, 2, by_batch=by_batch)(outs, ins)
+    setup_loop(FunctionSnapshot(shapes_of), 2, 2, by_batch=by_batch)(outs, ins)
     setup_as_python(shapes_of, expected, ins, by_batch=by_batch)
     for mine, theirs in zip(outs, expected, strict=True):
         np.testing.assert_array_equal(mine, theirs)
@@ -97,7 +97,7 @@ def test_what_is_compiled_is_compiled_once():
         def run(out, given):
             out[0] = number * FACTOR * given[0]
 
-        return CodeNow(run)
+        return FunctionSnapshot(run)
 
     kinds = ((np.dtype(np.float32), 1),)
     loop = run_loop(made(1), kinds, kinds, by_batch=False)
@@ -113,7 +113,7 @@ def test_functions_around_the_same_one_are_not_the_same():
 
     outs, ins = columns(ragged=False)
     for run, last in ((functools.wraps(three)(lambda *_: None), False), (other, True)):
-        run_loop(CodeNow(run), DTYPES, INPUTS, by_batch=False)(outs, ins)
+        run_loop(FunctionSnapshot(run), DTYPES, INPUTS, by_batch=False)(outs, ins)
         assert outs[1][:, 1].tolist() == [last] * 3
 
 
@@ -125,5 +125,5 @@ def test_a_global_that_has_changed_is_seen(monkeypatch):
     for factor in (2, 3):
         monkeypatch.setitem(globals(), "FACTOR", factor)
         out = np.zeros((1, 1), np.float32)
-        run_loop(CodeNow(run), kinds, kinds, by_batch=False)([out], [np.ones_like(out)])
+        run_loop(FunctionSnapshot(run), kinds, kinds, by_batch=False)([out], [np.ones_like(out)])
         assert out.item() == factor

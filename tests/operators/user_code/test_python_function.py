@@ -5,7 +5,7 @@ import pytest
 
 from penstock import Pipeline, fn
 from penstock.errors import DefinitionError
-from penstock.operators.readers.reader_arguments import load
+from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.testing import ListSource
 
 
@@ -56,7 +56,7 @@ def test_while_it_is_traced_a_function_sees_nothing_but_the_first_sample(by_batc
 
     pipeline = Pipeline(3, 1)
     with pipeline:
-        clip = load(ListSource([clips()], ["FHWC"]), {})[0]
+        clip = apply_reader(ListSource([clips()], ["FHWC"]), {})[0]
         assert clip.spec.shape == (None,) * 4
         pipeline.set_outputs(fn.python_function(clip, function=brightest, batch_processing=by_batch))
     assert set(seen) == {((3, 7, 5, 3), 3)}
@@ -71,7 +71,9 @@ def test_a_function_may_fail_on_zeros():
 
     pipeline = Pipeline(3, 1)
     with pipeline:
-        pipeline.set_outputs(fn.python_function(load(ListSource([clips()], ["FHWC"]), {})[0], function=normalized))
+        pipeline.set_outputs(
+            fn.python_function(apply_reader(ListSource([clips()], ["FHWC"]), {})[0], function=normalized)
+        )
     assert [np.asarray(sample).max() for sample in pipeline.run()[0]] == [1, 1, 1]
 
 
@@ -80,7 +82,7 @@ def test_a_function_that_fails_on_the_first_sample_is_named_with_it():
         raise ValueError("no")
 
     with Pipeline(3, 1), pytest.raises(DefinitionError, match=r"(?s)fails on the first sample.*uint8\[3, 7, 5, 3\]"):
-        fn.python_function(load(ListSource([clips()], ["FHWC"]), {})[0], function=fails)
+        fn.python_function(apply_reader(ListSource([clips()], ["FHWC"]), {})[0], function=fails)
 
 
 def test_what_is_fed_later_is_tried_with_small_zeros():
@@ -102,7 +104,7 @@ def test_what_is_fed_later_is_tried_with_small_zeros():
 def test_what_a_function_makes_of_a_ragged_value_goes_into_a_function_for_jax_that_takes_one_size_only():
     pipeline = Pipeline(3, 1)
     with pipeline:
-        clip = load(ListSource([clips()], ["FHWC"]), {})[0]
+        clip = apply_reader(ListSource([clips()], ["FHWC"]), {})[0]
         small = fn.python_function(clip, function=lambda clip: clip[:2, :2, :2])
         flat = fn.jax_function(lambda clips: clips.reshape(3, 24))(small)
         assert flat.spec.shape == (None,)

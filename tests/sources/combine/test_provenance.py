@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from penstock import LastBatchPolicy, Pipeline, data_iterator, errors, fn, pipeline_def
-from penstock.sources.combine.provenance import Origins
-from penstock.sources.files.file_lists import from_files
+from penstock.sources.combine.provenance import SampleNames
+from penstock.sources.files.file_lists import files_from_paths
 from penstock.testing import check_source
 
 
@@ -33,10 +33,12 @@ def text(sample):
 
 
 def test_origins_are_a_source(root):
-    source = from_files(str(root), ("0.bin", "1.bin", "2.bin"), None)
-    check_source(Origins(source))
-    assert Origins(source).same_data(Origins(from_files(str(root), ("0.bin", "1.bin", "2.bin"), None)))
-    assert not Origins(source).same_data(source)
+    source = files_from_paths(str(root), ("0.bin", "1.bin", "2.bin"), None)
+    check_source(SampleNames(source))
+    assert SampleNames(source).reads_same_samples(
+        SampleNames(files_from_paths(str(root), ("0.bin", "1.bin", "2.bin"), None))
+    )
+    assert not SampleNames(source).reads_same_samples(source)
 
 
 @pytest.mark.parametrize("options", [{}, {"random_shuffle": True}, {"random_shuffle": True, "seed": 5}])

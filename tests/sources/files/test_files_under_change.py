@@ -12,8 +12,8 @@ import pytest
 
 from penstock.errors import SampleError, SourceError
 from penstock.sources.files import file_source
-from penstock.sources.files.class_folders import from_root
-from penstock.sources.files.file_lists import from_files, from_list
+from penstock.sources.files.class_folders import list_class_folders
+from penstock.sources.files.file_lists import files_from_labeled_list, files_from_paths
 from penstock.sources.formats import cifar10_files
 from penstock.sources.formats.cifar10_files import open_cifar10
 from penstock.sources.formats.idx_files import read_idx
@@ -42,7 +42,7 @@ def test_what_is_no_file_is_left_out_and_said(tmp_path, caplog, monkeypatch):
     monkeypatch.chdir(tmp_path / "a")  # the name of a socket is short
     with socket.socket(socket.AF_UNIX) as opened:
         opened.bind("4.jpg")
-        source = from_root(root, JPG, (), False)
+        source = list_class_folders(root, JPG, (), False)
     check_source(source)
     assert read(source, 0, 1, 2) == [b"a/1.jpg", b"a/5.jpg", b"b/1.jpg"]
     (record,) = caplog.records
@@ -56,7 +56,7 @@ def test_a_link_to_itself_or_to_nowhere_is_one_bad_sample(target, tmp_path):
     root = tree(tmp_path, b"a/1.jpg", b"b/1.jpg")
     (tmp_path / "a" / "itself.jpg").symlink_to(target)
     (tmp_path / "loop").symlink_to("loop")
-    source = from_root(root, JPG, (), False)
+    source = list_class_folders(root, JPG, (), False)
     assert len(source) == 3
     assert source.read(np.array([0, 2]), [None, None])[1].ravel().tolist() == [0, 1]
     with pytest.raises(SampleError) as caught:
@@ -71,7 +71,7 @@ def test_a_listed_file_that_cannot_be_read_does_not_hang(what, tmp_path, monkeyp
     root = tree(tmp_path, b"1.jpg", b"2.jpg")
     path = tmp_path / "2.jpg"
     name = "2\0.jpg" if what == "null" else "2.jpg"
-    source = from_files(root, ("1.jpg", name), None)
+    source = files_from_paths(root, ("1.jpg", name), None)
     if what != "cut":
         path.unlink()
     if what == "pipe":
@@ -91,17 +91,17 @@ def test_a_listed_file_that_cannot_be_read_does_not_hang(what, tmp_path, monkeyp
 def test_a_file_is_read_in_as_many_parts_as_it_comes_in(tmp_path, monkeypatch):
     root = tree(tmp_path, b"1.jpg")
     monkeypatch.setattr(os, "read", lambda file, size, real=os.read: real(file, min(size, 2)))
-    assert read(from_files(root, ("1.jpg",), None), 0) == [b"1.jpg"]
+    assert read(files_from_paths(root, ("1.jpg",), None), 0) == [b"1.jpg"]
 
 
 def test_names_that_are_no_text(tmp_path):
     names = [b"caf\xe9/\xff\xfe.jpg", b"\xf0\x9f\x90\x88/new\nline.JPG", b"\xe7\x8c\xab/ .jpg"]
-    source = from_root(tree(tmp_path, *names), JPG, (), False)
+    source = list_class_folders(tree(tmp_path, *names), JPG, (), False)
     check_source(source)
     assert sorted(read(source, 0, 1, 2)) == sorted(names)
     assert source.describe(0) == str(tmp_path / os.fsdecode(names[0]))
     (tmp_path / "list.txt").write_bytes(b"".join(name + b" 3\n" for name in (names[0], names[2])))
-    assert read(from_list(str(tmp_path / "list.txt"), None), 0, 1) == [names[0], names[2]]
+    assert read(files_from_labeled_list(str(tmp_path / "list.txt"), None), 0, 1) == [names[0], names[2]]
 
 
 def test_no_permission_names_the_folder(tmp_path, monkeypatch):
@@ -114,13 +114,13 @@ def test_no_permission_names_the_folder(tmp_path, monkeypatch):
 
     monkeypatch.setattr(file_source.os, "scandir", scandir)
     with pytest.raises(SourceError, match=r"b' cannot be read: Permission denied\n  fix:"):
-        from_root(root, JPG, (), False)
-    assert len(from_root(root, JPG, ("a",), False)) == 1
+        list_class_folders(root, JPG, (), False)
+    assert len(list_class_folders(root, JPG, ("a",), False)) == 1
     (tmp_path / "list.txt").write_text("a/1.jpg 99999999999\n")
     with pytest.raises(SourceError, match=r"list.txt:1"):
-        from_list(str(tmp_path / "list.txt"), None)
+        files_from_labeled_list(str(tmp_path / "list.txt"), None)
     with pytest.raises(SourceError, match=r"32 bits\n  given:    2147483648"):
-        from_files(root, ("a/1.jpg",), (2**31,))
+        files_from_paths(root, ("a/1.jpg",), (2**31,))
 
 
 def idx(shape, size):

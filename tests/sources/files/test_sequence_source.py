@@ -52,9 +52,9 @@ def test_the_source(folders):
     check_source(found)
     assert found.describe(1) == f"{folders}/b/1.png to {folders}/b/10.png"
     assert source(folders, 1).describe(0) == f"{folders}/a/x.png"
-    assert found.same_data(source(folders, 2))
+    assert found.reads_same_samples(source(folders, 2))
     others = [source(folders, *each) for each in ((1,), (2, 2), (2, 1, 2))]
-    assert not any(map(found.same_data, others))
+    assert not any(map(found.reads_same_samples, others))
     assert len({each.fingerprint() for each in (found, *others)}) == 4
     (folders / "b" / "10.png").unlink()
     check_bad_samples(found, [1, 2])

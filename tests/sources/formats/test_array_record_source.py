@@ -47,8 +47,8 @@ def test_records(tmp_path, monkeypatch, options):
     check_source(found)
     assert [bytes(each) for each in found.read(np.array([8, 2, 8, 0]), [None])[0]] == [records[n] for n in (8, 2, 8, 0)]
     assert (found.describe(7), found.path(7)) == (f"{paths[2]} at record 1", str(paths[2]))
-    assert found.same_data(source(*paths))
-    assert not found.same_data(source(*paths[::-1]))
+    assert found.reads_same_samples(source(*paths))
+    assert not found.reads_same_samples(source(*paths[::-1]))
     assert found.fingerprint() != source(*paths[::-1]).fingerprint()
     monkeypatch.setattr(array_record_source, "_RESTING", 1)
     check_source(found := source(*paths))
@@ -63,8 +63,8 @@ def test_features_of_examples(tmp_path):
     check_bad_samples(found, [5])
     labels, x = found.read(np.array([4, 0]), [None] * 2)
     assert (labels.tolist(), x[1].tolist()) == ([4, 0], [[0.5, 0.5]] * 2)
-    assert found.same_data(ArrayRecordSource((str(path),), features))
-    assert not found.same_data(source(path))
+    assert found.reads_same_samples(ArrayRecordSource((str(path),), features))
+    assert not found.reads_same_samples(source(path))
     with pytest.raises(SampleError, match=r"sample 5 .*a at record 5. .* feature 'x': it has 1 values"):
         found.read(np.array([5]), [None] * 2)
     with pytest.raises(SourceError, match=r"first record cannot be read: .* feature 'y': it is missing"):
@@ -113,7 +113,7 @@ def test_mutated_files_are_errors_or_read(tmp_path):
         (tmp_path / "a").write_bytes(head.ljust(1 << 16, b"\0") + tail.ljust(1 << 16, b"\0"))
         try:
             found = source(tmp_path / "a")
-            rows, errors = found.outcomes(np.arange(len(found)), [None])
+            rows, errors = found.read_tolerant(np.arange(len(found)), [None])
         except PenstockError:
             outcomes["refused"] += 1
             continue

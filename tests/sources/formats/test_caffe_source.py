@@ -12,7 +12,7 @@ from mutations import MUTATIONS, mutated
 
 from penstock import Pipeline, fn, ops
 from penstock.errors import DefinitionError, SourceError
-from penstock.sources.formats.caffe.caffe_source import CaffeSource, parse, write_caffe
+from penstock.sources.formats.caffe.caffe_source import CaffeSource, parse_datum, write_caffe
 from penstock.testing import check_bad_samples, check_source
 
 
@@ -59,8 +59,8 @@ def test_encoded_images(datum, tmp_path):
     assert [bytes(image) for image in images] == [b"jpeg", b"second", b""]
     assert labels.tolist() == [[-3], [300], [2**31 - 1]]
     assert found.describe(3).endswith("ours at key 00000001")
-    assert found.same_data(source(tmp_path / "theirs", tmp_path / "ours"))
-    assert not found.same_data(source(tmp_path / "theirs", tmp_path / "ours", label=False))
+    assert found.reads_same_samples(source(tmp_path / "theirs", tmp_path / "ours"))
+    assert not found.reads_same_samples(source(tmp_path / "theirs", tmp_path / "ours", label=False))
 
 
 def test_pixels(datum, tmp_path):
@@ -109,7 +109,7 @@ def test_mutated_records_are_value_errors_or_read(datum):
     for number in range(MUTATIONS):
         changed = mutated(good[number % 2], rng)
         with contextlib.suppress(ValueError, DecodeError):  # the library is stricter, as on unknown fields
-            found = parse(changed)
+            found = parse_datum(changed)
             found.image()
             theirs = datum.FromString(changed)
             assert (found.label or 0, bytes(found.data)) == (theirs.label, theirs.data)

@@ -106,13 +106,13 @@ def test_damaged_run_lengths_fail_their_image(tmp_path, content, counts):
 def test_images_and_options(tmp_path, content):
     everything = source(tmp_path, content)
     check_source(everything)
-    assert everything.same_data(source(tmp_path, content))
+    assert everything.reads_same_samples(source(tmp_path, content))
     assert everything.describe(1) == str(tmp_path / "1.jpg")
     assert len(source(tmp_path, content, skip_empty=True)) == 5
     named = source(tmp_path, content, ("4.jpg", "0.jpg"))
     assert [bytes(data) for data in named.read(np.arange(2), [None] * 3)[0]] == [b"4.jpg", b"0.jpg"]
     for other in (named, source(tmp_path, content, ltrb=True)):
-        assert not everything.same_data(other)
+        assert not everything.reads_same_samples(other)
         assert everything.fingerprint() != other.fingerprint()
     (tmp_path / "3.jpg").unlink()
     with pytest.raises(SampleError, match=r"sample 3 .*3\.jpg"):
@@ -185,7 +185,7 @@ def test_saved_annotations_are_of_one_data_set(tmp_path, content, monkeypatch):
     everything = {"polygon_masks": True, "image_ids": True}
     source(tmp_path, content, **everything, save_to=str(place))
     first = files()
-    assert read(**everything).same_data(source(tmp_path, content, **everything))
+    assert read(**everything).reads_same_samples(source(tmp_path, content, **everything))
     assert {path.stat().st_mode & 0o777 for path in place.iterdir()} == {place.stat().st_mode & 0o666}
     assert read(polygon_masks=True, count_coordinates=True).fingerprint() != read(polygon_masks=True).fingerprint()
     source(tmp_path, content, **everything, save_to=str(place))
@@ -202,7 +202,7 @@ def test_saved_annotations_are_of_one_data_set(tmp_path, content, monkeypatch):
             raise OSError(28, "No space left on device")
         path.write_bytes(b"".join(parts))
 
-    monkeypatch.setattr("penstock.sources.formats.coco.preprocessed_annotations.write_whole", full)
+    monkeypatch.setattr("penstock.sources.formats.coco.preprocessed_annotations.write_atomically", full)
     with pytest.raises(SourceError, match="cannot be written: No space left"):
         source(tmp_path, content, ltrb=True, save_to=str(place))
     with pytest.raises(SourceNotFoundError, match=r"no filenames\.dat"):

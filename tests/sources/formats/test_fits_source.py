@@ -11,7 +11,7 @@ from mutations import MUTATIONS, mutated
 
 from penstock import Pipeline, fn, types
 from penstock.errors import MissingExtraError, PenstockError, SourceError
-from penstock.sources.files.file_selection import FileChoice
+from penstock.sources.files.file_selection import FileSelection
 from penstock.sources.formats.fits_source import FitsSource
 from penstock.testing import check_bad_samples, check_source
 
@@ -54,7 +54,7 @@ def written(units, first=None, checksum=True):
 
 
 def source(folder, places=(2,), dtypes=None):
-    return FitsSource(FileChoice(str(folder), None, None, "*.fits"), places, dtypes)
+    return FitsSource(FileSelection(str(folder), None, None, "*.fits"), places, dtypes)
 
 
 def test_images_are_those_of_astropy(tmp_path):
@@ -71,9 +71,9 @@ def test_images_are_those_of_astropy(tmp_path):
                 assert column[number].dtype == expected.dtype.newbyteorder("=")
                 assert np.array_equal(column[number], expected, equal_nan=expected.dtype.kind == "f")
     assert np.isnan(columns[places.index(2 + list(UNITS).index("blank"))][0]).any()
-    assert found.info(1) == "./1.fits"
+    assert found.source_info(1) == "./1.fits"
     for other in (source(tmp_path, places[:1]), source(tmp_path, (1,))):
-        assert not found.same_data(other)
+        assert not found.reads_same_samples(other)
         assert found.fingerprint() != other.fingerprint()
 
 
@@ -97,7 +97,7 @@ def test_mutated_files_are_errors_or_images(tmp_path):
     good = [written(fits.ImageHDU(small), checksum=False), written(fits.CompImageHDU(small, compression_type="RICE_1"))]
     for number, data in enumerate(good):
         (tmp_path / f"{number}.fits").write_bytes(data)
-    sources = [FitsSource(FileChoice(str(tmp_path), (f"{n}.fits",), None, ""), (2,), None) for n in range(2)]
+    sources = [FitsSource(FileSelection(str(tmp_path), (f"{n}.fits",), None, ""), (2,), None) for n in range(2)]
     rng, outcomes = random.Random(9), {"read": 0, "refused": 0}
     for turn in range(MUTATIONS // 4):
         data = mutated(good[turn % 2][2880:], rng)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from penstock import data_iterator, errors, fn
-from penstock.sources.formats.map_style_source import ItemSource
+from penstock.sources.formats.map_style_source import MapStyleSource
 from penstock.testing import check_iterator, check_source
 
 ROWS = jax.NamedSharding(jax.make_mesh((4,), ("batch",)), jax.P("batch"))
@@ -38,7 +38,7 @@ class Dataset:
     ],
 )
 def test_contract(items):
-    check_source(ItemSource(items, ""))
+    check_source(MapStyleSource(items, ""))
 
 
 def batches(iterator):
@@ -64,9 +64,9 @@ def test_shuffles_shards_and_resumes():
     assert max(y for _, ys in seen[0] for y in ys) == 21
     run = make()
     next(run)
-    state = run.state()
+    state = run.get_state()
     again = make(sharding=ROWS)
-    again.restore(state)
+    again.set_state(state)
     assert batches(again) == seen[0][1:]
 
 
@@ -81,7 +81,7 @@ def test_errors_name_the_item():
     with pytest.raises(errors.SampleError, match=r"item (7|9|1\d|2\d) of a Odd"):
         list(make(items=Odd()))
     for wrong, kind in ((3, errors.ArgumentTypeError), ([], errors.DefinitionError), ([object()], errors.SampleError)):
-        with pytest.raises(kind, match="test_items"):
+        with pytest.raises(kind, match="test_map_style_source"):
             make(items=wrong)
 
 
@@ -112,7 +112,7 @@ class TorchLike(Dataset):
 @pytest.mark.parametrize("data", [hugging_face, arrow, grain_dataset, TorchLike])
 def test_data_sets_of_other_libraries(data):
     items = data()
-    check_source(ItemSource(items, ""))
+    check_source(MapStyleSource(items, ""))
 
     @data_iterator(output_map=["x", "y"], reader_name="reader")
     def training():

@@ -69,9 +69,9 @@ def test_the_source(folder):
     assert numbers.ravel().tolist() == [0, 1, 2, 0, 1]
     assert found.describe(1) == f"{folder}/b.flac from 0.000125 s"
     assert found.path(1) == f"{folder}/b.flac"
-    assert found.same_data(source(first, second))
+    assert found.reads_same_samples(source(first, second))
     others = [source(first), source(second, first), source(first, second, downmix=False)]
-    assert not any(map(found.same_data, others))
+    assert not any(map(found.reads_same_samples, others))
     assert len({each.fingerprint() for each in (found, *others[:2])}) == 3
     assert len(source(first, second, shortest=3 / 16000)) == 3
     assert len(source(first, second, longest=3 / 16000)) == 3

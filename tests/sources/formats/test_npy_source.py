@@ -12,7 +12,7 @@ from mutations import MUTATIONS, mutated
 
 from penstock import Pipeline, fn, types
 from penstock.errors import PenstockError, SampleError, SourceError, SourceNotFoundError
-from penstock.sources.files.file_selection import FileChoice
+from penstock.sources.files.file_selection import FileSelection
 from penstock.sources.formats.npy.npy_source import NpySource, parse_npy
 from penstock.sources.storage import disk_cache
 from penstock.testing import check_source
@@ -48,15 +48,15 @@ def test_arrays_are_read_as_numpy_reads_them(array, version, fortran, after):
 
 
 def npy_tree(root, file_filter="*.npy"):
-    return NpySource(FileChoice(root, None, None, file_filter))
+    return NpySource(FileSelection(root, None, None, file_filter))
 
 
 def npy_files(root, files):
-    return NpySource(FileChoice(root, files, None, "*.npy"))
+    return NpySource(FileSelection(root, files, None, "*.npy"))
 
 
 def npy_list(file_list):
-    return NpySource(FileChoice(None, None, file_list, "*.npy"))
+    return NpySource(FileSelection(None, None, file_list, "*.npy"))
 
 
 def test_sources(tmp_path):
@@ -72,8 +72,8 @@ def test_sources(tmp_path):
     np.save(tmp_path / "number.npy", np.float32(2))
     check_source(npy_files(str(tmp_path), ("number.npy",) * 3))
     one, other = (npy_files(str(tmp_path), (name,)) for name in ("1.npy", "2.npy"))
-    assert not one.same_data(other)
-    assert one.same_data(npy_files(str(tmp_path), ("1.npy",)))
+    assert not one.reads_same_samples(other)
+    assert one.reads_same_samples(npy_files(str(tmp_path), ("1.npy",)))
     assert one.fingerprint() != other.fingerprint()
 
 
@@ -121,8 +121,8 @@ def outcome(pipeline):
 def test_no_more_is_read_than_holds_the_part(order, axis, tmp_path, monkeypatch):
     for number in range(3):
         np.save(tmp_path / f"{number}.npy", np.asarray(np.arange(200_000).reshape(500, 400), order=order))
-    taken, plain = [], disk_cache.part
-    monkeypatch.setattr(disk_cache, "part", lambda path, *at: taken.append(at[1] - at[0]) or plain(path, *at))
+    taken, plain = [], disk_cache.read_range
+    monkeypatch.setattr(disk_cache, "read_range", lambda path, *at: taken.append(at[1] - at[0]) or plain(path, *at))
     pipeline = Pipeline(batch_size=3)
     with pipeline:
         pipeline.set_outputs(fn.readers.numpy(file_root=tmp_path, roi_start=[60, 50], roi_shape=[2, 2]))

@@ -60,8 +60,8 @@ def test_columns_of_all_kinds(tmp_path, monkeypatch):
     assert [value.tolist() for value in columns[5]] == [[5.0], [1.0, 1.0], [5.0], []]
     assert columns[6].tolist() == [[10, -10], [2, -2], [10, -10], [0, 0]]
     assert found.describe(8) == f"{tmp_path / 'b'} at row 1"
-    assert found.same_data(source(tmp_path / "a", tmp_path / "b"))
-    assert not found.same_data(source(tmp_path / "a", tmp_path / "b", columns=("label",)))
+    assert found.reads_same_samples(source(tmp_path / "a", tmp_path / "b"))
+    assert not found.reads_same_samples(source(tmp_path / "a", tmp_path / "b", columns=("label",)))
     monkeypatch.setattr(parquet_source, "_KEPT", 0)
     check_source(found := source(tmp_path / "a", tmp_path / "b"))
     assert len(found._tables) == 1

@@ -46,14 +46,14 @@ def test_files_with_and_without_an_index(tmp_path):
         images, labels = found.read(np.array([4, 0]), [None, None])
         assert [bytes(image) for image in images] == [MAGIC * 4 + b"iiii", b""]
         assert labels.tolist() == [[4.5], [0.5]]
-    assert indexed.same_data(walked)
+    assert indexed.reads_same_samples(walked)
     assert indexed.fingerprint() == walked.fingerprint()
     assert walked.describe(3) == f"{paths[1]} at byte 0"
     assert walked.path(3) == str(paths[1])
     (tmp_path / "all.idx").write_text(
         "".join(f"{n}\t{at}\n" for n, at in enumerate(np.cumsum([0, *map(len, records)])[:-1]))
     )
-    assert source(*paths, indexes=[tmp_path / "all.idx"]).same_data(walked)
+    assert source(*paths, indexes=[tmp_path / "all.idx"]).reads_same_samples(walked)
     (tmp_path / "part.idx").write_text(f"7\t{len(records[0] + records[1])}\n3\t0\n")  # one of three is left out
     part = source(paths[0], indexes=[tmp_path / "part.idx"])
     assert part.read(np.arange(2), [None, None])[1].tolist() == [[0.5], [2.5]]

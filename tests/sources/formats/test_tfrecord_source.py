@@ -16,7 +16,7 @@ from penstock import Pipeline, fn
 from penstock.errors import ArgumentTypeError, DefinitionError, PenstockError, SampleError, SourceError
 from penstock.sources.formats.protobuf_wire import encode_varint, packed
 from penstock.sources.formats.tfrecord.features import FixedLenFeature, VarLenFeature, float32, int64, string
-from penstock.sources.formats.tfrecord.tf_example import encode_example, find_features, unpack, value_of
+from penstock.sources.formats.tfrecord.tf_example import decode_feature, encode_example, locate_features, unpack
 from penstock.sources.formats.tfrecord.tfrecord_source import TFRecordSource, write_tfrecord
 from penstock.sources.storage.crc32c import crc32c
 from penstock.sources.storage.random_access_file import LocalFile
@@ -77,9 +77,9 @@ def test_files_of_an_independent_writer(tmp_path):
         tfrecord2idx.create_index(str(path), str(index))
     indexed = source(*paths, indexes=indexes)
     check_source(indexed)
-    assert indexed.same_data(found)
+    assert indexed.reads_same_samples(found)
     assert indexed.fingerprint() == found.fingerprint()
-    assert not indexed.same_data(source(*paths, features={"label": FEATURES["label"]}))
+    assert not indexed.reads_same_samples(source(*paths, features={"label": FEATURES["label"]}))
 
 
 def test_our_files_are_read_by_an_independent_reader(tmp_path):
@@ -264,8 +264,8 @@ def test_mutated_features_are_what_the_protobuf_library_reads(messages):
         entry = encode_bytes(1, b"x") + encode_bytes(2, changed)
         data = memoryview(encode_bytes(1, encode_bytes(1, entry)))
         try:
-            found = find_features(data, {b"x": VarLenFeature(int64, 0)}).get(b"x")
-            ours = value_of(VarLenFeature(int64, 0), found, data, np.asarray(data)).tolist()
+            found = locate_features(data, {b"x": VarLenFeature(int64, 0)}).get(b"x")
+            ours = decode_feature(VarLenFeature(int64, 0), found, data, np.asarray(data)).tolist()
         except ValueError:
             continue
         try:

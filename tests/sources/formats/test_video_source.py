@@ -12,7 +12,7 @@ from av.video.reformatter import Interpolation
 from penstock import Pipeline, fn, ops, types
 from penstock.errors import DefinitionError, MissingExtraError, SourceError, SourceNotFoundError
 from penstock.sources.formats.video import video_decoder
-from penstock.sources.formats.video.video_decoder import VideoDecoder, read_index
+from penstock.sources.formats.video.video_decoder import VideoDecoder, index_video
 from penstock.sources.formats.video.video_list import Entry, videos_of
 from penstock.sources.formats.video.video_source import ClipOptions, VideoSource
 from penstock.testing import check_bad_samples, check_source
@@ -65,7 +65,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_frame_is_what_decoding_from_the_beginning_gives(tmp_path, kind):
     path = write(tmp_path / kind, **KINDS[kind])
-    right, index = decoded(path), read_index(path)
+    right, index = decoded(path), index_video(path)
     assert len(index) == len(right) == 20
     if kind == "uneven.mp4":
         steps = np.diff(index.times * index.tick)
@@ -98,8 +98,8 @@ def test_clips_pass_the_suite(tmp_path):
     assert [clip.shape for clip in clips] == [(4, 32, 32, 3), (4, 48, 64, 3), (4, 48, 64, 3)]
     assert np.array_equal(clips[1], right[8:12])
     assert (labels.ravel().tolist(), numbers.ravel().tolist()) == ([1, 0, 0], [0, 8, 4])
-    assert found.same_data(source(one, other, length=4, labels=True, frame_num="scalar"))
-    assert not found.same_data(source(one, other, length=4))
+    assert found.reads_same_samples(source(one, other, length=4, labels=True, frame_num="scalar"))
+    assert not found.reads_same_samples(source(one, other, length=4))
 
 
 def test_clips_in_order_are_decoded_once(tmp_path, monkeypatch):
@@ -214,4 +214,4 @@ def test_a_video_of_bytes_that_is_none():
     ):
         with Pipeline(batch_size=1), pytest.raises(DefinitionError, match=message):
             fn.decoders.video(fn.constant(np.zeros(9, np.uint8)), **options)
-    assert video_decoder.padded(np.arange(5), 1, "reflect").tolist() == [0] * 5
+    assert video_decoder.padded_frame_indices(np.arange(5), 1, "reflect").tolist() == [0] * 5

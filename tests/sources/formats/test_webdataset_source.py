@@ -80,8 +80,8 @@ def test_sources(tmp_path):
     assert len(source(one, two, missing="skip")) == 7
     with pytest.raises(SourceError, match=r"the sample at byte .* has no file that ends in cls"):
         source(one, two, missing="error")
-    assert found.same_data(source(one, two))
-    assert not found.same_data(source(one, two, ext=("jpg",)))
+    assert found.reads_same_samples(source(one, two))
+    assert not found.reads_same_samples(source(one, two, ext=("jpg",)))
     assert found.fingerprint() != source(two, one).fingerprint()
     with pytest.raises(SampleError, match=r"sample 0 .* has 3 bytes for output 1") as caught:
         read(source(one, dtypes=(UINT8, INT32)))

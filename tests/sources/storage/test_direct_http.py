@@ -13,7 +13,7 @@ import pytest
 
 from penstock.sources.storage import direct_http as module
 from penstock.sources.storage import object_store
-from penstock.sources.storage.byte_range import Extent
+from penstock.sources.storage.byte_range import ByteRange
 from penstock.sources.storage.direct_http import Direct, direct_to
 
 WHOLE = b'HTTP/1.1 200 OK\r\nETag: "t"\r\nContent-Length: 10\r\n\r\n0123456789'
@@ -80,7 +80,7 @@ def test_an_address_that_does_not_answer_is_tried_once(monkeypatch):
         direct = Direct(server.origin.replace("127.0.0.1", "both.test"), lambda key: "/" + key)
         monkeypatch.setattr(socket, "getaddrinfo", addresses)
         monkeypatch.setattr(socket, "create_connection", connected)
-        assert all(get(direct, Extent("")) for _ in range(3))
+        assert all(get(direct, ByteRange("")) for _ in range(3))
     assert tried == ["2001:db8::1", *["127.0.0.1"] * 3]
 
 
@@ -89,10 +89,10 @@ def test_answers_over_one_connection():
     with serving(WHOLE, PART, WHOLE.replace(b"10\r\n\r\n0123456789", b"0\r\n\r\n"), lines) as server:
         direct = Direct(server.origin, lambda key: "/b/" + key)
         for extent, expected in (
-            (Extent("", tag='"t"'), b"0123456789"),
-            (Extent("", 2, 5), b"234"),
-            (Extent(""), b""),
-            (Extent(""), b"0\n\n3\r\n\r\n89"),
+            (ByteRange("", etag='"t"'), b"0123456789"),
+            (ByteRange("", 2, 5), b"234"),
+            (ByteRange(""), b""),
+            (ByteRange(""), b"0\n\n3\r\n\r\n89"),
         ):
             data, tag = get(direct, extent)
             assert (data.tobytes(), tag) == (expected, '"t"')
@@ -151,7 +151,7 @@ def test_answers_over_one_connection():
 )
 def test_answers_after_which_the_library_is_asked(answer):
     with serving(answer, WHOLE) as server:
-        direct, extent = Direct(server.origin, lambda key: "/" + key), Extent("", tag='"t"')
+        direct, extent = Direct(server.origin, lambda key: "/" + key), ByteRange("", etag='"t"')
         assert get(direct, extent) is None
         assert get(direct, extent) is None  # without a question
         assert len(server.asked) == 1
@@ -167,13 +167,13 @@ def test_answers_after_which_the_library_is_asked(answer):
 def test_parts_after_which_the_library_is_asked(answer):
     with serving(answer) as server:
         direct = Direct(server.origin, lambda key: "/" + key)
-        assert get(direct, Extent("", 2, 5)) is None
+        assert get(direct, ByteRange("", 2, 5)) is None
 
 
 def test_after_a_connection_that_the_server_closes_another_one_is_made():
     with serving(WHOLE, None, WHOLE, WHOLE.replace(b"OK", b"OK\r\nConnection: close"), WHOLE) as server:
         direct = Direct(server.origin, lambda key: "/" + key)
-        answers = [get(direct, Extent("")) for _ in range(6)]
+        answers = [get(direct, ByteRange("")) for _ in range(6)]
         # the second is asked for over a connection that then ends, and the third is left to the library
         assert [answer is not None for answer in answers] == [True, False, False, True, True, True]
         assert len(server.connections) == 3
@@ -193,7 +193,7 @@ def test_a_group_is_asked_for_before_any_of_it_is_answered():
     thread = threading.Thread(target=serve)
     thread.start()
     direct = Direct(f"http://127.0.0.1:{listening.getsockname()[1]}", lambda key: "/" + key)
-    answers = direct.get([(Extent(""), key) for key in "abc"])
+    answers = direct.get([(ByteRange(""), key) for key in "abc"])
     thread.join()
     listening.close()
     assert asked == [b"/a", b"/b", b"/c"]
@@ -203,19 +203,19 @@ def test_a_group_is_asked_for_before_any_of_it_is_answered():
 def test_connections_that_are_not_in_use_are_closed():
     with serving(WHOLE, WHOLE) as server:
         direct = Direct(server.origin, lambda key: "/" + key)
-        assert get(direct, Extent("")) is not None
+        assert get(direct, ByteRange("")) is not None
         direct.close_idle()
-        assert get(direct, Extent("")) is not None
+        assert get(direct, ByteRange("")) is not None
         assert len(server.connections) == 2
 
 
 def test_ever_more_objects_are_left_to_the_library():
     with serving(*[None] * 100) as server:
         direct = Direct(server.origin, lambda key: "/" + key)
-        assert not any(get(direct, Extent("")) for _ in range(1 + 1 + 1 + 3 + 1 + 7 + 1))
+        assert not any(get(direct, ByteRange("")) for _ in range(1 + 1 + 1 + 3 + 1 + 7 + 1))
         assert len(server.asked) == 4
         assert not direct.useless
-        assert not any(get(direct, Extent("")) for _ in range(5000))
+        assert not any(get(direct, ByteRange("")) for _ in range(5000))
         assert len(server.asked) == 11
         assert direct.useless
 
@@ -223,10 +223,10 @@ def test_ever_more_objects_are_left_to_the_library():
 def test_what_nobody_asked_for_is_no_answer():
     with serving(WHOLE, WHOLE) as server:
         direct = Direct(server.origin, lambda key: "/" + key)
-        assert get(direct, Extent("")) is not None
+        assert get(direct, ByteRange("")) is not None
         server.connections[0].sendall(WHOLE.replace(b"0123456789", b"of another"))
         assert direct._idle[0]._socket.recv(1, socket.MSG_PEEK)  # it is here
-        assert get(direct, Extent(""))[0].tobytes() == b"0123456789"
+        assert get(direct, ByteRange(""))[0].tobytes() == b"0123456789"
         assert len(server.connections) == 2
 
 
@@ -241,14 +241,14 @@ def test_one_silence_is_waited_for_and_the_others_of_the_group_are_not(monkeypat
     monkeypatch.setattr(module._Connection, "_receive", _receive)
     with socket.create_server(("127.0.0.1", 0)) as listening:  # nobody answers
         direct = Direct(f"http://127.0.0.1:{listening.getsockname()[1]}", lambda key: "/" + key)
-        assert direct.get([(Extent(""), "a")] * 3) == [None] * 3
+        assert direct.get([(ByteRange(""), "a")] * 3) == [None] * 3
     assert [until > 0 for until in waited] == [True, False, False]
 
 
 @pytest.mark.parametrize(("key", "tag"), [("a//b", ""), ("../b", ""), (".", ""), ("a", '"t"\r\nhost: other\r\nx: "')])
 def test_what_no_request_can_have(key, tag):
     direct = Direct("http://127.0.0.1:9", lambda _: "/")
-    assert get(direct, Extent("", tag=tag), key) is None
+    assert get(direct, ByteRange("", etag=tag), key) is None
 
 
 @pytest.mark.parametrize("signed", [True, False])
@@ -263,11 +263,11 @@ def test_urls_are_those_of_the_library(signed, s3, monkeypatch):
         found = object_store.head(f"{s3.url}/{key}")
         client = object_store._clients[s3.url]
         s3.proxy.forget()
-        data, tag = get(client.direct, Extent(found.path, tag=found.tag), key)
-        assert (data.tobytes(), tag) == (key.encode(), found.tag)
+        data, tag = get(client.direct, ByteRange(found.path, etag=found.etag), key)
+        assert (data.tobytes(), tag) == (key.encode(), found.etag)
         assert ("X-Amz-Signature=" in s3.proxy.asked[0][1]) == signed
         s3.proxy.forget()
-        assert object_store.fetch(Extent(found.path, 0, 1, found.tag))[0].tobytes() == key.encode()[:1]
+        assert object_store.fetch(ByteRange(found.path, 0, 1, found.etag))[0].tobytes() == key.encode()[:1]
         assert len(s3.proxy.asked) == 1
 
 
@@ -312,6 +312,6 @@ def test_over_tls_where_the_certificate_is_trusted(tmp_path, monkeypatch):
     with serving(WHOLE, large, wrap=wrap) as server:
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "pem"))
         direct = Direct(server.origin.replace("http", "https"), lambda key: "/" + key)
-        assert get(direct, Extent(""))[0].tobytes() == b"0123456789"
-        assert get(direct, Extent(""))[0].tobytes() == large[-1_000_000:]
+        assert get(direct, ByteRange(""))[0].tobytes() == b"0123456789"
+        assert get(direct, ByteRange(""))[0].tobytes() == large[-1_000_000:]
         assert len(server.connections) == 1

@@ -188,4 +188,4 @@ def test_the_limit(monkeypatch):
 def test_what_is_no_sample_has_no_limit(tmp_path, monkeypatch):
     monkeypatch.setenv(NAME, "2")
     (tmp_path / "a").write_bytes(bytes(4))
-    assert len(local_bytes.content(str(tmp_path / "a"))) == 4
+    assert len(local_bytes.read_file(str(tmp_path / "a"))) == 4

@@ -138,7 +138,7 @@ def test_large_rows_are_copied_by_numpy_between_looks_at_the_size_of_their_file(
 def test_a_row_is_copied_in_few_pieces(view, pieces, tmp_path):
     """A piece costs as much as some kilobytes between the elements that are wanted."""
     np.save(tmp_path / "rows.npy", np.zeros((16, 64, 64, 3), np.uint8))
-    assert len(memory_map.mapped_rows(view(np.load(tmp_path / "rows.npy", mmap_mode="r")))._offsets) == pieces
+    assert len(memory_map.as_memory_mapped(view(np.load(tmp_path / "rows.npy", mmap_mode="r")))._offsets) == pieces
 
 
 @pytest.mark.parametrize("longest", [1, 7, 64, 1000])
@@ -168,7 +168,7 @@ def test_neighbouring_rows_are_one_piece(tmp_path, monkeypatch):
     np.save(tmp_path / "rows.npy", np.zeros((256, 16), np.uint8))
     counts, copy = [], memory_map._system_call()
     monkeypatch.setattr(memory_map, "_system_call", lambda: lambda *given: counts.append(given[4]) or copy(*given))
-    rows = memory_map.mapped_rows(np.load(tmp_path / "rows.npy", mmap_mode="r"))
+    rows = memory_map.as_memory_mapped(np.load(tmp_path / "rows.npy", mmap_mode="r"))
     rows.copied(np.arange(10, 100))
     rows.copied(np.array([3, 4, 5, 5, 6, 1, 0]))
     rows.copied(np.arange(256))
@@ -181,7 +181,7 @@ def test_a_file_that_is_cut_after_every_look_at_it(keep, tmp_path):
     """Nothing looks at the file before its rows are copied: the copy meets the lost pages."""
     numbers = np.ones((400, 100), np.uint8)
     np.save(tmp_path / "rows.npy", numbers)
-    rows = memory_map.mapped_rows(np.load(tmp_path / "rows.npy", mmap_mode="r"))
+    rows = memory_map.as_memory_mapped(np.load(tmp_path / "rows.npy", mmap_mode="r"))
     np.testing.assert_array_equal(rows.copied(np.arange(399, -1, -1)), numbers)
     os.truncate(tmp_path / "rows.npy", keep)
     with pytest.raises(SourceError, match=f"rows.npy' became shorter while it was mapped\n +given: +{keep} bytes"):
@@ -253,7 +253,7 @@ def test_a_file_that_is_removed_and_cut(tmp_path):
     file = tmp_path / "rows"
     file.write_bytes(bytes(range(100)) * 100)
     with file.open("r+b") as opened:
-        rows = memory_map.mapped_rows(np.memmap(opened, mode="r", shape=(99, 100), offset=100))
+        rows = memory_map.as_memory_mapped(np.memmap(opened, mode="r", shape=(99, 100), offset=100))
         file.unlink()
         assert rows.copied(np.array([98]))[0].tolist() == list(range(100))
         opened.truncate(5000)
@@ -268,7 +268,7 @@ def test_pages_that_the_disk_does_not_give(tmp_path, monkeypatch):
         return -1
 
     np.save(tmp_path / "rows.npy", np.ones((100, 100), np.uint8))
-    rows = memory_map.mapped_rows(np.load(tmp_path / "rows.npy", mmap_mode="r"))
+    rows = memory_map.as_memory_mapped(np.load(tmp_path / "rows.npy", mmap_mode="r"))
     monkeypatch.setattr(memory_map, "_system_call", lambda: failing)
     with pytest.raises(SourceError, match=r"a part of '.*rows.npy' cannot be read\n.*errors of its disk"):
         rows.copied(np.array([5]))
@@ -280,7 +280,7 @@ def test_a_file_that_cannot_be_looked_at_any_more(tmp_path, monkeypatch):
             raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
 
     np.save(tmp_path / "rows.npy", np.ones((100, 100), np.uint8))
-    rows = memory_map.mapped_rows(np.load(tmp_path / "rows.npy", mmap_mode="r"))
+    rows = memory_map.as_memory_mapped(np.load(tmp_path / "rows.npy", mmap_mode="r"))
     monkeypatch.setattr(rows, "_memory", Gone())
     with pytest.raises(SourceError, match=r"rows.npy', which is mapped, cannot be looked at\n.*given: .*[Ss]tale"):
         rows.copied(np.array([5]))
@@ -293,12 +293,12 @@ def test_maps_without_a_name_are_compared_by_content(tmp_path):
         descriptor = os.open(file, os.O_RDONLY)
         with os.fdopen(descriptor, "rb") as opened:
             array = np.memmap(opened, mode="r", shape=(10, 10))
-        assert memory_map.mapped_rows(array).place is None
+        assert memory_map.as_memory_mapped(array).place is None
         return ArraySource([array], [""])
 
     (tmp_path / "others").write_bytes(bytes(range(1, 101)))
-    assert unnamed(tmp_path / "rows").same_data(unnamed(tmp_path / "rows"))
-    assert not unnamed(tmp_path / "rows").same_data(unnamed(tmp_path / "others"))
+    assert unnamed(tmp_path / "rows").reads_same_samples(unnamed(tmp_path / "rows"))
+    assert not unnamed(tmp_path / "rows").reads_same_samples(unnamed(tmp_path / "others"))
 
 
 def test_memory_that_numpy_did_not_map_counts_as_memory(tmp_path):

@@ -8,10 +8,10 @@ import pytest
 
 from penstock import fn, pipeline_def, tfrecord
 from penstock.errors import MissingExtraError, SampleError, SourceError, SourceNotFoundError
-from penstock.sources.files.class_folders import from_root
-from penstock.sources.files.file_lists import from_files
+from penstock.sources.files.class_folders import list_class_folders
+from penstock.sources.files.file_lists import files_from_paths
 from penstock.sources.storage import object_store
-from penstock.sources.storage.byte_range import Extent
+from penstock.sources.storage.byte_range import ByteRange
 
 FILTERS = (("*.jpg",), (), False)
 
@@ -38,7 +38,7 @@ def impatient(monkeypatch):
 )
 def test_a_file_that_cannot_be_opened(s3, path, kind, said):
     with pytest.raises(SourceError, match=re.escape(said)) as caught:
-        from_files("", (path.format(url=s3.url),), None)
+        files_from_paths("", (path.format(url=s3.url),), None)
     assert type(caught.value) is kind
 
 
@@ -52,7 +52,7 @@ def test_a_file_that_cannot_be_opened(s3, path, kind, said):
 )
 def test_a_folder_that_cannot_be_listed(s3, root, kind, said):
     with pytest.raises(SourceError, match=re.escape(said)) as caught:
-        from_root(root.format(url=s3.url), *FILTERS)
+        list_class_folders(root.format(url=s3.url), *FILTERS)
     assert type(caught.value) is kind
 
 
@@ -60,18 +60,18 @@ def test_credentials_that_are_wrong_or_missing(s3, monkeypatch):
     s3.put("a.jpg", b"a")
     s3.proxy.fail("403")
     with pytest.raises(SourceError, match=r"refuses.*AWS_ACCESS_KEY_ID"):
-        from_files("", (s3.url + "/a.jpg",), None)
+        files_from_paths("", (s3.url + "/a.jpg",), None)
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(SourceError, match="no credentials are found in the environment; set AWS_ACCESS_KEY_ID"):
-        from_files("", (s3.url + "/a.jpg",), None)
+        files_from_paths("", (s3.url + "/a.jpg",), None)
 
 
 @pytest.mark.parametrize("fault", ["503", "reset", "truncate"])
 def test_a_request_that_fails_is_repeated_so_often(s3, fault):
     s3.put("c/a.jpg", bytes(range(256)) * 40)
-    source = from_root(s3.url, *FILTERS)
+    source = list_class_folders(s3.url, *FILTERS)
     s3.proxy.forget()
     s3.proxy.fail(fault, fault, at="a.jpg")
     assert source.content(0).tobytes() == bytes(range(256)) * 40
@@ -86,10 +86,10 @@ def test_a_request_that_fails_is_repeated_so_often(s3, fault):
 def test_an_object_that_changes_or_goes(s3):
     for name in "abc":
         s3.put(f"c/{name}.jpg", name.encode())
-    source = from_root(s3.url, *FILTERS)
+    source = list_class_folders(s3.url, *FILTERS)
     s3.put("c/b.jpg", b"B")
     s3.delete("c/c.jpg")
-    _, errors = source.outcomes(np.arange(3), [None, None])
+    _, errors = source.read_tolerant(np.arange(3), [None, None])
     assert sorted(errors) == [1, 2]
     assert "has been written to since the data set was opened" in str(errors[1])
     assert "there is no such object" in str(errors[2])
@@ -99,16 +99,16 @@ def test_parts_of_objects(s3):
     s3.put("a", b"0123456789")
     found = object_store.head(s3.url + "/a")
     assert found.size == 10
-    assert object_store.fetch(Extent(found.path, 2, 5, found.tag))[0].tobytes() == b"234"
+    assert object_store.fetch(ByteRange(found.path, 2, 5, found.etag))[0].tobytes() == b"234"
     with pytest.raises(OSError, match="it is cut short: 2 of 12 bytes came"):
-        object_store.fetch(Extent(found.path, 8, 20, found.tag))
-    assert object_store.fetch(Extent(found.path), unless=found.tag) is None
+        object_store.fetch(ByteRange(found.path, 8, 20, found.etag))
+    assert object_store.fetch(ByteRange(found.path), unless=found.etag) is None
 
 
 def test_without_the_library(monkeypatch):
     monkeypatch.setitem(sys.modules, "obstore.store", None)
     with pytest.raises(MissingExtraError, match=r"penstock\[stores\]"):
-        from_files("", ("s3://bucket/a",), None)
+        files_from_paths("", ("s3://bucket/a",), None)
 
 
 @pytest.mark.parametrize(

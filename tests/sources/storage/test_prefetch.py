@@ -10,9 +10,9 @@ from penstock import data_iterator, fn
 from penstock.errors import SampleError
 from penstock.sources.storage import disk_cache
 from penstock.sources.storage import prefetch as module
-from penstock.sources.storage.byte_range import Extent, Found
-from penstock.sources.storage.prefetch import Ahead, Readers
-from penstock.sources.storage.range_coalescing import Pieces
+from penstock.sources.storage.byte_range import ByteRange, ObjectInfo
+from penstock.sources.storage.prefetch import FetchThreads, PrefetchCache
+from penstock.sources.storage.range_coalescing import RangeReader
 
 CONTENT = np.random.default_rng(1).integers(0, 256, 5 << 20, np.uint8)
 
@@ -34,8 +34,8 @@ def fetched(monkeypatch):
     def fetch_together(wanted):
         return [None if extent.start % 2 else fetch(extent) for extent in wanted]
 
-    monkeypatch.setattr(module, "fetch_through", fetch)
-    monkeypatch.setattr(module, "fetch_together", fetch_together)
+    monkeypatch.setattr(module, "fetch_cached", fetch)
+    monkeypatch.setattr(module, "fetch_many", fetch_together)
     return extents
 
 
@@ -44,7 +44,7 @@ class ByHand:
 
     def __init__(self):
         self.begun = []
-        self.readers = Readers(self.submit, 1)
+        self.readers = FetchThreads(self.submit, 1)
 
     def submit(self, function, *arguments):
         future = Future()
@@ -67,16 +67,16 @@ class ByHand:
 
 
 def extents(*starts, scheme="s3"):
-    return [Extent(f"{scheme}://b/a", start, start + 10) for start in starts]
+    return [ByteRange(f"{scheme}://b/a", start, start + 10) for start in starts]
 
 
 def test_as_much_as_there_is_room_for_in_order(fetched):
-    ahead, threads = Ahead(35), ByHand()
-    first = ahead.announce(extents(0, 10), threads.readers)
-    second = ahead.announce(extents(10, 20, 30), threads.readers)
+    ahead, threads = PrefetchCache(35), ByHand()
+    first = ahead.prefetch(extents(0, 10), threads.readers)
+    second = ahead.prefetch(extents(10, 20, 30), threads.readers)
     assert threads.starts == [[0, 10]]
     threads.run(1)
-    assert ahead.held == 20
+    assert ahead.bytes_held == 20
     ahead.release(first)  # what stands at 10 is held for the second
     assert threads.starts == [[20, 30]]
     threads.run(1)
@@ -84,14 +84,14 @@ def test_as_much_as_there_is_room_for_in_order(fetched):
     assert [each.tobytes() for each in read] == [CONTENT[at : at + 10].tobytes() for at in (10, 20, 30, 40)]
     assert sorted(extent.start for extent in fetched) == [0, 10, 20, 30, 40]  # each once
     ahead.abandon(second)
-    assert ahead.held == 0
+    assert ahead.bytes_held == 0
 
 
 def test_what_is_released_before_it_began_is_not_fetched(fetched):
-    ahead, threads = Ahead(1000), ByHand()
-    ahead.release(ahead.announce(extents(0, 10), threads.readers))
+    ahead, threads = PrefetchCache(1000), ByHand()
+    ahead.release(ahead.prefetch(extents(0, 10), threads.readers))
     threads.run(1)
-    assert (fetched, ahead.held) == ([], 0)
+    assert (fetched, ahead.bytes_held) == ([], 0)
 
 
 @pytest.mark.parametrize(
@@ -99,9 +99,9 @@ def test_what_is_released_before_it_began_is_not_fetched(fetched):
     [("gs", [[0, 10, 13, 20], [30, 100], [200]]), ("s3", [[0, 10, 13, 20, 30], [100], [200]])],
 )
 def test_a_few_short_ones_at_once(scheme, groups, fetched):
-    ahead, threads = Ahead(1 << 30), ByHand()
-    long = [Extent(f"{scheme}://b/a", start, start + (1 << 20) + 1) for start in (100, 200)]
-    ahead.announce(extents(0, 10, 13, 20, 30, scheme=scheme) + long, threads.readers)
+    ahead, threads = PrefetchCache(1 << 30), ByHand()
+    long = [ByteRange(f"{scheme}://b/a", start, start + (1 << 20) + 1) for start in (100, 200)]
+    ahead.prefetch(extents(0, 10, 13, 20, 30, scheme=scheme) + long, threads.readers)
     assert threads.starts == groups
     threads.run(len(groups))
     read = ahead.read(extents(0, 13, 30, scheme=scheme))
@@ -120,21 +120,21 @@ def test_no_more_are_asked_for_at_once_than_there_are_readers(monkeypatch):
             two.wait()
         return [CONTENT[extent.start : extent.stop] for extent in wanted]
 
-    monkeypatch.setattr(module, "fetch_together", fetch_together)
-    ahead = Ahead(1 << 30)
+    monkeypatch.setattr(module, "fetch_many", fetch_together)
+    ahead = PrefetchCache(1 << 30)
     wanted = extents(*range(64))
     with ThreadPoolExecutor(4) as pool:
-        announced = ahead.announce(wanted, Readers(pool.submit, 32))
+        announced = ahead.prefetch(wanted, FetchThreads(pool.submit, 32))
         assert [each[0] for each in ahead.read(wanted)] == CONTENT[:64].tolist()
         ahead.release(announced)
 
 
 def test_errors_are_those_of_fetching_at_once(fetched):
-    ahead, threads = Ahead(1000), ByHand()
-    ahead.announce(extents(13), threads.readers)
+    ahead, threads = PrefetchCache(1000), ByHand()
+    ahead.prefetch(extents(13), threads.readers)
     threads.run(1)
     assert [str(error) for error in ahead.read(extents(13))] == ["[Errno 5] it is unlucky"]
-    assert [str(error) for error in Ahead(1).read(extents(13))] == ["[Errno 5] it is unlucky"]
+    assert [str(error) for error in PrefetchCache(1).read(extents(13))] == ["[Errno 5] it is unlucky"]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -145,7 +145,7 @@ def test_parts_that_lie_near_each_other(seed, fetched):
     starts = np.sort(draw.integers(20, [60_000, far][seed % 2], count)) if seed % 3 else draw.integers(20, far, count)
     stops = starts + draw.integers(0, [100, 300_000][seed % 2], count)
     outs = [np.empty(stop - start, np.uint8) for start, stop in zip(starts, stops, strict=True)]
-    pieces = Pieces([Found("s3://b/a", len(CONTENT), "tag")])
+    pieces = RangeReader([ObjectInfo("s3://b/a", len(CONTENT), "tag")])
     assert pieces.read(np.zeros(count, np.int64), starts, stops, outs) == {}
     for start, stop, out in zip(starts, stops, outs, strict=True):
         assert np.array_equal(out, CONTENT[start:stop])
@@ -181,9 +181,9 @@ def test_folders_are_read_ahead_where_read_threads_are_given(on_error, tmp_path,
     for number in range(20):
         (tmp_path / f"{number:02}").mkdir()
         (tmp_path / f"{number:02}" / "a.jpg").write_bytes(bytes([number]) * (1 + number % 5))
-    readers, content = set(), disk_cache.content
+    readers, content = set(), disk_cache.read_file
     monkeypatch.setattr(
-        disk_cache, "content", lambda *path: readers.add(threading.current_thread().name) or content(*path)
+        disk_cache, "read_file", lambda *path: readers.add(threading.current_thread().name) or content(*path)
     )
     plain, ahead = training(tmp_path, on_error), training(tmp_path, on_error, read_threads=3)
     assert numbers(plain) == numbers(ahead)
@@ -201,7 +201,7 @@ def test_folders_are_read_ahead_where_read_threads_are_given(on_error, tmp_path,
         assert plain.stats()["bad samples"] == ahead.stats()["bad samples"]
     plain.close()
     ahead.close()
-    assert module.ahead.held == 0
+    assert module.ahead.bytes_held == 0
 
 
 def reading_threads():
@@ -213,16 +213,16 @@ def test_batches_and_resume_are_those_of_local_files(folder, s3):
     s3.proxy.fail("503", "reset", "truncate", at="jpg")
     assert numbers(near) == numbers(far)
     next(iter(near)), next(iter(far))
-    state = far.state()
+    state = far.get_state()
     expected = numbers(near, 1)
     assert "of an object store" in far.explain()
     assert reading_threads()
     assert any("jpg?" in path and "X-Amz-Signature=" in path for _, path, _ in s3.proxy.asked)  # not by the library
     far.close()
     assert not reading_threads()
-    assert module.ahead.held == 0
+    assert module.ahead.bytes_held == 0
     other = training(s3.url)
-    other.restore(state)
+    other.set_state(state)
     assert numbers(other, 1) == expected
     other.close()
     near.close()

@@ -133,5 +133,5 @@ def test_records_are_kept_too(tmp_path, cache, monkeypatch):
     ):
         assert len(made(str(tmp_path / name))) == COUNT
         assert len(list(cache.iterdir())) == number + 1
-        monkeypatch.setattr(module, "Heads", None)
+        monkeypatch.setattr(module, "HeaderReader", None)
         assert len(made(str(tmp_path / name))) == COUNT

@@ -15,13 +15,13 @@ import pytest
 from penstock import Pipeline, fn, tfrecord
 from penstock.cli import main
 from penstock.errors import SampleError, SourceNotFoundError
-from penstock.sources.files.class_folders import from_root
-from penstock.sources.files.file_lists import from_files, from_list
+from penstock.sources.files.class_folders import list_class_folders
+from penstock.sources.files.file_lists import files_from_labeled_list, files_from_paths
 from penstock.sources.formats.caffe.caffe_source import write_caffe
 from penstock.sources.formats.recordio_source import RecordIOSource, encode_record, write_recordio
 from penstock.sources.formats.tfrecord.tf_example import encode_example
 from penstock.sources.formats.tfrecord.tfrecord_source import TFRecordSource, write_tfrecord
-from penstock.sources.storage.byte_range import Cost
+from penstock.sources.storage.byte_range import ReadCost
 from penstock.testing import check_source
 
 NAMES = ["cat/1.jpg", "cat/ä %20+#?.jpg", "dog/1.jpg", "dog/2 2.png", "dog/deep/3.jpg", "dog/note.txt", "eel/list"]
@@ -50,11 +50,16 @@ def columns(source):
 def test_a_prefix_is_a_folder_of_files(scheme, folder, s3, monkeypatch):
     monkeypatch.setenv("GOOGLE_BASE_URL", f"http://127.0.0.1:{s3.proxy.port}")
     monkeypatch.setenv("GOOGLE_SKIP_SIGNATURE", "true")
-    near, far = from_root(str(folder), *FILTERS), from_root(f"{scheme}://{s3.bucket}/train/", *FILTERS)
+    near, far = (
+        list_class_folders(str(folder), *FILTERS),
+        list_class_folders(f"{scheme}://{s3.bucket}/train/", *FILTERS),
+    )
     assert columns(far) == columns(near)
     assert far.fingerprint() == near.fingerprint()
-    assert [far.info(index) for index in range(len(far))] == [near.info(index) for index in range(len(near))]
-    assert (near.cost, far.cost) == (Cost.FILE, Cost.STORE)
+    assert [far.source_info(index) for index in range(len(far))] == [
+        near.source_info(index) for index in range(len(near))
+    ]
+    assert (near.cost, far.cost) == (ReadCost.FILE, ReadCost.STORE)
     check_source(far)
 
 
@@ -62,10 +67,10 @@ def test_lists_of_objects(folder, s3):
     lines = f"dog/1.jpg 3\n{s3.url}/train/cat/1.jpg 4\n"
     (folder / "list").write_text(lines)
     s3.put("train/list", lines.encode())
-    far = from_list(s3.url + "/train/list", None)
-    assert columns(far) == columns(from_list(str(folder / "list"), s3.url + "/train"))
+    far = files_from_labeled_list(s3.url + "/train/list", None)
+    assert columns(far) == columns(files_from_labeled_list(str(folder / "list"), s3.url + "/train"))
     assert columns(far)[1] == [[3], [4]]
-    mixed = from_files("", (str(folder / "cat/1.jpg"), s3.url + "/train/dog/1.jpg"), None)
+    mixed = files_from_paths("", (str(folder / "cat/1.jpg"), s3.url + "/train/dog/1.jpg"), None)
     assert columns(mixed) == [[list(content("cat/1.jpg")), list(content("dog/1.jpg"))], [[0], [1]]]
 
 

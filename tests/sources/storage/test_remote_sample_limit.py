@@ -71,9 +71,9 @@ def test_the_size_is_looked_at_before_the_content(s3, monkeypatch):
 
     monkeypatch.setattr(obstore, "get", lambda *arguments, **options: Answer(get(*arguments, **options)))
     with pytest.raises(ResourceError):
-        object_store.fetch(object_store.Extent(f"{s3.url}/2.jpg", limited=True))
+        object_store.fetch(object_store.ByteRange(f"{s3.url}/2.jpg", limited=True))
     assert not read
-    object_store.fetch(object_store.Extent(f"{s3.url}/2.jpg"))
+    object_store.fetch(object_store.ByteRange(f"{s3.url}/2.jpg"))
     assert len(read) == 1
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from penstock import Pipeline, fn, tfrecord
 from penstock.errors import SampleError, SourceError
-from penstock.sources.files.file_lists import from_files
+from penstock.sources.files.file_lists import files_from_paths
 from penstock.sources.formats.tfrecord.tf_example import encode_example
 from penstock.sources.formats.tfrecord.tfrecord_source import write_tfrecord
 
@@ -79,7 +79,7 @@ def web(request, tmp_path):
 
 
 def opened(web):
-    return from_files("", (web.url + "/a.jpg", web.url + "/b c/ä.jpg"), None)
+    return files_from_paths("", (web.url + "/a.jpg", web.url + "/b c/ä.jpg"), None)
 
 
 def labels(web):

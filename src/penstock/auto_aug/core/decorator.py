@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock import fn, types
-from penstock.core.call_site import user_line
-from penstock.errors import ArgumentTypeError, DefinitionError, shown
-from penstock.graph.arguments.argument_checks import checked
+from penstock.core.call_site import user_call_site
+from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
+from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.graph.arguments.argument_kinds import Range
 from penstock.graph.tracing.trace import DataNode
 
@@ -26,7 +26,7 @@ Bins = Annotated[int, Range(1, 1 << 16)]
 Translation = float | tuple[float, float] | None
 """The greatest translation: one number, or one for the height and one for the width; None for the default."""
 
-defining = functools.partial(checked, kind=ArgumentTypeError, limits=DefinitionError)
+defining = functools.partial(check_annotations, kind=ArgumentTypeError, limits=DefinitionError)
 """Checks the arguments of a function that is called in a definition."""
 
 
@@ -107,7 +107,7 @@ class Augmentation:
 
     def __post_init__(self) -> None:
         if isinstance(self.mag_range, np.ndarray) and self.mag_range.ndim != 1:
-            raise ArgumentTypeError("mag_range has a number for each bin", given=self.mag_range, where=user_line())
+            raise ArgumentTypeError("mag_range has a number for each bin", given=self.mag_range, where=user_call_site())
         if isinstance(self.op, Augmentation):
             raise ArgumentTypeError(
                 "this is an augmentation already", given=self.op.name, fix="change it by its .augmentation(...)"
@@ -115,8 +115,8 @@ class Augmentation:
         kinds = [each.kind for each in inspect.signature(self.op).parameters.values()]
         if inspect.Parameter.VAR_POSITIONAL not in kinds and sum(kind in _BY_POSITION for kind in kinds) < 2:
             raise ArgumentTypeError(
-                "an augmentation takes images and a parameter", given=shown(self.op),
-                expected="a function of at least two positional arguments", where=user_line(),
+                "an augmentation takes images and a parameter", given=short_repr(self.op),
+                expected="a function of at least two positional arguments", where=user_call_site(),
             )  # fmt: skip
         own = getattr(self.op, "__name__", "augmentation")
         defaults = {"name": own, "randomly_negate": False, "mag_to_param": np.asarray, "param_device": "cpu"}
@@ -167,7 +167,9 @@ class Augmentation:
         missing = [each.name for each in takes if each.default is each.empty and each.name not in more]
         if missing:
             raise DefinitionError(
-                f"the augmentation {self.name} needs more arguments", expected=", ".join(missing), where=user_line()
+                f"the augmentation {self.name} needs more arguments",
+                expected=", ".join(missing),
+                where=user_call_site(),
             )
         return self.op(data, parameter, **{each.name: more[each.name] for each in takes if each.name in more})
 
@@ -181,7 +183,7 @@ class Augmentation:
                 f"the augmentation {self.name} needs the number of a bin",
                 given=one,
                 expected=f"magnitude_bin from 0 to {len(magnitudes) - 1}",
-                where=user_line(),
+                where=user_call_site(),
             )
         if self.randomly_negate:
             signed = number if isinstance(number, SignedBin) else signed_bin(one)
@@ -194,7 +196,7 @@ class Augmentation:
             raise DefinitionError(
                 f"mag_to_param of the augmentation {self.name} gives arrays of one type and shape",
                 given=f"{made[0].dtype}{list(made[0].shape)} and {other.dtype}{list(other.shape)}",
-                where=user_line(),
+                where=user_call_site(),
             )
         return types.Constant(made[0], layout="") if isinstance(one, int) else fn.constant(np.stack(made))[one]
 
@@ -204,14 +206,14 @@ class Augmentation:
                 raise DefinitionError(
                     f"the augmentation {self.name} has a magnitude for each bin",
                     given=f"{len(self.mag_range)} magnitudes, num_magnitude_bins={bins}",
-                    where=user_line(),
+                    where=user_call_site(),
                 )
             return self.mag_range
         if bins is None:
             raise DefinitionError(
                 f"the augmentation {self.name} needs to know how many bins there are",
                 fix="num_magnitude_bins=31",
-                where=user_line(),
+                where=user_call_site(),
             )
         return np.linspace(*cast(tuple[float, float], self.mag_range), bins, dtype=np.float32)
 
@@ -253,5 +255,5 @@ def check_arguments(augmentations: Sequence[Augmentation], given: dict[str, Any]
         raise DefinitionError(
             f"{what}: no augmentation takes {', '.join(unknown)}",
             expected=", ".join(sorted(taken)) or "none",
-            where=user_line(),
+            where=user_call_site(),
         )

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from penstock.auto_aug.core.decorator import Augmentation, Bins, defining
-from penstock.core.call_site import user_line
-from penstock.errors import DefinitionError, shown
+from penstock.core.call_site import user_call_site
+from penstock.errors import DefinitionError, short_repr
 
 
 class Policy:
@@ -31,9 +31,9 @@ class Policy:
             if problem:
                 raise DefinitionError(
                     f"an entry of the policy {name} {problem}",
-                    given=shown(entry),
+                    given=short_repr(entry),
                     expected="(augmentation, probability from 0 to 1, bin or None)",
-                    where=user_line(),
+                    where=user_call_site(),
                 )
         self.sub_policies = tuple(map(tuple, sub_policies))
 

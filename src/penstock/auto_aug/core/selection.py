@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.graph.conditionals.branch_results import joined
-from penstock.graph.conditionals.control_flow import branch, under
+from penstock.graph.conditionals.branch_results import merge_branches
+from penstock.graph.conditionals.control_flow import branch_mask, under_guard
 from penstock.graph.tracing.trace import DataNode, current_trace
 
 
@@ -40,9 +40,9 @@ def select(ops: Sequence[Callable[..., Any]], selected_op_idx: DataNode, *args: 
         return ops[0](*args, **kwargs)
     outer, last = current_trace().guard, len(ops) - 1
     chosen = [selected_op_idx == number for number in range(last)] + [selected_op_idx >= last]
-    guards = [branch(each, outer, wanted=True).value for each in chosen]
+    guards = [branch_mask(each, outer, wanted=True).value for each in chosen]
     values: list[Any] = []
     for op, guard in zip(ops, guards, strict=True):
-        with under(guard):
+        with under_guard(guard):
             values.append(op(*args, **kwargs))
-    return joined(guards[:-1], values, "the augmentation")
+    return merge_branches(guards[:-1], values, "the augmentation")

@@ -1,1 +1,1 @@
-"""The device part of a plan as one jitted, sharded function."""
+"""Nodes placed on the device, traced into one jitted, sharded function."""

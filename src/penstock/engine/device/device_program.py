@@ -10,13 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from penstock.engine.transfer.batch_layout import Layout
+from penstock.engine.transfer.batch_layout import BatchLayout
 from penstock.errors import DefinitionError, InternalError, PenstockError
-from penstock.graph.ir.fusion import ChainKernel
+from penstock.graph.ir.fusion import FusibleOperator
 from penstock.graph.ir.node import Node, Value
 from penstock.graph.ir.operator import BatchContext, BatchKernel, DeviceContext, DeviceKernel
 from penstock.numerics.random_bits import random_bits
-from penstock.plan.engine_operators import Describe
+from penstock.plan.engine_operators import HostDescription
 from penstock.plan.plan import Plan
 
 State = tuple[tuple[jax.Array, ...], ...]
@@ -32,13 +32,13 @@ class DeviceProgram:
         layout: how its inputs and outputs lie on the devices.
     """
 
-    def __init__(self, plan: Plan, seed: int, layout: Layout) -> None:
+    def __init__(self, plan: Plan, seed: int, layout: BatchLayout) -> None:
         self._plan = plan
         self._seed = seed
         self._layout = layout
         self._context = DeviceContext(layout.mesh, layout.axes, layout.all_devices)
         self._stateful = stateful(plan)
-        chained = {node: nodes for nodes in plan.chains for node in nodes}
+        chained = {node: nodes for nodes in plan.fusion_groups for node in nodes}
         self._parts = [chained.get(node, (node,)) for node in plan.device]
         self._parts = [nodes for nodes, node in zip(self._parts, plan.device, strict=True) if node is nodes[-1]]
         self.numbers = tuple(n for n, value in enumerate(plan.graph.outputs) if plan.on_device(value))
@@ -53,7 +53,7 @@ class DeviceProgram:
 
     def place(self, state: Sequence[Sequence[Any]]) -> State:
         """A state, held by the host, as the program takes it."""
-        return tuple(tuple(map(self._layout.put_whole, arrays)) for arrays in state)
+        return tuple(tuple(map(self._layout.put_replicated, arrays)) for arrays in state)
 
     def __call__(self, state: State, arrays: Sequence[jax.Array]) -> tuple[State, tuple[jax.Array, ...]]:
         """Dispatch it on the crossing values; on the mask, too, where rows may be skipped.
@@ -63,7 +63,7 @@ class DeviceProgram:
         return self._run(state, tuple(arrays))
 
     def _compute(self, state: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        arrays, mask = (arrays[:-1], arrays[-1]) if self._plan.skips else (arrays, None)
+        arrays, mask = (arrays[:-1], arrays[-1]) if self._plan.masks_bad_rows else (arrays, None)
         values: dict[Value, Any] = dict(zip(self._plan.crossing, arrays, strict=True))
         states = dict(zip(self._stateful, state, strict=True))
         rows = arrays[0].shape[0]
@@ -75,7 +75,7 @@ class DeviceProgram:
                 else:
                     columns = self._compute_node(node, rows, values, states)
             for value, column in zip(node.values, columns, strict=True):
-                if column.shape != (rows, *value.spec.sizes) or column.dtype != value.spec.dtype:
+                if column.shape != (rows, *value.spec.fixed_shape) or column.dtype != value.spec.dtype:
                     raise _other_shape(value, column, rows)
                 values[value] = column
         outputs = tuple(values[self._plan.graph.outputs[number]] for number in self.numbers)
@@ -85,15 +85,15 @@ class DeviceProgram:
 
     def _compute_chain(self, nodes: Sequence[Node], rows: int, values: dict[Value, Any]) -> Any:
         """The output of a chain of operators."""
-        by = self._plan.describing.get(nodes[-1])
+        by = self._plan.host_descriptions.get(nodes[-1])
         if by is not None:
             numbers, *canvas = by.values
             data = values[canvas[0] if canvas else nodes[0].inputs[0]]
             with jax.numpy_dtype_promotion("standard"):
-                return cast(Describe, by.operator).canvas.trace(data, values[numbers])
+                return cast(HostDescription, by.operator).canvas.trace(data, values[numbers])
         arguments = [_arguments(node, rows, values, described=True) for node in nodes]
         bits = [self._bits(node, values) for node in nodes]
-        chain = cast(ChainKernel, nodes[0].operator).chain([node.link for node in nodes])
+        chain = cast(FusibleOperator, nodes[0].operator).fusion_group([node.as_fused for node in nodes])
         with jax.numpy_dtype_promotion("standard"):
             return chain.trace(values[nodes[0].inputs[0]], arguments, bits)
 
@@ -136,14 +136,16 @@ def _arguments(node: Node, rows: int, values: Mapping[Value, Any], *, described:
         column = values[value] if isinstance(value, Value) else value
         if schema is not None:
             constant = described and not varying
-            column = schema.rows(np if constant else jnp, column, 1 if constant else rows, varying=varying)
+            column = schema.broadcast_rows(np if constant else jnp, column, 1 if constant else rows, varying=varying)
         given[name] = column
     return given
 
 
 def stateful(plan: Plan) -> tuple[Node, ...]:
     """The nodes of a plan that carry a state from batch to batch."""
-    return tuple(node for node in plan.device if isinstance(node.operator, DeviceKernel) and node.operator.initial)
+    return tuple(
+        node for node in plan.device if isinstance(node.operator, DeviceKernel) and node.operator.initial_state
+    )
 
 
 def _masked(output: Any, valid: Any) -> Any:

@@ -25,7 +25,7 @@ class BadSample:
     path: str | None = None
 
     @property
-    def named(self) -> str:
+    def label(self) -> str:
         """What messages call it; "" where it is no sample of anything."""
         return (self.source or "") if self.index is None else f"sample {self.index} ({self.source})"
 

@@ -8,15 +8,24 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from penstock.engine.failures.bad_row import BadRow
-from penstock.engine.failures.error_statistics import BUCKETS, MOST, First, Found, of_state, room, to_state, together
+from penstock.engine.failures.error_statistics import (
+    BUCKETS,
+    MOST,
+    ErrorStatistics,
+    FirstBadSample,
+    from_state,
+    max_state_size,
+    merge_statistics,
+    to_state,
+)
 from penstock.engine.failures.quarantine import Quarantine
-from penstock.engine.jobs.key_value_store import Board
-from penstock.errors import SampleError, UsageError, shown
+from penstock.engine.jobs.key_value_store import KeyValueStore
+from penstock.errors import SampleError, UsageError, short_repr
 from penstock.types import OnError
 
 
 @dataclass(frozen=True)
-class Limits:
+class ErrorLimits:
     """How many bad samples are tolerated.
 
     Args:
@@ -31,40 +40,40 @@ class Limits:
     window: int = 1000
 
     @staticmethod
-    def of(policies: Sequence[OnError], error_limit: Any, error_rate: Any, quarantine: Any) -> Limits:
+    def of(policies: Sequence[OnError], max_bad_samples: Any, max_bad_rate: Any, quarantine: Any) -> ErrorLimits:
         """The limits that an iterator was given.
 
         Raises:
             UsageError: a limit is out of range, or limits are given where nothing is tolerated.
         """
-        if set(policies) == {"raise"} and (error_limit is not None or quarantine is not None):
+        if set(policies) == {"raise"} and (max_bad_samples is not None or quarantine is not None):
             raise UsageError(
-                "error_limit and quarantine are for bad samples that do not end the run",
+                "max_bad_samples and quarantine are for bad samples that do not end the run",
                 given='on_error="raise"',
                 fix='on_error="replace" or "skip"',
             )
-        whole = error_limit is None or (isinstance(error_limit, int) and not isinstance(error_limit, bool))
-        if not whole or (error_limit is not None and error_limit < 0):
+        whole = max_bad_samples is None or (isinstance(max_bad_samples, int) and not isinstance(max_bad_samples, bool))
+        if not whole or (max_bad_samples is not None and max_bad_samples < 0):
             raise UsageError(
-                "error_limit is the number of bad samples that are tolerated",
-                given=shown(error_limit),
+                "max_bad_samples is the number of bad samples that are tolerated",
+                given=short_repr(max_bad_samples),
                 expected="a whole number from 0, or None for any number",
             )
-        given: list[Any] = list(cast(Sequence[Any], error_rate)) if isinstance(error_rate, tuple | list) else []
+        given: list[Any] = list(cast(Any, max_bad_rate)) if isinstance(max_bad_rate, tuple | list) else []
         kinds = ((float, int), (int,))
         if len(given) != len(kinds) or not all(type(one) in of for one, of in zip(given, kinds, strict=True)):
             given = [-1, 0]
         rate, window = given
         if not 0 <= rate <= 1 or not 1 <= window <= MOST:
             raise UsageError(
-                "error_rate is the share of bad samples that is tolerated, and of how many rows",
-                given=shown(error_rate),
+                "max_bad_rate is the share of bad samples that is tolerated, and of how many rows",
+                given=short_repr(cast(Any, max_bad_rate)),
                 expected="a number from 0 to 1 and a whole number from 1, such as (0.1, 1000)",
             )
-        return Limits(error_limit, float(rate), window)
+        return ErrorLimits(max_bad_samples, float(rate), window)
 
 
-class Ledger:
+class ErrorBudget:
     """Counts the bad samples of the batches that are taken, over all processes of a job.
 
     Args:
@@ -78,9 +87,9 @@ class Ledger:
     def __init__(
         self,
         readers: Iterable[str],
-        limits: Limits,
+        limits: ErrorLimits,
         quarantine: Quarantine | None,
-        board: Board | None,
+        board: KeyValueStore | None,
         batch_size: int,
     ) -> None:
         self._readers, self._limits = tuple(readers), limits
@@ -88,8 +97,8 @@ class Ledger:
         self._span = max(limits.window, batch_size)
         self._bucket_rows = -(-self._span // BUCKETS)
         self._rows = 0
-        self._before = Found()  # of the job, when its state was restored
-        self._found = Found()  # of this process, since
+        self._before = ErrorStatistics()  # of the job, when its state was restored
+        self._found = ErrorStatistics()  # of this process, since
         self._restored = 0
         self._over: SampleError | None = None
 
@@ -116,12 +125,12 @@ class Ledger:
         """How many bad samples were met so far, by reader."""
         if self._quarantine is not None:
             self._quarantine.collect()
-        return dict.fromkeys(self._readers, 0) | dict(together(self._all()).counts)
+        return dict.fromkeys(self._readers, 0) | dict(merge_statistics(self._all()).counts)
 
     @property
     def room(self) -> int:
         """How many bytes of JSON `state` takes at most."""
-        return room(len(self._readers), self._span)
+        return max_state_size(len(self._readers), self._span)
 
     def state(self) -> dict[str, Any]:
         """What is known of the batches that were taken, as plain JSON.
@@ -129,7 +138,7 @@ class Ledger:
         In a job, what other processes have met counts as far as they have told; what they have met in batches that this
         process has not taken yet does not.
         """
-        found = together([each.until(self._rows) for each in self._all()])
+        found = merge_statistics([each.until(self._rows) for each in self._all()])
         return to_state(found, self._readers, self._rows, self._rows // self._bucket_rows, self._span)
 
     def restore(self, state: Any) -> None:
@@ -138,41 +147,43 @@ class Ledger:
         Raises:
             StateError: it is no state.
         """
-        known = Found(), 0
+        known = ErrorStatistics(), 0
         if state is not None:
-            known = of_state(state, self._readers, self._span, self._bucket_rows)
+            known = from_state(state, self._readers, self._span, self._bucket_rows)
         self._before, self._rows = known
-        self._found, self._over = Found(), None
+        self._found, self._over = ErrorStatistics(), None
         self._restored += 1
 
     def _note(self, failed: Sequence[BadRow], before: int) -> None:
         error = failed[0].error
-        first = First(before + failed[0].number, str(error.args[0]), error.index, error.source, error.path)
+        first = FirstBadSample(before + failed[0].number, str(error.args[0]), error.index, error.source, error.path)
         counts = Counter(sample.reader for bad in failed for sample in bad.samples)
         recent = Counter((before + number) // self._bucket_rows for number in {bad.number for bad in failed})
         self._found.add(self._rows, len(failed), counts, recent, first)
         if self._quarantine is not None:
             self._quarantine.add(failed)
         if self._board is not None:
-            self._board.show(f"found-{self._restored}/{self._board.process}", self._found.text())
+            self._board.put(f"found-{self._restored}/{self._board.process}", self._found.text())
 
-    def _all(self) -> list[Found]:
+    def _all(self) -> list[ErrorStatistics]:
         """What is known: from before, and what each process of the job has found."""
         if self._board is None:
             return [self._before, self._found]
-        return [self._before, *map(Found.of, self._board.read(f"found-{self._restored}").values())]
+        return [self._before, *map(ErrorStatistics.of, self._board.read(f"found-{self._restored}").values())]
 
     def _check(self) -> None:
         limits, everywhere = self._limits, self._all()
-        found = together(everywhere)
+        found = merge_statistics(everywhere)
         if limits.count is not None and found.total > limits.count:
-            what = f"{found.total} bad samples in {self._rows} rows, and error_limit={limits.count}"
+            what = f"{found.total} bad samples in {self._rows} rows, and max_bad_samples={limits.count}"
         else:
             recent = self._too_many(everywhere)
             if recent is None:
                 return
             bad, rows = recent
-            what = f"{bad} of the last {rows} rows have bad samples, and error_rate=({limits.rate:g}, {limits.window})"
+            what = (
+                f"{bad} of the last {rows} rows have bad samples, and max_bad_rate=({limits.rate:g}, {limits.window})"
+            )
         if self._quarantine is not None:
             self._quarantine.collect()
         first = found.first
@@ -187,7 +198,7 @@ class Ledger:
         )
         raise self._over
 
-    def _too_many(self, everywhere: Sequence[Found]) -> tuple[int, int] | None:
+    def _too_many(self, everywhere: Sequence[ErrorStatistics]) -> tuple[int, int] | None:
         """The number of bad rows in the first window that has more than the limit, and the window's length, if any.
 
         Other processes may have taken later batches. The windows that end with those count, too: what this process has
@@ -197,7 +208,7 @@ class Ledger:
         for end in (self._rows, *sorted(later)):
             oldest = max(0, (end - self._span) // self._bucket_rows)
             rows = end - oldest * self._bucket_rows
-            recent = together([found.until(end) for found in everywhere]).recent
+            recent = merge_statistics([found.until(end) for found in everywhere]).recent
             bad = sum(number for bucket, number in recent.items() if oldest <= bucket <= end // self._bucket_rows)
             if bad > self._limits.rate * max(rows, self._span):
                 return bad, rows

@@ -27,7 +27,7 @@ MOST = 1 << 62
 
 
 @dataclass(frozen=True)
-class First:
+class FirstBadSample:
     """The first bad sample.
 
     Args:
@@ -48,7 +48,7 @@ Batch = tuple[int, int, Counter[str], Counter[int]]
 
 
 @dataclass
-class Found:
+class ErrorStatistics:
     """Bad samples.
 
     Args:
@@ -63,10 +63,10 @@ class Found:
     total: int = 0
     counts: Counter[str] = field(default_factory=Counter[str])
     recent: Counter[int] = field(default_factory=Counter[int])
-    first: First | None = None
+    first: FirstBadSample | None = None
     latest: list[Batch] = field(default_factory=list[Batch])
 
-    def add(self, rows: int, number: int, counts: Counter[str], recent: Counter[int], first: First) -> None:
+    def add(self, rows: int, number: int, counts: Counter[str], recent: Counter[int], first: FirstBadSample) -> None:
         """Take note of a batch.
 
         Args:
@@ -84,11 +84,11 @@ class Found:
         self.first = self.first or first
         self.latest = [*self.latest[1 - _LATEST :], (rows, number, counts, recent)]
 
-    def until(self, rows: int) -> Found:
+    def until(self, rows: int) -> ErrorStatistics:
         """What was known when `rows` rows had been delivered."""
         if self.first is not None and self.first.row >= rows:
-            return Found()
-        known = Found(self.total, self.counts.copy(), self.recent.copy(), self.first)
+            return ErrorStatistics()
+        known = ErrorStatistics(self.total, self.counts.copy(), self.recent.copy(), self.first)
         for end, number, counts, recent in self.latest:
             if end > rows:
                 known.total -= number
@@ -103,17 +103,19 @@ class Found:
         return json.dumps([self.total, self.counts, [*self.recent.items()], first, latest])
 
     @staticmethod
-    def of(text: str) -> Found:
+    def of(text: str) -> ErrorStatistics:
         """What `text` gave."""
         total, counts, recent, first, latest = json.loads(text)
-        latest = [(rows, number, Counter(some), Counter(dict(rest))) for rows, number, some, rest in latest]
-        return Found(total, Counter(counts), Counter(dict(recent)), None if first is None else First(**first), latest)
+        latest: list[Any] = [(rows, number, Counter(some), Counter(dict(rest))) for rows, number, some, rest in latest]
+        return ErrorStatistics(
+            total, Counter(counts), Counter(dict(recent)), None if first is None else FirstBadSample(**first), latest
+        )
 
 
-def together(found: Sequence[Found]) -> Found:
+def merge_statistics(found: Sequence[ErrorStatistics]) -> ErrorStatistics:
     """What several processes know."""
     firsts = [each.first for each in found if each.first is not None]
-    return Found(
+    return ErrorStatistics(
         sum(each.total for each in found),
         sum((each.counts for each in found), Counter[str]()),
         sum((each.recent for each in found), Counter[int]()),
@@ -121,7 +123,7 @@ def together(found: Sequence[Found]) -> Found:
     )
 
 
-def to_state(found: Found, readers: Iterable[str], rows: int, bucket: int, span: int) -> dict[str, Any]:
+def to_state(found: ErrorStatistics, readers: Iterable[str], rows: int, bucket: int, span: int) -> dict[str, Any]:
     """Plain JSON; `room` says how much at most.
 
     Args:
@@ -143,7 +145,7 @@ def to_state(found: Found, readers: Iterable[str], rows: int, bucket: int, span:
     }
 
 
-def room(readers: int, span: int) -> int:
+def max_state_size(readers: int, span: int) -> int:
     """How many bytes `to_state` takes at most, for 10**12 rows.
 
     Args:
@@ -152,12 +154,12 @@ def room(readers: int, span: int) -> int:
     """
     text = "x" * (_TEXT - 2)
     counts, recent = Counter({str(reader): 10**12 for reader in range(readers)}), -(-span // BUCKETS)
-    found = Found(10**12, counts, Counter(dict.fromkeys(range(BUCKETS + 1), recent)))
-    found.first = First(10**12, text, 10**12, text, text)
+    found = ErrorStatistics(10**12, counts, Counter(dict.fromkeys(range(BUCKETS + 1), recent)))
+    found.first = FirstBadSample(10**12, text, 10**12, text, text)
     return len(json.dumps(to_state(found, counts, 10**12, BUCKETS, span)))
 
 
-def of_state(state: Any, readers: Sequence[str], span: int, size: int) -> tuple[Found, int]:
+def from_state(state: Any, readers: Sequence[str], span: int, size: int) -> tuple[ErrorStatistics, int]:
     """What is known, and how many rows were delivered; the opposite of `to_state`.
 
     Args:
@@ -182,18 +184,18 @@ def of_state(state: Any, readers: Sequence[str], span: int, size: int) -> tuple[
         raise StateError(
             "the entry 'bad' of a state says how many bad samples were met",
             given=f"{type(error).__name__}: {error}",
-            fix="pass on what state() returned as it was",
+            fix="pass on what get_state() returned as it was",
         ) from None
     bucket = rows // size
     known = Counter({bucket - age: n for age, n in enumerate(recent) if n}) if known_span == span else Counter[int]()
     by_reader = Counter(dict(zip(readers, counts, strict=True))) if len(counts) == len(readers) else Counter[str]()
-    return Found(total, by_reader, known, first), rows
+    return ErrorStatistics(total, by_reader, known, first), rows
 
 
-def _first(row: Any, text: Any, index: Any, source: Any, path: Any) -> First:
+def _first(row: Any, text: Any, index: Any, source: Any, path: Any) -> FirstBadSample:
     if not isinstance(text, str) or not all(each is None or isinstance(each, str) for each in (source, path)):
         raise TypeError(f"{text!r:.60}, {source!r:.60}, {path!r:.60}")
-    return First(_number(row), text, None if index is None else _number(index), source, path)
+    return FirstBadSample(_number(row), text, None if index is None else _number(index), source, path)
 
 
 def _number(given: Any) -> int:

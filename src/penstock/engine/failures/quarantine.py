@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from penstock.engine.failures.bad_row import BadRow
-from penstock.engine.jobs.key_value_store import Board
+from penstock.engine.jobs.key_value_store import KeyValueStore
 from penstock.errors import UsageError
 
 _PERIOD = 1.0
@@ -33,7 +33,7 @@ class Quarantine:
         UsageError: the file cannot be written.
     """
 
-    def __init__(self, path: str | PathLike[str], board: Board | None) -> None:
+    def __init__(self, path: str | PathLike[str], board: KeyValueStore | None) -> None:
         self._path, self._board = Path(fspath(path)).absolute(), board
         self._sent = 0
         self._looked = time.monotonic()
@@ -56,7 +56,7 @@ class Quarantine:
         if self._writes:
             self._write(lines)
         elif self._board is not None:
-            self._board.show(f"lines/{self._board.process}-{self._sent:09}", json.dumps(lines))
+            self._board.put(f"lines/{self._board.process}-{self._sent:09}", json.dumps(lines))
             self._sent += 1
 
     def collect(self, *, now: bool = True) -> None:
@@ -68,7 +68,7 @@ class Quarantine:
             self._write(json.loads(text))
             self._board.remove(name)
 
-    def last(self) -> None:
+    def flush(self) -> None:
         """Write what is left, when the job ends."""
         with suppress(Exception):  # the store of the job may be gone
             self.collect()
@@ -99,5 +99,5 @@ def _line(text: bytes) -> dict[str, Any]:
     with suppress(ValueError):
         found = json.loads(text)
         if isinstance(found, dict):
-            return found
+            return cast(dict[str, Any], found)
     return {}

@@ -1,1 +1,1 @@
-"""Threads that run the host part of a plan and write samples straight into batch buffers. Knows nothing of JAX."""
+"""Cuts batches into chunks and computes their stages on threads, straight into aligned batch buffers."""

@@ -24,13 +24,13 @@ _ALIGNMENT = 64
 """XLA uses NumPy memory as it is when its address is a multiple of this, else copies it."""
 
 
-class Buffers:
+class BatchBuffers:
     """Gives out memory for batches, and takes it back.
 
     Args:
         keep: how many unused buffers of each size to hold on to.
 
-    >>> buffers = Buffers(keep=1)
+    >>> buffers = BatchBuffers(keep=1)
     >>> first = buffers.empty((2, 3), np.dtype("float32"))
     >>> address, view = first.ctypes.data, first[1:]
     >>> del first

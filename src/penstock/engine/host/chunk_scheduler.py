@@ -21,7 +21,7 @@ _CHUNK = 10e-3
 _AT_ONCE = nullcontext()
 
 
-class Pace:
+class ChunkScheduler:
     """How long host work has taken so far, and how it is done best.
 
     Args:
@@ -44,7 +44,7 @@ class Pace:
         """Whether samples are so cheap that threads are slower than one."""
         return self._by_sample and self._row_seconds < _CHEAP_ROW
 
-    def batches_at_once(self, rows: int, most: int) -> int:
+    def inline_batches(self, rows: int, most: int) -> int:
         """How many batches of `rows` rows are computed at once in the consumer's thread; 0 if threads are better."""
         seconds = self._row_seconds * rows
         if seconds > _LIGHT_BATCH:
@@ -57,7 +57,7 @@ class Pace:
             return 1
         return max(1, min(workers, rows, math.ceil(min(self._row_seconds * rows / _CHUNK, workers))))
 
-    def in_pairs(self, rows: int) -> bool:
+    def pairs_batches(self, rows: int) -> bool:
         """Whether a thread computes two batches of `rows` rows at once."""
         return not (self._whole or self._by_sample) and self._row_seconds * rows <= _CHUNK
 
@@ -71,7 +71,7 @@ class Pace:
 
 
 class _Timed:
-    def __init__(self, pace: Pace, rows: int) -> None:
+    def __init__(self, pace: ChunkScheduler, rows: int) -> None:
         self._pace, self._rows = pace, rows
         self._turn: Any = pace.turn if pace.cheap else _AT_ONCE
 

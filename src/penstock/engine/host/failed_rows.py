@@ -6,7 +6,7 @@ import numpy as np
 
 from penstock.core.columns import Array, Column
 from penstock.engine.failures.bad_row import BadRow
-from penstock.engine.host.execution_frame import Frame
+from penstock.engine.host.execution_frame import ExecutionFrame
 from penstock.engine.host.stages.host_stages import HostStage
 from penstock.errors import SampleError
 from penstock.graph.ir.node import Value
@@ -15,7 +15,7 @@ ATTEMPTS = 16
 """How many samples in a row may be bad that take the place of one another: more says that something else is wrong."""
 
 
-def attempted(stage: HostStage, frame: Frame, failed: list[BadRow]) -> Frame:
+def run_stage(stage: HostStage, frame: ExecutionFrame, failed: list[BadRow]) -> ExecutionFrame:
     """Compute a stage.
 
     Args:
@@ -32,52 +32,52 @@ def attempted(stage: HostStage, frame: Frame, failed: list[BadRow]) -> Frame:
     try:
         stage.compute(frame)
     except SampleError as error:
-        if not stage.by_row:
+        if not stage.row_independent:
             raise
-        frame.tolerate(error)
+        frame.drop_row(error)
         return _one_by_one(stage, frame, failed)
-    return without_lost(frame, failed)
+    return without_failed_rows(frame, failed)
 
 
-def space(value: Value, slot: Array | None, rows: int) -> Column:
+def result_buffer(value: Value, slot: Array | None, rows: int) -> Column:
     """Where the results of some rows are put together."""
     if slot is not None:
         return slot
     if value.spec.dense:
-        return np.zeros((rows, *value.spec.sizes), value.spec.dtype)
+        return np.zeros((rows, *value.spec.fixed_shape), value.spec.dtype)
     return [np.zeros((0,) * len(value.spec.shape), value.spec.dtype)] * rows
 
 
-def _one_by_one(stage: HostStage, frame: Frame, failed: list[BadRow]) -> Frame:
+def _one_by_one(stage: HostStage, frame: ExecutionFrame, failed: list[BadRow]) -> ExecutionFrame:
     """Compute a stage that has failed for some row, row by row; what is left of the frame."""
     frame.forget(stage.outputs)
-    frame.lost.clear()
-    made: list[Frame] = []
+    frame.failed_rows.clear()
+    made: list[ExecutionFrame] = []
     for row in range(frame.rows):
-        alone = frame.part(slice(row, row + 1))
+        alone = frame.take_rows(slice(row, row + 1))
         try:
             stage.compute(alone)
         except SampleError as error:
-            alone.tolerate(error)
-        if alone.lost:
-            frame.lost[row] = alone.lost[0]
+            alone.drop_row(error)
+        if alone.failed_rows:
+            frame.failed_rows[row] = alone.failed_rows[0]
         else:
             made.append(alone)
-    rest = without_lost(frame, failed)
+    rest = without_failed_rows(frame, failed)
     for row, alone in enumerate(made):
         rest.scatter(np.array([row]), alone, stage.outputs)
     return rest
 
 
-def without_lost(frame: Frame, failed: list[BadRow]) -> Frame:
+def without_failed_rows(frame: ExecutionFrame, failed: list[BadRow]) -> ExecutionFrame:
     """The frame without the rows that it has lost, which are added to `failed`."""
-    if not frame.lost:
+    if not frame.failed_rows:
         return frame
-    failed += frame.lost.values()
+    failed += frame.failed_rows.values()
     return frame.remaining()
 
 
-def exhausted(bad: BadRow) -> SampleError:
+def replacements_exhausted_error(bad: BadRow) -> SampleError:
     """The error where no good sample was found for a row."""
     one = bad.samples[0]
     said = bad.error.args[0]

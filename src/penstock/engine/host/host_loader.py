@@ -20,7 +20,8 @@ The contract, which the code below must keep:
   `depth` of them; nothing depends on which chunk ends first.
 * **Memory.** With the one that the consumer holds, at most depth + 2 batches exist. Batches that are computed at once
   have one buffer, which is held as long as one of them: of these, fewer are begun ahead. A batch that was taken belongs
-  to the consumer: its buffers are not written again while anything can reach them (`penstock.engine.host.batch_buffers`).
+  to the consumer: its buffers are not written again while anything can reach them
+  (`penstock.engine.host.batch_buffers`).
 * **Reading ahead.** What batches need from object stores is fetched before they begin, by threads that do nothing else
   (`penstock.engine.host.read_ahead`), so that chunks find it in memory and do not wait.
 * **Failure.** The first failing chunk, in the order of rows, ends the run of the loader: what has not begun is dropped,
@@ -49,15 +50,15 @@ import numpy as np
 
 from penstock.core.columns import Column, Indices
 from penstock.engine.failures.bad_row import BadRow
-from penstock.engine.host.batch_buffers import Buffers
-from penstock.engine.host.chunk_scheduler import Pace
+from penstock.engine.host.batch_buffers import BatchBuffers
+from penstock.engine.host.chunk_scheduler import ChunkScheduler
 from penstock.engine.host.host_program import HostProgram
 from penstock.engine.host.read_ahead import ReadAhead
-from penstock.engine.host.stream_feed import Fed
-from penstock.engine.host.worker_threads import Pool
+from penstock.engine.host.stream_feed import FedBatch
+from penstock.engine.host.worker_threads import Executor
 from penstock.errors import ContextError, PenstockError, SourceError
-from penstock.plan.stage_grouping import Way
-from penstock.sources.order.schedule import Step
+from penstock.plan.stage_grouping import StageKind
+from penstock.sources.order.schedule import BatchStep
 from penstock.sources.stream import EndOfStreamError
 
 _SMALL = 1 << 22
@@ -73,14 +74,14 @@ class HostBatch:
         buffers: per result, in the order of the plan's, its column.
         chunks: the work that fills them.
         failed: once it is finished, the rows that failed and are tolerated.
-        place: which one it is of those that the same chunks fill; None where it is alone.
+        slice_index: which one it is of those that the same chunks fill; None where it is alone.
     """
 
-    step: Step
+    step: BatchStep
     buffers: tuple[Any, ...]
     chunks: tuple[Future[list[BadRow]], ...]
     failed: Sequence[BadRow] = ()
-    place: int | None = None
+    slice_index: int | None = None
 
     def wait(self) -> HostBatch:
         """The finished batch.
@@ -89,7 +90,7 @@ class HostBatch:
             PenstockError: what the first failing chunk raised.
         """
         failed = [bad for chunk in self.chunks for bad in chunk.result()]
-        return replace(self, failed=_of_batch(failed, self.place, self.step.rows)) if failed else self
+        return replace(self, failed=_of_batch(failed, self.slice_index, self.step.rows)) if failed else self
 
     def drop(self) -> None:
         """Give up the chunks that have not begun."""
@@ -114,9 +115,9 @@ class HostLoader:
         program: HostProgram,
         local_rows: Callable[[int], Indices],
         dtypes: Sequence[np.dtype[Any]],
-        pool: Pool,
+        pool: Executor,
         depth: int,
-        after: Callable[[Step], Step],
+        after: Callable[[BatchStep], BatchStep],
     ) -> None:
         self._program = program
         self._local_rows = local_rows
@@ -126,17 +127,17 @@ class HostLoader:
         self._process = os.getpid()
         self._ahead: deque[HostBatch] = deque()
         specs = [value.spec for value in program.plan.results]
-        self._columns = [(s.sizes if s.dense else None, dtype) for s, dtype in zip(specs, dtypes, strict=True)]
+        self._columns = [(s.fixed_shape if s.dense else None, dtype) for s, dtype in zip(specs, dtypes, strict=True)]
         self._copies = all(spec.dense for spec in specs)
         ways = {stage.way for stage in program.plan.stages}
-        self._pace = Pace(by_sample=program.by_sample, whole=Way.WHOLE_BATCH in ways)
+        self._pace = ChunkScheduler(by_sample=program.by_sample, whole=StageKind.WHOLE_BATCH in ways)
         sizes = [math.inf if sizes is None else math.prod(sizes) * dtype.itemsize for sizes, dtype in self._columns]
         self._row_bytes = sum(sizes)
-        self._buffers = Buffers(keep=depth + 2)
+        self._buffers = BatchBuffers(keep=depth + 2)
         self._reading = ReadAhead(program.readings, local_rows, after, pool, depth)
         self._finalizer = weakref.finalize(self, _abandon, pool, self._reading)
 
-    def begin(self, step: Step) -> tuple[Future[list[BadRow]], ...]:
+    def begin(self, step: BatchStep) -> tuple[Future[list[BadRow]], ...]:
         """Begin a batch that will be taken next, if that has not been done, and do not wait for it.
 
         Returns:
@@ -150,8 +151,8 @@ class HostLoader:
             raise ContextError(
                 "this process was forked after the iterator or pipeline was made, and has no threads of it",
                 given=f"process {os.getpid()}, forked from {self._process}",
-                fix='make it in the process that uses it: multiprocessing.get_context("spawn"); iterator.state() and '
-                "restore() carry its place over",
+                fix='make it in the process that uses it: multiprocessing.get_context("spawn"); iterator.get_state() '
+                "and set_state() carry its place over",
             )
         if self._ahead and self._ahead[0].step != step:
             self._drop()
@@ -171,7 +172,7 @@ class HostLoader:
             raise
         return self._ahead[0].chunks
 
-    def take(self, step: Step) -> HostBatch:
+    def get(self, step: BatchStep) -> HostBatch:
         """A finished batch.
 
         Raises:
@@ -194,10 +195,12 @@ class HostLoader:
             ) from None
         except BaseException as error:
             batch.drop()
-            if batch.place is not None and isinstance(error, Exception):  # perhaps a sample of the other of a pair
+            if batch.slice_index is not None and isinstance(
+                error, Exception
+            ):  # perhaps a sample of the other of a pair
                 self._drop()
                 self._ahead += self._begin(step, alone=True)
-                return self.take(step)
+                return self.get(step)
             self.close()
             raise
         if self._program.feeding is not None:
@@ -217,24 +220,24 @@ class HostLoader:
 
     def _light(self, rows: int) -> int:
         """How many batches are computed at once in the consumer's thread, which holds one of those before them."""
-        return self._pace.batches_at_once(rows, (self._depth + 2) // 2)
+        return self._pace.inline_batches(rows, (self._depth + 2) // 2)
 
     def _room(self, rows: int) -> bool:
         """Whether another batch may be begun ahead, or another pair."""
         begun = len(self._ahead)
         if self._in_pairs(rows):  # while the consumer holds one of a pair, the other's memory is held, too
-            return begun + (not self._ahead[0].place) < self._depth
+            return begun + (not self._ahead[0].slice_index) < self._depth
         return begun <= self._depth
 
     def _in_pairs(self, rows: int) -> bool:
-        return self._depth > 1 and self._row_bytes * rows <= _SMALL and self._pace.in_pairs(rows)
+        return self._depth > 1 and self._row_bytes * rows <= _SMALL and self._pace.pairs_batches(rows)
 
-    def _feed(self, step: Step, *, at_once: bool = False) -> tuple[Step, Fed | None]:
-        """What the streams give for a batch, which has as many rows as they give; see `Feeding.take`."""
+    def _feed(self, step: BatchStep, *, at_once: bool = False) -> tuple[BatchStep, FedBatch | None]:
+        """What the streams give for a batch, which has as many rows as they give; see `StreamFeeder.take`."""
         feeding = self._program.feeding
         if feeding is None:
             return step, None
-        fed = feeding.take(step, at_once=at_once)
+        fed = feeding.next_batch(step, at_once=at_once)
         if fed.rows != step.rows and self._program.reads:
             raise SourceError(
                 "a source gives fewer samples than the readers of the definition",
@@ -243,7 +246,7 @@ class HostLoader:
             )
         return step if fed.rows == step.rows else replace(step, rows=fed.rows), fed
 
-    def _compute(self, step: Step, count: int) -> None:
+    def _compute(self, step: BatchStep, count: int) -> None:
         """Compute a batch now and here, and, for the same overhead, those that follow it in the epoch."""
         asked = step
         step, fed = self._feed(step, at_once=self._copies)
@@ -257,11 +260,11 @@ class HostLoader:
             self.close()
             raise
         for batch in _parted([asked, *steps[1:]], len(numbers), buffers, ()):
-            bad = _of_batch(failed, batch.place, step.rows)
+            bad = _of_batch(failed, batch.slice_index, step.rows)
             self._ahead.append(replace(batch, failed=bad) if bad else batch)
         return None
 
-    def _begin(self, step: Step, *, alone: bool = False) -> list[HostBatch]:
+    def _begin(self, step: BatchStep, *, alone: bool = False) -> list[HostBatch]:
         """A batch on the pool, with the one that follows it where they come in pairs.
 
         What its streams give is asked for here and now, in the consumer's thread.
@@ -277,7 +280,7 @@ class HostLoader:
         chunks = tuple([self._pool.submit(work, start, stop) for start, stop in cuts])
         return _parted([asked, *steps[1:]], rows, buffers, chunks)
 
-    def _together(self, step: Step, count: int) -> tuple[list[Step], Indices]:
+    def _together(self, step: BatchStep, count: int) -> tuple[list[BatchStep], Indices]:
         """A batch and those that follow it in the epoch, `count` in all: their steps, and the numbers of their rows."""
         steps = [step]
         while len(steps) < count and self._program.consecutive(step.rows):
@@ -297,13 +300,13 @@ class HostLoader:
         )
 
 
-def _abandon(*pools: Pool | ReadAhead) -> None:
+def _abandon(*pools: Executor | ReadAhead) -> None:
     for pool in pools:
-        pool.abandon()
+        pool.shutdown_nowait()
 
 
 def _parted(
-    steps: Sequence[Step], rows: int, buffers: tuple[Column, ...], chunks: tuple[Future[list[BadRow]], ...]
+    steps: Sequence[BatchStep], rows: int, buffers: tuple[Column, ...], chunks: tuple[Future[list[BadRow]], ...]
 ) -> list[HostBatch]:
     """The batches of some steps, whose rows, `rows` in all, follow each other in the buffers."""
     if len(steps) == 1:
@@ -311,7 +314,8 @@ def _parted(
     cuts = pairwise([rows * place // len(steps) for place in range(len(steps) + 1)])
     parts = [tuple([buffer[start:stop] for buffer in buffers]) for start, stop in cuts]
     return [
-        HostBatch(step, part, chunks, place=place) for place, (step, part) in enumerate(zip(steps, parts, strict=True))
+        HostBatch(step, part, chunks, slice_index=place)
+        for place, (step, part) in enumerate(zip(steps, parts, strict=True))
     ]
 
 
@@ -325,11 +329,11 @@ def _of_batch(failed: Sequence[BadRow], place: int | None, rows: int) -> Sequenc
 
 def _compute_chunk(
     program: HostProgram,
-    pace: Pace,
-    step: Step,
+    pace: ChunkScheduler,
+    step: BatchStep,
     numbers: Indices,
     buffers: tuple[Column, ...],
-    fed: Fed | None,
+    fed: FedBatch | None,
     start: int,
     stop: int,
 ) -> list[BadRow]:

@@ -10,14 +10,20 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.core.columns import Array, Column, Indices
-from penstock.core.stage_timers import Meter
+from penstock.core.stage_timers import StageTimers
 from penstock.engine.failures.bad_row import BadRow
-from penstock.engine.host.execution_frame import Frame
-from penstock.engine.host.failed_rows import ATTEMPTS, attempted, exhausted, space, without_lost
-from penstock.engine.host.run_context import Setting
-from penstock.engine.host.sharded_reader import Reading
-from penstock.engine.host.stages.branch_stage import BranchStage, SelectStage, delivered
-from penstock.engine.host.stages.fused_stage import ChainStage, DescribeStage
+from penstock.engine.host.execution_frame import ExecutionFrame
+from penstock.engine.host.failed_rows import (
+    ATTEMPTS,
+    replacements_exhausted_error,
+    result_buffer,
+    run_stage,
+    without_failed_rows,
+)
+from penstock.engine.host.run_context import RunContext
+from penstock.engine.host.sharded_reader import ShardedReader
+from penstock.engine.host.stages.branch_stage import BranchStage, SelectStage, full_column
+from penstock.engine.host.stages.fused_stage import FusedStage, HostDescriptionStage
 from penstock.engine.host.stages.host_stages import (
     BatchStage,
     FeedStage,
@@ -26,16 +32,16 @@ from penstock.engine.host.stages.host_stages import (
     RowStage,
     SampleStage,
     WholeBatchStage,
-    check_fits,
+    check_narrowing,
 )
 from penstock.engine.host.stages.operand_binding import Registers
-from penstock.engine.host.stream_feed import Fed, Feeding
-from penstock.graph.ir.fusion import ChainKernel
+from penstock.engine.host.stream_feed import FedBatch, StreamFeeder
+from penstock.graph.ir.fusion import FusibleOperator
 from penstock.graph.ir.node import Node, Value
-from penstock.graph.ir.operator import View
+from penstock.graph.ir.operator import ViewKernel
 from penstock.plan.plan import Plan
-from penstock.plan.stage_grouping import Stage, Way
-from penstock.sources.order.schedule import Step
+from penstock.plan.stage_grouping import Stage, StageKind
+from penstock.sources.order.schedule import BatchStep
 from penstock.types import OnError
 
 
@@ -55,16 +61,16 @@ class HostProgram:
     def __init__(
         self,
         plan: Plan,
-        readings: Mapping[Node, Reading],
-        lead: Reading | None,
+        readings: Mapping[Node, ShardedReader],
+        lead: ShardedReader | None,
         seed: int,
-        meter: Meter,
-        feeding: Feeding | None = None,
+        meter: StageTimers,
+        feeding: StreamFeeder | None = None,
         on_error: OnError = "raise",
     ) -> None:
         self.plan = plan
         self.feeding = feeding
-        self._setting = Setting(readings, lead, seed, on_error)
+        self._setting = RunContext(readings, lead, seed, on_error)
         self._meter = meter
         values = [value for stage in plan.stages for node in stage.nodes for value in node.values]
         registers = {value: number for number, value in enumerate(values)}
@@ -74,19 +80,21 @@ class HostProgram:
         for stage in plan.stages:
             compiled = _compile(stage, registers, targets, kept, picked, seed)
             self._stages.append(compiled if stage.guard is None else BranchStage(compiled, stage, registers))
-        self._by_row = all(stage.by_row for stage in self._stages)
+        self._by_row = all(stage.row_independent for stage in self._stages)
         self._registers = len(registers)
         self._results = [(value, registers[value]) for value in plan.results]
         self._targets = [
-            (registers[value], number, value.spec.sizes, value.spec.dtype) for value, number in targets.items()
+            (registers[value], number, value.spec.fixed_shape, value.spec.dtype) for value, number in targets.items()
         ]
 
     @property
     def by_sample(self) -> bool:
         """Whether Python runs for each sample."""
-        chains = [stage for stage in self.plan.stages if stage.way is Way.CHAIN]
-        decoded = any(isinstance(s.nodes[0].operator, ChainKernel) and s.nodes[0].operator.heads for s in chains)
-        return decoded or any(stage.way is Way.SAMPLE for stage in self.plan.stages)
+        chains = [stage for stage in self.plan.stages if stage.way is StageKind.CHAIN]
+        decoded = any(
+            isinstance(s.nodes[0].operator, FusibleOperator) and s.nodes[0].operator.starts_group for s in chains
+        )
+        return decoded or any(stage.way is StageKind.SAMPLE for stage in self.plan.stages)
 
     @property
     def reads(self) -> bool:
@@ -94,7 +102,7 @@ class HostProgram:
         return bool(self._setting.readings)
 
     @property
-    def readings(self) -> Sequence[Reading]:
+    def readings(self) -> Sequence[ShardedReader]:
         """How its readers are read."""
         return list(self._setting.readings.values())
 
@@ -104,7 +112,7 @@ class HostProgram:
         return self.feeding is None and all(reading.consecutive(rows) for reading in readings)
 
     def compute(
-        self, step: Step, numbers: Indices, slots: Sequence[Array | None], fed: Fed | None = None
+        self, step: BatchStep, numbers: Indices, slots: Sequence[Array | None], fed: FedBatch | None = None
     ) -> tuple[tuple[Column, ...], list[BadRow]]:
         """Compute the results for some rows.
 
@@ -121,7 +129,7 @@ class HostProgram:
         Raises:
             SampleError: a sample cannot be read, decoded or brought to shape; it is named.
         """
-        frame = Frame(step, numbers, self._setting, [None] * self._registers, self._placed(slots), fed=fed)
+        frame = ExecutionFrame(step, numbers, self._setting, [None] * self._registers, self._placed(slots), fed=fed)
         failed: list[BadRow] = []
         done = self._through(frame, slots, failed)
         if failed:
@@ -129,7 +137,7 @@ class HostProgram:
         results = zip(self._results, slots, strict=True)
         return tuple([_deliver(value, register, done, slot) for (value, register), slot in results]), failed
 
-    def _through(self, frame: Frame, slots: Sequence[Array | None], failed: list[BadRow]) -> Frame:
+    def _through(self, frame: ExecutionFrame, slots: Sequence[Array | None], failed: list[BadRow]) -> ExecutionFrame:
         """Take a frame through all stages.
 
         Returns:
@@ -139,10 +147,10 @@ class HostProgram:
         with np.errstate(all="ignore"):  # infinities are values, as they are for XLA
             before = time.perf_counter()
             for stage in self._stages:
-                if not stage.by_row and failed:
+                if not stage.row_independent and failed:
                     return frame
                 rows = frame.rows
-                frame = attempted(stage, frame, failed)
+                frame = run_stage(stage, frame, failed)
                 after = time.perf_counter()
                 self._meter.add(stage.label, seconds=after - before, samples=rows)
                 before = after
@@ -150,39 +158,41 @@ class HostProgram:
                     return frame
             for (value, register), slot in zip(self._results, slots, strict=True):
                 if slot is not None and slot.dtype != value.spec.dtype:
-                    check_fits(frame, value, delivered(value, register, frame), slot.dtype)
-            return without_lost(frame, failed)
+                    check_narrowing(frame, value, full_column(value, register, frame), slot.dtype)
+            return without_failed_rows(frame, failed)
 
     def _mended(
         self,
-        done: Frame,
-        step: Step,
+        done: ExecutionFrame,
+        step: BatchStep,
         numbers: Indices,
         slots: Sequence[Array | None],
         failed: list[BadRow],
-        fed: Fed | None,
+        fed: FedBatch | None,
     ) -> tuple[tuple[Column, ...], list[BadRow]]:
         """The results where rows have failed: other samples take the place of those that are to be replaced."""
-        columns = [space(value, slot, len(numbers)) for (value, _), slot in zip(self._results, slots, strict=True)]
+        columns = [
+            result_buffer(value, slot, len(numbers)) for (value, _), slot in zip(self._results, slots, strict=True)
+        ]
         attempts = np.zeros(len(numbers), np.int64)
         skipped: set[int] = set()
         latest, every = failed, failed.copy()
         while True:
             if self._by_row or not latest:
-                self._place(done, np.searchsorted(numbers, done.numbers), columns)
+                self._place(done, np.searchsorted(numbers, done.rows_in_batch), columns)
             again: set[int] = set()
             for bad in latest:
                 row = int(np.searchsorted(numbers, bad.number))
                 attempts[row] += 1
                 (skipped if bad.policy == "skip" else again).add(row)
                 if bad.policy != "skip" and attempts[row] > ATTEMPTS:
-                    raise exhausted(bad)
+                    raise replacements_exhausted_error(bad)
             if not again:
                 break
             rows = np.array(sorted(again)) if self._by_row else np.arange(len(numbers))
-            shifts = self._setting.shifts(self._setting.coordinates(step, numbers[rows]), attempts[rows])
+            shifts = self._setting.replacement_draws(self._setting.coordinates(step, numbers[rows]), attempts[rows])
             empty: list[Any] = [None] * self._registers
-            frame = Frame(step, numbers[rows], self._setting, empty, empty.copy(), shifts, fed=fed)
+            frame = ExecutionFrame(step, numbers[rows], self._setting, empty, empty.copy(), shifts, fed=fed)
             latest: list[BadRow] = []
             done = self._through(frame, slots, latest)
             every += latest
@@ -191,19 +201,19 @@ class HostProgram:
                 column[sorted(skipped)] = 0
         return tuple(columns), sorted(self._counted(every, step, numbers), key=lambda bad: bad.number)
 
-    def _counted(self, failed: list[BadRow], step: Step, numbers: Indices) -> list[BadRow]:
+    def _counted(self, failed: list[BadRow], step: BatchStep, numbers: Indices) -> list[BadRow]:
         """The rows that count: not those past the end of an epoch that are masked anyhow."""
         if self.plan.valid is None:
             return failed
         real = self._setting.coordinates(step, numbers).real
         return [bad for bad in failed if real[np.searchsorted(numbers, bad.number)]]
 
-    def _place(self, frame: Frame, rows: Indices, columns: Sequence[Column]) -> None:
+    def _place(self, frame: ExecutionFrame, rows: Indices, columns: Sequence[Column]) -> None:
         """Put the results of a frame into their rows of the whole."""
         if not frame.rows:
             return
         for (value, register), column in zip(self._results, columns, strict=True):
-            made = delivered(value, register, frame)
+            made = full_column(value, register, frame)
             if isinstance(column, np.ndarray):
                 column[rows] = made
             else:
@@ -230,25 +240,25 @@ def _compile(
 ) -> HostStage:
     node = stage.nodes[-1]
     match stage.way:
-        case Way.READ:
+        case StageKind.READ:
             return ReadStage(node, registers, picked)
-        case Way.FEED:
+        case StageKind.FEED:
             return FeedStage(node, registers)
-        case Way.ROWS:
+        case StageKind.ROWS:
             return RowStage(node, registers)
-        case Way.BATCH:
+        case StageKind.BATCH:
             seen = [*node.values, *node.inputs]
-            in_place = isinstance(node.operator, View) and len({targets.get(value, value) for value in seen}) == 1
+            in_place = isinstance(node.operator, ViewKernel) and len({targets.get(value, value) for value in seen}) == 1
             return BatchStage(node, registers, seed, in_place=in_place)
-        case Way.CHAIN:
-            return ChainStage(stage.nodes, registers, seed)
-        case Way.DESCRIBE:
-            return DescribeStage(node, registers, seed)
-        case Way.SAMPLE:
+        case StageKind.CHAIN:
+            return FusedStage(stage.nodes, registers, seed)
+        case StageKind.DESCRIBE:
+            return HostDescriptionStage(node, registers, seed)
+        case StageKind.SAMPLE:
             return SampleStage(stage.nodes, registers, kept, seed)
-        case Way.WHOLE_BATCH:
+        case StageKind.WHOLE_BATCH:
             return WholeBatchStage(node, registers, seed)
-        case Way.SELECT:
+        case StageKind.SELECT:
             return SelectStage(node, registers)
 
 
@@ -263,7 +273,7 @@ def _targets(plan: Plan) -> dict[Value, int]:
         value = result
         while value.spec.dense and value.node.guard is None:
             found[value] = number
-            shown = value.node.inputs[0] if isinstance(value.node.operator, View) else None
+            shown = value.node.inputs[0] if isinstance(value.node.operator, ViewKernel) else None
             if shown is None or shown in results or len(plan.graph.consumers[shown]) > 1:
                 break
             if shown.spec.dtype != value.spec.dtype:
@@ -283,15 +293,19 @@ def _picked(plan: Plan) -> set[Value]:
     """The values whose rows need not lie side by side: chains alone read them, from where they are."""
     if any(stage.guard is not None for stage in plan.stages):
         return set()
-    heads = [s.nodes[0] for s in plan.stages if s.way is Way.CHAIN and not cast(ChainKernel, s.nodes[0].operator).heads]
+    heads = [
+        s.nodes[0]
+        for s in plan.stages
+        if s.way is StageKind.CHAIN and not cast(FusibleOperator, s.nodes[0].operator).starts_group
+    ]
     used = Counter(value for stage in plan.stages for node in stage.nodes for value in node.sources)
     chained = Counter(node.inputs[0] for node in heads)
     return {value for value, count in chained.items() if count == used[value]} - set(plan.results)
 
 
-def _deliver(value: Value, register: int, frame: Frame, slot: Array | None) -> Column:
+def _deliver(value: Value, register: int, frame: ExecutionFrame, slot: Array | None) -> Column:
     """A result, copied into its slot where it does not lie there yet: the slot has a narrower dtype."""
-    column: Any = delivered(value, register, frame)
+    column: Any = full_column(value, register, frame)
     if slot is None or frame.slots[register] is not None:
         return column if slot is None else slot
     np.copyto(slot, column, casting="same_kind")

@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from penstock.core.columns import Indices
-from penstock.engine.host.sharded_reader import Reading, Samples
-from penstock.engine.host.worker_threads import Pool
-from penstock.sources.order.schedule import Step
-from penstock.sources.storage.byte_range import Extent
-from penstock.sources.storage.disk_cache import without_kept
-from penstock.sources.storage.prefetch import Announcement, Readers, ahead
+from penstock.engine.host.sharded_reader import SampleIndices, ShardedReader
+from penstock.engine.host.worker_threads import Executor
+from penstock.sources.order.schedule import BatchStep
+from penstock.sources.storage.byte_range import ByteRange
+from penstock.sources.storage.disk_cache import uncached
+from penstock.sources.storage.prefetch import FetchThreads, PrefetchRequest, ahead
 
 _STEPS = 8
 """How many batches beyond those that are begun are fetched ahead, where there is room."""
@@ -30,10 +30,10 @@ class ReadAhead:
 
     def __init__(
         self,
-        readings: Iterable[Reading],
+        readings: Iterable[ShardedReader],
         local_rows: Callable[[int], Indices],
-        after: Callable[[Step], Step],
-        pool: Pool,
+        after: Callable[[BatchStep], BatchStep],
+        pool: Executor,
         depth: int,
     ) -> None:
         self._fetched = pool.fetched
@@ -41,32 +41,32 @@ class ReadAhead:
         self._local_rows, self._after = local_rows, after
         self._pool = pool.reading if self._readings else None
         self._steps = depth + _STEPS
-        self._announced: deque[tuple[Step, Announcement]] = deque()
+        self._announced: deque[tuple[BatchStep, PrefetchRequest]] = deque()
 
-    def follow(self, step: Step) -> None:
+    def follow(self, step: BatchStep) -> None:
         """Have the bytes of the batches from this one on fetched, and let go of those of all others."""
         if self._pool is None:
             return
         while self._announced and self._announced[0][0] != step:
             ahead.release(self._announced.popleft()[1])
         if not self._announced:  # also after `close`, which may have interrupted threads in their turns
-            self._readers = Readers(self._pool.submit, self._pool.workers)
+            self._readers = FetchThreads(self._pool.submit, self._pool.workers)
         following = self._after(self._announced[-1][0]) if self._announced else step
         while len(self._announced) <= self._steps:
             needs = self._needs(following)
-            self._announced.append((following, ahead.announce(needs, self._readers)))
+            self._announced.append((following, ahead.prefetch(needs, self._readers)))
             following = self._after(following)
 
-    def _needs(self, step: Step) -> Sequence[Extent]:
+    def _needs(self, step: BatchStep) -> Sequence[ByteRange]:
         numbers = self._local_rows(step.rows)
-        needs: list[Extent] = []
+        needs: list[ByteRange] = []
         for reading in self._readings:
             found = reading.samples(step, numbers)
-            parts = [found] if isinstance(found, Samples) else [samples for _, samples in found]
+            parts = [found] if isinstance(found, SampleIndices) else [samples for _, samples in found]
             for part in parts:
                 if part.source.cost in self._fetched:
-                    needs += part.source.needs(part.indices)
-        return without_kept(needs)
+                    needs += part.source.byte_ranges(part.indices)
+        return uncached(needs)
 
     def close(self) -> None:
         """Let go of everything, and end the threads."""
@@ -75,9 +75,9 @@ class ReadAhead:
         if self._pool is not None:
             self._pool.close()
 
-    def abandon(self) -> None:
+    def shutdown_nowait(self) -> None:
         """The same for finalizers, which wait for nothing."""
         while self._announced:
             ahead.abandon(self._announced.pop()[1])
         if self._pool is not None:
-            self._pool.abandon()
+            self._pool.shutdown_nowait()

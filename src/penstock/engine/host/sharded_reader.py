@@ -9,25 +9,25 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array, Column, Indices, Picked
+from penstock.core.columns import Array, Column, Indices, RowSelection
 from penstock.errors import DefinitionError, SampleError
 from penstock.graph.ir.operator import Reader
-from penstock.plan.engine_operators import Coordinates
-from penstock.plan.shard_merge import Facts
-from penstock.sources.order.sample_order import Order
-from penstock.sources.order.schedule import Step
+from penstock.plan.engine_operators import RowCoordinates
+from penstock.plan.shard_merge import ReaderFacts
+from penstock.sources.order.sample_order import SampleOrder
+from penstock.sources.order.schedule import BatchStep
 from penstock.sources.source import Source
 
 
 @dataclass(frozen=True, slots=True)
-class Samples:
+class SampleIndices:
     """The samples that stand in some rows: where they come from, and their numbers there."""
 
     source: Source
     indices: Indices
 
 
-class Reading:
+class ShardedReader:
     """One reader, or one for each block of rows, and the orders they follow.
 
     Args:
@@ -36,7 +36,7 @@ class Reading:
         num_shards: how many blocks the whole batch has, if each has a reader of its own; 1 if one reads for all.
         seed: what selects the permutations.
         number: which of a pipeline's readers it is; its place in `Step.totals`.
-        leads: whether it defines the epoch. Other readers go on over the end of an epoch.
+        is_leader: whether it defines the epoch. Other readers go on over the end of an epoch.
         facts: of the readers of all blocks, where other processes have some of them.
         rows: how many rows a whole batch has.
     """
@@ -50,12 +50,12 @@ class Reading:
         seed: int,
         number: int,
         leads: bool,
-        facts: Sequence[Facts] | None = None,
+        facts: Sequence[ReaderFacts] | None = None,
         rows: int = 1,
     ) -> None:
         self.readers = tuple(readers)
         self.orders = tuple(reader.order(seed) for reader in readers)
-        self.leads = leads
+        self.is_leader = leads
         self._shards = np.asarray(shards)
         self._num_shards = num_shards
         self._facts = facts
@@ -75,10 +75,10 @@ class Reading:
         return [order.epoch_length for order in self.orders]
 
     @property
-    def whole(self) -> bool:
+    def covers_epoch(self) -> bool:
         """Whether the positions of an epoch, but for those that are not `real`, are every sample once."""
         one = self.readers[0]
-        if one.source.choice is not None:
+        if one.source.selection is not None:
             return False
         if self._num_shards == 1:
             return one.num_shards == 1
@@ -87,26 +87,26 @@ class Reading:
             alike = len({(facts.order, facts.dataset) for facts in self._facts}) == 1
         else:
             parts = [(r.shard_id, r.num_shards, length) for r, length in zip(self.readers, self._lengths, strict=True)]
-            alike = all(reader.like(one) for reader in self.readers)
+            alike = all(reader.same_order(one) for reader in self.readers)
         if one.contiguous:
             return alike and sorted(parts) == [(k, self._num_shards, parts[0][2]) for k in range(self._num_shards)]
         return all(part[1:] == (1, parts[0][2]) for part in parts)
 
     @property
-    def even(self) -> bool:
+    def equal_shards(self) -> bool:
         """Whether all blocks have equally many samples."""
         return self.orders[0].length % self.orders[0].shards == 0
 
-    def _ends(self, step: Step, numbers: Indices) -> int | Indices:
+    def _ends(self, step: BatchStep, numbers: Indices) -> int | Indices:
         """Where the samples of the rows' order end in this epoch; contiguous parts may differ by one."""
         one = self.orders[0]
         if one.shards == 1:
             return self.length
         if self._num_shards == 1:
-            return one.part(step.epoch)[1]
+            return one.shard_bounds(step.epoch)[1]
         shards = {block: order.shard for block, order in zip(self._shards.tolist(), self.orders, strict=True)}
         blocks = range(self._num_shards)
-        ends = [replace(one, shard=shards.get(block, block)).part(step.epoch)[1] for block in blocks]
+        ends = [replace(one, shard=shards.get(block, block)).shard_bounds(step.epoch)[1] for block in blocks]
         return np.minimum(self.length, np.array(ends))[numbers // (step.rows // self._num_shards)]
 
     def stride(self, rows: int) -> int:
@@ -115,16 +115,16 @@ class Reading:
         return rows // self._num_shards if self._num_shards > 1 or one.contiguous else rows * one.num_shards
 
     @property
-    def pads(self) -> bool:
+    def pads_last_batch(self) -> bool:
         """Whether an epoch takes a whole number of batches: rows past its end repeat its last sample."""
-        return self.readers[0].pad_last
+        return self.readers[0].pad_last_batch
 
     def samples_passed(self, total: int) -> int:
         """A number of positions as a state has it: without those that fill up a padded reader's last batches."""
         if not self._fills_up:
             return total
         order = self.orders[0]
-        epochs, inside = divmod(total, order.passed_by_epoch(self._stride))
+        epochs, inside = divmod(total, order.positions_per_epoch(self._stride))
         return epochs * order.epoch_length + inside
 
     def positions_passed(self, samples: int) -> int:
@@ -139,12 +139,12 @@ class Reading:
         epochs, inside = divmod(samples, order.epoch_length)
         if inside % self._stride:
             raise ValueError(f"no batch begins after {inside} of {order.epoch_length} samples")
-        return epochs * order.passed_by_epoch(self._stride) + inside
+        return epochs * order.positions_per_epoch(self._stride) + inside
 
     @property
     def _fills_up(self) -> bool:
         """Whether positions of epochs that follow each other depend on how large batches are."""
-        return self.pads and not self.leads and len(set(self._lengths)) == 1
+        return self.pads_last_batch and not self.is_leader and len(set(self._lengths)) == 1
 
     def consecutive(self, rows: int) -> bool:
         """Whether a batch passes as many positions as it has rows, all in one order."""
@@ -157,33 +157,33 @@ class Reading:
         one = self.readers[0]
         return numbers + one.shard_id * rows if one.shard_id and not one.contiguous else numbers
 
-    def positions(self, step: Step, numbers: Indices) -> Indices:
+    def positions(self, step: BatchStep, numbers: Indices) -> Indices:
         """Positions in the order, for rows of the batch given by their numbers."""
-        return self.offsets(step.rows, numbers) + (step.row if self.leads else step.totals[self._number])
+        return self.offsets(step.rows, numbers) + (step.row if self.is_leader else step.consumed[self._number])
 
-    def coordinates(self, step: Step, numbers: Indices) -> Coordinates:
+    def coordinates(self, step: BatchStep, numbers: Indices) -> RowCoordinates:
         """What tells these rows from all others, when this reading leads.
 
         Its own positions, if all rows share one order; else the rows' numbers.
         """
-        ends = self._ends(step, numbers) if self.leads else None
+        ends = self._ends(step, numbers) if self.is_leader else None
         if self._num_shards > 1:
             positions = step.row * self._num_shards + numbers
             real = None if ends is None else self.positions(step, numbers) < ends
         else:
             positions = step.row + self.offsets(step.rows, numbers)
             real = None if ends is None or (isinstance(ends, int) and positions[-1] < ends) else positions < ends
-        return Coordinates(step.epoch, positions, _all_real(len(numbers)) if real is None else real)
+        return RowCoordinates(step.epoch, positions, _all_real(len(numbers)) if real is None else real)
 
     def samples(
-        self, step: Step, numbers: Indices, shifts: NDArray[np.uint64] | None = None
-    ) -> Samples | list[tuple[Indices, Samples]]:
+        self, step: BatchStep, numbers: Indices, shifts: NDArray[np.uint64] | None = None
+    ) -> SampleIndices | list[tuple[Indices, SampleIndices]]:
         """Which samples stand in the rows.
 
         Args:
             step: the batch.
             numbers: the numbers of the rows in the batch.
-            shifts: per row what selects another sample in place of its own, or 0; see `Order.others`.
+            shifts: per row what selects another sample in place of its own, or 0; see `SampleOrder.others`.
 
         Returns:
             Samples of one source, or per block the places in `numbers` and their samples.
@@ -198,25 +198,31 @@ class Reading:
             for block, at in parts
         ]
 
-    def _shifted(self, block: int, samples: Samples, shifts: NDArray[np.uint64] | None) -> Samples:
+    def _shifted(self, block: int, samples: SampleIndices, shifts: NDArray[np.uint64] | None) -> SampleIndices:
         if shifts is None:
             return samples
-        return Samples(samples.source, self.orders[block].others(samples.indices, shifts))
+        return SampleIndices(samples.source, self.orders[block].replacement_indices(samples.indices, shifts))
 
-    def _of_all(self, step: Step, numbers: Indices) -> Samples:
+    def _of_all(self, step: BatchStep, numbers: Indices) -> SampleIndices:
         first, count = int(numbers[0]), len(numbers)
         if int(numbers[-1]) - first + 1 != count:  # they ascend; with gaps where rows of other processes lie between
             return self._of(0, step, self.positions(step, numbers))
         order, one = self.orders[0], self.readers[0]
         start = first + (0 if one.contiguous else one.shard_id * step.rows)
-        if self.leads:
-            return Samples(one.source, order.span(step.epoch, step.row + start, count))
-        return Samples(one.source, order.endless_span(step.totals[self._number] + start, count, self._stride))
+        if self.is_leader:
+            return SampleIndices(one.source, order.index_range(step.epoch, step.row + start, count))
+        return SampleIndices(
+            one.source, order.index_range_over_epochs(step.consumed[self._number] + start, count, self._stride)
+        )
 
-    def _of(self, block: int, step: Step, positions: Indices) -> Samples:
-        order: Order = self.orders[block]
-        indices = order.indices(step.epoch, positions) if self.leads else order.endless(positions, self._stride)
-        return Samples(self.readers[block].source, indices)
+    def _of(self, block: int, step: BatchStep, positions: Indices) -> SampleIndices:
+        order: SampleOrder = self.orders[block]
+        indices = (
+            order.indices(step.epoch, positions)
+            if self.is_leader
+            else order.indices_over_epochs(positions, self._stride)
+        )
+        return SampleIndices(self.readers[block].source, indices)
 
 
 @lru_cache(maxsize=16)
@@ -226,9 +232,12 @@ def _all_real(rows: int) -> NDArray[np.bool_]:
     return result
 
 
-def read(
-    samples: Samples | list[tuple[Indices, Samples]], rows: int, out: Sequence[Array | None], picked: Sequence[bool]
-) -> tuple[tuple[Column | Picked, ...], dict[int, SampleError]]:
+def read_columns(
+    samples: SampleIndices | list[tuple[Indices, SampleIndices]],
+    rows: int,
+    out: Sequence[Array | None],
+    picked: Sequence[bool],
+) -> tuple[tuple[Column | RowSelection, ...], dict[int, SampleError]]:
     """The columns of a reader's values, and the errors of the rows that cannot be read.
 
     Args:
@@ -237,12 +246,12 @@ def read(
         out: as for `Source.read`.
         picked: per value whether it need not be copied.
     """
-    if isinstance(samples, Samples):
+    if isinstance(samples, SampleIndices):
         if any(picked) and samples.source.in_memory:
-            columns = [Picked(array, samples.indices) for array in samples.source.in_memory]
-            return tuple([c if p else c.copied(slot) for c, p, slot in zip(columns, picked, out, strict=True)]), {}
-        return samples.source.outcomes(samples.indices, out)
-    parts = [(places, part.source.outcomes(part.indices, [None] * len(out))) for places, part in samples]
+            columns = [RowSelection(array, samples.indices) for array in samples.source.in_memory]
+            return tuple([c if p else c.gather(slot) for c, p, slot in zip(columns, picked, out, strict=True)]), {}
+        return samples.source.read_tolerant(samples.indices, out)
+    parts = [(places, part.source.read_tolerant(part.indices, [None] * len(out))) for places, part in samples]
     errors = {int(places[row]): error for places, (_, failed) in parts for row, error in failed.items()}
     columns = [_interleave([(places, read[i]) for places, (read, _) in parts], rows) for i in range(len(out))]
     return tuple(columns), errors

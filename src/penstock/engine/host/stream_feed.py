@@ -13,14 +13,14 @@ import numpy as np
 from penstock.core.columns import Column, Indices
 from penstock.errors import PenstockError, SourceError
 from penstock.graph.ir.node import Node
-from penstock.sources.order.schedule import Schedule, Step
-from penstock.sources.stream import Columns, EndOfStreamError, StarvedError, Stream, Turn
+from penstock.sources.order.schedule import BatchStep, Schedule
+from penstock.sources.stream import BatchRequest, Columns, EndOfStreamError, NothingFedError, Stream
 
 _log = logging.getLogger("penstock")
 
 
 @dataclass(frozen=True)
-class Fed:
+class FedBatch:
     """What the streams gave for a batch.
 
     Args:
@@ -46,7 +46,7 @@ class Fed:
         return tuple([c[places] if isinstance(c, np.ndarray) else [c[p] for p in places.tolist()] for c in columns])
 
 
-class Feeding:
+class StreamFeeder:
     """The streams of a plan. Only the thread that asks for batches may call it.
 
     Args:
@@ -68,14 +68,14 @@ class Feeding:
         self._local = local
         self._streams = streams
         self._each = [(stream, node) for node, streams in streams.items() for stream in streams]
-        self._working = [(stream, node) for stream, node in self._each if stream.ahead]
+        self._working = [(stream, node) for stream, node in self._each if stream.prefetch_depth]
         self._shards, self._blocks = np.asarray(shards), blocks
         self._schedule = schedule
-        self._taken: Step | None = None  # which step was taken last
-        self._delivered: Step | None = None
+        self._taken: BatchStep | None = None  # which step was taken last
+        self._delivered: BatchStep | None = None
         self._short = False  # whether it was said that a source ends before its epoch
 
-    def take(self, step: Step, *, at_once: bool) -> Fed:
+    def next_batch(self, step: BatchStep, *, at_once: bool) -> FedBatch:
         """The streams' part of a batch.
 
         Args:
@@ -98,7 +98,7 @@ class Feeding:
                 parts = self._ask(node, streams, turn, step, lent=lent)
             except EndOfStreamError:
                 for stream, other in self._each:
-                    stream.put_back(self._turn(step, other))
+                    stream.unread(self._turn(step, other))
                 raise
             sizes = {len(part[0]) for part in parts}
             if len(sizes) > 1:
@@ -115,20 +115,20 @@ class Feeding:
             what = "the sources of a batch give different numbers of samples"
             raise SourceError(what, given=listed, where=counts[rows].where)
         self._taken = step
-        return Fed(rows, columns, self._place(rows))
+        return FedBatch(rows, columns, self._place(rows))
 
-    def delivered(self, step: Step) -> None:
+    def delivered(self, step: BatchStep) -> None:
         """The batch was taken: nobody will ask for it again."""
         self._delivered = step
         for each in self._with_left_out(step):
             for stream, node in self._each:
-                stream.delivered(self._turn(each, node))
+                stream.release(self._turn(each, node))
 
-    def forgive(self, step: Step) -> None:
+    def forgive(self, step: BatchStep) -> None:
         """What failed in a batch was raised, and may be tried again."""
         for each in self._with_left_out(step):
             for stream, node in self._each:
-                stream.forgive(self._turn(each, node))
+                stream.clear_failure(self._turn(each, node))
 
     def rewind(self) -> None:
         """Another step than the one that follows is asked for next."""
@@ -141,43 +141,45 @@ class Feeding:
         for stream, _ in self._each:
             stream.close()
 
-    def _left_out(self, step: Step) -> Step:
+    def _left_out(self, step: BatchStep) -> BatchStep:
         """The end of the epoch before, where `LastBatchPolicy.DROP` leaves out a batch; else the step itself."""
-        if not self._schedule.drops or step.row or not step.epoch:
+        if not self._schedule.drops_last_batch or step.row or not step.epoch:
             return step
         return self._schedule.end(replace(step, epoch=step.epoch - 1))
 
-    def _with_left_out(self, step: Step) -> tuple[Step, ...]:
+    def _with_left_out(self, step: BatchStep) -> tuple[BatchStep, ...]:
         left_out = self._left_out(step)
         return (step,) if left_out is step else (left_out, step)
 
-    def _pass_over(self, step: Step) -> None:
+    def _pass_over(self, step: BatchStep) -> None:
         """Ask sources that only go on for the batch that was left out before this step, if they stand there."""
         left_out, taken = self._left_out(step), self._taken
         stands = None if taken is None else (taken.epoch, taken.row + self._schedule.stride)
         if left_out is step or stands != (left_out.epoch, left_out.row):
             return
         for stream, node in self._each:
-            if stream.obstacle is not None:
-                with suppress(EndOfStreamError, StarvedError):
+            if stream.seek_obstacle is not None:
+                with suppress(EndOfStreamError, NothingFedError):
                     stream.batch(self._turn(left_out, node))
 
-    def _announce(self, step: Step) -> None:
+    def _announce(self, step: BatchStep) -> None:
         """Tell the streams that can work ahead which batches will be asked for."""
-        for distance in range(1 + max(stream.ahead for stream, _ in self._working)):
+        for distance in range(1 + max(stream.prefetch_depth for stream, _ in self._working)):
             for stream, node in self._working:
-                if distance <= stream.ahead:
-                    stream.expect(self._turn(step, node))
-            step = self._schedule.after(step)
+                if distance <= stream.prefetch_depth:
+                    stream.prefetch(self._turn(step, node))
+            step = self._schedule.next_step(step)
 
-    def _ask(self, node: Node, streams: Sequence[Stream], turn: Turn, step: Step, *, lent: bool) -> list[Columns]:
+    def _ask(
+        self, node: Node, streams: Sequence[Stream], turn: BatchRequest, step: BatchStep, *, lent: bool
+    ) -> list[Columns]:
         try:
-            return [stream.batch(turn) if lent else stream.held(turn) for stream in streams]
+            return [stream.batch(turn) if lent else stream.batch_copy(turn) for stream in streams]
         except EndOfStreamError:
-            batches = self._schedule.batches
+            batches = self._schedule.batches_per_epoch
             if batches is None:
                 raise
-            if self._schedule.streams:
+            if self._schedule.length_unknown:
                 if not self._short:
                     text = "the source of %s ended epoch %d after %d batches, where size says %d"
                     _log.warning(text, node, turn.epoch, turn.iteration, batches)
@@ -194,15 +196,17 @@ class Feeding:
             error.where = error.where or node.where
             raise
 
-    def _turn(self, step: Step, node: Node) -> Turn:
-        parts = self._blocks if node.serial in self._local else 1
+    def _turn(self, step: BatchStep, node: Node) -> BatchRequest:
+        parts = self._blocks if node.id in self._local else 1
         schedule = self._schedule
-        before = step.epoch * ((schedule.batches or 0) + schedule.drops)
-        return Turn(step.epoch, step.row // schedule.stride, schedule.rows // parts, step.rows // parts, before)
+        before = step.epoch * ((schedule.batches_per_epoch or 0) + schedule.drops_last_batch)
+        return BatchRequest(
+            step.epoch, step.row // schedule.stride, schedule.batch_size // parts, step.rows // parts, before
+        )
 
     def _place(self, rows: int) -> Callable[[Node, Indices], Indices]:
         def place(node: Node, numbers: Indices) -> Indices:
-            if node.serial not in self._local:
+            if node.id not in self._local:
                 return numbers
             size = rows // self._blocks
             return np.searchsorted(self._shards, numbers // size) * size + numbers % size

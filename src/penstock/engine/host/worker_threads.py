@@ -15,6 +15,7 @@ import traceback
 import weakref
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future, wait
+from contextlib import nullcontext
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, ParamSpec, Protocol, TypeVar
@@ -22,7 +23,8 @@ from weakref import WeakSet, WeakValueDictionary
 
 from penstock.core.call_site import PACKAGE
 from penstock.errors import ContextError, ResourceError
-from penstock.sources.storage.byte_range import Cost
+from penstock.native.compiled import compilation_paused
+from penstock.sources.storage.byte_range import ReadCost
 
 _log = logging.getLogger("penstock")
 
@@ -34,11 +36,11 @@ _LAST_WORDS = 1.0
 _Task = tuple[Future[Any], Callable[[], Any]]
 
 
-class Interrupted(BaseException):
+class WorkInterrupted(BaseException):
     """Raised in a function that still runs, `PATIENCE` seconds after the iterator that it works for was closed."""
 
 
-class Crew:
+class ThreadCrew:
     """Up to `workers` threads, which all pools of one name and size share. They end when no pool holds the crew.
 
     Args:
@@ -96,19 +98,19 @@ class Crew:
             self.threads.append(thread)
 
 
-def in_crew() -> bool:
+def on_worker_thread() -> bool:
     """Whether the current thread is one of a crew's."""
     return getattr(_here, "is_worker", False)
 
 
-def shared(name: str, workers: int) -> Crew:
+def shared_crew(name: str, workers: int) -> ThreadCrew:
     """The crew of a name and size, which all share; a new one for a thread of a crew, which would wait for itself."""
-    if in_crew():
-        return Crew(name, workers)
+    if on_worker_thread():
+        return ThreadCrew(name, workers)
     with _joining:
         crew = _crews.get((name, workers))
         if crew is None:
-            crew = _crews[name, workers] = Crew(name, workers)
+            crew = _crews[name, workers] = ThreadCrew(name, workers)
         return crew
 
 
@@ -129,18 +131,22 @@ def _work(tasks: SimpleQueue[_Task | None]) -> None:
             with _turn:
                 if _busy.pop(me, None) is None:
                     return  # given up: another thread has its place
-    except Interrupted:
+    except WorkInterrupted:
         pass  # it came when the function had just returned
 
 
 def _finish(futures: Iterable[Future[Any]]) -> list[threading.Thread]:
     """Wait for what has begun; returns the threads whose functions took too long, and are interrupted."""
     hanging = wait(futures, PATIENCE).not_done
-    with _turn:  # none of them goes on to another function meanwhile
-        late = [thread for thread, future in _busy.copy().items() if future in hanging]
+    # A compilation is not interrupted: the exception would end in a callback of LLVM, and the code would be lost.
+    # And none of the threads goes on to another function meanwhile.
+    with compilation_paused() if hanging else nullcontext(), _turn:
+        late = [thread for thread, future in _busy.copy().items() if future in hanging and not future.done()]
         for thread in late:
             del _busy[thread]
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Interrupted))
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(thread.ident or 0), ctypes.py_object(WorkInterrupted)
+            )
     until = time.monotonic() + _LAST_WORDS
     for thread in late:
         thread.join(max(0.0, until - time.monotonic()))
@@ -181,8 +187,8 @@ _busy = dict[threading.Thread, Future[Any]]()
 """What the threads of all crews are at; a thread that is not here any more is not waited for."""
 _turn = threading.Lock()
 """Held where a thread is done with a function, and where it is given up."""
-_alive = WeakSet[Crew]()
-_crews: WeakValueDictionary[tuple[str, int], Crew] = WeakValueDictionary()
+_alive = WeakSet[ThreadCrew]()
+_crews: WeakValueDictionary[tuple[str, int], ThreadCrew] = WeakValueDictionary()
 _joining = threading.Lock()
 _here = threading.local()
 
@@ -202,18 +208,18 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Pool(Protocol):
+class Executor(Protocol):
     """Runs functions."""
 
     workers: int
 
     @property
-    def reading(self) -> Pool | None:
+    def reading(self) -> Executor | None:
         """Where functions run that wait for data; None where nothing is fetched ahead."""
         ...
 
     @property
-    def fetched(self) -> Collection[Cost]:
+    def fetched(self) -> Collection[ReadCost]:
         """What is fetched ahead there."""
         ...
 
@@ -225,12 +231,12 @@ class Pool(Protocol):
         """Give up what has not begun, and wait for what has. The pool may be used again."""
         ...
 
-    def abandon(self) -> None:
+    def shutdown_nowait(self) -> None:
         """Give up what has not begun, and wait for nothing."""
         ...
 
 
-class Serial:
+class SerialExecutor:
     """Runs a function at once, in the thread that submits it."""
 
     workers = 1
@@ -249,10 +255,10 @@ class Serial:
     def close(self) -> None:
         """There is nothing to end."""
 
-    abandon = close
+    shutdown_nowait = close
 
 
-class Threads:
+class ThreadExecutor:
     """Runs functions on up to `workers` threads, which all pools of that size in the process share.
 
     The threads start with the first functions, and end when no open pool has any use for them. A pool that is used on
@@ -267,13 +273,13 @@ class Threads:
     """
 
     def __init__(
-        self, workers: int, readers: int = 0, fetched: Collection[Cost] = (Cost.STORE,), name: str = "penstock"
+        self, workers: int, readers: int = 0, fetched: Collection[ReadCost] = (ReadCost.STORE,), name: str = "penstock"
     ) -> None:
         self.workers = workers
         self.fetched = fetched
-        self.reading: Pool | None = Threads(readers, name="penstock-read") if readers else None
+        self.reading: Executor | None = ThreadExecutor(readers, name="penstock-read") if readers else None
         self._name = name
-        self._crew: Crew | None = None
+        self._crew: ThreadCrew | None = None
         self._unfinished: set[Future[Any]] = set()
         self._lock = threading.Lock()
 
@@ -286,7 +292,7 @@ class Threads:
         """
         with self._lock:
             if self._crew is None:
-                self._crew = shared(self._name, self.workers)
+                self._crew = shared_crew(self._name, self.workers)
             future = self._crew.submit(partial(function, *args, **kwargs))
             self._unfinished.add(future)
         future.add_done_callback(self._unfinished.discard)  # of the set, not of self: a future keeps no pool alive
@@ -295,11 +301,11 @@ class Threads:
     def close(self) -> None:
         """Give up what has not begun, and wait for what has, unless it is one of the threads that calls.
 
-        What does not return within seconds is interrupted: see `Crew.finish`.
+        What does not return within seconds is interrupted: see `ThreadCrew.finish`.
         """
-        self._end(wait=not in_crew())
+        self._end(wait=not on_worker_thread())
 
-    def abandon(self) -> None:
+    def shutdown_nowait(self) -> None:
         """Give up what has not begun, and wait for nothing.
 
         For finalizers: the garbage collector runs in any thread, also in one that holds a lock which a thread needs to

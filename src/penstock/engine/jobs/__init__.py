@@ -1,1 +1,1 @@
-"""jobs."""
+"""What processes of one job tell each other: agreement at the start, membership, failures, exit status."""

@@ -22,7 +22,7 @@ _asked: tuple[SystemExit, FrameType] | None = None
 """What `sys.exit` or `exit` was called with last, and the outermost frame of the main thread."""
 
 
-def observe(failed: Callable[[BaseException], None]) -> None:
+def watch_exit(failed: Callable[[BaseException], None]) -> None:
     """Call a function with the exception that ends the program, before it is printed; note who asks for an end."""
     plain_hook, plain_exit, plain_quit = sys.excepthook, sys.exit, Quitter.__call__
 
@@ -52,7 +52,7 @@ def _note(status: Any, frame: FrameType) -> None:
         _asked = error, frame
 
 
-def reason() -> BaseException | None:
+def exit_cause() -> BaseException | None:
     """The exception that ends this process, asked for by an exit hook; None where the program is over.
 
     An exit code that is raised as `SystemExit` without these remains unknown.
@@ -66,10 +66,10 @@ def reason() -> BaseException | None:
     error, outermost = _asked
     # somebody may have caught it: then the outermost frame has gone on, and returned
     last = dis.opname[outermost.f_code.co_code[outermost.f_lasti]]
-    return None if last.startswith("RETURN") or not code(error) else error
+    return None if last.startswith("RETURN") or not exit_code(error) else error
 
 
-def code(error: BaseException) -> int:
+def exit_code(error: BaseException) -> int:
     """The exit code of a process that ends by an exception."""
     if isinstance(error, KeyboardInterrupt):
         return 128 + signal.SIGINT
@@ -78,7 +78,7 @@ def code(error: BaseException) -> int:
     return 1
 
 
-def words(error: BaseException) -> str:
+def format_exception(error: BaseException) -> str:
     """The traceback of an exception; of `sys.exit`, where it was called."""
     if isinstance(error, SystemExit):
         called = "\n".join(getattr(error, "__notes__", ()))
@@ -86,15 +86,15 @@ def words(error: BaseException) -> str:
     return "".join(traceback.format_exception(error)).rstrip()[-_LONGEST:]
 
 
-def leave(status: int) -> NoReturn:
+def exit_now(status: int) -> NoReturn:
     """End the process at once. After Ctrl-C by the signal itself, as a shell expects it."""
-    if isinstance(reason(), KeyboardInterrupt):
+    if isinstance(exit_cause(), KeyboardInterrupt):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
     os._exit(status)
 
 
-class Pulse:
+class MainThreadMonitor:
     """Tells for how long the main thread has run no Python: it waits for something, perhaps for ever."""
 
     def __init__(self) -> None:

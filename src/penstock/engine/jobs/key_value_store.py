@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-class Board:
+class KeyValueStore:
     """Texts that all processes of a job can read, change and take away.
 
     Args:
@@ -17,7 +17,7 @@ class Board:
     def __init__(self, client: Any, folder: str, process: int) -> None:
         self._client, self._folder, self.process = client, f"{folder}/", process
 
-    def show(self, name: str, text: str) -> None:
+    def put(self, name: str, text: str) -> None:
         """Put up a text, in place of another of this name."""
         self._client.key_value_set(self._folder + name, text, allow_overwrite=True)
 

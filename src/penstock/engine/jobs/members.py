@@ -33,7 +33,7 @@ import jax  # noqa: F401  # its exit hook is there before ours, so ours runs fir
 from jax._src.distributed import global_state
 
 from penstock.engine.jobs import exit_status
-from penstock.engine.jobs.key_value_store import Board
+from penstock.engine.jobs.key_value_store import KeyValueStore
 from penstock.engine.jobs.loopback import confine_collectives
 from penstock.errors import JobError
 
@@ -59,7 +59,7 @@ _FAILURE, _WATCHES, _LEFT, _HEARD = "failure", "watches", "left", "heard"
 
 
 @dataclass(frozen=True)
-class Failure:
+class JobFailure:
     """How a job fails.
 
     Args:
@@ -73,7 +73,7 @@ class Failure:
     code: int = 1
 
 
-class Peers:
+class JobMembers:
     """The other processes of this one's job. There is one object, made by `join`.
 
     Args:
@@ -88,7 +88,7 @@ class Peers:
         self._taken: dict[str, int] = {}
         self._groups: Counter[str] = Counter()
         self._left: dict[int, dict[str, int]] = {}
-        self._failure: Failure | None = None
+        self._failure: JobFailure | None = None
         self._failing = False  # by itself: then it says so itself
         self._over = threading.Event()
         self._last: list[Callable[[], None]] = []
@@ -99,25 +99,25 @@ class Peers:
         self._set(f"{_WATCHES}/{self._process}", "")
         threading.Thread(target=self._watch, name="penstock peers", daemon=True).start()
 
-    def begin(self, processes: Iterable[int]) -> Part:
+    def begin(self, processes: Iterable[int]) -> IteratorMembership:
         """This process's part in the next iterator that these processes make together."""
         group = ",".join(map(str, sorted(processes)))
         self._groups[group] += 1
         key = f"{group}#{self._groups[group]}"
         self._taken[key] = 0
-        return Part(self, key)
+        return IteratorMembership(self, key)
 
-    def board(self, key: str) -> Board:
+    def board(self, key: str) -> KeyValueStore:
         """What the processes show each other that make an iterator together."""
-        return Board(self._client, f"{_BOARDS}/{key}", self._process)
+        return KeyValueStore(self._client, f"{_BOARDS}/{key}", self._process)
 
     def at_end(self, act: Callable[[], None]) -> None:
         """Do something when all others have left, or have heard that the job fails."""
         self._last.append(act)
 
     @contextmanager
-    def taking(self, key: str) -> Iterator[None]:
-        """Around the taking of a batch of an iterator; see `Part`."""
+    def taking_batch(self, key: str) -> Iterator[None]:
+        """Around the taking of a batch of an iterator; see `IteratorMembership`."""
         self._taken[key] += 1
         try:
             self._find_missing()
@@ -135,14 +135,16 @@ class Peers:
         self._failing = True
         if not isinstance(error, JobError):
             name = f"process {self._process} of {self._processes} (host {socket.gethostname()}, pid {self._pid})"
-            self._report(Failure(f"{name} has failed:", exit_status.words(error), exit_status.code(error)))
+            self._report(
+                JobFailure(f"{name} has failed:", exit_status.format_exception(error), exit_status.exit_code(error))
+            )
 
     def end(self) -> None:
         """The last thing that a process does before JAX's own shutdown. Does not return where the job fails."""
         if os.getpid() != self._pid or global_state.client is None:
             return
         self._over.set()
-        error = exit_status.reason()
+        error = exit_status.exit_cause()
         if error is not None:
             self.fail(error)
         elif self._failure is None:
@@ -150,12 +152,14 @@ class Peers:
             self._wait_for_all()
             self._do_last()
         if self._failure is not None:
-            said = isinstance(error, JobError) or (error is not None and exit_status.words(error) == self._failure.text)
+            said = isinstance(error, JobError) or (
+                error is not None and exit_status.format_exception(error) == self._failure.text
+            )
             self._finish(self._failure, say=not said)
 
     def _watch(self) -> None:
         deadline = float("inf")
-        pulse = exit_status.Pulse()
+        pulse = exit_status.MainThreadMonitor()
         while not self._over.wait(_PERIOD if self._failure is None else 0.1):
             with suppress(Exception):  # the service may be slow, or gone: JAX deals with that
                 self._look()
@@ -171,7 +175,7 @@ class Peers:
         """Read the store; which processes watch, have left, have heard."""
         found = {key.removeprefix(_FOLDER): text for key, text in self._client.key_value_dir_get(_FOLDER)}
         if self._failure is None and _FAILURE in found:
-            self._failure = Failure(**json.loads(found[_FAILURE]))
+            self._failure = JobFailure(**json.loads(found[_FAILURE]))
         numbers: dict[str, set[int]] = {_WATCHES: set(), _LEFT: set(), _HEARD: set()}
         for key, text in found.items():
             kind, _, process = key.partition("/")
@@ -193,18 +197,18 @@ class Peers:
                     none = f"without making an iterator that process {self._process} makes"
                     what = f"process {process} of {self._processes} has ended {none if theirs < 0 else made}"
                     fix = "let all processes make the same iterators and take the same number of batches of each"
-                    self._report(Failure(what, f"  fix:      {fix}"))
+                    self._report(JobFailure(what, f"  fix:      {fix}"))
                     return
 
-    def _missed(self) -> Failure:
+    def _missed(self) -> JobFailure:
         """The failure of this process where it waits for one that is over."""
         listed = ", ".join(map(str, sorted(self._left)))
         what = f"process {self._process} of {self._processes} has waited in one call for {_patience:.0f} s, while the "
         what += f"program is over in process {listed}"
         fix = "let all processes take the same steps: one that ends before the step of its last batch is missed in it"
-        return Failure(what, f"  fix:      {fix}")
+        return JobFailure(what, f"  fix:      {fix}")
 
-    def _report(self, failure: Failure) -> None:
+    def _report(self, failure: JobFailure) -> None:
         if self._failure is None:
             self._set(_FAILURE, json.dumps(asdict(failure)))  # refused where another one was first
             with suppress(Exception):
@@ -225,7 +229,7 @@ class Peers:
             time.sleep(pause)
             pause = min(2 * pause, _PERIOD)
 
-    def _finish(self, failure: Failure, *, say: bool) -> NoReturn:
+    def _finish(self, failure: JobFailure, *, say: bool) -> NoReturn:
         """End this process at once, with the exit code of the first that failed, and with its last words."""
         self._finishing.acquire()  # for ever: one thread does this
         with suppress(Exception):
@@ -239,7 +243,7 @@ class Peers:
         if self._process == 0:
             self._serve_the_last()
         self._do_last()
-        exit_status.leave(failure.code)
+        exit_status.exit_now(failure.code)
 
     def _do_last(self) -> None:
         for act in self._last:
@@ -259,10 +263,10 @@ class Peers:
 
 
 @dataclass(frozen=True)
-class Part:
+class IteratorMembership:
     """What one process has to do with an iterator that several make together."""
 
-    peers: Peers
+    peers: JobMembers
     key: str
 
     def taking(self) -> AbstractContextManager[None]:
@@ -271,33 +275,33 @@ class Part:
         Raises:
             JobError: a process has failed, or has left without taking this batch.
         """
-        return self.peers.taking(self.key)
+        return self.peers.taking_batch(self.key)
 
-    def board(self) -> Board:
+    def board(self) -> KeyValueStore:
         """What the processes show each other."""
         return self.peers.board(self.key)
 
 
-_peers: Peers | None = None
+_peers: JobMembers | None = None
 _patience = _SHUTDOWN
 _joining = threading.Lock()
 
 
-def join() -> Peers | None:
+def join_job() -> JobMembers | None:
     """The other processes of the job that `jax.distributed` was initialized for; None where this one is alone."""
     global _peers  # noqa: PLW0603  # a process belongs to one job
     with _joining:
         if _peers is None and (made := _make()) is not None:
             _peers = made
-            exit_status.observe(made.fail)
+            exit_status.watch_exit(made.fail)
             made.watch()
         return _peers
 
 
-def _make() -> Peers | None:
+def _make() -> JobMembers | None:
     state = global_state
     alone = state.client is None or state.num_processes <= 1
-    return None if alone else Peers(state.client, state.process_id, state.num_processes)
+    return None if alone else JobMembers(state.client, state.process_id, state.num_processes)
 
 
 def _join_from_now_on() -> None:
@@ -309,11 +313,11 @@ def _join_from_now_on() -> None:
         plain(*args, shutdown_timeout_seconds=shutdown_timeout_seconds, **kwargs)
         _patience = shutdown_timeout_seconds
         confine_collectives()
-        join()
+        join_job()
 
     global_state.initialize = initialize
     confine_collectives()
-    join()
+    join_job()
 
 
 _join_from_now_on()

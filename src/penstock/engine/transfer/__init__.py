@@ -1,1 +1,1 @@
-"""From host buffers to sharded `jax.Array`s: which rows each device holds, and how they get there."""
+"""Which rows each device holds, and how host buffers become global arrays with the user's sharding."""

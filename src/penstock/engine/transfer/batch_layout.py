@@ -18,14 +18,14 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from penstock.core.columns import Array, Indices
 from penstock.core.spec import Spec
-from penstock.errors import UsageError, shown
+from penstock.errors import UsageError, short_repr
 
 Compute = Callable[[tuple[Any, ...], tuple[Any, ...]], tuple[tuple[Any, ...], tuple[Any, ...]]]
 """A device program: from its state, which all devices hold whole, and arrays with a leading axis of rows, to the new
 state and as many outputs as it has."""
 
 
-class Layout(ABC):
+class BatchLayout(ABC):
     """How the rows of a batch are spread over devices.
 
     Attributes:
@@ -88,11 +88,11 @@ class Layout(ABC):
         """A value with a leading axis of rows, as the device program takes it."""
 
     @abstractmethod
-    def struct(self, number: int | None, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+    def shape_dtype_struct(self, number: int | None, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
         """What the user receives for output `number`, or for the mask, of the given global shape: no data."""
 
     @abstractmethod
-    def put_whole(self, array: Array) -> jax.Array:
+    def put_replicated(self, array: Array) -> jax.Array:
         """An array that every device holds whole, as the device program's state is."""
 
     @abstractmethod
@@ -129,7 +129,7 @@ def local_device(device_id: int | None) -> Any:
     return devices[device_id or 0]
 
 
-class SingleDevice(Layout):
+class SingleDevice(BatchLayout):
     """Whole batches on one device.
 
     Args:
@@ -157,11 +157,11 @@ class SingleDevice(Layout):
         """The column, on the device."""
         return jax.device_put(column, self._device)
 
-    def struct(self, number: int | None, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+    def shape_dtype_struct(self, number: int | None, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
         """The shape as it is; JAX may move the array."""
         return jax.ShapeDtypeStruct(shape, dtype)
 
-    def put_whole(self, array: Array) -> jax.Array:
+    def put_replicated(self, array: Array) -> jax.Array:
         """The array, on the device."""
         return jax.device_put(array, self._device)
 
@@ -170,7 +170,7 @@ class SingleDevice(Layout):
         return _outside_meshes(jax.jit(compute), self.mesh)
 
 
-class Sharded(Layout):
+class ShardedLayout(BatchLayout):
     """Global arrays, laid out by a `NamedSharding` for each output.
 
     Args:
@@ -194,7 +194,7 @@ class Sharded(Layout):
                 "the outputs lie on different sets of devices", fix="use one set of devices for all outputs"
             )
         finest = self._shardings[parts.index(self.blocks)]
-        self.mesh = auto_mesh(finest.mesh)
+        self.mesh = with_auto_axes(finest.mesh)
         self.axes = _axes(finest)
         self._rows = NamedSharding(self.mesh, PartitionSpec(*finest.spec[:1]))
         self._whole = NamedSharding(self.mesh, PartitionSpec())
@@ -208,7 +208,7 @@ class Sharded(Layout):
     def check_outputs(self, specs: Sequence[Spec], names: Sequence[str], rows: int) -> None:
         """Check ranks, and the axes after the first that a spec cuts."""
         for spec, name, sharding in zip(specs, names, self._shardings, strict=False):  # the mask may be one more
-            shape = (rows, *spec.sizes)
+            shape = (rows, *spec.fixed_shape)
             try:
                 if any(sharding.spec[len(shape) :]):
                     raise ValueError(f"the spec names {len(sharding.spec)} axes, the output has {len(shape)}")
@@ -228,7 +228,7 @@ class Sharded(Layout):
         """The global array, cut along its rows only, on a mesh whose axes are all Auto."""
         return self._assemble(column, self._rows)
 
-    def put_whole(self, array: Array) -> jax.Array:
+    def put_replicated(self, array: Array) -> jax.Array:
         """The array, on every device."""
         return jax.make_array_from_callback(array.shape, self._whole, array.__getitem__)
 
@@ -245,7 +245,7 @@ class Sharded(Layout):
 
         return jax.make_array_from_callback((rows, *column.shape[1:]), sharding, piece)
 
-    def struct(self, number: int | None, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+    def shape_dtype_struct(self, number: int | None, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
         """The global shape, with the output's sharding."""
         return jax.ShapeDtypeStruct(shape, dtype, sharding=self._sharding(number))
 
@@ -255,17 +255,17 @@ class Sharded(Layout):
     def compile(self, compute: Compute, numbers: Sequence[int]) -> Compute:
         """The program under `jax.jit`, on Auto axes; its outputs then get the user's own shardings."""
         wanted = [self._shardings[number] for number in numbers]
-        inner = tuple(NamedSharding(auto_mesh(sharding.mesh), sharding.spec) for sharding in wanted)
+        inner = tuple(NamedSharding(with_auto_axes(sharding.mesh), sharding.spec) for sharding in wanted)
         program = _outside_meshes(jax.jit(compute, out_shardings=(self._whole, inner)), self.mesh)
 
         def run(state: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
             state, outputs = program(state, arrays)
-            return state, tuple(map(relabelled, outputs, wanted))
+            return state, tuple(map(with_sharding, outputs, wanted))
 
         return run
 
 
-class Stacked(Layout):
+class PmapLayout(BatchLayout):
     """The layout of `jax.pmap`: a leading axis of blocks, and then each block's own rows.
 
     Args:
@@ -302,12 +302,12 @@ class Stacked(Layout):
         """The column, cut along its first axis."""
         return jax.make_array_from_callback(column.shape, self._sharding, column.__getitem__)
 
-    def struct(self, number: int | None, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+    def shape_dtype_struct(self, number: int | None, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
         """The shape with its leading axis of blocks."""
         stacked = (self.blocks, shape[0] // self.blocks, *shape[1:])
         return jax.ShapeDtypeStruct(stacked, dtype, sharding=self._sharding)
 
-    def put_whole(self, array: Array) -> jax.Array:
+    def put_replicated(self, array: Array) -> jax.Array:
         """The array, on every device."""
         return jax.make_array_from_callback(array.shape, self._whole, array.__getitem__)
 
@@ -326,7 +326,7 @@ def _parts(sharding: Any) -> int:
     if not isinstance(sharding, NamedSharding) or not isinstance(sharding.mesh, Mesh):
         raise UsageError(
             "sharding must be a jax.sharding.NamedSharding over a Mesh of devices",
-            given=f"{shown(sharding)} of type {type(sharding).__name__}",
+            given=f"{short_repr(sharding)} of type {type(sharding).__name__}",
             fix='NamedSharding(Mesh(jax.devices(), ("batch",)), PartitionSpec("batch"))',
         )
     axes = _axes(sharding)
@@ -341,12 +341,12 @@ def _axes(sharding: NamedSharding) -> tuple[Any, ...]:
     return first if isinstance(first, tuple) else () if first is None else (first,)
 
 
-def auto_mesh(mesh: Any) -> Mesh:
+def with_auto_axes(mesh: Any) -> Mesh:
     """The same devices under the same names, with axes that let XLA choose: operators know nothing of shardings."""
     return Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,) * len(mesh.axis_names))
 
 
-def relabelled(array: jax.Array, sharding: NamedSharding) -> jax.Array:
+def with_sharding(array: jax.Array, sharding: NamedSharding) -> jax.Array:
     """The same buffers under the user's own mesh, whose axes may be Explicit. Copies nothing."""
     if array.sharding == sharding:
         return array

@@ -18,7 +18,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 
-class Backlog:
+class InFlightLimit:
     """Waits for emulated devices.
 
     Args:
@@ -34,7 +34,7 @@ class Backlog:
             self._ones = jax.make_array_from_callback((2,), split, lambda _: np.ones(1, np.float32))
             self._barrier = jax.jit(lambda ones: ones.sum(), out_shardings=whole)
 
-    def settle(self) -> None:
+    def wait(self) -> None:
         """Wait until the devices have done what was dispatched to them; does nothing on others than emulated ones."""
         if self._barrier is not None:
             with jax.set_mesh(self._mesh):

@@ -19,7 +19,7 @@ _ALONE = 2
 """How many references an array has that its pool alone holds, as `sys.getrefcount` counts them: its own is one."""
 
 
-class Masks:
+class RowMasks:
     """Puts masks on devices. Where all rows are True, an array that nobody holds any more is given out again.
 
     A mask belongs to whoever holds its batch: it may be donated, and no other batch has it.
@@ -27,13 +27,13 @@ class Masks:
     Args:
         put: how a column comes to the devices.
 
-    >>> masks, none = Masks(jax.device_put), np.array([], np.int64)
-    >>> first = masks.without(3, none)
-    >>> second, number = masks.without(3, none), id(first)
+    >>> masks, none = RowMasks(jax.device_put), np.array([], np.int64)
+    >>> first = masks.put(3, none)
+    >>> second, number = masks.put(3, none), id(first)
     >>> second is first
     False
     >>> del first
-    >>> id(masks.without(3, none)) == number
+    >>> id(masks.put(3, none)) == number
     True
     """
 
@@ -42,7 +42,7 @@ class Masks:
         self._whole: deque[jax.Array] = deque(maxlen=_KEPT)
         self._of: tuple[int, object] | None = None
 
-    def without(self, rows: int, lost: Indices) -> jax.Array:
+    def put(self, rows: int, lost: Indices) -> jax.Array:
         """The mask of `rows` rows of this process, of which some are lost."""
         if len(lost):
             column = np.ones(rows, np.bool_)

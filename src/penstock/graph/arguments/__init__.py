@@ -1,1 +1,1 @@
-"""arguments."""
+"""Checking and converting the arguments of a call."""

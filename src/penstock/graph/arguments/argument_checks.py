@@ -18,16 +18,29 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from penstock.core.call_site import located
-from penstock.errors import ArgumentTypeError, DefinitionError, PenstockError, UsageError, nearest, of_dali
-from penstock.graph.arguments.argument_kinds import OutOfRangeError, UnfitError, conform, near, said
-from penstock.graph.ir.node import Handle
+from penstock.core.call_site import with_call_site
+from penstock.errors import (
+    ArgumentTypeError,
+    DefinitionError,
+    PenstockError,
+    UsageError,
+    dali_object_hint,
+    nearest_names,
+)
+from penstock.graph.arguments.argument_kinds import (
+    MismatchError,
+    OutOfRangeError,
+    coerce,
+    describe_annotation,
+    suggest_value,
+)
+from penstock.graph.ir.node import NodeHandle
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def checked(
+def check_annotations(
     function: Callable[P, R], *, kind: type[PenstockError] = UsageError, limits: type[PenstockError] = UsageError
 ) -> Callable[P, R]:
     """A function whose arguments are checked against its annotations whenever it is called.
@@ -43,27 +56,27 @@ def checked(
     Example:
         >>> from typing import Annotated
         >>> from penstock.graph.arguments.argument_kinds import Range
-        >>> @checked
+        >>> @check_annotations
         ... def take(count: Annotated[int, Range(1)]) -> None: ...
         >>> take(0)
         Traceback (most recent call last):
         penstock.errors.UsageError: take: count is out of range
           given:    0 of type int
           expected: a whole number of at least 1
-          at:       <doctest penstock.graph.arguments.argument_checks.checked[3]>:1 in <module>: take(0)
+          at:       <doctest penstock.graph.arguments.argument_checks.check_annotations[3]>:1 in <module>: take(0)
     """
     name, signature = function.__qualname__.removesuffix(".__init__"), inspect.signature(function)
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        bound = bind(signature, args, kwargs, name)
-        bound = conforming(function, bound, name, kind=kind, limits=limits)
+        bound = bind_arguments(signature, args, kwargs, name)
+        bound = coerce_arguments(function, bound, name, kind=kind, limits=limits)
         return function(*bound.args, **bound.kwargs)
 
-    return located(call)
+    return with_call_site(call)
 
 
-def bind(
+def bind_arguments(
     signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any], name: str
 ) -> inspect.BoundArguments:
     """The arguments of a call by name.
@@ -81,12 +94,12 @@ def bind(
         return signature.bind(*args, **kwargs)
     except TypeError as error:
         unknown = next((given for given in kwargs if given not in signature.parameters), None)
-        fix = None if unknown is None else nearest(unknown, set(signature.parameters) - {"self"})
+        fix = None if unknown is None else nearest_names(unknown, set(signature.parameters) - {"self"})
         said = f"{name}{signature}" if len(str(signature)) < 200 else None
         raise ArgumentTypeError(f"{name}: {error}", expected=said, fix=fix) from None
 
 
-def conforming(
+def coerce_arguments(
     function: Callable[..., Any],
     bound: inspect.BoundArguments,
     name: str,
@@ -105,22 +118,22 @@ def conforming(
         limits: what is raised for one that is out of range.
         one_is_many: whether a number, or a text, may stand for a sequence that has only it, as in DALI.
     """
-    hints = hints_of(function)
+    hints = type_hints(function)
 
     def one(argument: str, given: Any) -> Any:
         hint = hints.get(argument, Any)
         try:
-            return conform(hint, given)
-        except UnfitError as error:
+            return coerce(hint, given)
+        except MismatchError as error:
             wrong = error
         if one_is_many and isinstance(given, int | float | np.number | str):
-            with suppress(UnfitError):
-                return conform(hint, [given])
+            with suppress(MismatchError):
+                return coerce(hint, [given])
         refusal, what = (limits, "out of range") if isinstance(wrong, OutOfRangeError) else (kind, "of another kind")
-        fix = near(hint, wrong.given) or of_dali(wrong.given)
-        if wrong.at and isinstance(wrong.given, Handle):
+        fix = suggest_value(hint, wrong.given) or dali_object_hint(wrong.given)
+        if wrong.at and isinstance(wrong.given, NodeHandle):
             fix = "fn.stack(...), which makes one node of nodes and numbers"
-        raise refusal(f"{name}: {argument} is {what}", given=wrong, expected=said(hint), fix=fix)
+        raise refusal(f"{name}: {argument} is {what}", given=wrong, expected=describe_annotation(hint), fix=fix)
 
     result = inspect.BoundArguments(bound.signature, bound.arguments.copy())
     for argument, value in bound.arguments.items():
@@ -135,7 +148,7 @@ def conforming(
 
 
 @functools.cache
-def hints_of(function: Callable[..., Any]) -> Mapping[str, Any]:
+def type_hints(function: Callable[..., Any]) -> Mapping[str, Any]:
     """The annotation of each argument, including those of ``**options: Unpack[...]``."""
     hints = typing.get_type_hints(function, include_extras=True)
     for parameter in inspect.signature(function).parameters.values():
@@ -145,10 +158,10 @@ def hints_of(function: Callable[..., Any]) -> Mapping[str, Any]:
     return hints
 
 
-def takes_none(hint: Any) -> bool:
+def is_optional(hint: Any) -> bool:
     """Whether None is something that an argument can be."""
     try:
-        conform(hint, None)
-    except UnfitError:
+        coerce(hint, None)
+    except MismatchError:
         return False
     return True

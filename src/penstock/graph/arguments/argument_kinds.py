@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal, NotRequired, Required, Union, cast
 
 import numpy as np
 
-from penstock.errors import did_you_mean, shown
-from penstock.graph.ir.node import Handle
+from penstock.errors import did_you_mean, short_repr
+from penstock.graph.ir.node import NodeHandle
 from penstock.types import Constant, DALIDataType, DALIImageType, DALIInterpType
 
 _WHOLE = 2**63
@@ -42,7 +42,7 @@ class Range:
         return f" from {self.low} to {self.high}" if np.isfinite(self.low) else f" of at most {self.high}"
 
 
-class UnfitError(Exception):
+class MismatchError(Exception):
     """The argument is not what its annotation says.
 
     Args:
@@ -55,18 +55,18 @@ class UnfitError(Exception):
         self.given, self.at = given, at
 
     def __str__(self) -> str:
-        return f"{shown(self.given)} of type {type(self.given).__name__}" + (f", at {self.at}" if self.at else "")
+        return f"{short_repr(self.given)} of type {type(self.given).__name__}" + (f", at {self.at}" if self.at else "")
 
 
-class OfOtherKindError(UnfitError):
+class WrongTypeError(MismatchError):
     """It is of no kind that the annotation has."""
 
 
-class OutOfRangeError(UnfitError):
+class OutOfRangeError(MismatchError):
     """It is of the right kind, but outside of its limits."""
 
 
-def conform(hint: Any, given: Any, limits: Range | None = None) -> Any:
+def coerce(hint: Any, given: Any, limits: Range | None = None) -> Any:
     """What was given, in the form in which it is passed on: whole numbers that were floats are whole.
 
     Args:
@@ -78,7 +78,7 @@ def conform(hint: Any, given: Any, limits: Range | None = None) -> Any:
         OfOtherKindError: it is not what the annotation says.
         OutOfRangeError: it is a number outside of the limits, or not finite.
 
-    >>> conform(int | None, 3.0), conform(Sequence[int], (1, 2))
+    >>> coerce(int | None, 3.0), coerce(Sequence[int], (1, 2))
     (3, (1, 2))
     """
     hint, limits = _unwrapped(hint, limits or Range())
@@ -92,7 +92,7 @@ def conform(hint: Any, given: Any, limits: Range | None = None) -> Any:
     if origin is Mapping:
         return _mapping(inside, given, limits)
     if not _is(hint, given):
-        raise OfOtherKindError(given)
+        raise WrongTypeError(given)
     return given
 
 
@@ -105,11 +105,11 @@ def _unwrapped(hint: Any, limits: Range) -> tuple[Any, Range]:
 
 
 def _conform_to_one(alternatives: Sequence[Any], given: Any, limits: Range) -> Any:
-    errors: list[UnfitError] = []
+    errors: list[MismatchError] = []
     for alternative in alternatives:
         try:
-            return conform(alternative, given, limits)
-        except UnfitError as error:
+            return coerce(alternative, given, limits)
+        except MismatchError as error:
             errors.append(error)
     raise max(errors, key=lambda error: (isinstance(error, OutOfRangeError), len(error.at)))  # what came nearest
 
@@ -123,8 +123,8 @@ def _is(hint: Any, given: Any) -> bool:
         return callable(given)
     if kind is Any or not isinstance(kind, type):  # or a type variable
         return True
-    if issubclass(kind, Handle):  # operators pass on whatever stands for a value
-        return isinstance(given, Handle | Constant)
+    if issubclass(kind, NodeHandle):  # operators pass on whatever stands for a value
+        return isinstance(given, NodeHandle | Constant)
     if kind is Iterable and getattr(given, "ndim", 1) == 0:  # an array without axes says that it is iterable
         return False
     if kind is str:  # no file, name or word has a character 0
@@ -135,24 +135,24 @@ def _is(hint: Any, given: Any) -> bool:
 
 
 def _number(kind: Any, given: Any, limits: Range) -> Any:
-    if isinstance(given, str | bytes | Handle | DALIDataType | DALIImageType | DALIInterpType) or given is None:
-        raise OfOtherKindError(given)
+    if isinstance(given, str | bytes | NodeHandle | DALIDataType | DALIImageType | DALIInterpType) or given is None:
+        raise WrongTypeError(given)
     if isinstance(given, int) and not -_WHOLE <= given < _WHOLE:  # NumPy might have none of that size
         raise OutOfRangeError(given)
     try:
         array = np.asarray(given)
     except Exception:  # noqa: BLE001  # whatever an array-like of somebody else's raises
-        raise OfOtherKindError(given) from None
+        raise WrongTypeError(given) from None
     if array.ndim or array.dtype.kind not in "biuf":
-        raise OfOtherKindError(given)
+        raise WrongTypeError(given)
     number = array.item()
     if not np.isfinite(number) or (kind is int and not -_WHOLE <= number < _WHOLE):
         raise OutOfRangeError(given)
     counts = kind is int and limits != Range()  # a flag that is 0 or 1 has none
     if (kind is int and number != int(number)) or (kind is bool and number not in (0, 1)):
-        raise OfOtherKindError(given)
+        raise WrongTypeError(given)
     if counts and array.dtype.kind == "b":
-        raise OfOtherKindError(given)
+        raise WrongTypeError(given)
     if not limits.low <= number <= limits.high:
         raise OutOfRangeError(given)
     if kind is bool:
@@ -173,9 +173,9 @@ def _sequence(hint: Any, given: Any, limits: Range, count: int | None) -> Any:
         given = list(cast(Any, given))
     is_array = bool(getattr(given, "ndim", 0)) and hasattr(given, "__array__")
     if isinstance(given, str | bytes) or not (isinstance(given, Sequence) or is_array):
-        raise OfOtherKindError(given)
+        raise WrongTypeError(given)
     if count is not None and len(cast(Any, given)) != count:
-        raise OfOtherKindError(given)
+        raise WrongTypeError(given)
     if hint is Any:
         return cast(Any, given)
     before: list[Any] = np.asarray(cast(Any, given)).tolist() if is_array else list(cast(Sequence[Any], given))
@@ -219,7 +219,7 @@ def _all_fit(hint: Any, given: list[Any], limits: Range) -> bool:
 
 def _mapping(hints: Sequence[Any], given: Any, limits: Range) -> Any:
     if not isinstance(given, Mapping):
-        raise OfOtherKindError(given)
+        raise WrongTypeError(given)
     for key, value in cast(Mapping[Any, Any], given).items():
         _element(hints[0], key, Range(), key)
         _element(hints[1], value, limits, key)
@@ -228,8 +228,8 @@ def _mapping(hints: Sequence[Any], given: Any, limits: Range) -> Any:
 
 def _element(hint: Any, given: Any, limits: Range, place: Any) -> Any:
     try:
-        return conform(hint, given, limits)
-    except UnfitError as error:
+        return coerce(hint, given, limits)
+    except MismatchError as error:
         raise type(error)(error.given, f"[{place!r}]{error.at}") from None
 
 
@@ -244,27 +244,27 @@ _WORDS: Mapping[Any, str] = {
 }
 
 
-def said(hint: Any, limits: Range | None = None) -> str:
+def describe_annotation(hint: Any, limits: Range | None = None) -> str:
     """An annotation in words.
 
-    >>> said(Annotated[int, Range(1)] | None)
+    >>> describe_annotation(Annotated[int, Range(1)] | None)
     'a whole number of at least 1, or None'
     """
     hint, limits = _unwrapped(hint, limits or Range())
     inside = typing.get_args(hint)
     kind: Any = typing.get_origin(hint) or hint
     if kind in (Union, types.UnionType):
-        return ", or ".join(dict.fromkeys(said(each, limits) for each in inside))
+        return ", or ".join(dict.fromkeys(describe_annotation(each, limits) for each in inside))
     if kind is Literal:
         return ", ".join(map(repr, inside))
     if kind in (Sequence, Iterable, tuple, list):
         word = "a sequence" if _count(hint) is None else f"a sequence of {_count(hint)}"
-        return word if not inside or inside[0] is Any else f"{word} ({said(inside[0], limits)})"
+        return word if not inside or inside[0] is Any else f"{word} ({describe_annotation(inside[0], limits)})"
     if kind is Mapping:
-        return f"a dictionary ({said(inside[1], limits)})"
+        return f"a dictionary ({describe_annotation(inside[1], limits)})"
     if isinstance(kind, type) and issubclass(kind, Enum):
         return " or ".join(f"{kind.__name__}.{member.name}" for member in kind)
-    if isinstance(kind, type) and issubclass(kind, Handle):
+    if isinstance(kind, type) and issubclass(kind, NodeHandle):
         return "a node"
     word = _WORDS.get(kind) or f"a {kind.__name__ if isinstance(kind, type) else kind}"
     if kind is int and limits == Range():
@@ -272,10 +272,10 @@ def said(hint: Any, limits: Range | None = None) -> str:
     return f"{word}{limits}" if kind in (int, float) else word
 
 
-def near(hint: Any, given: Any) -> str | None:
+def suggest_value(hint: Any, given: Any) -> str | None:
     """A proposal, where a text was given for one of a few words, or a class for one of its instances.
 
-    >>> near(Literal["host", "device"] | None, "hots")
+    >>> suggest_value(Literal["host", "device"] | None, "hots")
     "did you mean 'host'?"
     """
     hint, _ = _unwrapped(hint, Range())
@@ -289,4 +289,4 @@ def near(hint: Any, given: Any) -> str | None:
         names = list(hint.__members__)
         return did_you_mean(f"{hint.__name__}.{given.upper()}", [f"{hint.__name__}.{name}" for name in names])
     parts = () if kind is Literal else inside
-    return next((found for each in parts if (found := near(each, given))), None)
+    return next((found for each in parts if (found := suggest_value(each, given))), None)

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any, TypeGuard, cast
 
 from penstock.errors import DefinitionError
-from penstock.graph.ir.node import Handle
+from penstock.graph.ir.node import NodeHandle
 from penstock.types import Constant
 
 
-def input_sets(name: str, bound: inspect.BoundArguments) -> list[inspect.BoundArguments]:
+def expand_input_lists(name: str, bound: inspect.BoundArguments) -> list[inspect.BoundArguments]:
     """The calls that one call stands for: a list of nodes in place of an input asks for one call per node.
 
     Inputs that are no such list are the same in all calls. An operator that takes lists of nodes is called once.
@@ -32,7 +32,7 @@ def input_sets(name: str, bound: inspect.BoundArguments) -> list[inspect.BoundAr
     return [_one_of(bound, number) for number in range(lengths.pop())]
 
 
-def converted(bound: inspect.BoundArguments, constant: Callable[[Any], Any]) -> inspect.BoundArguments:
+def convert_constants(bound: inspect.BoundArguments, constant: Callable[[Any], Any]) -> inspect.BoundArguments:
     """The arguments with constants in the form that the function takes.
 
     An input that must be a node becomes one, by `constant`; in any other place a `types.Constant` is the number, or
@@ -54,7 +54,7 @@ def converted(bound: inspect.BoundArguments, constant: Callable[[Any], Any]) -> 
     return result
 
 
-def joined(results: list[Any]) -> Any:
+def collect_results(results: list[Any]) -> Any:
     """What the calls returned, as one: a list with an entry per call; one such list per output of several."""
     if isinstance(results[0], list):
         return [list(outputs) for outputs in zip(*results, strict=True)]
@@ -70,7 +70,7 @@ def _takes_lists(annotation: str) -> bool:
 
 
 def _node(given: Any, constant: Callable[[Any], Any]) -> Any:
-    return given if given is None or isinstance(given, Handle) else constant(given)
+    return given if given is None or isinstance(given, NodeHandle) else constant(given)
 
 
 def _number(given: Any) -> Any:
@@ -92,7 +92,7 @@ def _inputs(bound: inspect.BoundArguments) -> list[tuple[Any, ...]]:
 
 
 def _is_set(given: Any) -> TypeGuard[list[Any]]:
-    return isinstance(given, list) and any(isinstance(each, Handle | Constant) for each in cast(list[Any], given))
+    return isinstance(given, list) and any(isinstance(each, NodeHandle | Constant) for each in cast(list[Any], given))
 
 
 def _one_of(bound: inspect.BoundArguments, number: int) -> inspect.BoundArguments:

@@ -1,10 +1,11 @@
 """Conditions in definitions: `if`, `and`, `or`, `not` on values of the graph.
 
-A definition is rewritten (`rewrite.py`, `source.py`), so that these reach functions of ours (`control.py`). They trace
-both branches, each under a *guard*: a truth value per row, which every node of the branch carries, and which says for
-which rows the node is computed. What the branches leave in variables is selected row by row (`selection.py`).
+A definition is rewritten (`ast_rewrite.py`, `converted_function.py`), so that these reach functions of ours
+(`control_flow.py`). They trace both branches, each under a *guard*: a truth value per row, which every node of the
+branch carries, and which says for which rows the node is computed. What the branches leave in variables is selected row
+by row (`penstock.graph.ir.branch_operators`).
 """
 
-from penstock.graph.conditionals.converted_function import converted as converted
+from penstock.graph.conditionals.converted_function import convert_function as convert_function
 from penstock.graph.conditionals.converted_function import definition_with_conditionals as definition_with_conditionals
 from penstock.graph.conditionals.converted_function import do_not_convert as do_not_convert

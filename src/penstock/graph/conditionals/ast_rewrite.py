@@ -3,10 +3,10 @@
 An `if` statement becomes, with the helpers of `penstock.graph.conditionals.control_flow`::
 
     fork = activation.fork(test, ("x", "y"), (lambda: x, lambda: y))
-    if fork.first():
+    if fork.enter_body():
         with fork:
             body
-    if fork.second():
+    if fork.enter_else():
         <x and y are what they were before>
         with fork:
             orelse
@@ -96,8 +96,8 @@ class _Rewriter(ast.NodeTransformer):
         join: list[ast.stmt] = [ast.Expr(_call(_of(name, "join"))), *again, *([left] if self.returns else [])]
         made: list[ast.stmt] = [
             ast.Assign([ast.Name(name, ast.Store())], _activation("fork", test, texts, getters)),
-            ast.If(_call(_of(name, "first")), [_within(name, body)], []),
-            ast.If(_call(_of(name, "second")), [*restore, _within(name, orelse or [ast.Pass()])], []),
+            ast.If(_call(_of(name, "enter_body")), [_within(name, body)], []),
+            ast.If(_call(_of(name, "enter_else")), [*restore, _within(name, orelse or [ast.Pass()])], []),
             ast.If(_of(name, "forks"), join, []),
         ]
         return [_placed(statement, node.test) for statement in made]
@@ -151,7 +151,7 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         if _binds(node):
             return node
-        return _placed(_hook("choice", node.test, _thunk(node.body), _thunk(node.orelse)), node)
+        return _placed(_hook("if_expression", node.test, _thunk(node.body), _thunk(node.orelse)), node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)

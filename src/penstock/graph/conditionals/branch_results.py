@@ -7,17 +7,17 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 
-from penstock.core.call_site import user_line
-from penstock.errors import DefinitionError, PenstockError, shown
-from penstock.graph.ir.branch_operators import Select
+from penstock.core.call_site import user_call_site
+from penstock.errors import DefinitionError, PenstockError, short_repr
+from penstock.graph.ir.branch_operators import BranchSelect
 from penstock.graph.ir.node import Value
 from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import named
+from penstock.graph.tracing.registry import wrap_operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.types import Constant
 
 
-def joined(guards: Sequence[Value], values: Sequence[Any], what: str) -> Any:
+def merge_branches(guards: Sequence[Value], values: Sequence[Any], what: str) -> Any:
     """One value for the rows of all branches.
 
     What is the same in all branches stays what it is. Nodes and numbers become a node; tuples, lists and dictionaries
@@ -41,14 +41,18 @@ def joined(guards: Sequence[Value], values: Sequence[Any], what: str) -> Any:
             return select(guards, values)
         except PenstockError as error:
             raise DefinitionError(
-                f"the branches of a condition do not agree on {what}: {error.args[0]}", where=user_line()
+                f"the branches of a condition do not agree on {what}: {error.args[0]}", where=user_call_site()
             ) from error
     form = _form(first)
     if form is not None and all(_form(value) == form for value in values):
         if isinstance(first, Mapping):
             given = cast(Sequence[Mapping[Any, Any]], values)
-            return {name: joined(guards, [each[name] for each in given], f"{what}[{name!r}]") for name in given[0]}
-        entries = [joined(guards, entry, f"{what}[{number}]") for number, entry in enumerate(zip(*values, strict=True))]
+            return {
+                name: merge_branches(guards, [each[name] for each in given], f"{what}[{name!r}]") for name in given[0]
+            }
+        entries = [
+            merge_branches(guards, entry, f"{what}[{number}]") for number, entry in enumerate(zip(*values, strict=True))
+        ]
         if hasattr(first, "_fields"):  # a named tuple
             return type(first)(*entries)
         return type(first)(entries)
@@ -56,9 +60,9 @@ def joined(guards: Sequence[Value], values: Sequence[Any], what: str) -> Any:
         return first
     raise DefinitionError(
         f"the branches of a condition do not agree on {what}",
-        given=" and ".join(map(shown, values)),
+        given=" and ".join(map(short_repr, values)),
         expected="nodes and numbers, or tuples, lists and dictionaries of the same form in each branch",
-        where=user_line(),
+        where=user_call_site(),
     )
 
 
@@ -76,10 +80,10 @@ def select(guards: Sequence[Value], values: Sequence[Any]) -> DataNode:
 
 
 def _make_select(*inputs: Any) -> DataNode:
-    return apply(Select(len(inputs) // 2), *inputs)
+    return apply(BranchSelect(len(inputs) // 2), *inputs)
 
 
-_select: Callable[..., DataNode] = named("conditional.select", _make_select)
+_select: Callable[..., DataNode] = wrap_operator("conditional.select", _make_select)
 
 
 def _is_leaf(value: Any) -> bool:

@@ -1,7 +1,7 @@
 """What a rewritten definition calls where the user wrote `if`, `and`, `or`, `not` or `return`.
 
 With Python values each does what Python does. With a node as the condition, all branches are traced, each under a
-guard. The names to which branches assign are captured before, between and after them: `Fork` holds these states.
+guard. The names to which branches assign are captured before, between and after them: `IfStatement` holds these states.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from penstock.core.call_site import user_line
-from penstock.errors import DefinitionError, PenstockError, shown
-from penstock.graph.conditionals.branch_results import joined, select
-from penstock.graph.ir.branch_operators import Branch
+from penstock.core.call_site import user_call_site
+from penstock.errors import DefinitionError, PenstockError, short_repr
+from penstock.graph.conditionals.branch_results import merge_branches, select
+from penstock.graph.ir.branch_operators import BranchMask
 from penstock.graph.ir.node import Value
 from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import journal, named
+from penstock.graph.tracing.registry import journal, wrap_operator
 from penstock.graph.tracing.trace import DataNode, current_trace
 from penstock.types import Constant
 
@@ -32,11 +32,11 @@ _NOT_THERE = (NameError, LookupError, AttributeError, TypeError)
 """What looking at a name, an entry or an attribute raises that is not there."""
 
 
-class Returned(BaseException):
+class AllRowsReturned(BaseException):
     """All rows of a branch have returned, so the rest of it is left out."""
 
 
-class Activation:
+class RewrittenCall:
     """One call of a rewritten function: what its rows have returned, and which of them go on.
 
     The rest of the function, after a branch that returns, is traced under the guard of the rows that remain.
@@ -61,9 +61,9 @@ class Activation:
         if name:
             raise self.lost[name] from None
 
-    def fork(self, condition: Any, names: Sequence[str], getters: Sequence[Thunk]) -> Fork:
-        """Begin an `if` statement; see `Fork`."""
-        return Fork(self, condition, names, getters)
+    def fork(self, condition: Any, names: Sequence[str], getters: Sequence[Thunk]) -> IfStatement:
+        """Begin an `if` statement; see `IfStatement`."""
+        return IfStatement(self, condition, names, getters)
 
     def leave(self, value: Any) -> Any:
         """What to return where the user's function returns a value.
@@ -84,17 +84,17 @@ class Activation:
             Returned: the branch of a node ends here.
         """
         if self.open:
-            raise Returned
+            raise AllRowsReturned
         self._trace.guard = self._guard
         guards = [guard for guard, _ in self.returned[:-1]]
-        return joined(guards, [value for _, value in self.returned], "what the function returns")
+        return merge_branches(guards, [value for _, value in self.returned], "what the function returns")
 
     def finish(self) -> Any:
         """What to return at the end of the function's text."""
         return self.leave(None) if self.returned else None
 
 
-class Fork:
+class IfStatement:
     """An `if` statement, and the context in which each of its branches runs.
 
     Args:
@@ -107,7 +107,9 @@ class Fork:
         DefinitionError: the condition is a node that is no scalar.
     """
 
-    def __init__(self, activation: Activation, condition: Any, names: Sequence[str], getters: Sequence[Thunk]) -> None:
+    def __init__(
+        self, activation: RewrittenCall, condition: Any, names: Sequence[str], getters: Sequence[Thunk]
+    ) -> None:
         self.forks = isinstance(condition, DataNode)
         """Whether the condition is a node, and all branches are traced."""
         self.left = False
@@ -125,11 +127,11 @@ class Fork:
             self._states = [self._captured()]
             self._returned = len(activation.returned)
 
-    def first(self) -> bool:
+    def enter_body(self) -> bool:
         """Whether to run the body."""
         return self._truth
 
-    def second(self) -> bool:
+    def enter_else(self) -> bool:
         """Whether to run what stands under `else`."""
         if not self.forks:
             return not self._truth
@@ -139,7 +141,7 @@ class Fork:
 
     def __enter__(self) -> None:
         if self.forks:
-            guard = branch(self._condition, self._outer, wanted=not self._guards).value
+            guard = branch_mask(self._condition, self._outer, wanted=not self._guards).value
             self._guards.append(guard)
             self._trace.guard = guard
             self._activation.open += 1
@@ -148,9 +150,9 @@ class Fork:
         if not self.forks:
             return False
         self._activation.open -= 1
-        self._ends.append(None if kind is Returned else self._trace.guard)
+        self._ends.append(None if kind is AllRowsReturned else self._trace.guard)
         self._trace.guard = self._outer
-        return kind is Returned
+        return kind is AllRowsReturned
 
     def join(self) -> None:
         """Go on after the branches, with the rows that have not returned and what the branches leave in names."""
@@ -179,9 +181,9 @@ class Fork:
                     f"{name} is assigned in one branch of a condition only",
                     expected="a value in each branch, as rows may take either",
                     fix=f"assign {name} before the condition, or in both branches",
-                    where=user_line(),
+                    where=user_call_site(),
                 )
-            return joined(self._guards[:1], [one, other], name)
+            return merge_branches(self._guards[:1], [one, other], name)
         except PenstockError as error:
             self._activation.lost[name] = error
             return _UNBOUND
@@ -209,7 +211,7 @@ class Fork:
                 f"{what} depends on a node, and the loop runs while the definition is traced, for all rows",
                 given=self._condition,
                 fix="an if statement around the rest of the loop's body",
-                where=user_line(),
+                where=user_call_site(),
             )
 
     def _captured(self) -> list[Any]:
@@ -217,7 +219,7 @@ class Fork:
 
 
 @contextmanager
-def under(guard: Value) -> Generator[None]:
+def under_guard(guard: Value) -> Generator[None]:
     """Record the operators that are called inside the `with` statement for the rows that take a branch."""
     trace = current_trace()
     outer, trace.guard = trace.guard, guard
@@ -242,21 +244,21 @@ def negation(value: Any) -> Any:
     if not isinstance(value, DataNode):
         return not value
     _settle(functools.partial(_check_scalar, value))
-    return branch(value, None, wanted=False)
+    return branch_mask(value, None, wanted=False)
 
 
-def choice(condition: Any, one: Thunk, other: Thunk) -> Any:
+def if_expression(condition: Any, one: Thunk, other: Thunk) -> Any:
     """`one if condition else other`."""
     if not isinstance(condition, DataNode):
         return one() if condition else other()
     _settle(functools.partial(_check_scalar, condition))
     outer = current_trace().guard
-    guards = [branch(condition, outer, wanted=wanted).value for wanted in (True, False)]
+    guards = [branch_mask(condition, outer, wanted=wanted).value for wanted in (True, False)]
     values: list[Any] = []
     for guard, thunk in zip(guards, (one, other), strict=True):
-        with under(guard):
+        with under_guard(guard):
             values.append(thunk())
-    return joined(guards[:1], values, "the expression")
+    return merge_branches(guards[:1], values, "the expression")
 
 
 def comparison(left: Any, *links: tuple[Callable[[Any, Any], Any], Thunk]) -> Any:
@@ -276,8 +278,8 @@ def _logical(word: str, thunks: Sequence[Thunk], *, wanted: bool) -> Any:
             value = thunk()
             continue
         _settle(functools.partial(_check_logical, word, value))
-        guard = branch(value, current_trace().guard, wanted=wanted).value
-        with under(guard):
+        guard = branch_mask(value, current_trace().guard, wanted=wanted).value
+        with under_guard(guard):
             other = thunk()
         _settle(functools.partial(_check_logical, word, other))
         value = select([guard], [other, not wanted])
@@ -301,7 +303,7 @@ def _check_scalar(condition: DataNode) -> None:
             given=condition,
             expected="a scalar: a sample without axes",
             fix="index it, as in flags[0], or reduce it to one number",
-            where=user_line(),
+            where=user_call_site(),
         )
 
 
@@ -314,14 +316,14 @@ def _check_logical(word: str, given: Any) -> None:
     if dtype != np.bool_ or shape:
         raise DefinitionError(
             f"`{word}` combines truth values",
-            given=shown(given),
+            given=short_repr(given),
             expected="a scalar of dtype bool on both sides",
             fix="compare it, as in x != 0",
-            where=user_line(),
+            where=user_call_site(),
         )
 
 
-def branch(condition: DataNode, outer: Value | None, *, wanted: bool) -> DataNode:
+def branch_mask(condition: DataNode, outer: Value | None, *, wanted: bool) -> DataNode:
     """A node that says which rows take a branch.
 
     Args:
@@ -333,10 +335,10 @@ def branch(condition: DataNode, outer: Value | None, *, wanted: bool) -> DataNod
 
 
 def _make_branch(*inputs: Any, wanted: bool) -> DataNode:
-    return apply(Branch(wanted), *inputs)
+    return apply(BranchMask(wanted), *inputs)
 
 
-_branch: Callable[..., DataNode] = named("conditional.branch", _make_branch)
+_branch: Callable[..., DataNode] = wrap_operator("conditional.branch", _make_branch)
 
 
 def _got(getter: Thunk) -> Any:

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import CodeType, FunctionType, MethodType
 from typing import Any, TypeVar, cast
 
-from penstock.core.call_site import PACKAGE, user_line
-from penstock.errors import ArgumentTypeError, DefinitionError, shown
+from penstock.core.call_site import PACKAGE, user_call_site
+from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph.conditionals import control_flow
 from penstock.graph.conditionals.ast_rewrite import HOOKS, Function, rewrite
 
@@ -43,7 +43,7 @@ def do_not_convert(function: F) -> F:
         ...     return images * (factor or 1.0)
     """
     if not callable(function):
-        raise ArgumentTypeError("do_not_convert marks a function", given=shown(function), where=user_line())
+        raise ArgumentTypeError("do_not_convert marks a function", given=short_repr(function), where=user_call_site())
     with contextlib.suppress(AttributeError, TypeError):  # one of C's has no source to convert
         setattr(function, _AS_WRITTEN, True)
     return function
@@ -55,19 +55,19 @@ def definition_with_conditionals(definition: Callable[..., Any]) -> Callable[...
     Raises:
         DefinitionError: its source cannot be read.
     """
-    made = converted(definition)
+    made = convert_function(definition)
     function = inspect.unwrap(definition)
     if isinstance(function, FunctionType) and _codes.get(_key(function.__code__), function.__code__) is None:
         raise DefinitionError(
             f"the source of {definition.__name__} cannot be read, and conditionals need it",
             given=f"file {function.__code__.co_filename!r}",
             fix="define it in a file, or without enable_conditionals",
-            where=user_line(),
+            where=user_call_site(),
         )
     return made
 
 
-def converted(function: Any) -> Any:
+def convert_function(function: Any) -> Any:
     """A function as a definition with conditionals calls it: rewritten, if it is one of the user's.
 
     Classes, operators, functions of the standard library, of NumPy and of JAX, generators, and what is marked by
@@ -77,11 +77,11 @@ def converted(function: Any) -> Any:
         case FunctionType():
             return _converted(function)
         case MethodType():
-            made = converted(function.__func__)
+            made = convert_function(function.__func__)
             return function if made is function.__func__ else MethodType(made, function.__self__)
         case functools.partial():
             given = cast(functools.partial[Any], function)
-            made = converted(given.func)
+            made = convert_function(given.func)
             return given if made is given.func else functools.partial(made, *given.args, **given.keywords)
         case _:
             call = getattr(cast(Any, type(function)), "__call__", None)  # noqa: B004  # the method itself is wanted
@@ -194,22 +194,22 @@ def _same_place(made: CodeType, code: CodeType, target: Function) -> bool:
     return isinstance(target, ast.FunctionDef) or any(HOOKS in each.co_consts for each in (made, *_codes_in(made)))
 
 
-class Hooks:
+class RewriteHooks:
     """What rewritten code finds in place of the constant that stands for it."""
 
-    Activation = control_flow.Activation
+    Activation = control_flow.RewrittenCall
     conjunction = staticmethod(control_flow.conjunction)
     disjunction = staticmethod(control_flow.disjunction)
     negation = staticmethod(control_flow.negation)
-    choice = staticmethod(control_flow.choice)
+    if_expression = staticmethod(control_flow.if_expression)
     comparison = staticmethod(control_flow.comparison)
-    converted = staticmethod(converted)
+    converted = staticmethod(convert_function)
 
 
 def _with_hooks(code: CodeType) -> CodeType:
     def put(constant: Any) -> Any:
         if isinstance(constant, CodeType):
             return _with_hooks(constant)
-        return Hooks if isinstance(constant, str) and constant == HOOKS else constant
+        return RewriteHooks if isinstance(constant, str) and constant == HOOKS else constant
 
     return code.replace(co_consts=tuple(map(put, code.co_consts)))

@@ -1,1 +1,1 @@
-"""identity."""
+"""Canonical text and fingerprint of a definition."""

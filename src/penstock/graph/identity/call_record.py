@@ -17,19 +17,19 @@ from functools import cached_property
 from typing import Annotated, Any, NotRequired, Required, TypeVar, cast
 
 from penstock.errors import ArgumentTypeError
-from penstock.graph.arguments.argument_checks import hints_of
-from penstock.graph.identity.canonical_text import text_of
-from penstock.graph.ir.node import Call, Given, Result, handles
-from penstock.graph.ir.operator import Common, Operator
+from penstock.graph.arguments.argument_checks import type_hints
+from penstock.graph.identity.canonical_text import canonical_text
+from penstock.graph.ir.node import CallResult, Given, OperatorCall, handles
+from penstock.graph.ir.operator import CommonArguments, Operator
 from penstock.types import as_dtype
 
 T = TypeVar("T")
 
 _LEFT_OUT = object()
-Hint = Annotated[T, _LEFT_OUT]
-"""The type of an argument that can only change how fast something is computed, or where: `Hint[int]`."""
+PerformanceHint = Annotated[T, _LEFT_OUT]
+"""The type of an argument that can only change how fast something is computed, or where: `PerformanceHint[int]`."""
 
-Location = Annotated[T, _LEFT_OUT]
+DataLocation = Annotated[T, _LEFT_OUT]
 """The type of an argument that says where a data set lies. The data set has a fingerprint of its own."""
 
 
@@ -40,21 +40,23 @@ class Default:
     value: Any
 
 
-_running: ContextVar[Call | None] = ContextVar("running_call", default=None)
+_running: ContextVar[OperatorCall | None] = ContextVar("running_call", default=None)
 
 
-def running() -> Call | None:
+def current_call() -> OperatorCall | None:
     """The call that the user wrote and that is being executed. What it calls in turn belongs to it."""
     return _running.get()
 
 
-def unwritten(operator: Operator, inputs: Sequence[Any], arguments: Mapping[str, Any]) -> Call:
+def internal_call(operator: Operator, inputs: Sequence[Any], arguments: Mapping[str, Any]) -> OperatorCall:
     """A call for a node that no public operator makes, named by its operator's class and fields."""
-    given = [("", text_of(value)) for value in (operator, *inputs)]
-    return Call("operator", (*given, *((name, text_of(value)) for name, value in sorted(arguments.items()))))
+    given = [("", canonical_text(value)) for value in (operator, *inputs)]
+    return OperatorCall(
+        "operator", (*given, *((name, canonical_text(value)) for name, value in sorted(arguments.items())))
+    )
 
 
-class Recorder:
+class CallRecorder:
     """Records how the public function of an operator is called.
 
     Args:
@@ -63,36 +65,36 @@ class Recorder:
         maker: the call that returned this function, whose arguments count as given to it, too.
     """
 
-    def __init__(self, kind: str, function: Callable[..., Any], maker: Call | None = None) -> None:
+    def __init__(self, kind: str, function: Callable[..., Any], maker: OperatorCall | None = None) -> None:
         self._kind = kind
         self._function = function
-        self._before: Given = () if maker is None else maker.given
+        self._before: Given = () if maker is None else maker.arguments_text
 
     def record(self, bound: inspect.BoundArguments) -> Any:
         """The result of the function for these arguments of the user's."""
-        if running() is not None:
+        if current_call() is not None:
             return self._function(*bound.args, **bound.kwargs)
-        call = Call(self._kind, self._given(bound), arguments=(bound.args, bound.kwargs))
+        call = OperatorCall(self._kind, self._given(bound), arguments=(bound.args, bound.kwargs))
         token = _running.set(call)
         try:
             result = self._function(*bound.args, **bound.kwargs)
         finally:
             _running.reset(token)
-        call.outputs = tuple((handle.value.node.serial, handle.value.index) for handle in handles(result))
+        call.outputs = tuple((handle.value.node.id, handle.value.index) for handle in handles(result))
         return result
 
     @cached_property
     def _marks(self) -> Mapping[str, tuple[Any, ...]]:
         """What the annotations of arguments say besides types."""
-        return {name: _metadata(hint) for name, hint in hints_of(self._function).items()}
+        return {name: _metadata(hint) for name, hint in type_hints(self._function).items()}
 
     def _given(self, bound: inspect.BoundArguments) -> Given:
-        inputs: list[tuple[str, tuple[str | Result, ...]]] = []
+        inputs: list[tuple[str, tuple[str | CallResult, ...]]] = []
         named = dict(self._before)
         for name, value in bound.arguments.items():
             parameter = bound.signature.parameters[name]
             if parameter.kind is parameter.VAR_POSITIONAL:
-                inputs += [("", text_of(item)) for item in value]
+                inputs += [("", canonical_text(item)) for item in value]
             elif parameter.kind is parameter.VAR_KEYWORD:
                 named |= {each: text for each in value if (text := self._argument(each, value[each])) is not None}
             elif (text := self._argument(name, value, parameter.default)) is not None:
@@ -104,23 +106,23 @@ class Recorder:
 
     def _argument(
         self, name: str, value: Any, default: Any = inspect.Parameter.empty
-    ) -> tuple[str | Result, ...] | None:
+    ) -> tuple[str | CallResult, ...] | None:
         """The text of an argument, or None where it does not count."""
         marks = self._marks.get(name, ())
         if name in _common() or _LEFT_OUT in marks:
             return None
         default = next((mark.value for mark in marks if isinstance(mark, Default)), default)
-        text = text_of(_dtype(value) if name == "dtype" else value)
+        text = canonical_text(_dtype(value) if name == "dtype" else value)
         if default is inspect.Parameter.empty:
             return text
         same = isinstance(value, int | float) and isinstance(default, int | float) and value == default
-        return None if same or text == text_of(_dtype(default) if name == "dtype" else default) else text
+        return None if same or text == canonical_text(_dtype(default) if name == "dtype" else default) else text
 
 
 @functools.cache
 def _common() -> frozenset[str]:
     """Names, hints and the like, which every operator takes."""
-    return frozenset(typing.get_type_hints(Common))
+    return frozenset(typing.get_type_hints(CommonArguments))
 
 
 def _metadata(hint: Any) -> tuple[Any, ...]:

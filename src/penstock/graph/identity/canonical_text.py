@@ -13,10 +13,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.graph.ir.node import Handle, Result
+from penstock.graph.ir.node import CallResult, NodeHandle
 from penstock.types import Constant, DALIDataType, NewAxis
 
-Piece = str | Result
+Piece = str | CallResult
 
 _LONG = 120
 """What is longer is cut, and a hash put in place of the rest."""
@@ -28,16 +28,16 @@ _LARGE = 1 << 24
 """Bytes beyond which one number that is repeated is not written out."""
 
 
-def text_of(thing: Any) -> tuple[Piece, ...]:
+def canonical_text(thing: Any) -> tuple[Piece, ...]:
     """An argument as text, with the results of other calls where they stand in it.
 
     Functions count by their names, arrays by dtype, shape and content; lists and tuples are the same.
 
-    >>> text_of([1, 2.5, "HWC"]), text_of(np.arange(3)), text_of(len)
+    >>> canonical_text([1, 2.5, "HWC"]), canonical_text(np.arange(3)), canonical_text(len)
     (("(1, 2.5, 'HWC')",), ('int64[3](0, 1, 2)',), ('len',))
     """
     pieces = list(_pieces(thing))
-    if any(isinstance(piece, Result) for piece in pieces):
+    if any(isinstance(piece, CallResult) for piece in pieces):
         return tuple(pieces)
     text = "".join(cast(list[str], pieces))
     return (text if len(text) <= _LONG else f"{text[:40]}...#{_digest(text.encode())}",)
@@ -47,7 +47,7 @@ def _pieces(thing: Any) -> Iterator[Piece]:
     """What may hold results."""
     given: Any = thing
     match thing:
-        case Handle():
+        case NodeHandle():
             yield thing.result
         case slice():
             limits = (given.start, given.stop, given.step)
@@ -62,7 +62,7 @@ def _pieces(thing: Any) -> Iterator[Piece]:
         case tuple() | list():
             few = {id(each): each for each in given}  # a long list has few elements, many times
             pieces = {number: tuple(_pieces(each)) for number, each in few.items()}
-            if any(isinstance(piece, Result) for parts in pieces.values() for piece in parts):
+            if any(isinstance(piece, CallResult) for parts in pieces.values() for piece in parts):
                 yield from ("(", *_joined(", ", (pieces[id(each)] for each in given)), ")")
             else:
                 texts = {number: "".join(cast(Any, parts)) for number, parts in pieces.items()}

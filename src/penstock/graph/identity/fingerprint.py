@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from penstock.core.call_site import Where
-from penstock.graph.ir.node import Call, Graph, Handle, Node, Result
-from penstock.graph.ir.operator import Reader, View
+from penstock.core.call_site import CallSite
+from penstock.graph.ir.node import CallResult, Graph, Node, NodeHandle, OperatorCall
+from penstock.graph.ir.operator import Reader, ViewKernel
 
 
 @dataclass(frozen=True)
-class Definition:
+class CanonicalDefinition:
     """A definition as text: the calls that its outputs need, each after those whose results it takes.
 
     Args:
@@ -22,7 +22,7 @@ class Definition:
     """
 
     calls: tuple[str, ...]
-    lines: tuple[Where | None, ...] = field(compare=False)
+    lines: tuple[CallSite | None, ...] = field(compare=False)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -32,33 +32,33 @@ class Definition:
 
 def fingerprint(graph: Graph) -> str:
     """The fingerprint of a definition."""
-    return definition(graph).fingerprint
+    return canonical_definition(graph).fingerprint
 
 
-def definition(graph: Graph) -> Definition:
+def canonical_definition(graph: Graph) -> CanonicalDefinition:
     """What a definition computes, as text.
 
     It has the operators' public names, the arguments as the user gave them, and what the random numbers of each depend
     on. Left out is what may change between a run and its continuation: the data set (it has its own fingerprint), shard
     numbers, hints, names, and what classes and fields do the work. Functions count by their names.
     """
-    nodes: dict[Call, list[Node]] = {}
+    nodes: dict[OperatorCall, list[Node]] = {}
     for node in graph.nodes:
         if node.call is not None:
             nodes.setdefault(node.call, []).append(node)
     same = {call: call.sources[0] for call, made in nodes.items() if _changes_nothing(call, made)}
 
-    def found(result: Result) -> Result:
+    def found(result: CallResult) -> CallResult:
         while result.call in same:
             result = same[result.call]
         return result
 
-    outputs = [found(Handle(value).result) for value in graph.outputs]
+    outputs = [found(NodeHandle(value).result) for value in graph.outputs]
     calls = _sorted([*(output.call for output in outputs), *(call for call in nodes if call not in same)], found)
     kinds = [call.kind for call in calls]
     counted = {call: kinds[:number].count(call.kind) for number, call in enumerate(calls)}
 
-    def named(result: Result) -> str:
+    def named(result: CallResult) -> str:
         call, number = found(result)
         which = f"#{counted[call] + 1}" if counted[call] else ""
         return call.kind + which + (f"[{number}]" if len(call.outputs) > 1 else "")
@@ -66,27 +66,29 @@ def definition(graph: Graph) -> Definition:
     texts: list[str] = []
     for call in calls:
         given = [
-            name + "=" * bool(name) + "".join(named(piece) if isinstance(piece, Result) else piece for piece in pieces)
-            for name, pieces in call.given
+            name
+            + "=" * bool(name)
+            + "".join(named(piece) if isinstance(piece, CallResult) else piece for piece in pieces)
+            for name, pieces in call.arguments_text
         ]
         depends = "".join(_depends(node, graph) for node in nodes.get(call, ()))
         texts.append(f"{call.kind}({', '.join(given)}){depends}")
     lines = [nodes[call][0].where if call in nodes else None for call in calls]
-    return Definition((*texts, f"outputs({', '.join(map(named, outputs))})"), (*lines, None))
+    return CanonicalDefinition((*texts, f"outputs({', '.join(map(named, outputs))})"), (*lines, None))
 
 
-def _changes_nothing(call: Call, nodes: list[Node]) -> bool:
+def _changes_nothing(call: OperatorCall, nodes: list[Node]) -> bool:
     """Whether a call gives just what it was given, as one does that only says where to run."""
     return (
-        len(call.given) == len(call.sources) == 1
-        and all(isinstance(node.operator, View) for node in nodes)
+        len(call.arguments_text) == len(call.sources) == 1
+        and all(isinstance(node.operator, ViewKernel) for node in nodes)
         and nodes[-1].specs == tuple(value.spec for value in nodes[0].inputs)
     )
 
 
-def _sorted(calls: Iterable[Call], found: Callable[[Result], Result]) -> list[Call]:
+def _sorted(calls: Iterable[OperatorCall], found: Callable[[CallResult], CallResult]) -> list[OperatorCall]:
     """These calls and all whose results they take, each after those; the order of the user's lines does not matter."""
-    done: dict[Call, None] = {}
+    done: dict[OperatorCall, None] = {}
     for call in calls:
         path = [call]
         while path:

@@ -1,1 +1,1 @@
-"""ir."""
+"""Nodes, operators and their argument schema: the immutable graph."""

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.core.spec import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError, shown
+from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 
 _NUMBERS = "biuf"
 """The kinds of NumPy's dtypes that are numbers: truth values, signed and unsigned whole numbers, floats."""
@@ -35,7 +35,7 @@ def as_numbers(what: str, given: Any, expected: Any = "a number or a list") -> n
         values = np.empty(0, object)
     if values.dtype.kind not in _NUMBERS:
         raise ArgumentTypeError(
-            f"{what} takes numbers", given=f"{shown(given)} of type {type(given).__name__}", expected=expected
+            f"{what} takes numbers", given=f"{short_repr(given)} of type {type(given).__name__}", expected=expected
         )
     return values
 
@@ -51,7 +51,7 @@ class Argument:
         low: the least value that it can have.
         high: the greatest.
         varies: whether it may differ from row to row; else it is a constant.
-        typical: a value that it may have, for planning where it is not known.
+        example: a value that it may have, for planning where it is not known.
     """
 
     dtype: Any = np.float64
@@ -59,7 +59,7 @@ class Argument:
     low: float = -np.inf
     high: float = np.inf
     varies: bool = True
-    typical: float = 1.0
+    example: float = 1.0
 
     def check(self, what: str, given: Any) -> None:
         """Check a constant, or the spec of a node.
@@ -77,11 +77,11 @@ class Argument:
             return
         values = as_numbers(what, given, self)
         if not self._fits(values.shape):
-            raise DefinitionError(f"{what} has another shape", given=shown(given), expected=self)
+            raise DefinitionError(f"{what} has another shape", given=short_repr(given), expected=self)
         if self._whole and (np.mod(values, 1) != 0).any():
-            raise DefinitionError(f"{what} is a whole number", given=shown(given), expected=self)
+            raise DefinitionError(f"{what} is a whole number", given=short_repr(given), expected=self)
         if values.size and not self._in_range(values.min().item(), values.max().item()):
-            raise DefinitionError(f"{what} is out of range", given=shown(given), expected=self)
+            raise DefinitionError(f"{what} is out of range", given=short_repr(given), expected=self)
 
     def _check_node(self, what: str, given: Spec) -> None:
         if not self.varies:
@@ -109,7 +109,7 @@ class Argument:
             n in (None, size) for n, size in zip(self.shape, shape, strict=True)
         )
 
-    def rows(self, xp: Any, given: Any, rows: int, *, varying: bool) -> Any:
+    def broadcast_rows(self, xp: Any, given: Any, rows: int, *, varying: bool) -> Any:
         """The argument with an entry per row.
 
         Args:

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.spec import Spec, bounded
+from penstock.core.spec import Spec, bounds_or_none
 from penstock.errors import DefinitionError
 from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 
 
 @dataclass(frozen=True)
-class Branch(Operator, BatchKernel):
+class BranchMask(Operator, BatchKernel):
     """Which rows take a branch.
 
     Args:
@@ -34,7 +34,7 @@ class Branch(Operator, BatchKernel):
 
 
 @dataclass(frozen=True)
-class Select(Operator, BatchKernel):
+class BranchSelect(Operator, BatchKernel):
     """Per row one of several values: of the first branch that it takes, or the last.
 
     On the host it is computed from branches that hold their own rows only (`penstock.engine.host.stages.branch_stage`).
@@ -68,9 +68,9 @@ class Select(Operator, BatchKernel):
                     )
         extents = zip(*[value.shape for value in values], strict=True)
         shape = tuple(each[0] if len(set(each)) == 1 else None for each in extents)
-        limits = [value.limits for value in values]
+        limits = [value.storage_shape for value in values]
         most = [None if None in each else max(each) for each in zip(*[b for b in limits if b], strict=True)]
-        bounds = bounded(most) if None in shape and None not in limits else ()
+        bounds = bounds_or_none(most) if None in shape and None not in limits else ()
         return Spec(first.dtype, shape, first.layout, bounds=bounds)
 
     def batch(self, context: BatchContext, *inputs: Any) -> Any:

@@ -10,30 +10,30 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array, Column, Picked
+from penstock.core.columns import Array, Column, RowSelection
 from penstock.core.spec import Spec
 from penstock.graph.ir.operator import Operator
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class FusedOperator:
     """One operator of a chain.
 
     Args:
         operator: the operator.
-        given: the spec of its first input.
-        made: the spec of its output.
-        varies: whether what it does may differ from row to row and from batch to batch: it draws random numbers, or an
-            argument is computed.
+        input_spec: the spec of its first input.
+        output_spec: the spec of its output.
+        varies_by_row: whether what it does may differ from row to row and from batch to batch: it draws random numbers,
+            or an argument is computed.
     """
 
     operator: Operator
-    given: Spec
-    made: Spec
-    varies: bool
+    input_spec: Spec
+    output_spec: Spec
+    varies_by_row: bool
 
 
-class Work(Protocol):
+class FusedWork(Protocol):
     """What a chain is about to compute for some rows."""
 
     @property
@@ -50,7 +50,7 @@ class Work(Protocol):
         ...
 
 
-class Canvas(Protocol):
+class CanvasProgram(Protocol):
     """How the device program does a chain's work that is described on the host, row by row."""
 
     @property
@@ -76,7 +76,7 @@ class Canvas(Protocol):
         ...
 
 
-class Chain(ABC):
+class FusionGroup(ABC):
     """Operators of one family, each computing from the one before it, that are computed in one visit to the data.
 
     They say first, in numbers, what they will do; then it is done.
@@ -86,10 +86,12 @@ class Chain(ABC):
     """
 
     @abstractmethod
-    def __init__(self, links: Sequence[Link]) -> None: ...
+    def __init__(self, links: Sequence[FusedOperator]) -> None: ...
 
     @abstractmethod
-    def describe(self, data: Column | Picked, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]) -> Work:
+    def describe(
+        self, data: Column | RowSelection, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]
+    ) -> FusedWork:
         """What is to be done for some rows. Touches no more of the data than their sizes and headers.
 
         Args:
@@ -110,7 +112,7 @@ class Chain(ABC):
         """
 
     @abstractmethod
-    def canvas(self, arguments: Sequence[Mapping[str, Any]]) -> Canvas:
+    def canvas(self, arguments: Sequence[Mapping[str, Any]]) -> CanvasProgram:
         """How the device program can do it, while the host describes it.
 
         Args:
@@ -121,16 +123,16 @@ class Chain(ABC):
         """
 
 
-class ChainKernel(ABC):
+class FusibleOperator(ABC):
     """An operator that is computed together with those before and after it, where nobody else needs what lies between.
 
     Its output follows from its first input and its arguments; it has one output.
     """
 
-    chain: ClassVar[type[Chain]]
+    fusion_group: ClassVar[type[FusionGroup]]
     """What computes chains of its family. Operators of one family stand in one chain."""
 
-    heads: ClassVar[bool] = False
+    starts_group: ClassVar[bool] = False
     """Whether it only begins chains: its input is none of the family's values, as encoded bytes are no image."""
 
     @property

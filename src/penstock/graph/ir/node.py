@@ -8,45 +8,45 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
-from penstock.core.call_site import Where
+from penstock.core.call_site import CallSite
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, PenstockError, UnknownReaderError, did_you_mean
-from penstock.graph.ir.fusion import Link
-from penstock.graph.ir.operator import DeviceKernel, Feed, Operator, Reader
-from penstock.sources.order.permutation import mix
+from penstock.graph.ir.fusion import FusedOperator
+from penstock.graph.ir.operator import DeviceKernel, Operator, Reader, StreamInput
+from penstock.sources.order.permutation import hash_words
 
 
-class Result(NamedTuple):
+class CallResult(NamedTuple):
     """What a call returned, or number `number` of it."""
 
-    call: Call
+    call: OperatorCall
     number: int
 
 
-Given = tuple[tuple[str, tuple[str | Result, ...]], ...]
+Given = tuple[tuple[str, tuple[str | CallResult, ...]], ...]
 """Arguments as pairs of a name ("" for an input) and text; where a value of the graph was given, the text has it."""
 
 
 @dataclass(eq=False)
-class Call:
+class OperatorCall:
     """A use of a public operator as the user wrote it. It may make several nodes.
 
     Args:
         kind: the operator's public name.
-        given: the arguments that the user gave, but for those that equal a default and those that change no sample.
+        arguments_text: the arguments that the user gave, without those that equal a default or change no sample.
         outputs: what it returned: serial numbers of nodes, each with the number of one of its outputs.
         arguments: all that the user gave, by position and by name, as it is.
     """
 
     kind: str
-    given: Given
+    arguments_text: Given
     outputs: tuple[tuple[int, int], ...] = ()
     arguments: tuple[tuple[Any, ...], Mapping[str, Any]] = ((), MappingProxyType({}))
 
     @property
-    def sources(self) -> tuple[Result, ...]:
+    def sources(self) -> tuple[CallResult, ...]:
         """What it was given of the results of other calls."""
-        return tuple(piece for _, pieces in self.given for piece in pieces if isinstance(piece, Result))
+        return tuple(piece for _, pieces in self.arguments_text for piece in pieces if isinstance(piece, CallResult))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,7 +59,7 @@ class Node:
         inputs: the values it computes from.
         arguments: what may differ per sample: a value of the graph, or the constant that was given.
         specs: what is known of its outputs, one each.
-        serial: its number in the definition.
+        id: its number in the definition.
         stream: its number among the nodes of the definition that draw random bits; 0 for all others.
         seed: the seed that was given to this node alone.
         name: the name that was given to it, or "".
@@ -74,17 +74,17 @@ class Node:
     inputs: tuple[Value, ...]
     arguments: Mapping[str, Value | Any]
     specs: tuple[Spec, ...]
-    serial: int
+    id: int
     stream: int
     seed: int | None
     name: str
     device: str | None
-    where: Where
-    call: Call | None = None
+    where: CallSite
+    call: OperatorCall | None = None
     guard: Value | None = None
 
     def __post_init__(self) -> None:
-        _ = self.device_bound  # known of what it computes from: asked later, a long chain would be a deep recursion
+        _ = self.device_only  # known of what it computes from: asked later, a long chain would be a deep recursion
 
     @property
     def values(self) -> tuple[Value, ...]:
@@ -92,7 +92,7 @@ class Node:
         return tuple(Value(self, index) for index in range(len(self.specs)))
 
     @property
-    def linked(self) -> Mapping[str, Value]:
+    def node_arguments(self) -> Mapping[str, Value]:
         """The arguments that are values of the graph."""
         return {name: given for name, given in self.arguments.items() if isinstance(given, Value)}
 
@@ -104,7 +104,7 @@ class Node:
     @property
     def operands(self) -> tuple[Value, ...]:
         """Every value it computes from, inputs and arguments."""
-        return (*self.inputs, *self.linked.values())
+        return (*self.inputs, *self.node_arguments.values())
 
     @property
     def sources(self) -> tuple[Value, ...]:
@@ -112,17 +112,17 @@ class Node:
         return self.operands if self.guard is None else (*self.operands, self.guard)
 
     @cached_property
-    def device_bound(self) -> bool:
+    def device_only(self) -> bool:
         """Whether only the device program can compute it: it is a device kernel, or computes from one's outputs."""
-        return isinstance(self.operator, DeviceKernel) or any(value.node.device_bound for value in self.sources)
+        return isinstance(self.operator, DeviceKernel) or any(value.node.device_only for value in self.sources)
 
     @property
-    def link(self) -> Link:
+    def as_fused(self) -> FusedOperator:
         """The node as a link of a chain."""
-        varies = bool(self.linked) or self.operator.random_bits > 0
-        return Link(self.operator, self.inputs[0].spec, self.specs[0], varies)
+        varies = bool(self.node_arguments) or self.operator.random_bits > 0
+        return FusedOperator(self.operator, self.inputs[0].spec, self.specs[0], varies)
 
-    def moved(self, to: Callable[[Value], Value]) -> Node:
+    def with_inputs(self, to: Callable[[Value], Value]) -> Node:
         """The same node on other values: `to` gives the one in place of each that it computes from."""
         arguments = {name: to(given) if isinstance(given, Value) else given for name, given in self.arguments.items()}
         guard = None if self.guard is None else to(self.guard)
@@ -133,7 +133,7 @@ class Node:
 
         Readers have no stream: those that the pipeline's seed shuffles follow one order.
         """
-        return (seed, self.stream) if self.seed is None else (mix(self.seed), 0)
+        return (seed, self.stream) if self.seed is None else (hash_words(self.seed), 0)
 
     def __str__(self) -> str:
         return self.kind if not self.name else f"{self.kind} {self.name!r}"
@@ -155,7 +155,7 @@ class Value:
         return str(self.node) + (f"[{self.index}]" if len(self.node.specs) > 1 else "")
 
 
-class Handle:
+class NodeHandle:
     """What the user holds of a value.
 
     Args:
@@ -168,7 +168,7 @@ class Handle:
         self.value = value
 
     @property
-    def result(self) -> Result:
+    def result(self) -> CallResult:
         """The value as a result of the call that made its node.
 
         Raises:
@@ -177,13 +177,13 @@ class Handle:
         node, index = self.value.node, self.value.index
         if node.call is None:
             raise LookupError(str(self.value))
-        place = (node.serial, index)
-        return Result(node.call, node.call.outputs.index(place) if place in node.call.outputs else index)
+        place = (node.id, index)
+        return CallResult(node.call, node.call.outputs.index(place) if place in node.call.outputs else index)
 
 
-def handles(result: Any) -> Iterator[Handle]:
+def handles(result: Any) -> Iterator[NodeHandle]:
     """The nodes in what an operator's function was given, or has returned."""
-    if isinstance(result, Handle):
+    if isinstance(result, NodeHandle):
         yield result
     elif isinstance(result, Mapping):
         for each in cast(Mapping[Any, Any], result).values():
@@ -191,7 +191,7 @@ def handles(result: Any) -> Iterator[Handle]:
     elif isinstance(result, tuple | list):
         listed = cast(list[Any], result)
         kinds = set(map(type, listed))  # few, where the list is long
-        if any(issubclass(kind, Handle | Mapping | tuple | list) for kind in kinds):
+        if any(issubclass(kind, NodeHandle | Mapping | tuple | list) for kind in kinds):
             for each in listed:
                 yield from handles(each)
 
@@ -220,7 +220,7 @@ class Graph:
             if node not in found:
                 found.add(node)
                 todo += [value.node for value in node.sources]
-        return tuple(sorted(found, key=lambda node: node.serial))
+        return tuple(sorted(found, key=lambda node: node.id))
 
     @cached_property
     def readers(self) -> tuple[Node, ...]:
@@ -230,7 +230,7 @@ class Graph:
     @cached_property
     def feeds(self) -> tuple[Node, ...]:
         """The nodes whose batches a stream gives, in the order of the definition."""
-        return tuple(node for node in self.nodes if isinstance(node.operator, Feed))
+        return tuple(node for node in self.nodes if isinstance(node.operator, StreamInput))
 
     @cached_property
     def consumers(self) -> Mapping[Value, tuple[Node, ...]]:
@@ -275,12 +275,12 @@ class Graph:
             return Value(changed[value.node], value.index)
 
         for node in self.nodes:
-            changed[node] = change(node.moved(moved))
+            changed[node] = change(node.with_inputs(moved))
         preserved = tuple(changed[node] for node in self.preserved)
         return Graph(tuple(map(moved, self.outputs)), self.name, preserved)
 
 
-def infer(
+def infer_specs(
     operator: Operator,
     inputs: tuple[Value, ...],
     arguments: Mapping[str, Any],
@@ -310,4 +310,4 @@ def infer(
         raise
     except ValueError as error:
         raise DefinitionError(str(error)) from error
-    return tuple(replace(spec, probed=False) for spec in ((specs,) if isinstance(specs, Spec) else specs))
+    return tuple(replace(spec, assumed=False) for spec in ((specs,) if isinstance(specs, Spec) else specs))

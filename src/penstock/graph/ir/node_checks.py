@@ -6,12 +6,12 @@ import functools
 import os
 
 from penstock.errors import DefinitionError
-from penstock.graph.ir.fusion import ChainKernel
+from penstock.graph.ir.fusion import FusibleOperator
 from penstock.graph.ir.node import Node, Value
 from penstock.graph.ir.operator import BatchKernel, DeviceKernel, HostBatchKernel, SampleKernel
 
 
-def check_reach(value: Value, guard: Value | None) -> None:
+def check_branch_scope(value: Value, guard: Value | None) -> None:
     """Check that a value is there in all rows in which it is used: that it was not made in another branch.
 
     Raises:
@@ -28,13 +28,13 @@ def check_reach(value: Value, guard: Value | None) -> None:
         guard = guard.node.guard
 
 
-def check_kernel(node: Node) -> None:
+def check_fusible_input(node: Node) -> None:
     """Check that an operator which is computed in chains alone has an input with axes.
 
     Raises:
         DefinitionError: it has none.
     """
-    if not isinstance(node.operator, ChainKernel) or isinstance(node.operator, BatchKernel | SampleKernel):
+    if not isinstance(node.operator, FusibleOperator) or isinstance(node.operator, BatchKernel | SampleKernel):
         return
     if not node.inputs[0].spec.shape:
         raise DefinitionError(
@@ -45,16 +45,16 @@ def check_kernel(node: Node) -> None:
         )
 
 
-def check_direction(node: Node) -> None:
+def check_no_device_to_host(node: Node) -> None:
     """Check that nothing flows back from the device program to the host.
 
     Raises:
         DefinitionError: an input of a host's operator is made there.
     """
     hosted = isinstance(node.operator, HostBatchKernel)
-    if not node.device_bound or (isinstance(node.operator, BatchKernel | ChainKernel | DeviceKernel) and not hosted):
+    if not node.device_only or (isinstance(node.operator, BatchKernel | FusibleOperator | DeviceKernel) and not hosted):
         return
-    made = next(value for value in node.sources if value.node.device_bound)
+    made = next(value for value in node.sources if value.node.device_only)
     raise DefinitionError(
         f"fn.{node.kind} works on the host, and its input is made in the device program: nothing flows back",
         given=f"{made}: {made.spec}",

@@ -3,7 +3,7 @@
 An operator is a frozen dataclass: its fields are what is the same for every sample, its methods are what it does.
 
 * `infer` computes the specs of its outputs from those of its inputs, while the definition is traced.
-* `ChainKernel` (in `penstock.graph.ir.fusion`) is what a family of operators shares whose work is described first and then
+* `FusibleOperator` (in `penstock.graph.ir.fusion`) is the base of operators whose work is described first and then
   computed together: fusion. Image operators are such a family (`penstock.image.image_operator`).
 * `SampleKernel.sample` computes one sample with NumPy or compiled code, ragged values included.
 * `BatchKernel.batch` computes a dense batch against an array namespace; it serves the host (`numpy`) and the XLA
@@ -30,7 +30,7 @@ from penstock.core.columns import Array, Column
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.sources.order.sample_order import Order
+from penstock.sources.order.sample_order import SampleOrder
 from penstock.sources.source import Source
 from penstock.sources.stream import Stream
 from penstock.types import OnError
@@ -90,13 +90,13 @@ class Operator(ABC):
     reads_content: ClassVar[bool] = False
     """Whether shapes of outputs come from the content of the inputs (a decoder), not from their shapes."""
 
-    stays: ClassVar[bool] = False
+    pixel_aligned: ClassVar[bool] = False
     """Whether each pixel of its output lies where it lay in its inputs, as far as these are images of as many axes."""
 
     moves_rows: ClassVar[bool] = False
     """Whether a row of its output may come from another row of its inputs."""
 
-    frames_inputs: ClassVar[bool] = False
+    per_frame_inputs: ClassVar[bool] = False
     """Whether an input whose layout begins with F has an entry per frame, as such an argument does."""
 
     schema: ClassVar[Mapping[str, Argument]] = {}
@@ -153,7 +153,7 @@ class SampleKernel(ABC):
 class BatchKernel(ABC):
     """An operator that can compute a dense batch, on the host and on the device."""
 
-    takes_ragged: ClassVar[bool] = False
+    accepts_ragged: ClassVar[bool] = False
     """Whether on the host its inputs and outputs may be lists of arrays, too, where samples differ in shape."""
 
     @abstractmethod
@@ -173,7 +173,7 @@ class DeviceKernel(ABC):
     """
 
     @property
-    def initial(self) -> tuple[Array, ...]:
+    def initial_state(self) -> tuple[Array, ...]:
         """The state before the first batch: nothing, for most."""
         return ()
 
@@ -204,7 +204,7 @@ class WholeBatchKernel(ABC):
         """
 
 
-class View(BatchKernel):
+class ViewKernel(BatchKernel):
     """A batch kernel that moves no bytes: its output holds the elements of its only input in the same order."""
 
 
@@ -217,9 +217,9 @@ class Reader(Operator):
         shuffle: whether each epoch has a permutation of its own.
         shard_id: which of the shards this reader reads.
         num_shards: how many there are.
-        pad_last: whether rows past the end repeat the last sample instead of starting again.
+        pad_last_batch: whether rows past the end repeat the last sample instead of starting again.
         contiguous: whether a shard is a static, contiguous part of the data set, not a slice of every global batch.
-        stick: whether a contiguous shard stays the same from epoch to epoch.
+        stick_to_shard: whether a contiguous shard stays the same from epoch to epoch.
         on_error: what is done about a bad sample; None leaves it to the iterator.
     """
 
@@ -227,21 +227,30 @@ class Reader(Operator):
     shuffle: bool = False
     shard_id: int = 0
     num_shards: int = 1
-    pad_last: bool = False
+    pad_last_batch: bool = False
     contiguous: bool = False
-    stick: bool = False
+    stick_to_shard: bool = False
     on_error: OnError | None = None
 
     def infer(self) -> tuple[Spec, ...]:
         """The specs of the source."""
         return self.source.specs
 
-    def order(self, seed: int) -> Order:
+    def order(self, seed: int) -> SampleOrder:
         """The order in which it reads, given the seed derived for it."""
         parts = self.num_shards if self.contiguous else 1
         shard = self.shard_id if self.contiguous else 0
         source = self.source
-        return Order(source.epoch_length, self.shuffle, seed, self.pad_last, parts, shard, self.stick, source.choice)
+        return SampleOrder(
+            source.epoch_length,
+            self.shuffle,
+            seed,
+            self.pad_last_batch,
+            parts,
+            shard,
+            self.stick_to_shard,
+            source.selection,
+        )
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -249,21 +258,21 @@ class Reader(Operator):
         samples, shards = self.source.epoch_length, self.num_shards
         return {
             "epoch_size": samples,
-            "epoch_size_padded": -(-samples // shards) * shards if self.pad_last else samples,
+            "epoch_size_padded": -(-samples // shards) * shards if self.pad_last_batch else samples,
             "number_of_shards": shards,
             "shard_id": self.shard_id,
-            "pad_last_batch": int(self.pad_last),
-            "stick_to_shard": int(self.stick),
+            "pad_last_batch": int(self.pad_last_batch),
+            "stick_to_shard": int(self.stick_to_shard),
         }
 
-    def like(self, other: Reader) -> bool:
+    def same_order(self, other: Reader) -> bool:
         """Whether the two read the same order, but for the shard."""
         mine, theirs = ({**parameters(reader), "shard_id": 0, "source": None} for reader in (self, other))
-        return mine == theirs and (self.source is other.source or self.source.same_data(other.source))
+        return mine == theirs and (self.source is other.source or self.source.reads_same_samples(other.source))
 
 
 @dataclass(frozen=True, eq=False)
-class Feed(Operator):
+class StreamInput(Operator):
     """The other operator at the head of a pipeline: batches that a stream gives in turn. It runs on the host.
 
     Args:
@@ -282,7 +291,7 @@ def parameters(operator: Operator) -> dict[str, Any]:
     return {part.name: getattr(operator, part.name) for part in fields(cast(Any, operator)) if part.compare}
 
 
-class Common(TypedDict, total=False):
+class CommonArguments(TypedDict, total=False):
     """What every operator takes besides its own arguments.
 
     name: a name for the node. device: "cpu", "gpu" or "mixed", a placement hint. preserve: whether it
@@ -298,6 +307,6 @@ class Common(TypedDict, total=False):
 Arguments = TypeVar("Arguments")
 
 
-def pick(kind: type[Arguments], arguments: Mapping[str, Any]) -> Arguments:
+def select_arguments(kind: type[Arguments], arguments: Mapping[str, Any]) -> Arguments:
     """Those of a function's keyword arguments that one of its typed dictionaries declares."""
     return cast(Arguments, {name: arguments[name] for name in get_type_hints(kind) if name in arguments})

@@ -15,7 +15,7 @@ from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 
 
 @dataclass(frozen=True)
-class Frames(Operator, BatchKernel):
+class PerFrameOperator(Operator, BatchKernel):
     """A batch kernel, done to each frame; what has no entry per frame is the same for all frames of a sample.
 
     Args:
@@ -82,18 +82,18 @@ class Frames(Operator, BatchKernel):
                 column = xp.repeat(value, count, axis=0)
             varying = name in self.framed | self.varying
             schema = self.inner.schema[name]
-            given[name] = schema.rows(xp if varying else np, column, rows * count, varying=varying)
+            given[name] = schema.broadcast_rows(xp if varying else np, column, rows * count, varying=varying)
         return given
 
 
-class FrameKernel(Operator, BatchKernel):
+class PerFrameKernel(Operator, BatchKernel):
     """A batch kernel that is done to each frame of a sequence where an argument or input has an entry per frame."""
 
     def per_frame(
         self, kind: str, layouts: Sequence[str], framed: AbstractSet[str], varying: AbstractSet[str]
     ) -> Operator:
         """The same for each frame."""
-        return Frames(self, kind, tuple(layouts), frozenset(framed), frozenset(varying))
+        return PerFrameOperator(self, kind, tuple(layouts), frozenset(framed), frozenset(varying))
 
 
 def _frame(spec: Spec) -> Spec:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from penstock.errors import DefinitionError
-from penstock.graph.ir.branch_operators import Select
+from penstock.graph.ir.branch_operators import BranchSelect
 from penstock.graph.ir.node import Node, Value
-from penstock.graph.ir.operator import Feed, Reader
+from penstock.graph.ir.operator import Reader, StreamInput
 
 
-def read_as(value: Value) -> Value | None:
+def reader_value_of(value: Value) -> Value | None:
     """What a reader names that this value is computed from; None where that is nothing, or has several names.
 
     Raises:
@@ -22,11 +22,11 @@ def read_as(value: Value) -> Value | None:
         node = each.node
         if isinstance(node.operator, Reader):
             source = node.operator.source
-            if each.index < source.named:
-                found[each if source.named_apart else node.values[0]] = None
+            if each.index < source.named_values:
+                found[each if source.separate_names else node.values[0]] = None
             continue
         inputs = node.inputs
-        if isinstance(node.operator, Select):
+        if isinstance(node.operator, BranchSelect):
             branches, inputs = node, inputs[node.operator.branches :]
         if node.operator.moves_rows:
             continue  # a row has the name of another one, or of several
@@ -42,13 +42,13 @@ def read_as(value: Value) -> Value | None:
     return next(iter(found)) if len(found) == 1 else None
 
 
-def heads_of(node: Node) -> list[Node]:
+def upstream_readers(node: Node) -> list[Node]:
     """The readers and streams that a node computes from."""
     found: dict[Node, None] = {}
     todo = [node]
     while todo:
         source = todo.pop()
-        if isinstance(source.operator, Reader | Feed):
+        if isinstance(source.operator, Reader | StreamInput):
             found[source] = None
         todo += [value.node for value in source.sources]
     return list(found)

@@ -1,1 +1,1 @@
-"""tracing."""
+"""Tracing: recording a definition as a graph."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from penstock.core.call_site import user_line
-from penstock.errors import ArgumentTypeError, did_you_mean, shown
-from penstock.graph.identity.call_record import running, unwritten
-from penstock.graph.ir.branch_operators import Select
-from penstock.graph.ir.node import Node, Value, infer
-from penstock.graph.ir.node_checks import check_direction, check_kernel, check_memory, check_reach
-from penstock.graph.ir.operator import Common, Operator
+from penstock.core.call_site import user_call_site
+from penstock.errors import ArgumentTypeError, did_you_mean, short_repr
+from penstock.graph.identity.call_record import current_call, internal_call
+from penstock.graph.ir.branch_operators import BranchSelect
+from penstock.graph.ir.node import Node, Value, infer_specs
+from penstock.graph.ir.node_checks import check_branch_scope, check_fusible_input, check_memory, check_no_device_to_host
+from penstock.graph.ir.operator import CommonArguments, Operator
 from penstock.graph.tracing.registry import kind, lookup
 from penstock.graph.tracing.trace import DataNode, as_value, current_trace
 
@@ -21,7 +21,7 @@ _HINTS = {"cpu": "cpu", "gpu": "gpu", "mixed": "gpu", None: None}
 def apply(
     operator: Operator,
     *inputs: Any,
-    common: Common | None = None,
+    common: CommonArguments | None = None,
     seed: int | None = None,
     beside: Node | None = None,
     **arguments: Any,
@@ -38,7 +38,7 @@ def _per_frame(operator: Operator, inputs: Sequence[Value], arguments: Mapping[s
     }
     framed = frozenset(name for name, spec in nodes.items() if spec.layout[:1] == "F")
     layouts = [each.spec.layout for each in inputs]
-    if framed or (operator.frames_inputs and any(layout[:1] == "F" for layout in layouts)):
+    if framed or (operator.per_frame_inputs and any(layout[:1] == "F" for layout in layouts)):
         return operator.per_frame(kind.get(""), layouts, framed, frozenset(nodes) - framed)
     return operator
 
@@ -46,7 +46,7 @@ def _per_frame(operator: Operator, inputs: Sequence[Value], arguments: Mapping[s
 def apply_many(
     operator: Operator,
     *inputs: Any,
-    common: Common | None = None,
+    common: CommonArguments | None = None,
     seed: int | None = None,
     beside: Node | None = None,
     **arguments: Any,
@@ -77,20 +77,20 @@ def apply_many(
     device = common.get("device")
     if not isinstance(cast(Any, device), str | None) or device not in _HINTS:
         raise ArgumentTypeError(
-            "no such device", given=shown(device), fix=did_you_mean(device, ("cpu", "gpu", "mixed"))
+            "no such device", given=short_repr(device), fix=did_you_mean(device, ("cpu", "gpu", "mixed"))
         )
     hint = _HINTS[device] or next((value.node.device for value in values if value.node.device), None)
     name = common.get("name") or ""
-    trace.claim(name)
+    trace.claim_name(name)
     operator = _per_frame(operator, values, linked)
     for argument, given in linked.items():
         if argument in operator.schema:
             operator.schema[argument].check(
                 f"fn.{kind.get('')}: {argument}", given.spec if isinstance(given, Value) else given
             )
-    for value in () if isinstance(operator, Select) else (*values, *linked.values()):
+    for value in () if isinstance(operator, BranchSelect) else (*values, *linked.values()):
         if isinstance(value, Value):
-            check_reach(value, guard)
+            check_branch_scope(value, guard)
     random = operator.random_bits > 0 and beside is None
     stream = trace.streams if random else 0
     node = Node(
@@ -98,23 +98,23 @@ def apply_many(
         kind=kind.get("operator"),
         inputs=values,
         arguments=linked,
-        specs=infer(operator, values, linked),
-        serial=trace.number(),
+        specs=infer_specs(operator, values, linked),
+        id=trace.next_id(),
         stream=stream if beside is None else beside.stream,
         seed=(None if seed is None or seed < 0 else seed) if beside is None else beside.seed,
         name=name,
         device=hint,
-        where=user_line(),
-        call=running() or unwritten(operator, inputs, arguments),
+        where=user_call_site(),
+        call=current_call() or internal_call(operator, inputs, arguments),
         guard=guard,
     )
-    check_direction(node)
-    check_kernel(node)
+    check_no_device_to_host(node)
+    check_fusible_input(node)
     check_memory(node, trace.batch)
-    trace.made.add(node)
+    trace.nodes.add(node)
     trace.streams += random
     if common.get("preserve"):
         trace.preserved.append(node)
-    if trace.computing is not None:
-        trace.computing.compute(node)
+    if trace.eager is not None:
+        trace.eager.compute(node)
     return [DataNode(value) for value in node.values]

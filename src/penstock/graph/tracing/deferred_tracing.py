@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations, product
 from typing import Any, Protocol, TypeVar, cast
 
-from penstock.core.call_site import Where, standing_at, user_line
+from penstock.core.call_site import CallSite, pretend_at, user_call_site
 from penstock.errors import PenstockError
-from penstock.graph.ir.node import Handle, Node, handles
-from penstock.graph.ir.operator import Feed
+from penstock.graph.ir.node import Node, NodeHandle, handles
+from penstock.graph.ir.operator import StreamInput
 
 R = TypeVar("R")
 
@@ -23,20 +23,20 @@ _TOGETHER = 2
 """How many inputs get another guess at once, at most."""
 
 
-class Guessed(Protocol):
+class AssumedInput(Protocol):
     """An input that is fed by hand."""
 
     @property
-    def guesses(self) -> int:
+    def candidate_count(self) -> int:
         """How many guesses of its kind there are; 1 where it is known."""
         ...
 
-    def guess(self, number: int) -> None:
+    def assume_kind(self, number: int) -> None:
         """Let it be of another kind."""
         ...
 
 
-class Journal:
+class CallJournal:
     """The calls of one trace.
 
     Args:
@@ -51,15 +51,15 @@ class Journal:
         """Whether calls were made in branches: they cannot be made again one by one, but with the whole definition."""
         self._whole = False
         """Whether a definition is run with other guesses as a whole, and not a single call."""
-        self._blamed: list[Guessed] = []
+        self._blamed: list[AssumedInput] = []
         """What the call needs that was refused last."""
-        self._calls: list[tuple[Callable[[], Any], Where, Sequence[Handle]]] = []
-        self._inputs: dict[Guessed, int] = {}
+        self._calls: list[tuple[Callable[[], Any], CallSite, Sequence[NodeHandle]]] = []
+        self._inputs: dict[AssumedInput, int] = {}
 
     @property
     def open(self) -> bool:
         """Whether the kind of an input is still guessed."""
-        return any(each.guesses > 1 for each in self._inputs)
+        return any(each.candidate_count > 1 for each in self._inputs)
 
     def define(self, definition: Callable[[], R], *, again: bool = False) -> R:
         """Run a definition; where it has branches and is refused, with other guesses.
@@ -114,13 +114,13 @@ class Journal:
         self._blamed = []
         self.branches = False
 
-    def expect(self, fed: Guessed) -> None:
+    def register_assumed(self, fed: AssumedInput) -> None:
         """Take note of an input whose kind may not be known yet."""
         self._inputs.setdefault(fed, 0)
 
     def call(self, run: functools.partial[R]) -> R:
         """Make a call of the user's, and note it."""
-        where = user_line()
+        where = user_call_site()
         self.branches |= self._in_branch()
         try:
             result = run()
@@ -143,7 +143,7 @@ class Journal:
         """
         self._begin()
         for run, where, nodes in self._calls:
-            with standing_at(where):
+            with pretend_at(where):
                 for old, new in zip(nodes, handles(run()), strict=True):
                     old.value = new.value
 
@@ -172,21 +172,21 @@ class Journal:
         seen, streams = set[Node](), set[Any]()
         while nodes:
             seen.add(node := nodes.pop())
-            if isinstance(node.operator, Feed):
+            if isinstance(node.operator, StreamInput):
                 streams.add(node.operator.stream)
             nodes |= {value.node for value in node.operands} - seen
         return streams
 
-    def _set(self, guesses: Mapping[Guessed, int]) -> None:
+    def _set(self, guesses: Mapping[AssumedInput, int]) -> None:
         for fed, number in guesses.items():
             self._inputs[fed] = number
-            fed.guess(number)
+            fed.assume_kind(number)
 
 
-def _changes(now: Mapping[Guessed, int], some: Sequence[Guessed]) -> Iterator[dict[Guessed, int]]:
+def _changes(now: Mapping[AssumedInput, int], some: Sequence[AssumedInput]) -> Iterator[dict[AssumedInput, int]]:
     """Other guesses for some inputs: for one of them, the one that was made last first, then for two at once."""
-    inputs = [fed for fed in list(now)[::-1] if fed in some and fed.guesses > 1]
+    inputs = [fed for fed in list(now)[::-1] if fed in some and fed.candidate_count > 1]
     for count in range(1, _TOGETHER + 1):
         for chosen in combinations(inputs, count):
-            for numbers in product(*(range(fed.guesses) for fed in chosen)):
+            for numbers in product(*(range(fed.candidate_count) for fed in chosen)):
                 yield dict(zip(chosen, numbers, strict=True))

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from penstock.graph.ir.node import Node, Value
 
 
-class Computing(Protocol):
+class EagerExecutor(Protocol):
     """What computes each node as it is recorded."""
 
     def compute(self, node: Node) -> None:
@@ -33,7 +33,7 @@ class Computing(Protocol):
 
 
 @dataclass(frozen=True)
-class PythonWorkers:
+class WorkerOptions:
     """The processes that call users' sources which ask for it.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Self
 
-from penstock.graph.ir.node import Handle
+from penstock.graph.ir.node import NodeHandle
 from penstock.graph.tracing.registry import lookup
 from penstock.types import Constant
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from penstock.graph.tracing.trace import DataNode
 
 
-class Expression(Handle):
+class Expression(NodeHandle):
     """What can be indexed, computed with and compared, sample by sample."""
 
     __slots__ = ()
@@ -140,7 +140,7 @@ def _binary(name: str, left: Any, right: Any) -> DataNode:
 
 def _equal(number: Constant, other: object) -> Any:
     if not (number.is_number and isinstance(other, Constant) and other.is_number):
-        fits = isinstance(other, Handle | Constant) or not number.is_number
+        fits = isinstance(other, NodeHandle | Constant) or not number.is_number
         return _binary("eq", number, other) if fits else NotImplemented
     return (number.value, number.dtype) == (other.value, other.dtype)
 

@@ -7,17 +7,17 @@ from enum import Enum
 from penstock.graph.tracing.registry import lookup, registered
 
 
-class Trouble(Enum):
+class ShapeProblem(Enum):
     """What can be wrong with a value, where another operator before it would help."""
 
     RAGGED_BYTES = "samples of one axis differ in length"
     RAGGED = "samples of several axes differ in shape"
 
 
-_advice: dict[Trouble, list[str]] = {}
+_advice: dict[ShapeProblem, list[str]] = {}
 
 
-def helps(trouble: Trouble, how: str) -> None:
+def register_fix(trouble: ShapeProblem, how: str) -> None:
     """Say that an operator helps. Called where the operator is defined.
 
     Args:
@@ -27,11 +27,11 @@ def helps(trouble: Trouble, how: str) -> None:
     _advice.setdefault(trouble, []).append(how)
 
 
-def advice(trouble: Trouble) -> str:
+def suggested_fix(trouble: ShapeProblem) -> str:
     """What helps, as a text for messages.
 
-    >>> helps(Trouble.RAGGED, "fn.shrink(...)")
-    >>> "fn.shrink(...)" in advice(Trouble.RAGGED)
+    >>> register_fix(ShapeProblem.RAGGED, "fn.shrink(...)")
+    >>> "fn.shrink(...)" in suggested_fix(ShapeProblem.RAGGED)
     True
     """
     for name in registered():

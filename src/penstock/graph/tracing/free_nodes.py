@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from penstock.errors import DefinitionError
 from penstock.graph.ir.node import Node, Value
-from penstock.graph.ir.operator import Feed
-from penstock.sources.external.feed_queue import Fed
+from penstock.graph.ir.operator import StreamInput
+from penstock.sources.external.feed_queue import FeedQueue
 
 made_outside: WeakSet[Node] = WeakSet()
 made_again: WeakKeyDictionary[Node, Callable[[], Value]] = WeakKeyDictionary()
@@ -20,7 +20,7 @@ serials = itertools.count(-OUTSIDE)
 """Their numbers: they come before all nodes of a definition."""
 
 
-def copy_of(node: Node, own: Callable[[Value], Value], stream: int) -> Node:
+def adopt(node: Node, own: Callable[[Value], Value], stream: int) -> Node:
     """A definition's node in place of one that was made outside.
 
     Args:
@@ -28,13 +28,13 @@ def copy_of(node: Node, own: Callable[[Value], Value], stream: int) -> Node:
         own: gives the definition's value in place of another one.
         stream: the number of its random bits in the definition.
     """
-    return replace(node.moved(own), stream=stream)
+    return replace(node.with_inputs(own), stream=stream)
 
 
-def fed_by_hand(node: Node) -> Fed | None:
+def feed_queue_of(node: Node) -> FeedQueue | None:
     """The stream of a node that is fed by hand."""
-    stream = node.operator.stream if isinstance(node.operator, Feed) else None
-    return stream if isinstance(stream, Fed) else None
+    stream = node.operator.stream if isinstance(node.operator, StreamInput) else None
+    return stream if isinstance(stream, FeedQueue) else None
 
 
 def check_known(made: Node, own: Node) -> None:

@@ -13,14 +13,14 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from penstock.core.call_site import user_line
-from penstock.core.unsupported import reason
+from penstock.core.call_site import user_call_site
+from penstock.core.unsupported import explain_absence
 from penstock.errors import ArgumentTypeError, PenstockError, UnknownNameError, did_you_mean
-from penstock.graph.arguments.argument_checks import bind, conforming, hints_of, takes_none
-from penstock.graph.arguments.input_conversion import converted, input_sets, joined
-from penstock.graph.identity.call_record import Recorder
-from penstock.graph.ir.node import Call
-from penstock.graph.tracing.deferred_tracing import Journal
+from penstock.graph.arguments.argument_checks import bind_arguments, coerce_arguments, is_optional, type_hints
+from penstock.graph.arguments.input_conversion import collect_results, convert_constants, expand_input_lists
+from penstock.graph.identity.call_record import CallRecorder
+from penstock.graph.ir.node import OperatorCall
+from penstock.graph.tracing.deferred_tracing import CallJournal
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,7 +38,7 @@ _LINE = re.compile(r"^from (penstock\.\S+) import \(?\s*(\w+) as \2\b", re.MULTI
 kind: ContextVar[str] = ContextVar("kind")
 """The public name of the operator whose function is running."""
 
-journal: ContextVar[Journal | None] = ContextVar("journal", default=None)
+journal: ContextVar[CallJournal | None] = ContextVar("journal", default=None)
 """Where the calls of the definition that is being traced are noted."""
 
 
@@ -60,13 +60,13 @@ def operator(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         if name in _operators or _homes.get(name, home) != home:
             raise ArgumentTypeError(f"there is an operator named {name!r} already", fix="choose another name")
 
-        _operators[name] = call = named(name, function)
+        _operators[name] = call = wrap_operator(name, function)
         return call
 
     return register
 
 
-def named(name: str, function: Callable[P, R], maker: Call | None = None) -> Callable[P, R]:
+def wrap_operator(name: str, function: Callable[P, R], maker: OperatorCall | None = None) -> Callable[P, R]:
     """A function that acts as the operator `name` while it runs, with the checks that `operator` describes.
 
     With a list of nodes as an input, it runs once for each of them, and returns a list.
@@ -76,17 +76,22 @@ def named(name: str, function: Callable[P, R], maker: Call | None = None) -> Cal
         function: is called.
         maker: the call of the operator's function that returned this one, if one did.
     """
-    recorder, signature = Recorder(name, function, maker), inspect.signature(function)
+    recorder, signature = CallRecorder(name, function, maker), inspect.signature(function)
 
     def once(*args: P.args, **kwargs: P.kwargs) -> R:
         token = kind.set(name)
         try:
-            sets = input_sets(name, bind(signature, args, _known(name, function, kwargs), f"fn.{name}"))
-            calls = [conforming(function, converted(each, _constant), f"fn.{name}", one_is_many=True) for each in sets]
+            sets = expand_input_lists(
+                name, bind_arguments(signature, args, _known(name, function, kwargs), f"fn.{name}")
+            )
+            calls = [
+                coerce_arguments(function, convert_constants(each, _constant), f"fn.{name}", one_is_many=True)
+                for each in sets
+            ]
             results = [recorder.record(each) for each in calls]
-            return results[0] if len(results) == 1 else joined(results)
+            return results[0] if len(results) == 1 else collect_results(results)
         except PenstockError as error:
-            error.where = error.where or user_line()
+            error.where = error.where or user_call_site()
             raise
         finally:
             kind.reset(token)
@@ -105,9 +110,9 @@ def _known(name: str, function: Callable[..., Any], kwargs: Mapping[str, Any]) -
     if "seed" not in known:  # as in DALI, any operator takes one, and those that draw no random numbers ignore it
         kwargs = {name: given for name, given in kwargs.items() if name != "seed"}
     _check_names(name, kwargs, known)
-    hints = hints_of(function)
+    hints = type_hints(function)
     # as in DALI, None stands for what is not given
-    return {name: given for name, given in kwargs.items() if given is not None or takes_none(hints.get(name, Any))}
+    return {name: given for name, given in kwargs.items() if given is not None or is_optional(hints.get(name, Any))}
 
 
 def check_arguments(name: str, given: Iterable[str]) -> None:
@@ -119,14 +124,14 @@ def check_arguments(name: str, given: Iterable[str]) -> None:
     try:
         _check_names(name, given, _names(inspect.unwrap(lookup(name))) | {"seed"})
     except ArgumentTypeError as error:
-        error.where = user_line()
+        error.where = user_call_site()
         raise
 
 
 def _check_names(name: str, given: Iterable[str], known: frozenset[str]) -> None:
     for each in given:
         if each not in known:
-            fix = reason(f"fn.{name}({each}=)") or did_you_mean(each, known)
+            fix = explain_absence(f"fn.{name}({each}=)") or did_you_mean(each, known)
             raise ArgumentTypeError(f"fn.{name} has no argument {each!r}", given=each, fix=fix)
 
 
@@ -135,7 +140,7 @@ def _names(function: Callable[..., Any]) -> frozenset[str]:
     """The names of a function's arguments, including those that ``**options: Unpack[...]`` stands for."""
     parameters = inspect.signature(function).parameters.values()
     options = {each.name for each in parameters if each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL)}
-    return frozenset(hints_of(function)) - options - {"return"}
+    return frozenset(type_hints(function)) - options - {"return"}
 
 
 def _constant(value: Any) -> Any:
@@ -168,7 +173,9 @@ def available() -> frozenset[str]:
     return frozenset({*_operators, *_homes, *(entry.name for entry in entry_points(group=ENTRY_POINTS))})
 
 
-def offer(module: str, present: Callable[[str], str] = str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def lazy_module(
+    module: str, present: Callable[[str], str] = str
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """A part of `penstock.fn`: its `__getattr__`, which loads the operators that its stub lists, and its `__dir__`.
 
     Operators of other packages are found, too. Any other name is answered with an error that helps.
@@ -191,9 +198,9 @@ def offer(module: str, present: Callable[[str], str] = str) -> tuple[Callable[[s
         try:
             found = names[name] = lookup(wanted)
         except UnknownNameError as error:
-            fix = reason(f"fn.{wanted}")
+            fix = explain_absence(f"fn.{wanted}")
             known = error if fix is None else UnknownNameError(f"DALI's fn.{wanted} is not offered", fix=fix)
-            known.where = user_line()
+            known.where = user_call_site()
             raise known from None
         return found
 

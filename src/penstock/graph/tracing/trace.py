@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any, SupportsIndex, cast
 from weakref import WeakSet
 
-from penstock.core.call_site import standing_at, user_line
+from penstock.core.call_site import pretend_at, user_call_site
 from penstock.core.spec import Spec
-from penstock.errors import ArgumentTypeError, ContextError, PenstockError, shown
+from penstock.errors import ArgumentTypeError, ContextError, PenstockError, short_repr
 from penstock.graph.ir.node import Graph, Node, Value
-from penstock.graph.ir.node_checks import check_reach
-from penstock.graph.ir.operator import Feed
-from penstock.graph.tracing.deferred_tracing import Journal
-from penstock.graph.tracing.eager_execution import Computing, PythonWorkers
+from penstock.graph.ir.node_checks import check_branch_scope
+from penstock.graph.ir.operator import StreamInput
+from penstock.graph.tracing.deferred_tracing import CallJournal
+from penstock.graph.tracing.eager_execution import EagerExecutor, WorkerOptions
 from penstock.graph.tracing.expression import Expression
-from penstock.graph.tracing.free_nodes import check_known, copy_of, fed_by_hand, made_again, made_outside, serials
+from penstock.graph.tracing.free_nodes import adopt, check_known, feed_queue_of, made_again, made_outside, serials
 from penstock.graph.tracing.registry import journal, kind, lookup
 
 
@@ -32,17 +32,17 @@ class Trace:
         name: what messages call the definition.
         rows: how many rows of a batch one device will compute, as far as can be told.
         batch: how many rows a batch will have.
-        nodes: how many nodes were recorded.
+        num_nodes: how many nodes were recorded.
         streams: how many of them draw random bits.
         names: those that the user gave to nodes.
         preserved: the nodes that run though no output may need them.
         guard: what says which rows take the branch that is being traced; None outside of branches.
-        computing: what computes each node as it is recorded, in debug mode.
-        python: the processes that call users' sources.
+        eager: what computes each node as it is recorded, in debug mode.
+        worker_options: the processes that call users' sources.
         checkpoints: whether the user means to go back to a place.
         shared: what the traces of one definition for several blocks of rows have in common, by whatever key.
         fed: the streams that are fed by hand, by name.
-        made: the nodes that were recorded.
+        num_nodes: the nodes that were recorded.
         adopted: per node that was made outside of any definition, this one's own in its place.
         adopted_streams: per number of random bits outside, the number here.
 
@@ -53,29 +53,29 @@ class Trace:
     name: str = "pipeline"
     rows: int = 1
     batch: int = 1
-    nodes: int = 0
+    num_nodes: int = 0
     streams: int = 0
     names: set[str] = field(default_factory=set[str])
     preserved: list[Node] = field(default_factory=list[Node])
     guard: Value | None = None
-    computing: Computing | None = None
-    python: PythonWorkers = field(default_factory=PythonWorkers)
+    eager: EagerExecutor | None = None
+    worker_options: WorkerOptions = field(default_factory=WorkerOptions)
     checkpoints: bool = False
     shared: dict[Any, Any] = field(default_factory=dict[Any, Any])
     fed: dict[str, Any] = field(default_factory=dict[str, Any])
-    made: WeakSet[Node] = field(default_factory=WeakSet[Node])
+    nodes: WeakSet[Node] = field(default_factory=WeakSet[Node])
     adopted: dict[Node, Node] = field(default_factory=dict[Node, Node])
     adopted_streams: dict[int, int] = field(default_factory=dict[int, int])
 
     def __post_init__(self) -> None:
         trace = weakref.proxy(self)  # in a cycle, data sets would wait for the garbage collector
-        self.journal = Journal(
+        self.journal = CallJournal(
             lambda: Trace._begin(trace), lambda: trace.guard is not None, lambda node: trace.adopted.get(node, node)
         )
 
     def _begin(self) -> None:
         """Begin anew, for the same calls."""
-        self.nodes, self.streams, self.guard = 0, 0, None
+        self.num_nodes, self.streams, self.guard = 0, 0, None
         self.names.clear()
         self.preserved.clear()
         self.adopted.clear()
@@ -87,7 +87,7 @@ class Trace:
         Raises:
             ContextError: the value belongs to another definition.
         """
-        if value.node in self.made:
+        if value.node in self.nodes:
             return value
         if value.node not in made_outside:
             raise ContextError(
@@ -110,34 +110,34 @@ class Trace:
             if node.operator.random_bits and node.stream not in self.adopted_streams:
                 self.adopted_streams[node.stream] = self.streams
                 self.streams += 1
-            own = self.adopted[node] = copy_of(node, self.check, self.adopted_streams.get(node.stream, 0))
+            own = self.adopted[node] = adopt(node, self.check, self.adopted_streams.get(node.stream, 0))
             check_known(node, own)
-            self.claim(node.name)
-            if (fed := fed_by_hand(own)) is not None:
+            self.claim_name(node.name)
+            if (fed := feed_queue_of(own)) is not None:
                 self.fed[str(fed)] = fed
-            self.made.add(own)
-            if self.computing is not None:
-                self.computing.compute(own)
+            self.nodes.add(own)
+            if self.eager is not None:
+                self.eager.compute(own)
         return self.adopted[node]
 
     def _made_again(self, node: Node) -> None:
         token = kind.set(node.kind)  # it belongs to the call that needs it, and is noted as this one
         guard, self.guard = self.guard, None  # and to no branch
         try:
-            with standing_at(node.where), self.active():
+            with pretend_at(node.where), self.active():
                 self.adopted[node] = made_again[node]().node
         finally:
             self.guard = guard
             kind.reset(token)
 
-    def number(self) -> int:
+    def next_id(self) -> int:
         """The number of the next node."""
-        if self.made is made_outside:
+        if self.nodes is made_outside:
             return next(serials)
-        self.nodes += 1
-        return self.nodes - 1
+        self.num_nodes += 1
+        return self.num_nodes - 1
 
-    def claim(self, name: str) -> None:
+    def claim_name(self, name: str) -> None:
         """Take a name for a node.
 
         Raises:
@@ -171,10 +171,10 @@ class Trace:
             with self.active():
                 values = tuple(as_value(output) for output in returned)
                 for value in values:
-                    check_reach(value, self.guard)
+                    check_branch_scope(value, self.guard)
                 return Graph(values, self.name, tuple(self.preserved))
         except PenstockError as error:
-            error.where = error.where or user_line()
+            error.where = error.where or user_call_site()
             raise
 
 
@@ -194,7 +194,7 @@ class DataNode(Expression):
     def spec(self) -> Spec:
         """dtype, shape and layout of a sample, as far as the definition tells."""
         trace = _current.get()
-        outside = trace is not None and trace.made is not made_outside and self.value.node in made_outside
+        outside = trace is not None and trace.nodes is not made_outside and self.value.node in made_outside
         return self.value.spec if trace is None or not outside else trace.check(self.value).spec
 
     @property
@@ -226,7 +226,7 @@ class DataNode(Expression):
     def stream_name(self) -> str | None:
         """What the stream is called that gives it; None where none does."""
         operator = self.value.node.operator
-        return str(operator.stream) if isinstance(operator, Feed) else None
+        return str(operator.stream) if isinstance(operator, StreamInput) else None
 
     def shape(self, *, dtype: Any = None, device: str | None = None) -> DataNode:
         """The extents of each sample, as `fn.shapes` gives them."""
@@ -242,7 +242,7 @@ class DataNode(Expression):
 
     def _refuse(self, what: str, fix: str) -> ArgumentTypeError:
         said = f"{what} of {self.value}: its value is not known while the definition runs"
-        return ArgumentTypeError(said, fix=fix, where=user_line())
+        return ArgumentTypeError(said, fix=fix, where=user_call_site())
 
     def __bool__(self) -> bool:
         raise self._refuse("the truth", "@pipeline_def(enable_conditionals=True), with which if, and, or, not take it")
@@ -260,17 +260,17 @@ class DataNode(Expression):
             ContextError: it does not, so there is no batch yet.
         """
         trace = _current.get()
-        if trace is None or trace.computing is None:
+        if trace is None or trace.eager is None:
             raise ContextError(
                 f"{self.value} has no value while the definition is traced",
                 fix="@pipeline_def(debug=True), with which the definition runs for each batch",
-                where=user_line(),
+                where=user_call_site(),
             )
-        return trace.computing.get(self.value)
+        return trace.eager.get(self.value)
 
     def __repr__(self) -> str:
         trace = _current.get()
-        computed = None if trace is None or trace.computing is None else trace.computing.text(self.value)
+        computed = None if trace is None or trace.eager is None else trace.eager.text(self.value)
         batch = "" if computed is None else f",\n{computed}"
         return f"DataNode({self.value}: {self.spec}{batch})"
 
@@ -287,9 +287,9 @@ def as_value(thing: Any) -> Value:
     if isinstance(thing, list | tuple) and any(isinstance(each, DataNode) for each in cast(Sequence[Any], thing)):
         raise ArgumentTypeError(
             "a list of nodes stands where one node is needed",
-            given=shown(cast(Any, thing)),
+            given=short_repr(cast(Any, thing)),
             fix="a * before it hands over each of them: pipeline.set_outputs(*nodes)",
-            where=user_line(),
+            where=user_call_site(),
         )
     return lookup("constant")(thing).value
 
@@ -299,7 +299,7 @@ def current_trace() -> Trace:
     trace = _current.get()
     if trace is None:
         number = next(serials)
-        trace = Trace("no pipeline", nodes=number, streams=number, made=made_outside)
+        trace = Trace("no pipeline", num_nodes=number, streams=number, nodes=made_outside)
     return trace
 
 

@@ -1,1 +1,1 @@
-"""What turns the bytes of image files into pixels: a module per library, one for what they share."""
+"""One file per decoding library, one interface (`ImageCodec`)."""

@@ -42,7 +42,7 @@ def swaps_axes(orientation: int) -> bool:
     return orientation >= 5  # the last four of eight
 
 
-def turned(pixels: Array, orientation: int) -> Array:
+def apply_orientation(pixels: Array, orientation: int) -> Array:
     """A view of stored pixels as they are delivered."""
     if orientation == UPRIGHT:
         return pixels

@@ -7,8 +7,14 @@ from typing import Literal
 
 from penstock.core.columns import Array
 from penstock.image.codecs import libjpeg_turbo, nvimgcodec, pillow
-from penstock.image.codecs.exif_orientation import UPRIGHT, delivered_region, stored_region, swaps_axes, turned
-from penstock.image.codecs.image_header import Header, Region
+from penstock.image.codecs.exif_orientation import (
+    UPRIGHT,
+    apply_orientation,
+    delivered_region,
+    stored_region,
+    swaps_axes,
+)
+from penstock.image.codecs.image_header import ImageHeader, Region
 from penstock.types import RGB, DALIImageType
 
 Backend = Literal["simplejpeg", "nvimgcodec"]
@@ -20,7 +26,7 @@ into reading the codes, and those of all pixels before the last one must be read
 
 
 @dataclass(frozen=True)
-class Decoding:
+class ImageCodec:
     """The options of a decoder, and decoding with them. Threads may share one.
 
     Args:
@@ -43,7 +49,7 @@ class Decoding:
         if self.backend == "nvimgcodec":
             nvimgcodec.check_installed()
 
-    def header(self, data: Array) -> Header:
+    def header(self, data: Array) -> ImageHeader:
         """What the decoded image will be. No pixel is decoded for it.
 
         Args:
@@ -57,7 +63,7 @@ class Decoding:
         header = libjpeg_turbo.read_header(data, self.output_type, self.adjust_orientation)
         return header or pillow.read_header(data, self.output_type, self.adjust_orientation)
 
-    def part(self, header: Header, region: Region, reduce: int = 1) -> Region:
+    def part(self, header: ImageHeader, region: Region, reduce: int = 1) -> Region:
         """The part that is decoded where a region is needed: at least the region, and what costs nothing to leave out.
 
         Args:
@@ -70,7 +76,7 @@ class Decoding:
             return Region(0, height, 0, width)
         stored = stored_region(region, height, width, header.orientation)
         tall, wide = (width, height) if swaps_axes(header.orientation) else (height, width)
-        small = nvimgcodec.part(stored, wide)
+        small = nvimgcodec.region_to_decode(stored, wide)
         if not self._decodes_regions(header, reduce) or not _is_small(small, wide):
             small = Region(0, libjpeg_turbo.rows(stored.bottom, tall, wide, reduce, header.below), 0, wide)
         return delivered_region(small, height, width, header.orientation)
@@ -78,7 +84,7 @@ class Decoding:
     def decode(
         self,
         data: Array,
-        header: Header,
+        header: ImageHeader,
         memory: Array | None = None,
         part: Region | None = None,
         reduce: int = 1,
@@ -104,10 +110,10 @@ class Decoding:
         turn = header.orientation
         if part is None and reduce == 1:
             pixels = self._stored(data, header, memory, None, 1)
-            return pixels if turn == UPRIGHT else turned(pixels, turn)
+            return pixels if turn == UPRIGHT else apply_orientation(pixels, turn)
         height, width = -(-header.height // reduce), -(-header.width // reduce)
         if part is None or part == (0, height, 0, width):
-            return turned(self._stored(data, header, memory, None, reduce), turn)
+            return apply_orientation(self._stored(data, header, memory, None, reduce), turn)
         stored = stored_region(part, height, width, turn)
         top, bottom, left, right = stored
         if not top and right - left == (height if swaps_axes(turn) else width):
@@ -118,13 +124,13 @@ class Decoding:
                 pixels = nvimgcodec.decode(data, header, self.output_type, self.fast_idct, stored, memory)
             if pixels is None:
                 pixels = self._stored(data, header, None, None, reduce)[top:bottom, left:right]
-        return turned(pixels, turn)
+        return apply_orientation(pixels, turn)
 
-    def _decodes_regions(self, header: Header, reduce: int) -> bool:
+    def _decodes_regions(self, header: ImageHeader, reduce: int) -> bool:
         """Return True if the backend decodes regions of such an image without what surrounds them."""
         return self.backend == "nvimgcodec" and header.frame > 0 and reduce == 1
 
-    def _stored(self, data: Array, header: Header, memory: Array | None, bottom: int | None, reduce: int) -> Array:
+    def _stored(self, data: Array, header: ImageHeader, memory: Array | None, bottom: int | None, reduce: int) -> Array:
         """The pixels before they are turned, all or at least those above a row."""
         if not header.frame:
             if reduce > 1:

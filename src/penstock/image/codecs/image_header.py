@@ -16,7 +16,7 @@ class Region(NamedTuple):
     right: int
 
 
-class Header(NamedTuple):
+class ImageHeader(NamedTuple):
     """An image as its decoder will deliver it, and what the decoder needs to know again.
 
     Args:

@@ -12,9 +12,9 @@ import simplejpeg
 
 from penstock.core.columns import Array
 from penstock.image.codecs.exif_orientation import PREFIX, UPRIGHT, read_orientation, swaps_axes
-from penstock.image.codecs.image_header import Header, check_size
+from penstock.image.codecs.image_header import ImageHeader, check_size
 from penstock.image.codecs.output_channels import ycbcr
-from penstock.image.kernels.scratch_memory import Scratch
+from penstock.image.kernels.scratch_memory import ScratchMemory
 from penstock.types import ANY_DATA, BGR, GRAY, DALIImageType, YCbCr
 
 _START, _END = b"\xff\xd8\xff", b"\xff\xd9"
@@ -37,10 +37,10 @@ _ROWS_BELOW = 2
 _WORTH = 1 << 12
 """How many pixels must be saved to be worth a copy of the file."""
 
-_copies = Scratch()
+_copies = ScratchMemory()
 
 
-def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> Header | None:
+def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> ImageHeader | None:
     """The header of a JPEG with one or three components; None if the bytes are anything else.
 
     Raises:
@@ -77,12 +77,12 @@ def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> Header
     if swaps_axes(orientation):
         height, width = width, height
     below, head = 0 if alike else _ROWS_BELOW, max(place + _segment.size, frame + 5 + _size.size)
-    return Header(height, width, channels, _UINT8, orientation or UPRIGHT, frame, below, head)
+    return ImageHeader(height, width, channels, _UINT8, orientation or UPRIGHT, frame, below, head)
 
 
 def decode(
     data: Array,
-    header: Header,
+    header: ImageHeader,
     output_type: DALIImageType,
     fast_idct: bool,
     memory: Array | None,

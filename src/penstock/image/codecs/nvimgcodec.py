@@ -14,7 +14,7 @@ import numpy as np
 from penstock.core import optional_import
 from penstock.core.columns import Array
 from penstock.errors import MissingExtraError
-from penstock.image.codecs.image_header import Header, Region
+from penstock.image.codecs.image_header import ImageHeader, Region
 from penstock.image.codecs.output_channels import ycbcr
 from penstock.types import BGR, DALIImageType, YCbCr
 
@@ -46,7 +46,7 @@ def check_installed() -> None:
         raise MissingExtraError(_PACKAGE, "nvimgcodec", _NEEDED_FOR)
 
 
-def part(region: Region, width: int) -> Region:
+def region_to_decode(region: Region, width: int) -> Region:
     """What is decoded where a region of a stored image of this width is needed."""
     top, bottom, left, right = region
     if right - left < _LEAST_COLUMNS:
@@ -56,7 +56,7 @@ def part(region: Region, width: int) -> Region:
 
 
 def decode(
-    data: Array, header: Header, output_type: DALIImageType, fast_idct: bool, region: Region, memory: Array | None
+    data: Array, header: ImageHeader, output_type: DALIImageType, fast_idct: bool, region: Region, memory: Array | None
 ) -> Array | None:
     """The stored pixels of a region; None if the data are damaged.
 
@@ -89,7 +89,7 @@ def decode(
 def _library() -> Any:
     """The library, silent about damaged files: they are reported by other means."""
     os.environ.setdefault("PYNVIMGCODEC_VERBOSITY", "0")
-    return optional_import.load(_PACKAGE, "nvimgcodec", _NEEDED_FOR)
+    return optional_import.import_extra(_PACKAGE, "nvimgcodec", _NEEDED_FOR)
 
 
 @cache

@@ -11,7 +11,7 @@ from PIL import Image, UnidentifiedImageError
 
 from penstock.core.columns import Array
 from penstock.image.codecs.exif_orientation import TAG, UPRIGHT, read_orientation, swaps_axes
-from penstock.image.codecs.image_header import MAX_PIXELS, Header, check_size
+from penstock.image.codecs.image_header import MAX_PIXELS, ImageHeader, check_size
 from penstock.image.codecs.output_channels import CHANNELS, as_output_type
 from penstock.types import GRAY, DALIImageType
 
@@ -28,7 +28,7 @@ _UNDONE = {6: 8, 8: 6}
 """Per EXIF orientation the one that turns an image back; the others do that themselves."""
 
 
-def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> Header:
+def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> ImageHeader:
     """The header of an image of any format.
 
     Raises:
@@ -44,10 +44,10 @@ def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> Header
     orientation = _orientation(image, data, adjust)
     if swaps_axes(orientation):
         height, width = width, height
-    return Header(height, width, channels, np.dtype(np.uint16 if wide else np.uint8), orientation, 0)
+    return ImageHeader(height, width, channels, np.dtype(np.uint16 if wide else np.uint8), orientation, 0)
 
 
-def decode(data: Array, header: Header, output_type: DALIImageType) -> Array:
+def decode(data: Array, header: ImageHeader, output_type: DALIImageType) -> Array:
     """The pixels as they are stored, with the channels of the output type.
 
     Raises:

@@ -1,1 +1,1 @@
-"""describe."""
+"""Numbers, no pixels."""

@@ -16,7 +16,7 @@ Rows = Any
 """One number per row: an array of NumPy's, or of JAX's while the device program is traced."""
 
 
-class Numbers(NamedTuple):
+class AxisMapping(NamedTuple):
     """What becomes of an axis, one entry per row in each field.
 
     Args:
@@ -43,9 +43,9 @@ class Numbers(NamedTuple):
     filters: Rows
     antialias: Rows
 
-    def of(self, rows: Any) -> Numbers:
+    def of(self, rows: Any) -> AxisMapping:
         """Those of some rows."""
-        return Numbers(*[field[rows] for field in self])
+        return AxisMapping(*[field[rows] for field in self])
 
     def matrix(self) -> NDArray[np.float64]:
         """The numbers as compiled loops take them, (rows, 10)."""
@@ -55,20 +55,20 @@ class Numbers(NamedTuple):
         return result
 
 
-def chosen(condition: Rows, one: Rows, other: Rows) -> Rows:
+def where(condition: Rows, one: Rows, other: Rows) -> Rows:
     """NumPy's `where`, for numbers of which the type checker knows nothing."""
     where: Any = np.where
     return where(condition, one, other)
 
 
-def whole(extents: Rows) -> Numbers:
+def identity(extents: Rows) -> AxisMapping:
     """Axes as they are.
 
-    >>> whole(np.array([640, 480])).length.tolist()
+    >>> identity(np.array([640, 480])).length.tolist()
     [640, 480]
     """
     none, no, linear = _defaults(len(extents))
-    return Numbers(none, extents, none, extents, extents, none, extents, no, linear, no)
+    return AxisMapping(none, extents, none, extents, extents, none, extents, no, linear, no)
 
 
 @lru_cache(maxsize=16)
@@ -80,7 +80,7 @@ def _defaults(rows: int) -> tuple[Rows, Rows, Rows]:
     return result
 
 
-def cut(xp: Any, numbers: Numbers, first: Rows, length: Rows) -> Numbers:
+def crop(xp: Any, numbers: AxisMapping, first: Rows, length: Rows) -> AxisMapping:
     """Axes of which fewer pixels are wanted: `length` of them from number `first` on, as they now lie."""
     after: Rows = numbers.length - first - length
     known = all(isinstance(field, np.ndarray) for field in (after, numbers.mirrored))
@@ -88,13 +88,13 @@ def cut(xp: Any, numbers: Numbers, first: Rows, length: Rows) -> Numbers:
     return numbers._replace(start=numbers.start + where(numbers.mirrored, after, first), length=length)
 
 
-def mirror(numbers: Numbers, flags: Rows) -> Numbers:
+def mirror(numbers: AxisMapping, flags: Rows) -> AxisMapping:
     """Axes exchanged end for end where a flag is set."""
     return numbers._replace(mirrored=numbers.mirrored != flags)
 
 
 def resample(
-    numbers: Numbers,
+    numbers: AxisMapping,
     low: Rows,
     high: Rows,
     size: Rows,
@@ -103,7 +103,7 @@ def resample(
     *,
     by_steps: bool,
     origin: Rows = 0,
-) -> Numbers:
+) -> AxisMapping:
     """Windows that are resampled: from `low` to `high`, in pixels of the window, to `size` pixels.
 
     Args:
@@ -118,14 +118,16 @@ def resample(
     """
     nearest = filters == INTERP_NN
     counted = nearest | (filters == INTERP_GAUSSIAN)
-    low, high = (chosen(counted, np.float32(end), end) for end in (low, high))  # before `origin` is taken off
+    low, high = (where(counted, np.float32(end), end) for end in (low, high))  # before `origin` is taken off
     if by_steps:
         filters = filters + (NEAREST_BY_STEPS - INTERP_NN) * nearest
     first: Rows = numbers.begin + numbers.start
     nothing: Rows = np.zeros(len(size), np.int32)
     shrinks = (size < abs(high - low)) & antialias
     end = first + numbers.length
-    return Numbers(first + origin, end, low + first, high + first, size, nothing, size, nothing != 0, filters, shrinks)
+    return AxisMapping(
+        first + origin, end, low + first, high + first, size, nothing, size, nothing != 0, filters, shrinks
+    )
 
 
 def origins(xp: Any, rows: Sequence[Rows], columns: Sequence[Rows], antialias: bool) -> tuple[Rows, Rows]:
@@ -159,25 +161,25 @@ def origins(xp: Any, rows: Sequence[Rows], columns: Sequence[Rows], antialias: b
     return first_row.astype(np.int32), first_column.astype(np.int32)
 
 
-def reduced(numbers: Numbers, parts: Rows) -> Numbers:
+def downscaled(numbers: AxisMapping, parts: Rows) -> AxisMapping:
     """The same for images that are decoded at a half, a quarter, an eighth of their size, rounded up."""
     begin, end = numbers.begin // parts, -(-numbers.end // parts)
     return numbers._replace(begin=begin, end=end, low=numbers.low / parts, high=numbers.high / parts)
 
 
-def is_resampled(numbers: Numbers) -> NDArray[np.bool_]:
+def is_resampled(numbers: AxisMapping) -> NDArray[np.bool_]:
     """Whether pixels are computed, not only picked. The bell weighs in its neighbours even at the same size."""
     same = numbers.size == numbers.end - numbers.begin
     same &= (numbers.low == numbers.begin) & (numbers.high == numbers.end)
     return ~same | (numbers.filters == INTERP_GAUSSIAN)
 
 
-def most_taps(numbers: Numbers) -> int:
+def most_taps(numbers: AxisMapping) -> int:
     """How many pixels at most make one."""
-    return int(taps_of_rows(numbers).max(initial=2))
+    return int(taps_per_row(numbers).max(initial=2))
 
 
-def taps_of_rows(numbers: Numbers) -> NDArray[np.int64]:
+def taps_per_row(numbers: AxisMapping) -> NDArray[np.int64]:
     """How many pixels at most make one, per row."""
     stretch = np.where(numbers.antialias, np.maximum(np.abs(numbers.high - numbers.low) / numbers.size, 1.0), 1.0)
     return (2 * _supports(numbers.filters) * stretch).astype(np.int64) + 2
@@ -188,13 +190,13 @@ def _supports(filters: Rows) -> NDArray[np.float64]:
     return np.where(filters == INTERP_CUBIC, 2.0, np.where(filters == INTERP_LANCZOS3, 3.0, 1.0))
 
 
-def reach(*filters: Rows) -> float:
+def max_filter_support(*filters: Rows) -> float:
     """How far filters reach to each side at most. INTERP_NN takes one pixel; the bell's ends are rounded."""
     known = {int(INTERP_NN): 0.5, int(INTERP_CUBIC): 2.0, int(INTERP_LANCZOS3): 3.0, int(INTERP_GAUSSIAN): 1.5}
     return max(known.get(kind, 1.0) for each in filters for kind in np.unique(each).tolist())
 
 
-def footprint(numbers: Numbers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def read_range(numbers: AxisMapping) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Which pixels are read at most: the first, and the one after the last. Both lie in the image."""
     begin, end = numbers.begin, numbers.end
     scale = (numbers.high - numbers.low) / numbers.size
@@ -206,7 +208,7 @@ def footprint(numbers: Numbers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return first.astype(np.int64), last.astype(np.int64)
 
 
-def _margin(numbers: Numbers, scale: NDArray[np.float64]) -> NDArray[np.float64]:
+def _margin(numbers: AxisMapping, scale: NDArray[np.float64]) -> NDArray[np.float64]:
     """How many pixels are read at most to each side of a part."""
     stretch = np.where(numbers.antialias, np.maximum(scale, 1.0), 1.0)
     margin = _supports(numbers.filters) * stretch - scale / 2  # the outermost centres lie half a pixel inside

@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.image.describe.steps import Apply, Convert, Images, Step
+from penstock.image.describe.steps import CastStep, CustomStep, ImageInfo, Step
 
 if TYPE_CHECKING:
-    from penstock.image.kernels.strided_images import Memory
+    from penstock.image.kernels.strided_images import StridedImages
 
 
-class Transform(ABC):
+class CustomPass(ABC):
     """What becomes of whole images. Subclasses are frozen dataclasses, equal where they do the same."""
 
-    def origin(self, terms: Sequence[Any]) -> Any:
+    def source_map(self, terms: Sequence[Any]) -> Any:
         """Where pixels come from, for what follows images (`penstock.operators.follow`).
 
         Args:
@@ -39,7 +39,7 @@ class Transform(ABC):
         """
         raise ValueError("no matrix says where its pixels come from, so nothing can follow them")
 
-    def picked(self, layout: str, terms: Sequence[Any], fill: float) -> tuple[Transform, Sequence[Any]] | None:
+    def nearest_twin(self, layout: str, terms: Sequence[Any], fill: float) -> tuple[CustomPass, Sequence[Any]] | None:
         """The same for masks that follow images: each pixel is the nearest one, or a value where that lies outside.
 
         Args:
@@ -56,8 +56,13 @@ class Transform(ABC):
         raise ValueError("nothing says which pixels it takes, so no masks can follow them")
 
     @abstractmethod
-    def rows(
-        self, source: Memory, given: NDArray[np.int64], terms: Sequence[Any], target: Memory, made: NDArray[np.int64]
+    def run_host(
+        self,
+        source: StridedImages,
+        given: NDArray[np.int64],
+        terms: Sequence[Any],
+        target: StridedImages,
+        made: NDArray[np.int64],
     ) -> None:
         """Compute on the host.
 
@@ -70,7 +75,7 @@ class Transform(ABC):
         """
 
     @abstractmethod
-    def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
+    def trace_xla(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
         """Compute in the device program, while JAX traces it.
 
         Args:
@@ -85,14 +90,14 @@ class Transform(ABC):
         """
 
 
-class InPlace(Transform):
+class InPlacePass(CustomPass):
     """A transform that leaves each pixel in its place, as a blur does."""
 
-    def origin(self, terms: Sequence[Any]) -> None:
+    def source_map(self, terms: Sequence[Any]) -> None:
         """The same place."""
         del terms
 
-    def picked(self, layout: str, terms: Sequence[Any], fill: float) -> None:
+    def nearest_twin(self, layout: str, terms: Sequence[Any], fill: float) -> None:
         """Masks stay as they are."""
         del layout, terms, fill
 
@@ -124,7 +129,9 @@ class Planes:
     rounding: np.float32
 
     @staticmethod
-    def of(layout: str, source: Memory, given: NDArray[np.int64], target: Memory, made: NDArray[np.int64]) -> Planes:
+    def of(
+        layout: str, source: StridedImages, given: NDArray[np.int64], target: StridedImages, made: NDArray[np.int64]
+    ) -> Planes:
         """The planes of some rows.
 
         Args:
@@ -195,8 +202,8 @@ def _outermost(layout: str, within: str) -> list[int]:
     return [*others, *(layout.index(letter) for letter in within if letter in layout)]
 
 
-def applied(
-    transform: Transform, images: Images, sizes: Sequence[Any], terms: Sequence[Any], dtype: np.dtype[Any]
+def custom_steps(
+    transform: CustomPass, images: ImageInfo, sizes: Sequence[Any], terms: Sequence[Any], dtype: np.dtype[Any]
 ) -> list[Step]:
     """The steps of an operator that is a transform of bytes or floats.
 
@@ -211,6 +218,6 @@ def applied(
         dtype: of the results.
     """
     floats, read = np.dtype(np.float32), images.dtype
-    before: list[Step] = [] if read in (np.dtype(np.uint8), floats) else [Convert(floats)]
+    before: list[Step] = [] if read in (np.dtype(np.uint8), floats) else [CastStep(floats)]
     written = dtype if read == dtype == np.dtype(np.uint8) else floats
-    return [*before, Apply(transform, sizes, terms, written), Convert(dtype)]
+    return [*before, CustomStep(transform, sizes, terms, written), CastStep(dtype)]

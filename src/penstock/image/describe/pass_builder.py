@@ -20,12 +20,24 @@ from numpy.typing import NDArray
 
 from penstock.image.describe import axis_mapping as axes_
 from penstock.image.describe.axis_mapping import Rows
-from penstock.image.describe.pixel_pass import Axis, Pass, exact
-from penstock.image.describe.steps import Apply, Arrange, Convert, Cut, Fill, Mirror, Mix, Part, Resample, Scale, Step
+from penstock.image.describe.pixel_pass import Pass, PassAxis, fits_float32
+from penstock.image.describe.steps import (
+    CastStep,
+    ColorMatrixStep,
+    CropStep,
+    CustomStep,
+    FillStep,
+    MirrorStep,
+    ResampleAxis,
+    ResampleStep,
+    ScaleStep,
+    Step,
+    TransposeStep,
+)
 from penstock.types import INTERP_GAUSSIAN, INTERP_NN
 
 
-class Visit:
+class PassBuilder:
     """The passes that a chain of operators needs for some rows, while their steps are added.
 
     Args:
@@ -38,7 +50,7 @@ class Visit:
     def __init__(self, sizes: NDArray[np.integer[Any]], layout: str, dtype: np.dtype[Any], xp: Any = np) -> None:
         self._xp = xp
         letters = layout or " " * sizes.shape[1]
-        axes = [Axis(axes_.whole(sizes[:, at]), at, letter) for at, letter in enumerate(letters)]
+        axes = [PassAxis(axes_.identity(sizes[:, at]), at, letter) for at, letter in enumerate(letters)]
         self.passes = [Pass(axes, dtype, dtype, _channel(letters))]
 
     @property
@@ -56,7 +68,7 @@ class Visit:
         for step in steps:
             self._ADDERS[type(step)](self, step)
 
-    def settle(self, sizes: Sequence[int]) -> None:
+    def set_sizes(self, sizes: Sequence[int]) -> None:
         """Say that all rows have these extents now, where that is known beforehand."""
         for axis, size in zip(self._last.axes, sizes, strict=True):
             axis.numbers = axis.numbers._replace(length=np.array([size], np.int32))
@@ -68,29 +80,29 @@ class Visit:
     def _flush(self) -> Pass:
         """Begin another pass, which reads what the present one writes."""
         last = self._last
-        if last.idle:
+        if last.is_identity:
             return last
-        axes = [Axis(axes_.whole(a.numbers.length), at, a.letter) for at, a in enumerate(last.axes)]
+        axes = [PassAxis(axes_.identity(a.numbers.length), at, a.letter) for at, a in enumerate(last.axes)]
         self.passes.append(Pass(axes, last.dtype, last.dtype, _channel("".join(axis.letter for axis in axes))))
         return self._last
 
-    def _cut(self, step: Cut) -> None:
+    def _cut(self, step: CropStep) -> None:
         now = self._along(step.axis)
         axis = now.axes[step.axis]
         now.moved = True
-        if step.leaves:
+        if step.may_exceed:
             beside = axis.letter not in "HW" and now.computes
-            filled = any(isinstance(colour, Fill) for colour in now.colours)
-            hidden = axis.cut and axis.source not in now.void  # what a window left out does not come back
-            if now.resampled or filled or beside or now.closed or hidden:
+            filled = any(isinstance(colour, FillStep) for colour in now.value_ops)
+            hidden = axis.cut and axis.source not in now.padded_axes  # what a window left out does not come back
+            if now.resampled or filled or beside or now.casts_inexactly or hidden:
                 now = self._flush()
                 axis = now.axes[step.axis]
-            now.void.add(axis.source)
+            now.padded_axes.add(axis.source)
             now.moved = True
         axis.moved = axis.cut = True
-        axis.numbers = axes_.cut(self._xp, axis.numbers, step.first, step.length)
+        axis.numbers = axes_.crop(self._xp, axis.numbers, step.first, step.length)
 
-    def _mirror(self, step: Mirror) -> None:
+    def _mirror(self, step: MirrorStep) -> None:
         now = self._along(step.axis)
         axis = now.axes[step.axis]
         axis.numbers = axes_.mirror(axis.numbers, step.flags)
@@ -102,9 +114,16 @@ class Visit:
         mixed = now.mixes and now.axes[axis].source == now.channel
         return self._flush() if mixed or now.apply else now
 
-    def _resample(self, step: Resample) -> None:
+    def _resample(self, step: ResampleStep) -> None:
         now = self._last
-        if now.resampled or now.colours or now.void or now.mirrored or now.reads != now.dtype or now.apply:
+        if (
+            now.resampled
+            or now.value_ops
+            or now.padded_axes
+            or now.mirrored
+            or now.input_dtype != now.dtype
+            or now.apply
+        ):
             now = self._flush()
         parts = {at: part for at, part in step.parts.items() if now.axes[at].letter in "HW"}
         self._resample_along(now, parts, step)
@@ -112,7 +131,7 @@ class Visit:
         if parts:  # depth last, with floats in between
             self._resample_along(self._flush(), parts, step)
 
-    def _resample_along(self, now: Pass, parts: dict[int, Part], step: Resample) -> None:
+    def _resample_along(self, now: Pass, parts: dict[int, ResampleAxis], step: ResampleStep) -> None:
         origins = self._origins(now, parts, step.antialias)
         for at, part in parts.items():
             axis = now.axes[at]
@@ -129,7 +148,7 @@ class Visit:
             axis.reach, axis.antialias = step.reach, step.antialias
         now.resampled, now.dtype = True, np.dtype(np.float32)
 
-    def _origins(self, now: Pass, parts: dict[int, Part], antialias: bool) -> dict[str, Rows]:
+    def _origins(self, now: Pass, parts: dict[int, ResampleAxis], antialias: bool) -> dict[str, Rows]:
         """Where pixels begin to be counted along the height and the width, if both are resampled and it matters."""
         along = {now.axes[at].letter: (now.axes[at].numbers.length, part) for at, part in parts.items()}
         if along.keys() != {"H", "W"}:
@@ -141,33 +160,33 @@ class Visit:
         rows, columns = terms
         return dict(zip("HW", axes_.origins(np if known else self._xp, rows, columns, antialias), strict=True))
 
-    def _compute(self, step: Scale | Mix) -> None:
-        if not exact(self._last.dtype):
-            self._convert(Convert(np.dtype(np.float32)))
+    def _compute(self, step: ScaleStep | ColorMatrixStep) -> None:
+        if not fits_float32(self._last.dtype):
+            self._convert(CastStep(np.dtype(np.float32)))
         now = self._values()
-        now.colours.append(step)
+        now.value_ops.append(step)
         now.dtype = np.dtype(np.float32)
 
-    def _convert(self, step: Convert) -> None:
+    def _convert(self, step: CastStep) -> None:
         now = self._last
         if now.dtype == step.dtype:
             return
         now = self._values()
-        if not exact(now.dtype, step.dtype) and (now.computes or now.void):
+        if not fits_float32(now.dtype, step.dtype) and (now.computes or now.padded_axes):
             now = self._flush()
-        now.colours.append(step)
+        now.value_ops.append(step)
         now.dtype = step.dtype
 
-    def _fill(self, step: Fill) -> None:
-        if self._last.void:
-            self._last.colours.append(step)
+    def _fill(self, step: FillStep) -> None:
+        if self._last.padded_axes:
+            self._last.value_ops.append(step)
 
-    def _arrange(self, step: Arrange) -> None:
+    def _arrange(self, step: TransposeStep) -> None:
         now = self._flush() if self._last.apply else self._last
         now.axes = [now.axes[at] for at in step.order]
         now.moved = True
 
-    def _apply(self, step: Apply) -> None:
+    def _apply(self, step: CustomStep) -> None:
         now = self._flush()
         for axis, size in zip(now.axes, step.sizes, strict=True):
             axis.numbers = axis.numbers._replace(size=size, length=size)
@@ -176,20 +195,20 @@ class Visit:
     def _values(self) -> Pass:
         """The pass in which an operation on values can go on."""
         now = self._last
-        beside = {axis.letter for axis in now.axes if axis.source in now.void} - {"H", "W"}
+        beside = {axis.letter for axis in now.axes if axis.source in now.padded_axes} - {"H", "W"}
         halved = now.dtype == np.float16 and now.computes  # rounded to that only when it is written
-        return self._flush() if beside or halved or now.closed or now.apply else now
+        return self._flush() if beside or halved or now.casts_inexactly or now.apply else now
 
     _ADDERS: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
-        Cut: _cut,
-        Mirror: _mirror,
-        Resample: _resample,
-        Scale: _compute,
-        Mix: _compute,
-        Convert: _convert,
-        Fill: _fill,
-        Arrange: _arrange,
-        Apply: _apply,
+        CropStep: _cut,
+        MirrorStep: _mirror,
+        ResampleStep: _resample,
+        ScaleStep: _compute,
+        ColorMatrixStep: _compute,
+        CastStep: _convert,
+        FillStep: _fill,
+        TransposeStep: _arrange,
+        CustomStep: _apply,
     }
 
 

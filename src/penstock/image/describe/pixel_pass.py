@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.image.describe.axis_mapping import Numbers, chosen
-from penstock.image.describe.steps import Apply, Convert, Fill, Mix, Scale
+from penstock.image.describe.axis_mapping import AxisMapping, where
+from penstock.image.describe.steps import CastStep, ColorMatrixStep, CustomStep, FillStep, ScaleStep
 
 _EXACT = frozenset(map(np.dtype, ("uint8", "int8", "uint16", "int16", "float16", "float32")))
 """What float32 holds without loss."""
 
-Colour = Scale | Mix | Convert | Fill
+Colour = ScaleStep | ColorMatrixStep | CastStep | FillStep
 """An operation on values."""
 
 
 @dataclass(slots=True)
-class Axis:
+class PassAxis:
     """One axis of a pass.
 
     Args:
@@ -32,7 +32,7 @@ class Axis:
         antialias: whether these are stretched where it shrinks.
     """
 
-    numbers: Numbers
+    numbers: AxisMapping
     source: int
     letter: str
     moved: bool = False
@@ -47,27 +47,27 @@ class Pass:
 
     Args:
         axes: in the order of the result.
-        reads: the dtype that is read.
+        input_dtype: the dtype that is read.
         dtype: the dtype that is written.
-        colours: operations on values, in order: Scale, Mix, Convert and Fill.
+        value_ops: operations on values, in order: Scale, Mix, Convert and Fill.
         resampled: whether pixels are computed.
-        void: the axes beyond whose ends pixels may lie, by their number in the memory that is read.
+        padded_axes: the axes beyond whose ends pixels may lie, by their number in the memory that is read.
         moved: whether a window, a mirror or another order of the axes was asked for.
         mirrored: whether a mirror was.
         channel: the axis that terms of operations have an entry for, likewise; None where there is none.
         apply: the transform that is all that this pass does; the axes then have the extents of its result.
     """
 
-    axes: list[Axis]
-    reads: np.dtype[Any]
+    axes: list[PassAxis]
+    input_dtype: np.dtype[Any]
     dtype: np.dtype[Any]
     channel: int | None
-    colours: list[Colour] = field(default_factory=list[Any])
+    value_ops: list[Colour] = field(default_factory=list[Any])
     resampled: bool = False
-    void: set[int] = field(default_factory=set[int])
+    padded_axes: set[int] = field(default_factory=set[int])
     moved: bool = False
     mirrored: bool = False
-    apply: Apply | None = None
+    apply: CustomStep | None = None
 
     @property
     def rows(self) -> int:
@@ -83,49 +83,51 @@ class Pass:
         return result
 
     @property
-    def given(self) -> NDArray[np.int64]:
+    def input_shapes(self) -> NDArray[np.int64]:
         """The extents of each row's image as it is read, (rows, axes), where all axes stay in their order."""
         return np.stack([axis.numbers.end for axis in self.axes], axis=1).astype(np.int64)
 
     @property
     def computes(self) -> bool:
         """Whether values change; else they are moved as they are, whatever their dtype."""
-        return self.resampled or self.reads != self.dtype or any(not isinstance(c, Fill) for c in self.colours)
+        return (
+            self.resampled or self.input_dtype != self.dtype or any(not isinstance(c, FillStep) for c in self.value_ops)
+        )
 
     @property
-    def closed(self) -> bool:
+    def casts_inexactly(self) -> bool:
         """Whether values that float32 does not hold are converted: nothing can be computed after that."""
-        return any(isinstance(c, Convert) for c in self.colours) and not exact(self.reads, self.dtype)
+        return any(isinstance(c, CastStep) for c in self.value_ops) and not fits_float32(self.input_dtype, self.dtype)
 
     @property
-    def idle(self) -> bool:
+    def is_identity(self) -> bool:
         """Whether the result is what is read."""
-        return not (self.moved or self.computes or self.colours or self.apply)
+        return not (self.moved or self.computes or self.value_ops or self.apply)
 
     @property
     def mixes(self) -> bool:
         """Whether each channel is made of all of them."""
-        return any(isinstance(colour, Mix) for colour in self.colours)
+        return any(isinstance(colour, ColorMatrixStep) for colour in self.value_ops)
 
-    def of(self, rows: slice | NDArray[np.int64]) -> Pass:
+    def take(self, rows: slice | NDArray[np.int64]) -> Pass:
         """The same for fewer rows."""
         if isinstance(rows, slice) and rows == slice(0, self.rows):
             return self
-        axes = [Axis(axis.numbers.of(rows), axis.source, axis.letter) for axis in self.axes]
-        colours: list[Any] = [_of(colour, rows) for colour in self.colours]
+        axes = [PassAxis(axis.numbers.of(rows), axis.source, axis.letter) for axis in self.axes]
+        colours: list[Any] = [_of(colour, rows) for colour in self.value_ops]
         apply = self.apply and replace(self.apply, terms=[_part(term, rows) for term in self.apply.terms])
-        return replace(self, axes=axes, colours=colours, apply=apply)
+        return replace(self, axes=axes, value_ops=colours, apply=apply)
 
 
 def _of(colour: Colour, rows: slice | NDArray[np.int64]) -> Colour:
     match colour:
-        case Scale(mean, factor, shift):
-            return Scale(_part(mean, rows), _part(factor, rows), shift)
-        case Mix(factors):
-            return Mix(_part(factors, rows))
-        case Fill(values):
-            return Fill(_part(values, rows))
-        case Convert():
+        case ScaleStep(mean, factor, shift):
+            return ScaleStep(_part(mean, rows), _part(factor, rows), shift)
+        case ColorMatrixStep(factors):
+            return ColorMatrixStep(_part(factors, rows))
+        case FillStep(values):
+            return FillStep(_part(values, rows))
+        case CastStep():
             return colour
 
 
@@ -134,27 +136,27 @@ def _part(term: Any, rows: slice | NDArray[np.int64]) -> Any:
     return term if len(term) == 1 else term[rows]
 
 
-def exact(*dtypes: np.dtype[Any]) -> bool:
+def fits_float32(*dtypes: np.dtype[Any]) -> bool:
     """Whether float32 holds all values of these dtypes."""
     return _EXACT.issuperset(dtypes)
 
 
-def offsets(axis: Axis) -> NDArray[np.int64]:
+def offsets(axis: PassAxis) -> NDArray[np.int64]:
     """The first index along an axis, in the order of the result."""
     numbers = axis.numbers
     first = numbers.begin + numbers.start
-    return chosen(numbers.mirrored, first + numbers.length - 1, first).astype(np.int64)
+    return where(numbers.mirrored, first + numbers.length - 1, first).astype(np.int64)
 
 
-def directions(axis: Axis) -> NDArray[np.int64]:
+def directions(axis: PassAxis) -> NDArray[np.int64]:
     """1, or -1 where the axis is walked backwards."""
     return np.where(axis.numbers.mirrored, -1, 1)
 
 
-def inside(axis: Axis) -> tuple[Any, Any]:
+def range_inside(axis: PassAxis) -> tuple[Any, Any]:
     """Which of the wanted pixels of an axis lie in the image, in the order of the result: from, to; per row."""
     numbers = axis.numbers
     low = np.minimum(np.maximum(-numbers.start, 0), numbers.length)  # `np.clip` takes three times longer
     high = np.minimum(np.maximum(numbers.end - numbers.begin - numbers.start, low), numbers.length)
     turned = numbers.mirrored
-    return chosen(turned, numbers.length - high, low), chosen(turned, numbers.length - low, high)
+    return where(turned, numbers.length - high, low), where(turned, numbers.length - low, high)

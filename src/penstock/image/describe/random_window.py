@@ -20,7 +20,7 @@ from penstock.errors import DefinitionError
 from penstock.graph.arguments.argument_kinds import Range
 from penstock.graph.identity.call_record import Default
 from penstock.image.describe.axis_mapping import Rows
-from penstock.native.compiled import Compiled, ahead
+from penstock.native.compiled import Compiled, precompile
 
 
 class RandomWindowArguments(TypedDict, total=False):
@@ -62,13 +62,13 @@ class RandomWindow:
         """
         sizes = np.stack([heights, widths], axis=1).astype(np.int64)
         windows = np.empty((len(sizes), 4), np.int64)
-        draw(sizes, np.ascontiguousarray(bits), np.array([*self.area, *self.ratio]), windows)
+        draw_windows(sizes, np.ascontiguousarray(bits), np.array([*self.area, *self.ratio]), windows)
         return windows[:, 0], windows[:, 1], windows[:, 2], windows[:, 3]
 
 
-@ahead("i8[2] u4[2] f8[1] i8[2]")
+@precompile("i8[2] u4[2] f8[1] i8[2]")
 @Compiled
-def draw(sizes: Array, bits: Array, limits: Array, windows: Array) -> None:
+def draw_windows(sizes: Array, bits: Array, limits: Array, windows: Array) -> None:
     """Windows from random bits.
 
     Args:

@@ -3,7 +3,7 @@
 A step holds numbers, with one entry per row of the batch, and touches no pixel. Axes are numbers of axes of a sample,
 in the layout that the images have when the step is reached. Whatever operators compose of these steps is executed in
 one visit to the pixels where that gives the same result, bit by bit, as one after the other. What they do not say, such
-as a warp, is a `Transform`, which has a visit of its own.
+as a warp, is a `CustomPass`, which has a visit of its own.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import numpy as np
 from penstock.image.describe.axis_mapping import Rows
 
 if TYPE_CHECKING:
-    from penstock.image.describe.custom_pass import Transform
+    from penstock.image.describe.custom_pass import CustomPass
 
 
 @dataclass(frozen=True, slots=True)
-class Images:
+class ImageInfo:
     """What is known of the images of some rows before there are pixels.
 
     Args:
@@ -38,24 +38,24 @@ class Images:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class CropStep:
     """A window: `length` pixels from `first` on.
 
     Args:
         axis: along which.
         first: integers, one per row.
         length: integers, one per row, at least 0.
-        leaves: whether it may leave the image; what lies outside has no value until `Fill` gives it one.
+        may_exceed: whether it may leave the image; what lies outside has no value until `FillStep` gives it one.
     """
 
     axis: int
     first: Rows
     length: Rows
-    leaves: bool = False
+    may_exceed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Mirror:
+class MirrorStep:
     """Pixels exchanged end for end along an axis, where a row's flag is set."""
 
     axis: int
@@ -63,7 +63,7 @@ class Mirror:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ResampleAxis:
     """What is resampled along one axis: from `low` to `high` (backwards mirrors), in pixels, to `size` pixels.
 
     Args:
@@ -80,8 +80,8 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Resample:
-    """Separable resampling; values become float32, and `Convert` rounds them.
+class ResampleStep:
+    """Separable resampling; values become float32, and `CastStep` rounds them.
 
     Args:
         parts: per axis.
@@ -89,13 +89,13 @@ class Resample:
         reach: how far the filters reach to each side at most, in pixels, before they are stretched.
     """
 
-    parts: Mapping[int, Part]
+    parts: Mapping[int, ResampleAxis]
     antialias: bool
     reach: float = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class ScaleStep:
     """``(value - mean) * factor + shift`` in float32. Each term is (rows, channels) or (rows, 1)."""
 
     mean: Any
@@ -104,7 +104,7 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True)
-class Mix:
+class ColorMatrixStep:
     """Three channels made of three, in float32: each is the sum of all, times factors.
 
     Args:
@@ -115,7 +115,7 @@ class Mix:
 
 
 @dataclass(frozen=True, slots=True)
-class Convert:
+class CastStep:
     """Another dtype, as `penstock.numerics.casting` converts: to the nearest value.
 
     Args:
@@ -128,14 +128,14 @@ class Convert:
 
 
 @dataclass(frozen=True, slots=True)
-class Fill:
+class FillStep:
     """The value of what lies outside of the image: (rows, channels) or (rows, 1), in the present dtype."""
 
     values: Any
 
 
 @dataclass(frozen=True, slots=True)
-class Arrange:
+class TransposeStep:
     """The axes in another order.
 
     Args:
@@ -146,7 +146,7 @@ class Arrange:
 
 
 @dataclass(frozen=True, slots=True)
-class Apply:
+class CustomStep:
     """A transform that no other step says, in a pass of its own.
 
     Args:
@@ -156,10 +156,20 @@ class Apply:
         dtype: of the results.
     """
 
-    transform: Transform
+    transform: CustomPass
     sizes: Sequence[Rows]
     terms: Sequence[Any]
     dtype: np.dtype[Any]
 
 
-Step = Cut | Mirror | Resample | Scale | Mix | Convert | Fill | Arrange | Apply
+Step = (
+    CropStep
+    | MirrorStep
+    | ResampleStep
+    | ScaleStep
+    | ColorMatrixStep
+    | CastStep
+    | FillStep
+    | TransposeStep
+    | CustomStep
+)

@@ -1,1 +1,1 @@
-"""execute."""
+"""Runs passes."""

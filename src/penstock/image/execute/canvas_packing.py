@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from penstock.errors import InternalError
 from penstock.image.describe.axis_mapping import most_taps
-from penstock.image.describe.pixel_pass import Axis, Pass, directions, exact, inside, offsets
-from penstock.image.describe.steps import Fill, Mix, Scale
+from penstock.image.describe.pixel_pass import Pass, PassAxis, directions, fits_float32, offsets, range_inside
+from penstock.image.describe.steps import ColorMatrixStep, FillStep, ScaleStep
 from penstock.image.kernels.filter_taps import taps_of_rows
 
 
 @dataclass(frozen=True, slots=True)
-class AxisPlan:
+class AxisPacking:
     """How an axis of a pass lies in the vector.
 
     Args:
@@ -46,7 +46,7 @@ class AxisPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class PassPlan:
+class PassPacking:
     """How a pass lies in the vector.
 
     Args:
@@ -56,7 +56,7 @@ class PassPlan:
     """
 
     outline: Pass
-    axes: tuple[AxisPlan, ...]
+    axes: tuple[AxisPacking, ...]
     terms: tuple[tuple[int, ...], ...]
 
     @property
@@ -71,7 +71,7 @@ class PassPlan:
         return (axes, axes, *(term.shape[1] for term in apply.terms)) if apply else ()
 
 
-class ImageCanvas:
+class ImageCanvasProgram:
     """A chain whose work is described on the host and done in the device program.
 
     Args:
@@ -83,13 +83,14 @@ class ImageCanvas:
     """
 
     def __init__(self, outline: Sequence[Pass], limits: Sequence[int]) -> None:
-        self._plans: list[PassPlan] = []
+        self._plans: list[PassPacking] = []
         for each in outline:
-            if not exact(each.reads, each.dtype):
-                raise ValueError(f"{each.dtype if exact(each.reads) else each.reads} values are not exact in float32")
+            if not fits_float32(each.input_dtype, each.dtype):
+                inexact = each.dtype if fits_float32(each.input_dtype) else each.input_dtype
+                raise ValueError(f"{inexact} values are not exact in float32")
             axes = [_axis_plan(axis, limits[axis.source]) for axis in _by_source(each)]
-            terms = [tuple(term.shape[1] for term in terms_of(colour)) for colour in each.colours]
-            self._plans.append(PassPlan(each, tuple(axes), tuple(terms)))
+            terms = [tuple(term.shape[1] for term in terms_of(colour)) for colour in each.value_ops]
+            self._plans.append(PassPacking(each, tuple(axes), tuple(terms)))
             limits = [axes[axis.source].length for axis in each.axes]
         self._size = sum(plan.size for plan in self._plans)
 
@@ -108,9 +109,9 @@ class ImageCanvas:
             for planned, axis in zip(plan.axes, _by_source(each), strict=True):
                 parts += _taps(planned, axis) if planned.most else _window(axis) if planned.moved else []
             if each.apply:
-                numbers = (each.given, each.shapes, *each.apply.terms)
+                numbers = (each.input_shapes, each.shapes, *each.apply.terms)
                 parts += [np.broadcast_to(t, (each.rows, w)) for t, w in zip(numbers, plan.applied, strict=True)]
-            for widths, colour in zip(plan.terms, each.colours, strict=True):
+            for widths, colour in zip(plan.terms, each.value_ops, strict=True):
                 parts += [
                     np.broadcast_to(t, (each.rows, width)) for t, width in zip(terms_of(colour), widths, strict=True)
                 ]
@@ -120,38 +121,38 @@ class ImageCanvas:
 
     def trace(self, data: Any, numbers: Any) -> Any:
         """The result for a batch, computed by XLA."""
-        from penstock.image.execute.xla_executor import execute_packed  # noqa: PLC0415  # for the device program alone
+        from penstock.image.execute.xla_executor import trace_packed_passes  # noqa: PLC0415  # for the device program alone
 
-        return execute_packed(self._plans, data, numbers)
+        return trace_packed_passes(self._plans, data, numbers)
 
 
 def terms_of(colour: Any) -> tuple[Any, ...]:
     """The terms of an operation on values that may differ from row to row."""
     match colour:
-        case Scale(mean, factor):
+        case ScaleStep(mean, factor):
             return np.asarray(mean), np.asarray(factor)
-        case Mix(factors):
+        case ColorMatrixStep(factors):
             return (np.asarray(factors).reshape(len(factors), 9),)
-        case Fill(values):
+        case FillStep(values):
             return (np.asarray(values),)
         case _:
             return ()
 
 
-def _by_source(work: Pass) -> list[Axis]:
+def _by_source(work: Pass) -> list[PassAxis]:
     return sorted(work.axes, key=lambda axis: axis.source)
 
 
-def _axis_plan(axis: Axis, extent: int) -> AxisPlan:
+def _axis_plan(axis: PassAxis, extent: int) -> AxisPacking:
     length = int(axis.numbers.length[0])
     if not axis.reach:
-        return AxisPlan(axis.source, length, 0, axis.moved)
+        return AxisPacking(axis.source, length, 0, axis.moved)
     stretch = max(1.0, extent / int(axis.numbers.size[0])) if axis.antialias and axis.reach >= 1 else 1.0
     most = min(math.ceil(2 * axis.reach * stretch) + (stretch > 1), extent)
-    return AxisPlan(axis.source, length, most, moved=True)
+    return AxisPacking(axis.source, length, most, moved=True)
 
 
-def _taps(planned: AxisPlan, axis: Axis) -> list[NDArray[Any]]:
+def _taps(planned: AxisPacking, axis: PassAxis) -> list[NDArray[Any]]:
     """Per pixel of the result the first pixel that makes it, and the weights."""
     rows = len(axis.numbers.begin)
     first, counts = (np.empty((rows, planned.length), np.int64) for _ in range(2))
@@ -166,6 +167,6 @@ def _taps(planned: AxisPlan, axis: Axis) -> list[NDArray[Any]]:
     return [first.astype(np.float32), weights[:, :, : planned.most].reshape(rows, -1)]
 
 
-def _window(axis: Axis) -> list[NDArray[Any]]:
-    columns = offsets(axis), directions(axis), *inside(axis)
+def _window(axis: PassAxis) -> list[NDArray[Any]]:
+    columns = offsets(axis), directions(axis), *range_inside(axis)
     return [np.broadcast_to(column, len(columns[0]))[:, None].astype(np.float32) for column in columns]

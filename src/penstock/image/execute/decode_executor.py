@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array, Column, Picked
-from penstock.image.describe.axis_mapping import footprint, reduced
-from penstock.image.describe.pixel_pass import Axis, Pass
-from penstock.image.execute.row_executor import ImageWork, groups_of
-from penstock.image.kernels.scratch_memory import Scratch
-from penstock.image.kernels.strided_images import Memory
+from penstock.core.columns import Array, Column, RowSelection
+from penstock.image.describe.axis_mapping import downscaled, read_range
+from penstock.image.describe.pixel_pass import Pass, PassAxis
+from penstock.image.execute.row_executor import RowExecution, cache_groups
+from penstock.image.kernels.scratch_memory import ScratchMemory
+from penstock.image.kernels.strided_images import StridedImages
 
 if TYPE_CHECKING:
     from penstock.image.image_operator import ImageDecoder
 
 
-class DecodingWork(ImageWork):
+class DecodeExecution(RowExecution):
     """What becomes of encoded images: decoded one by one into scratch memory, and executed from there.
 
     Args:
@@ -32,9 +32,9 @@ class DecodingWork(ImageWork):
 
     def __init__(
         self,
-        data: Column | Picked,
+        data: Column | RowSelection,
         passes: Sequence[Pass],
-        scratch: Scratch,
+        scratch: ScratchMemory,
         decoder: ImageDecoder,
         headers: Sequence[Any],
     ) -> None:
@@ -44,7 +44,7 @@ class DecodingWork(ImageWork):
 
     def compute(self, out: Array | None) -> Column:
         """Decode and execute; where nothing is left to do, decode straight into the batch."""
-        if len(self.passes) == 1 and self.passes[0].idle:
+        if len(self.passes) == 1 and self.passes[0].is_identity:
             return self._decode_only(out)
         return super().compute(out)
 
@@ -61,15 +61,15 @@ class DecodingWork(ImageWork):
                 out[row] = pixels
         return made if out is None else out
 
-    def _compute(self, target: Memory) -> None:
+    def _compute(self, target: StridedImages) -> None:
         if self._decoder.reduced and self.passes[0].resampled:
             self._reduce()
         parts = self._parts()
         extents = parts[:, 2:] - parts[:, :2]
         shapes = np.column_stack([extents, [header.channels for header in self._headers]])
         sizes = shapes.prod(axis=1).tolist()
-        dtype = self.passes[0].reads
-        groups = list(groups_of([size * dtype.itemsize for size in sizes]))
+        dtype = self.passes[0].input_dtype
+        groups = list(cache_groups([size * dtype.itemsize for size in sizes]))
         source = self._shared(2, dtype, shapes, groups)
         arena, begins = source.values, source.starts.tolist()
         source.starts = source.starts - (parts[:, :2] * source.strides[:, :2]).sum(axis=1)
@@ -81,7 +81,7 @@ class DecodingWork(ImageWork):
             for each in passes:
                 each(group)
 
-    def _axis(self, letter: str) -> Axis:
+    def _axis(self, letter: str) -> PassAxis:
         return next(axis for axis in self.passes[0].axes if axis.letter == letter)
 
     def _reduce(self) -> None:
@@ -91,12 +91,12 @@ class DecodingWork(ImageWork):
         possible = np.array([header.reducible for header in self._headers])
         reductions = np.where(possible, 2 ** np.clip(np.floor(np.log2(shrink)), 0, 3), 1).astype(np.int64)
         for axis in axes:
-            axis.numbers = reduced(axis.numbers, reductions)
+            axis.numbers = downscaled(axis.numbers, reductions)
         self._reductions = reductions.tolist()
 
     def _parts(self) -> NDArray[np.int64]:
         """Per row what is decoded, that is at least what will be read: top, left, bottom, right."""
-        (tops, bottoms), (lefts, rights) = (footprint(self._axis(letter).numbers) for letter in "HW")
+        (tops, bottoms), (lefts, rights) = (read_range(self._axis(letter).numbers) for letter in "HW")
         parts = np.stack([tops, lefts, bottoms, rights], axis=1)
         # the image's own size: an axis that is resampled ends where its window does
         sizes = np.array([(header.height, header.width) for header in self._headers])
@@ -104,7 +104,9 @@ class DecodingWork(ImageWork):
         smaller = (tops > 0) | (lefts > 0) | (parts[:, 2:] < sizes).any(axis=1)
         for row in np.flatnonzero(smaller).tolist():
             top, left, bottom, right = parts[row].tolist()
-            parts[row] = self._decoder.part(self._headers[row], (top, left, bottom, right), self._reductions[row])
+            parts[row] = self._decoder.decode_region(
+                self._headers[row], (top, left, bottom, right), self._reductions[row]
+            )
         return parts
 
     def _decode(self, group: slice, parts: Sequence[Any], shapes: Sequence[Any], memory: Sequence[Array]) -> None:
@@ -118,7 +120,7 @@ class DecodingWork(ImageWork):
         """
         given = zip(self._data[group], self._headers[group], self._reductions[group], strict=True)
         made = zip(parts[group], shapes[group], memory[group], strict=True)
-        decode, bytes_alone = self._decoder.decode, self.passes[0].reads == np.uint8
+        decode, bytes_alone = self._decoder.decode, self.passes[0].input_dtype == np.uint8
         for (data, header, reduction), (part, shape, place) in zip(given, made, strict=True):
             pixels = decode(data, header, part, place if bytes_alone else None, reduction)
             if pixels.shape != shape:  # what is beyond would be another image's

@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from penstock.core.columns import Array
-from penstock.image.describe.axis_mapping import whole
-from penstock.image.describe.pixel_pass import Axis, Pass, directions, inside, offsets
-from penstock.image.describe.steps import Fill
-from penstock.image.execute.value_pass import BYTE, FLOAT, Blend, blends, channels_of
-from penstock.image.kernels.copy_windows import copy
-from penstock.image.kernels.strided_images import Memory
-from penstock.numerics.casting import convert
+from penstock.image.describe.axis_mapping import identity
+from penstock.image.describe.pixel_pass import Pass, PassAxis, directions, offsets, range_inside
+from penstock.image.describe.steps import FillStep
+from penstock.image.execute.value_pass import BYTE, FLOAT, ValuePass, channels_of, computes_values
+from penstock.image.kernels.copy_windows import copy_windows
+from penstock.image.kernels.strided_images import StridedImages
+from penstock.numerics.casting import cast_saturating
 
 
-def execute(work: Pass, source: Memory, target: Memory) -> None:
+def run_pass(work: Pass, source: StridedImages, target: StridedImages) -> None:
     """Do a pass.
 
     Args:
@@ -25,30 +25,30 @@ def execute(work: Pass, source: Memory, target: Memory) -> None:
         target: where the results go, of dtype `work.dtype`.
     """
     if work.apply:
-        return work.apply.transform.rows(source, work.given, work.apply.terms, target, work.shapes)
+        return work.apply.transform.run_host(source, work.input_shapes, work.apply.terms, target, work.shapes)
     if not work.computes:
         return _copy(work, source, target)
     channels = channels_of(work)
     if (channels != channels[:1]).any():  # one call has one number of channels
         for count in np.unique(channels):
             some = np.flatnonzero(channels == count)
-            execute(work.of(some), source.of(some), target.of(some))
+            run_pass(work.take(some), source.of(some), target.of(some))
         return None
-    if not work.closed and work.dtype in (BYTE, FLOAT):
-        return Blend(work, target).bind(source)(slice(0, work.rows))
+    if not work.casts_inexactly and work.dtype in (BYTE, FLOAT):
+        return ValuePass(work, target).bind(source)(slice(0, work.rows))
     shapes = work.shapes
-    values: Array = np.empty(int(shapes.prod(axis=1).sum()), work.reads if work.closed else FLOAT)
-    between = Memory.packed(values, shapes)
-    if work.closed:
-        _copy(Pass(work.axes, work.reads, work.reads, work.channel), source, between)
+    values: Array = np.empty(int(shapes.prod(axis=1).sum()), work.input_dtype if work.casts_inexactly else FLOAT)
+    between = StridedImages.packed(values, shapes)
+    if work.casts_inexactly:
+        _copy(Pass(work.axes, work.input_dtype, work.input_dtype, work.channel), source, between)
     else:
-        Blend(work, between).bind(source)(slice(0, work.rows))
-    as_is = [Axis(whole(axis.numbers.length), at, axis.letter) for at, axis in enumerate(work.axes)]
-    converted = Memory(convert(np, values, work.dtype), between.starts, between.strides)
+        ValuePass(work, between).bind(source)(slice(0, work.rows))
+    as_is = [PassAxis(identity(axis.numbers.length), at, axis.letter) for at, axis in enumerate(work.axes)]
+    converted = StridedImages(cast_saturating(np, values, work.dtype), between.starts, between.strides)
     return _copy(Pass(as_is, work.dtype, work.dtype, work.channel), converted, target)
 
 
-def _copy(work: Pass, source: Memory, target: Memory) -> None:
+def _copy(work: Pass, source: StridedImages, target: StridedImages) -> None:
     """Move elements as they are."""
     axes, rows = work.axes, work.rows
     lead = max(0, 5 - len(axes))
@@ -63,9 +63,9 @@ def _copy(work: Pass, source: Memory, target: Memory) -> None:
         places[0][:, 1 + at] = directions(axis) * strides
         places[1][:, 1 + at] = target.strides[:, at - lead]
         shape[:, at] = axis.numbers.length
-        low, high = inside(axis)
+        low, high = range_inside(axis)
         spans[:, at, 0], spans[:, at, 1] = low, high
-    fill = next((colour.values for colour in work.colours if isinstance(colour, Fill)), np.zeros((1, 1)))
+    fill = next((colour.values for colour in work.value_ops if isinstance(colour, FillStep)), np.zeros((1, 1)))
     channel = next((at for at, axis in enumerate(axes) if axis.source == work.channel), len(axes) - 1)
     values, out = (_as_unsigned(memory.values) for memory in (source, target))
     fill = _as_unsigned(np.ascontiguousarray(np.asarray(fill).astype(work.dtype)))
@@ -81,7 +81,7 @@ def _copy(work: Pass, source: Memory, target: Memory) -> None:
         order = [*range(last - 1), last, last - 1]
         places = [place.take([0, *(1 + axis for axis in order)], axis=1) for place in places]
         spans, shape, channel = spans.take(order, axis=1), shape.take(order, axis=1), order.index(channel)
-    copy(values, places[0], spans, fill, out, places[1], shape, channel, np.empty(last + 1, np.int64))
+    copy_windows(values, places[0], spans, fill, out, places[1], shape, channel, np.empty(last + 1, np.int64))
 
 
 def _has_fills(fill: Array, channels: Array) -> bool:
@@ -109,22 +109,22 @@ def _as_unsigned(values: Array) -> Array:
     return values.view(f"u{values.dtype.itemsize}") if values.dtype.itemsize <= 8 else values
 
 
-def prepared(work: Pass, target: Memory) -> Callable[[slice, Memory], None]:
+def bind_target(work: Pass, target: StridedImages) -> Callable[[slice, StridedImages], None]:
     """A function that does a pass for some rows: given which, and the images of these rows alone.
 
     What does not depend on where the images lie is computed once for all rows, if they are of one kind.
     """
-    if not blends(work):
-        return lambda some, source: execute(work.of(some), source, target.of(some))
-    blended = Blend(work, target)
+    if not computes_values(work):
+        return lambda some, source: run_pass(work.take(some), source, target.of(some))
+    blended = ValuePass(work, target)
     return lambda some, source: blended.bind(source, some)(slice(0, len(source.starts)))
 
 
-def bound(work: Pass, source: Memory, target: Memory) -> Callable[[slice], None]:
+def bind_pass(work: Pass, source: StridedImages, target: StridedImages) -> Callable[[slice], None]:
     """A function that does a pass for some rows: given which.
 
     As much as possible is computed once for all rows, where it is known beforehand where all images lie.
     """
-    if blends(work) and source.values.dtype in (BYTE, FLOAT):
-        return Blend(work, target).bind(source)
-    return lambda some: execute(work.of(some), source.of(some), target.of(some))
+    if computes_values(work) and source.values.dtype in (BYTE, FLOAT):
+        return ValuePass(work, target).bind(source)
+    return lambda some: run_pass(work.take(some), source.of(some), target.of(some))

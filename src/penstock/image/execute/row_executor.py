@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array, Column, Picked
+from penstock.core.columns import Array, Column, RowSelection
 from penstock.image.describe.pixel_pass import Pass
-from penstock.image.execute.pass_executor import bound, execute, prepared
+from penstock.image.execute.pass_executor import bind_pass, bind_target, run_pass
 from penstock.image.execute.value_pass import BYTE, FLOAT
-from penstock.image.kernels.scratch_memory import Scratch
-from penstock.image.kernels.strided_images import Memory, in_one_piece
+from penstock.image.kernels.scratch_memory import ScratchMemory
+from penstock.image.kernels.strided_images import StridedImages, is_contiguous
 
 CACHE = 1 << 18
 """Bytes that stay in a core's cache: several small images go through all passes together, a large one alone."""
 
 
-class ImageWork:
+class RowExecution:
     """What becomes of images in memory.
 
     Args:
@@ -30,7 +30,7 @@ class ImageWork:
         scratch: memory that is used again.
     """
 
-    def __init__(self, data: Column | Picked, passes: Sequence[Pass], scratch: Scratch) -> None:
+    def __init__(self, data: Column | RowSelection, passes: Sequence[Pass], scratch: ScratchMemory) -> None:
         self._data, self.passes, self._scratch = data, passes, scratch
 
     @property
@@ -41,20 +41,20 @@ class ImageWork:
     def compute(self, out: Array | None) -> Column:
         """Do all passes, over as many rows at once as stay in the cache."""
         if out is not None:
-            self._compute(Memory.of_batch(out))
+            self._compute(StridedImages.of_batch(out))
             return out
         shapes = self.shapes
         made = np.empty(int(shapes.prod(axis=1).sum()), self.passes[-1].dtype)
-        target = Memory.packed(made, shapes)
+        target = StridedImages.packed(made, shapes)
         self._compute(target)
         ends = np.append(target.starts[1:], made.size).tolist()
         pairs = zip(target.starts.tolist(), ends, shapes.tolist(), strict=True)
         return [made[start:end].reshape(shape) for start, end, shape in pairs]
 
-    def _compute(self, target: Memory) -> None:
+    def _compute(self, target: StridedImages) -> None:
         data = self._data
-        if isinstance(data, Picked) and not (data.array.dtype in (BYTE, FLOAT) and in_one_piece(data.array)):
-            data = data.copied()  # what is converted first is converted whole
+        if isinstance(data, RowSelection) and not (data.array.dtype in (BYTE, FLOAT) and is_contiguous(data.array)):
+            data = data.gather()  # what is converted first is converted whole
         if not isinstance(data, list):
             source, rows = _memory_of(data), len(data)
             step = rows if len(self.passes) == 1 else self._together(rows)
@@ -65,30 +65,32 @@ class ImageWork:
                     each(some)
         else:
             visit = self._visiting(target)
-            for some in groups_of([image.nbytes for image in data]):
+            for some in cache_groups([image.nbytes for image in data]):
                 visit(some, self._gather(data[some]))
 
-    def _gather(self, images: Sequence[Array]) -> Memory:
+    def _gather(self, images: Sequence[Array]) -> StridedImages:
         """Small images, one after the other in scratch memory; a large one where it is."""
         shapes = np.array([image.shape for image in images], np.int64)
         if len(images) == 1:
-            return Memory.packed(np.ascontiguousarray(images[0]).reshape(-1), shapes)
+            return StridedImages.packed(np.ascontiguousarray(images[0]).reshape(-1), shapes)
         dtype = images[0].dtype
         values = self._scratch.take(2, int(shapes.prod(axis=1).sum()) * dtype.itemsize).view(dtype)
         if (shapes[:, 1:] == shapes[0, 1:]).all():  # as they are, which is faster
             entries = int(shapes[:, 0].sum())
             values = values[: entries * int(shapes[0, 1:].prod())]
             np.concatenate(images, out=values.reshape(entries, *shapes[0, 1:]))
-            return Memory.packed(values, shapes)
+            return StridedImages.packed(values, shapes)
         flat = [image.reshape(-1) for image in images]
-        return Memory.packed(np.concatenate(flat, out=values[: sum(map(len, flat))]), shapes)
+        return StridedImages.packed(np.concatenate(flat, out=values[: sum(map(len, flat))]), shapes)
 
     def _together(self, rows: int) -> int:
         """How many rows go through several passes together."""
         between = max(int(each.shapes.prod(axis=1).max()) * each.dtype.itemsize for each in self.passes[:-1])
         return max(1, min(rows, CACHE // max(between, 1)))
 
-    def _bound(self, source: Memory, target: Memory, groups: Sequence[slice]) -> list[Callable[[slice], None]]:
+    def _bound(
+        self, source: StridedImages, target: StridedImages, groups: Sequence[slice]
+    ) -> list[Callable[[slice], None]]:
         """All passes, as functions that do them for the rows of a group.
 
         Args:
@@ -100,11 +102,13 @@ class ImageWork:
         made: list[Callable[[slice], None]] = []
         for number, each in enumerate(first):
             between = self._shared(number % 2, each.dtype, each.shapes, groups)
-            made.append(bound(each, source, between))
+            made.append(bind_pass(each, source, between))
             source = between
-        return [*made, bound(last, source, target)]
+        return [*made, bind_pass(last, source, target)]
 
-    def _shared(self, number: int, dtype: np.dtype[Any], shapes: NDArray[np.int64], groups: Sequence[slice]) -> Memory:
+    def _shared(
+        self, number: int, dtype: np.dtype[Any], shapes: NDArray[np.int64], groups: Sequence[slice]
+    ) -> StridedImages:
         """Scratch memory in which the images of each group lie one after the other.
 
         Args:
@@ -118,38 +122,38 @@ class ImageWork:
         starts = np.append(0, ends[:-1]) - np.repeat(before, [group.stop - group.start for group in groups])
         most = int(np.diff(before, append=ends[-1:]).max(initial=0))
         values = self._scratch.take(number, most * dtype.itemsize).view(dtype)
-        return Memory.packed(values, shapes, starts)
+        return StridedImages.packed(values, shapes, starts)
 
-    def _visiting(self, target: Memory) -> Callable[[slice, Memory], None]:
+    def _visiting(self, target: StridedImages) -> Callable[[slice, StridedImages], None]:
         """A function that does all passes over some rows: given which, and the images of these rows alone.
 
         Args:
             target: where results go, for all rows.
         """
         *first, last = self.passes
-        finish = prepared(last, target)
+        finish = bind_target(last, target)
 
-        def visit(some: slice, given: Memory) -> None:
+        def visit(some: slice, given: StridedImages) -> None:
             for number, each in enumerate(first):
-                work = each.of(some)
+                work = each.take(some)
                 shapes = work.shapes
                 size = int(shapes.prod(axis=1).sum()) * work.dtype.itemsize
-                made = Memory.packed(self._scratch.take(number % 2, size).view(work.dtype), shapes)
-                execute(work, given, made)
+                made = StridedImages.packed(self._scratch.take(number % 2, size).view(work.dtype), shapes)
+                run_pass(work, given, made)
                 given = made
             finish(some, given)
 
         return visit
 
 
-def _memory_of(images: Array | Picked) -> Memory:
+def _memory_of(images: Array | RowSelection) -> StridedImages:
     """A dense batch where it is."""
-    if isinstance(images, Picked):
-        return Memory.of_batch(images.array, images.indices)
-    return Memory.of_batch(images if in_one_piece(images) else np.ascontiguousarray(images))
+    if isinstance(images, RowSelection):
+        return StridedImages.of_batch(images.array, images.indices)
+    return StridedImages.of_batch(images if is_contiguous(images) else np.ascontiguousarray(images))
 
 
-def groups_of(sizes: Sequence[int]) -> Iterator[slice]:
+def cache_groups(sizes: Sequence[int]) -> Iterator[slice]:
     """Runs of rows that stay in the cache together, given the bytes of each row; at least one row each."""
     ends = list(accumulate(sizes))
     start, before = 0, 0

@@ -8,21 +8,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.image.describe.axis_mapping import Numbers, is_resampled, taps_of_rows, whole
+from penstock.image.describe.axis_mapping import AxisMapping, identity, is_resampled, taps_per_row
 from penstock.image.describe.pixel_pass import Pass, directions, offsets
-from penstock.image.describe.steps import Convert, Fill, Mix, Scale
+from penstock.image.describe.steps import CastStep, ColorMatrixStep, FillStep, ScaleStep
 from penstock.image.kernels.resample_rows import blend, blending, look_up, scratch
 from penstock.image.kernels.row_arithmetic import FILL, HALVES_AWAY, HALVES_UP, MIX, SCALE
-from penstock.image.kernels.strided_images import Memory
+from penstock.image.kernels.strided_images import StridedImages
 from penstock.types import INTERP_LINEAR
 
 _NO_BYTES, _NO_FLOATS = np.empty(0, np.uint8), np.empty(0, np.float32)
 BYTE, FLOAT = np.dtype(np.uint8), np.dtype(np.float32)
 
 
-def blends(work: Pass) -> bool:
+def computes_values(work: Pass) -> bool:
     """Whether a pass computes the values of rows of one kind, and writes bytes or floats."""
-    if work.apply or work.closed or not work.computes or work.dtype not in (BYTE, FLOAT):
+    if work.apply or work.casts_inexactly or not work.computes or work.dtype not in (BYTE, FLOAT):
         return False
     channels = channels_of(work)
     return bool((channels == channels[:1]).all())
@@ -37,7 +37,7 @@ class _Step(NamedTuple):
     direction: Any = None
 
 
-class Blend:
+class ValuePass:
     """A pass that computes values, and writes bytes or floats.
 
     Args:
@@ -45,11 +45,11 @@ class Blend:
         target: where the results of all rows go.
     """
 
-    def __init__(self, work: Pass, target: Memory) -> None:
+    def __init__(self, work: Pass, target: StridedImages) -> None:
         roles = _roles(work)
         self._write = np.zeros((work.rows, 4), np.int64)
         self._write[:, 0] = target.starts
-        numbers: list[Numbers] = [whole(np.ones(work.rows, np.int32))] * 2
+        numbers: list[AxisMapping] = [identity(np.ones(work.rows, np.int32))] * 2
         self._steps: list[_Step] = []
         self._planes: list[tuple[_Step, NDArray[np.int64], NDArray[np.int64]]] = []
         for at, axis in enumerate(work.axes):
@@ -68,11 +68,11 @@ class Blend:
         self._codes, self._terms = _program(work, int(channels_of(work)[0]))
         self._rows, self._columns = [each.matrix() for each in numbers]
         self._made = target.values
-        self._looks_up = work.reads == BYTE and not work.resampled and not work.mixes
+        self._looks_up = work.input_dtype == BYTE and not work.resampled and not work.mixes
         self._computed, self._taps = np.zeros(work.rows, np.bool_), np.ones(work.rows, np.int64)
         if work.resampled:
             self._computed = is_resampled(numbers[0]) | is_resampled(numbers[1])
-            self._taps = np.maximum(*map(taps_of_rows, numbers))
+            self._taps = np.maximum(*map(taps_per_row, numbers))
         planar = self._terms.shape[3] == 3 and self._made.dtype == FLOAT and (self._write[:, 1 + _COLUMNS] == 1).all()
         self._needs = {
             "to_bytes": self._made.dtype == BYTE,
@@ -82,7 +82,7 @@ class Blend:
             "linear": all((axis.filters == INTERP_LINEAR).all() for axis in numbers),
         }
 
-    def bind(self, source: Memory, some: slice = slice(None)) -> Callable[[slice], None]:
+    def bind(self, source: StridedImages, some: slice = slice(None)) -> Callable[[slice], None]:
         """A function that does it for the rows whose images are the source, or for a run of these.
 
         Args:
@@ -160,21 +160,21 @@ def channels_of(work: Pass) -> NDArray[np.int64]:
 def _program(work: Pass, channels: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """The operations on values, as `lines.colour` takes them."""
     found: list[tuple[int, tuple[Any, Any, Any]]] = []
-    dtype = FLOAT if work.resampled else work.reads
-    for operation in work.colours:
+    dtype = FLOAT if work.resampled else work.input_dtype
+    for operation in work.value_ops:
         match operation:
-            case Scale(mean, factor, shift):
+            case ScaleStep(mean, factor, shift):
                 if found and _is_product(*found[-1]) and not shift and (np.asarray(factor) == 1).all():
                     found[-1] = SCALE, (*found[-1][1][:2], 0 - mean)  # and a sum: the same numbers at once
                 else:
                     found.append((SCALE, (mean, factor, [[shift]])))
                 dtype = FLOAT
-            case Mix(factors):
+            case ColorMatrixStep(factors):
                 found.append((MIX, (factors[:, :, 0], factors[:, :, 1], factors[:, :, 2])))
                 dtype = FLOAT
-            case Fill(values):
+            case FillStep(values):
                 found.append((FILL, (values, [[0]], [[0]])))
-            case Convert(wanted, halves_up):
+            case CastStep(wanted, halves_up):
                 if wanted.kind in "iu" and not np.can_cast(dtype, wanted):
                     limits = np.iinfo(wanted)
                     code = HALVES_UP if halves_up else HALVES_AWAY

@@ -11,25 +11,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from penstock.image.describe.axis_mapping import Numbers, is_resampled, most_taps, whole
-from penstock.image.describe.pixel_pass import Axis, Pass
-from penstock.image.describe.steps import Convert, Fill, Mix, Scale
-from penstock.image.execute.canvas_packing import AxisPlan, PassPlan
-from penstock.image.kernels.filter_taps import taps
-from penstock.numerics.casting import convert
-from penstock.numerics.ordered_sums import rounded
+from penstock.image.describe.axis_mapping import AxisMapping, identity, is_resampled, most_taps
+from penstock.image.describe.pixel_pass import Pass, PassAxis
+from penstock.image.describe.steps import CastStep, ColorMatrixStep, FillStep, ScaleStep
+from penstock.image.kernels.filter_taps import filter_taps
+from penstock.numerics.casting import cast_saturating
+from penstock.numerics.ordered_sums import no_fma
+
+if TYPE_CHECKING:
+    from penstock.image.execute.canvas_packing import AxisPacking, PassPacking
 
 _UNROLLED = 16
 """Filters with at most this many taps are written out; the others loop."""
 
 
-def execute(passes: Sequence[Pass], images: Any) -> Any:
+def trace_passes(passes: Sequence[Pass], images: Any) -> Any:
     """Do passes.
 
     Args:
@@ -59,16 +61,16 @@ def _execute(work: Pass, images: Any) -> Any:
         values = images
         for axis in by_source:
             values, beyond = _picked(values, axis)
-            if axis.source in work.void and beyond is not None:
+            if axis.source in work.padded_axes and beyond is not None:
                 outside = beyond if outside is None else outside | beyond
-    dtype = np.dtype(np.float32) if work.resampled else work.reads
-    for operation in work.colours:
+    dtype = np.dtype(np.float32) if work.resampled else work.input_dtype
+    for operation in work.value_ops:
         values, dtype = _coloured(operation, values, dtype, outside, work)
     values = values.astype(work.dtype)
     return jnp.transpose(values, (0, *(axis.source + 1 for axis in work.axes)))
 
 
-def execute_packed(plans: Sequence[PassPlan], images: Any, numbers: Any) -> Any:
+def trace_packed_passes(plans: Sequence[PassPacking], images: Any, numbers: Any) -> Any:
     """Do passes whose numbers the host has packed (`penstock.image.execute.canvas_packing`).
 
     Args:
@@ -98,18 +100,18 @@ def execute_packed(plans: Sequence[PassPlan], images: Any, numbers: Any) -> Any:
                 values = _weighed(values, axis.source, first, weights)
             elif axis.moved:
                 values, beyond = _walked(values, axis, *(take(1).astype(np.int32) for _ in range(4)))
-                if axis.source in work.void:
+                if axis.source in work.padded_axes:
                     outside = beyond if outside is None else outside | beyond
-        dtype = np.dtype(np.float32) if work.resampled else work.reads
-        for operation, widths in zip(work.colours, plan.terms, strict=True):
+        dtype = np.dtype(np.float32) if work.resampled else work.input_dtype
+        for operation, widths in zip(work.value_ops, plan.terms, strict=True):
             match operation:
-                case Scale():
+                case ScaleStep():
                     mean, factor = map(take, widths)
                     given = replace(operation, mean=mean, factor=factor)
-                case Mix():
-                    given = Mix(take(widths[0]).reshape(-1, 3, 3))
-                case Fill():
-                    given = Fill(take(widths[0]))
+                case ColorMatrixStep():
+                    given = ColorMatrixStep(take(widths[0]).reshape(-1, 3, 3))
+                case FillStep():
+                    given = FillStep(take(widths[0]))
                 case _:
                     given = operation
             values, dtype = _coloured(given, values, dtype, outside, work)
@@ -120,7 +122,7 @@ def execute_packed(plans: Sequence[PassPlan], images: Any, numbers: Any) -> Any:
 def _applied(work: Pass, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
     """The result of a pass that is a transform, in its dtype."""
     assert work.apply is not None
-    return convert(jnp, work.apply.transform.trace(images, given, terms, made, shape), work.dtype)
+    return cast_saturating(jnp, work.apply.transform.trace_xla(images, given, terms, made, shape), work.dtype)
 
 
 def _weighed(values: Any, at: int, first: Any, weights: Any) -> Any:
@@ -131,7 +133,7 @@ def _weighed(values: Any, at: int, first: Any, weights: Any) -> Any:
         index = _along(jnp.minimum(first + k, last), at, values.ndim)
         weight = _along(jax.lax.dynamic_index_in_dim(weights, k, 2, keepdims=False), at, values.ndim)
         picked = jnp.take_along_axis(values, index, axis=at + 1, mode="promise_in_bounds")
-        return jnp.where(weight == 0, 0, rounded(jnp, picked * weight))  # what has no weight may be no number
+        return jnp.where(weight == 0, 0, no_fma(jnp, picked * weight))  # what has no weight may be no number
 
     if most <= _UNROLLED:
         total = term(0)
@@ -141,7 +143,7 @@ def _weighed(values: Any, at: int, first: Any, weights: Any) -> Any:
     return jax.lax.fori_loop(1, most, lambda k, total: total + term(k), term(0))
 
 
-def _walked(values: Any, axis: AxisPlan, first: Any, direction: Any, low: Any, high: Any) -> tuple[Any, Any]:
+def _walked(values: Any, axis: AxisPacking, first: Any, direction: Any, low: Any, high: Any) -> tuple[Any, Any]:
     """The pixels of one axis from the first on, in a direction, and which of them lie outside of the image."""
     count = jnp.arange(axis.length, dtype=np.int32)[None, :]
     index = jnp.clip(first + direction * count, 0, values.shape[axis.source + 1] - 1)
@@ -156,7 +158,7 @@ def _along(values: Any, axis: int, ndim: int) -> Any:
     return values.reshape(*rows, *(values.shape[-1] if at == axis else 1 for at in range(ndim - 1)))
 
 
-def _picked(values: Any, axis: Axis) -> tuple[Any, Any]:
+def _picked(values: Any, axis: PassAxis) -> tuple[Any, Any]:
     """The wanted pixels of one axis, and which of them lie outside of the image, if that can be."""
     numbers, at = axis.numbers, axis.source
     extent, length = values.shape[at + 1], int(numbers.length[0])
@@ -176,27 +178,27 @@ def _picked(values: Any, axis: Axis) -> tuple[Any, Any]:
     return picked, _along(beyond, at, values.ndim)
 
 
-def _resampled(values: Any, axis: Axis) -> Any:
+def _resampled(values: Any, axis: PassAxis) -> Any:
     """One axis resampled. The numbers of that are the same for all rows; those of a window of the result may differ."""
     numbers, at = axis.numbers, axis.source
     if not _static(numbers):
         size = np.asarray(numbers.size)
         none = np.zeros(len(size), np.int32)
         all_of_it = numbers._replace(start=none, length=size, mirrored=none != 0)
-        window = whole(size)._replace(start=numbers.start, length=numbers.length, mirrored=numbers.mirrored)
+        window = identity(size)._replace(start=numbers.start, length=numbers.length, mirrored=numbers.mirrored)
         resampled = _resampled(values, replace(axis, numbers=all_of_it))
         return _picked(resampled, replace(axis, numbers=window))[0]
     length, most = int(numbers.length[0]), most_taps(numbers)
     first, counts = np.empty(length, np.int64), np.empty(length, np.int64)
     weights = np.zeros((length, most), np.float32)
-    taps(numbers.matrix()[0], first, counts, weights)
+    filter_taps(numbers.matrix()[0], first, counts, weights)
     most = int(counts.max())
     last = values.shape[at + 1] - 1
     index = np.minimum(first[:, None] + np.arange(most), last).astype(np.int32)
 
     def term(k: Any) -> Any:
         weight = jnp.asarray(weights)[:, k]
-        return rounded(jnp, jnp.take(values, jnp.asarray(index)[:, k], axis=at + 1) * _along(weight, at, values.ndim))
+        return no_fma(jnp, jnp.take(values, jnp.asarray(index)[:, k], axis=at + 1) * _along(weight, at, values.ndim))
 
     if most <= _UNROLLED:
         total = term(0)
@@ -217,31 +219,31 @@ def _coloured(operation: Any, values: Any, dtype: Any, outside: Any, work: Pass)
         )
 
     match operation:
-        case Scale(mean, factor, shift):
+        case ScaleStep(mean, factor, shift):
             floats = values.astype(np.float32)
             scaled = (floats - terms(mean).astype(np.float32)) * terms(factor).astype(np.float32)
-            return (rounded(jnp, scaled) + np.float32(shift) if shift else scaled), np.dtype(np.float32)
-        case Mix(factors):
+            return (no_fma(jnp, scaled) + np.float32(shift) if shift else scaled), np.dtype(np.float32)
+        case ColorMatrixStep(factors):
             channel = work.channel or 0
             floats = values.astype(np.float32)
             each = [jax.lax.slice_in_dim(floats, at, at + 1, axis=channel + 1) for at in range(3)]
             by = [_along(jnp.asarray(factors).astype(np.float32)[:, :, at], channel, values.ndim) for at in range(3)]
-            red, green, blue = (rounded(jnp, one * factor) for one, factor in zip(each, by, strict=True))
+            red, green, blue = (no_fma(jnp, one * factor) for one, factor in zip(each, by, strict=True))
             return red + green + blue, np.dtype(np.float32)
-        case Fill(filling):
+        case FillStep(filling):
             if outside is None:
                 return values, dtype
             return jnp.where(outside, terms(filling).astype(values.dtype), values), dtype
-        case Convert(wanted, halves_up):
+        case CastStep(wanted, halves_up):
             if halves_up and values.dtype == np.float32:
                 limits = np.iinfo(wanted)
                 nearest = jnp.clip(values + np.float32(0.5), np.float32(limits.min), np.float32(limits.max))
                 return nearest.astype(np.int32).astype(wanted), wanted
-            return convert(jnp, values, wanted), wanted
+            return cast_saturating(jnp, values, wanted), wanted
     raise TypeError(f"no operation on values: {operation!r}")
 
 
-def _static(numbers: Numbers) -> bool:
+def _static(numbers: AxisMapping) -> bool:
     """Whether the numbers are known while the program is traced, and the same for all rows."""
     return all(isinstance(field, np.ndarray) and len(field) == 1 for field in numbers)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.columns import Array
-from penstock.image.kernels.plane_io import mirrored
+from penstock.image.kernels.plane_io import mirror_index
 from penstock.native.compiled import Compiled
 
 
@@ -32,24 +32,8 @@ class Border(IntEnum):
 CONSTANT, _REFLECT, _REFLECT_101, _WRAP = 0, 2, 3, 4  # as compiled loops can read them
 
 
-def inside(at: Any, size: Any, border: Border) -> Any:
-    """The pixel that stands for one that may lie outside, in the device program."""
-    import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
-
-    match border:
-        case Border.WRAP:
-            return at % size
-        case Border.REFLECT:
-            return jnp.minimum(at % (2 * size), 2 * size - 1 - at % (2 * size))
-        case Border.REFLECT_101:
-            period = jnp.maximum(2 * size - 2, 1)
-            return jnp.minimum(at % period, period - at % period) * (size > 1)
-        case _:
-            return jnp.clip(at, 0, size - 1)
-
-
 @Compiled
-def folded(at: int, size: int, border: int) -> int:
+def fold_index(at: int, size: int, border: int) -> int:
     """The pixel that stands for one that may lie outside.
 
     Args:
@@ -63,12 +47,14 @@ def folded(at: int, size: int, border: int) -> int:
         at %= 2 * size
         return min(at, 2 * size - 1 - at)
     if border == _REFLECT_101:
-        return mirrored(at, size)
+        return mirror_index(at, size)
     return min(max(at, 0), size - 1)
 
 
 @Compiled
-def pixel(pixels: Array, start: int, place: Array, size: Array, row: int, column: int, border: int, value: Any) -> Any:
+def read_pixel(
+    pixels: Array, start: int, place: Array, size: Array, row: int, column: int, border: int, value: Any
+) -> Any:
     """One channel of a pixel that may lie outside.
 
     Args:
@@ -84,5 +70,5 @@ def pixel(pixels: Array, start: int, place: Array, size: Array, row: int, column
     if row < 0 or column < 0 or row >= size[0] or column >= size[1]:
         if border == CONSTANT or size[0] * size[1] == 0:
             return value
-        row, column = folded(row, size[0], border), folded(column, size[1], border)
+        row, column = fold_index(row, size[0], border), fold_index(column, size[1], border)
     return np.float32(pixels[start + row * place[1] + column * place[2]])

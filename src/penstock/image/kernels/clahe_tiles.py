@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from penstock.core.columns import Array
-from penstock.image.kernels.plane_io import mirrored
-from penstock.native.compiled import Compiled, ahead
+from penstock.image.kernels.plane_io import mirror_index
+from penstock.native.compiled import Compiled, precompile
 
 
 @Compiled
-def nearest(value: Any) -> Any:
+def round_to_byte(value: Any) -> Any:
     """The nearest byte, as a float; halves go to the even neighbour."""
     return min(max(np.rint(value), np.float32(0)), np.float32(255))
 
@@ -40,12 +40,12 @@ def fill_tables(
         first_row, first_column = tile // tiles[1] * tiles[2], tile % tiles[1] * tiles[3]
         counts[:] = 0
         for y in range(first_row, first_row + tiles[2]):
-            row = plane[y if y < height else mirrored(y, height)]
+            row = plane[y if y < height else mirror_index(y, height)]
             inside = min(max(width - first_column, 0), tiles[3])
             for x in range(np.uint64(first_column), np.uint64(first_column + inside)):
                 counts[np.uint64(bins[row[x * np.uint64(channels) + np.uint64(channel)]])] += 1
             for x in range(first_column + inside, first_column + tiles[3]):
-                counts[bins[row[mirrored(x, width) * channels + channel]]] += 1
+                counts[bins[row[mirror_index(x, width) * channels + channel]]] += 1
         if limit > 0:
             above, most = 0, np.int32(limit)
             for value in range(number):
@@ -64,10 +64,10 @@ def fill_tables(
             counts[value] = total
         table = tables[tile]
         for value in range(number):
-            table[value] = nearest(np.float32(counts[value]) * scale)
+            table[value] = round_to_byte(np.float32(counts[value]) * scale)
 
 
-@ahead("u1[3] i8 i8 i8[1] i8 i4[2] f4[1] i4[2] f4[1] i8[1] i4[1] f4[2] u1[3]")
+@precompile("u1[3] i8 i8 i8[1] i8 i4[2] f4[1] i4[2] f4[1] i8[1] i4[1] f4[2] u1[3]")
 @Compiled
 def equalize_tiles(
     planes: Array,
@@ -114,4 +114,4 @@ def equalize_tiles(
                 left, right, beside = np.uint64(columns[0, x]), np.uint64(columns[1, x]), across[x]
                 upper = top[left, value] * (one - beside) + top[right, value] * beside
                 lower = bottom[left, value] * (one - beside) + bottom[right, value] * beside
-                made[at] = nearest(upper * (one - below) + lower * below)
+                made[at] = round_to_byte(upper * (one - below) + lower * below)

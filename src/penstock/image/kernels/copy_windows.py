@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.columns import Array
-from penstock.native.compiled import Compiled, ahead
+from penstock.native.compiled import Compiled, precompile
 
 
 @Compiled
@@ -54,9 +54,9 @@ def copy_triples(values: Array, read: int, step_in: int, out: Array, write: int,
         target += np.uint64(step_out)
 
 
-@ahead(*(f"u{size}[1] i8[2] i8[3] u{size}[2] u{size}[1] i8[2] i8[2] i8 i8[1]" for size in (1, 4)))
+@precompile(*(f"u{size}[1] i8[2] i8[3] u{size}[2] u{size}[1] i8[2] i8[2] i8 i8[1]" for size in (1, 4)))
 @Compiled
-def copy(  # noqa: C901  # a compiled function is one function
+def copy_windows(  # noqa: C901  # a compiled function is one function
     values: Array,
     place_in: Array,
     spans: Array,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.core.columns import Array
-from penstock.native.compiled import Compiled, ahead
+from penstock.native.compiled import Compiled, precompile
 
 _ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 
@@ -15,7 +15,7 @@ TOGETHER = 4096
 _GREEN, _BLUE = 1, 2
 
 
-@ahead(*(f"{a}[2] i8 i4[2] b1 {a}[2] u1[1] {a}[2]" for a in ("u1", "u2")))
+@precompile(*(f"{a}[2] i8 i4[2] b1 {a}[2] u1[1] {a}[2]" for a in ("u1", "u2")))
 @Compiled
 def by_averages(images: Array, width: int, blue: Array, edges: bool, lines: Array, kinds: Array, out: Array) -> None:
     """Images of one channel in colour. Outermost pixels are those beside them.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.core.columns import Array
-from penstock.native.compiled import Compiled, ahead
+from penstock.native.compiled import Compiled, precompile
 
 
-@ahead(*(f"u{size}[2] i8[1] i8[4] u{size}[2] i8 i8[1]" for size in (1, 4)))
+@precompile(*(f"u{size}[2] i8[1] i8[4] u{size}[2] i8 i8[1]" for size in (1, 4)))
 @Compiled
 def fill_regions(values: Array, shape: Array, regions: Array, fill: Array, channel: int, index: Array) -> None:
     """Put values into boxes of arrays of one shape, of any number of axes.

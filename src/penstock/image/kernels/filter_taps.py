@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.columns import Array
-from penstock.native.compiled import Compiled, ahead
+from penstock.native.compiled import Compiled, precompile
 from penstock.types import INTERP_CUBIC, INTERP_GAUSSIAN, INTERP_LANCZOS3, INTERP_NN
 
 _NN, _CUBIC, _LANCZOS, _GAUSSIAN = map(int, (INTERP_NN, INTERP_CUBIC, INTERP_LANCZOS3, INTERP_GAUSSIAN))
@@ -21,7 +21,7 @@ ANY_FILTER = True
 
 
 @Compiled
-def support(kind: int) -> float:
+def filter_support(kind: int) -> float:
     """How far a filter reaches to each side, before it is stretched."""
     if kind == _CUBIC:
         return 2.0
@@ -43,7 +43,7 @@ def _curve(kind: int, x: float) -> float:
 
 
 @Compiled
-def weight(kind: int, x: float) -> float:
+def filter_weight(kind: int, x: float) -> float:
     """The weight at distance x: a triangle, or a curve of which DALI has a table, with straight lines between entries.
 
     There is an entry at every thirty-second of a pixel, as there is in `_bell_at`.
@@ -126,9 +126,9 @@ def _bell(axis: Array, first: Array, counts: Array, weights: Array) -> None:
             weights[at, k] /= total
 
 
-@ahead("f8[1] i8[1] i8[1] f4[2]")
+@precompile("f8[1] i8[1] i8[1] f4[2]")
 @Compiled
-def taps(axis: Array, first: Array, counts: Array, weights: Array) -> None:
+def filter_taps(axis: Array, first: Array, counts: Array, weights: Array) -> None:
     """Which pixels of an axis make each pixel that is wanted.
 
     Args:
@@ -146,7 +146,7 @@ def taps(axis: Array, first: Array, counts: Array, weights: Array) -> None:
         return
     scale = (axis[HIGH] - axis[LOW]) / axis[SIZE]
     stretch = max(abs(scale), 1.0) if axis[ANTIALIAS] else 1.0
-    radius = support(kind) * stretch
+    radius = filter_support(kind) * stretch
     for number in range(length):
         at = length - 1 - number if axis[MIRRORED] else number
         centre = axis[LOW] + (axis[START] + number + 0.5) * scale
@@ -158,20 +158,20 @@ def taps(axis: Array, first: Array, counts: Array, weights: Array) -> None:
         counts[at] = min(max(right, begin), end - 1) - first[at] + 1
         total = 0.0
         for pixel in range(left, right + 1):
-            value = weight(kind, (pixel + 0.5 - centre) / stretch)
+            value = filter_weight(kind, (pixel + 0.5 - centre) / stretch)
             weights[at, min(max(pixel, begin), end - 1) - first[at]] += value
             total += value
         for k in range(counts[at]):
             weights[at, k] /= total
 
 
-@ahead("f8[2] i8[2] i8[2] f4[3]")
+@precompile("f8[2] i8[2] i8[2] f4[3]")
 @Compiled
 def taps_of_rows(axes: Array, first: Array, counts: Array, weights: Array) -> None:
     """`taps` for many rows; (rows, pixels) and (rows, pixels, taps). Pixels past the end of a row get no weight."""
     for row in range(axes.shape[0]):
         length = int(axes[row, LENGTH])
-        taps(axes[row], first[row], counts[row], weights[row])
+        filter_taps(axes[row], first[row], counts[row], weights[row])
         for pixel in range(length, first.shape[1]):
             first[row, pixel] = 0
             counts[row, pixel] = 0

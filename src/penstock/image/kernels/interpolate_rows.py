@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.columns import Array
-from penstock.image.kernels.border_modes import CONSTANT, pixel
+from penstock.image.kernels.border_modes import CONSTANT, read_pixel
 from penstock.image.kernels.plane_io import load_row
 from penstock.native.compiled import Compiled
 
@@ -26,7 +26,7 @@ def weights(by: Any) -> tuple[Any, Any, Any, Any]:
 
 
 @Compiled
-def locate(
+def locate_taps(
     at_x: Array,
     at_y: Array,
     around: int,
@@ -83,7 +83,7 @@ def all_weights(by_x: Array, by_y: Array, shares: Array) -> None:
 
 
 @Compiled
-def nearest(pixels: Array, first: Array, place: Array, channels: int, rounding: np.float32, line: Array) -> None:
+def nearest_row(pixels: Array, first: Array, place: Array, channels: int, rounding: np.float32, line: Array) -> None:
     """A row of pixels of which each is one of the image, as it is.
 
     Three channels side by side, the usual case, are read and written as four values, here and in `linear` and `cubic`,
@@ -113,7 +113,7 @@ def nearest(pixels: Array, first: Array, place: Array, channels: int, rounding: 
 
 
 @Compiled
-def linear(
+def linear_row(
     pixels: Array,
     first: Array,
     by_x: Array,
@@ -166,7 +166,7 @@ def linear(
 
 
 @Compiled
-def cubic(
+def cubic_row(
     pixels: Array,
     first: Array,
     all_shares: Array,
@@ -214,7 +214,7 @@ def cubic(
 
 
 @Compiled
-def outside(
+def sample_outside(
     pixels: Array,
     left: Array,
     top: Array,
@@ -262,7 +262,7 @@ def outside(
                 continue
             for k in range(around):
                 for m in range(around):
-                    found = pixel(pixels, start, place, size, row + k - before, column + m - before, border, value)
+                    found = read_pixel(pixels, start, place, size, row + k - before, column + m - before, border, value)
                     taps[4 * k + m] = found
             if around == 1:
                 line[to] = taps[0] + rounding

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.native.compiled import Compiled, ahead
+from penstock.native.compiled import Compiled, precompile
 
 _LUMA = (
     16, 11, 10, 16, 24, 40, 51, 61, 12, 12, 14, 19, 26, 58, 60, 55, 14, 13, 16, 24, 40, 57, 69, 56,
@@ -36,7 +36,7 @@ _BITS = 13
 _ONE, _THREE, _HALF = np.uint64(1), np.uint64(3), np.float32(0.5)
 
 
-def lossy(images: Array, quality: NDArray[np.int32], out: Array) -> None:
+def jpeg_round_trip(images: Array, quality: NDArray[np.int32], out: Array) -> None:
     """Images as they would be after they were kept as JPEGs.
 
     Args:
@@ -52,7 +52,7 @@ def lossy(images: Array, quality: NDArray[np.int32], out: Array) -> None:
     lose(images.reshape(flat), quality, _STEPS, luma, colours, lines, strips, shares, out.reshape(flat))
 
 
-@ahead("u1[3] i4[1] i4[4] u1[2] u1[2] i4[2] i4[3] f4[2] u1[3]")
+@precompile("u1[3] i4[1] i4[4] u1[2] u1[2] i4[2] i4[3] f4[2] u1[3]")
 @Compiled
 def lose(
     images: Array,
@@ -80,7 +80,7 @@ def lose(
     """
     for n in range(images.shape[0]):
         table = steps[quality[n] - 1]
-        split(images[n], luma, colours, lines)
+        split_planes(images[n], luma, colours, lines)
         tile(table[0], strips[2], shares)
         quantize(luma, strips[2], shares, strips[0], strips[1])
         tile(table[1], strips[2], shares)
@@ -89,7 +89,7 @@ def lose(
 
 
 @Compiled
-def split(image: Array, luma: Array, colours: Array, lines: Array) -> None:
+def split_planes(image: Array, luma: Array, colours: Array, lines: Array) -> None:
     """Luma, and two colours at half of the resolution. Beyond the edge of the image, its outermost pixels go on."""
     height, width = image.shape[0], image.shape[1] // 3
     rows, half = (height + 1) // 2, colours.shape[1] // 2

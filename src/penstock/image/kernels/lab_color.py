@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.columns import Array
-from penstock.native.compiled import Compiled, ahead
+from penstock.native.compiled import Compiled, precompile
 
 _XYZ = np.array([[0.412453, 0.357580, 0.180423], [0.212671, 0.715160, 0.072169], [0.019334, 0.119193, 0.950227]])
 """From linear RGB to X, Y and Z (ITU-R BT.709)."""
@@ -132,7 +132,7 @@ def byte(value: Any) -> Any:
     return np.uint8(min(max(value, np.int32(0)), np.int32(255)))
 
 
-@ahead("u1[1] i4[1] i4[1] i4[2] i4[2] u1[1]")
+@precompile("u1[1] i4[1] i4[1] i4[2] i4[2] u1[1]")
 @Compiled
 def lab_of(pixels: Array, light: Array, roots: Array, factors: Array, memory: Array, out: Array) -> None:
     """`to_lab` on the host: entries of tables are looked up one by one, and computed with many at a time.
@@ -170,7 +170,7 @@ def lab_of(pixels: Array, light: Array, roots: Array, factors: Array, memory: Ar
             out[to + two] = byte(np.int32(np.int32(np.int32(yellow_blue) + half) >> _ROOT_BITS) + middle)
 
 
-@ahead("u1[1] i4[1] i4[1] i4[1] i4[2] u1[1] i4[2] u1[1]")
+@precompile("u1[1] i4[1] i4[1] i4[1] i4[2] u1[1] i4[2] u1[1]")
 @Compiled
 def rgb_of(
     lab: Array, y_of: Array, roots: Array, cubes: Array, factors: Array, curve: Array, memory: Array, out: Array

@@ -11,7 +11,7 @@ from penstock.native.compiled import Compiled
 
 
 @Compiled
-def mirrored(at: int, size: int) -> int:
+def mirror_index(at: int, size: int) -> int:
     """The pixel at a place that may lie outside, where an image goes on mirrored, without its outermost pixels."""
     period = 2 * size - 2
     if not -size < at <= period:  # a division takes longer than all else
@@ -34,7 +34,7 @@ def load_row(pixels: Array, at: int, place: Array, channels: int, row: Array) ->
 
 
 @Compiled
-def load(pixels: Array, place: Array, size: Array, plane: Array) -> None:
+def load_plane(pixels: Array, place: Array, size: Array, plane: Array) -> None:
     """A plane as floats: rows one after the other, the channels of a pixel side by side.
 
     Args:
@@ -50,7 +50,7 @@ def load(pixels: Array, place: Array, size: Array, plane: Array) -> None:
 
 
 @Compiled
-def store(row: Array, y: int, channels: int, out: Array, place: Array) -> None:
+def store_plane(row: Array, y: int, channels: int, out: Array, place: Array) -> None:
     """One row of a plane, the channels of a pixel side by side, into an image. Bytes are cut off, not rounded."""
     to = place[0] + y * place[1]
     if place[2] == channels and place[3] == 1:
@@ -67,14 +67,14 @@ def store(row: Array, y: int, channels: int, out: Array, place: Array) -> None:
 def store_rows(rows: Array, y: int, across: int, channels: int, out: Array, place: Array) -> None:
     """`store` for rows of so many elements, which follow each other, from the y-th on."""
     if place[1] == across:  # as one row
-        store(rows, y, channels, out, place)
+        store_plane(rows, y, channels, out, place)
         return
     for k in range(rows.shape[0] // max(across, 1)):
-        store(rows[k * across : (k + 1) * across], y + k, channels, out, place)
+        store_plane(rows[k * across : (k + 1) * across], y + k, channels, out, place)
 
 
 @Compiled
-def weigh(values: Array, weight: float, first: bool, total: Array) -> None:
+def multiply_add(values: Array, weight: float, first: bool, total: Array) -> None:
     """Values times a weight, added to a total, or the first of it."""
     if first:
         for i in range(total.shape[0]):
@@ -119,7 +119,7 @@ def store_limited(row: Array, rounding: Any, limits: Array, y: int, channels: in
         for i in range(row.shape[0]):
             row[i] += rounding
             row[i] = min(max(row[i], low), high)
-        store(row, y, channels, out, place)
+        store_plane(row, y, channels, out, place)
 
 
 @Compiled
@@ -127,7 +127,7 @@ def load_volume(pixels: Array, places: Array, sizes: Array, volume: Array) -> No
     """`load` for planes that follow each other, one after the other."""
     count = volume.shape[0] // places.shape[0]
     for z in range(places.shape[0]):
-        load(pixels, places[z], sizes[z], volume[z * count : (z + 1) * count])
+        load_plane(pixels, places[z], sizes[z], volume[z * count : (z + 1) * count])
 
 
 @Compiled
@@ -137,4 +137,4 @@ def store_volume(volume: Array, sizes: Array, out: Array, places: Array) -> None
     for z in range(places.shape[0]):
         for y in range(height):
             row = (z * height + y) * across
-            store(volume[row : row + across], y, channels, out, places[z])
+            store_plane(volume[row : row + across], y, channels, out, places[z])

@@ -4,8 +4,8 @@ An image lies in flat memory. Its *place* says where: the number of its first el
 from one row to the next, one column to the next, one channel to the next. Distances may be negative: a mirrored image
 is the same memory, walked backwards.
 
-What becomes of an axis is a row of numbers (`penstock.image.describe.axis_mapping.Numbers`). All loops are plain functions,
-too (`.plain`), to which the compiled ones are compared.
+What becomes of an axis is a row of numbers (`penstock.image.describe.axis_mapping`). All loops are plain functions,
+too (`.python_function`), to which the compiled ones are compared.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import product
 import numpy as np
 
 from penstock.core.columns import Array
-from penstock.image.kernels.filter_taps import BEGIN, END, LENGTH, MIRRORED, START, taps
+from penstock.image.kernels.filter_taps import BEGIN, END, LENGTH, MIRRORED, START, filter_taps
 from penstock.image.kernels.row_arithmetic import (
     HALVES_AWAY,
     MIX,
@@ -23,16 +23,23 @@ from penstock.image.kernels.row_arithmetic import (
     blend_columns,
     blend_rows,
     colour,
-    finish,
-    inside,
-    lone_scale,
-    part,
+    columns_inside,
+    deinterleave,
     pick_row,
     same_for_all,
     same_numbers,
+    scale_and_deinterleave,
+    single_scale_op,
 )
-from penstock.image.kernels.table_rows import look_up_one, look_up_three, mix_bytes, scale_bytes, scale_planes, surround
-from penstock.native.compiled import Compiled, ahead
+from penstock.image.kernels.table_rows import (
+    fill_outside,
+    map_one_channel,
+    map_three_channels,
+    mix_bytes,
+    scale_bytes,
+    scale_planes,
+)
+from penstock.native.compiled import Compiled, precompile
 
 _ENTRIES = np.uint64(257)
 
@@ -85,7 +92,7 @@ def scratch(rows: Array, columns: Array, most_taps: int, channels: int) -> tuple
     )
 
 
-@ahead(
+@precompile(
     "u1[1] f4[1] i8[2] f8[2] f8[2] b1[1] i8[1] f4[4] u1[1] f4[1] i8[2] f4[2] f4[1] i8[1] i8 i8",
     variants=list(_VARIANTS.values()),
 )
@@ -155,10 +162,10 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
                 if together:
                     line = mixed[: channels * width]
             if known_y < 0 or not same_numbers(rows[n], rows[known_y]):
-                taps(rows[n], first_y, counts_y, weights_y)
+                filter_taps(rows[n], first_y, counts_y, weights_y)
                 known_y = n
             if known_x < 0 or not same_numbers(columns[n], columns[known_x]):
-                taps(columns[n], first_x, counts_x, weights_x)
+                filter_taps(columns[n], first_x, counts_x, weights_x)
                 known_x = n
                 left, needed, most = first_x[0], 0, 0
                 for x in range(width):
@@ -169,8 +176,8 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
                 for i in range(needed, needed + 4 * channels):
                     row[i] = 0
         else:
-            low_y, high_y = inside(rows[n])
-            low_x, high_x = inside(columns[n])
+            low_y, high_y = columns_inside(rows[n])
+            low_x, high_x = columns_inside(columns[n])
             first_row, first_column = int(rows[n, BEGIN] + rows[n, START]), int(columns[n, BEGIN] + columns[n, START])
             if FROM_BYTES and TO_BYTES:
                 direct = mixes and not (rows[n, MIRRORED] or columns[n, MIRRORED])
@@ -199,10 +206,10 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
                 blend_columns(row, channels, left, first_x, counts_x[:width], most, weights_x, mixed)
                 if FINISHES:
                     to = place_out[n, 0] + y * place_out[n, 1]
-                    finish(mixed, terms[n % terms.shape[0]], floats_out, to, place_out[n, 3], width)
+                    scale_and_deinterleave(mixed, terms[n % terms.shape[0]], floats_out, to, place_out[n, 3], width)
                     continue
                 if not together:
-                    part(mixed, channels, line)
+                    deinterleave(mixed, channels, line)
                 colour(line, 1 if together else channels, codes, terms[n % terms.shape[0]], 0, width)
             else:
                 low, high = (low_x, high_x) if low_y <= y < high_y else (width, width)
@@ -238,7 +245,7 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
                 to += place_out[n, 3]
 
 
-@ahead("u1[1] i8[2] f8[2] f8[2] i8[1] f4[4] f4[1] u1[1] u1[1] f4[1] b1 i8[2] i8 i8")
+@precompile("u1[1] i8[2] f8[2] f8[2] i8[1] f4[4] f4[1] u1[1] u1[1] f4[1] b1 i8[2] i8 i8")
 @Compiled
 def look_up(  # noqa: C901  # likewise
     bytes_in: Array,
@@ -276,14 +283,14 @@ def look_up(  # noqa: C901  # likewise
     """
     channels, alike, known = terms.shape[3], False, False
     rounds = to_bytes and codes.shape[0] == 2 and codes[0] == SCALE and codes[1] == HALVES_AWAY
-    scale = lone_scale(codes) if channels == 3 and not to_bytes else -1
+    scale = single_scale_op(codes) if channels == 3 and not to_bytes else -1
     for n in range(start, stop):
         if n == start or terms.shape[0] > 1:
             alike, known = same_for_all(codes, terms[n % terms.shape[0]]), False
         line = alike and to_bytes and place_in[n, 2] == channels == place_out[n, 2]
         line = line and place_in[n, 3] == place_out[n, 3] == 1 and not columns[n, MIRRORED]
-        low_y, high_y = inside(rows[n])
-        low_x, high_x = inside(columns[n])
+        low_y, high_y = columns_inside(rows[n])
+        low_x, high_x = columns_inside(columns[n])
         height, width = int(rows[n, LENGTH]), int(columns[n, LENGTH])
         whole = low_y == low_x == 0 and high_y == height and high_x == width
         direct = line and rounds and whole
@@ -312,7 +319,7 @@ def look_up(  # noqa: C901  # likewise
             place, own_terms, window = place_out[n], terms[n % terms.shape[0], scale], (low_y, high_y, low_x, high_x)
             scale_planes(bytes_in, begin, step_y, step_x < 0, own_terms, floats_out, place, window, width, byte_table)
             if not whole:
-                surround(table, window, (height, width), floats_out, place)
+                fill_outside(table, window, (height, width), floats_out, place)
             continue
         by, channel = np.uint64(step_x), np.uint64(place_in[n, 3])
         step, plane = np.uint64(place_out[n, 2]), np.uint64(place_out[n, 3])
@@ -329,12 +336,12 @@ def look_up(  # noqa: C901  # likewise
                 scale_bytes(bytes_in, at, terms[n % terms.shape[0], :, :, 0], bytes_out, to, width)
                 continue
             if channels == 3 and not to_bytes:
-                look_up_three(bytes_in, at, by, channel, table, low, high, width, floats_out, to, step, plane)
+                map_three_channels(bytes_in, at, by, channel, table, low, high, width, floats_out, to, step, plane)
                 continue
             for c in range(np.uint64(entries)):
                 if to_bytes:
-                    look_up_one(bytes_in, at, by, byte_table, c * _ENTRIES, low, high, width, bytes_out, to, step)
+                    map_one_channel(bytes_in, at, by, byte_table, c * _ENTRIES, low, high, width, bytes_out, to, step)
                 else:
-                    look_up_one(bytes_in, at, by, table, c * _ENTRIES, low, high, width, floats_out, to, step)
+                    map_one_channel(bytes_in, at, by, table, c * _ENTRIES, low, high, width, floats_out, to, step)
                 at += channel
                 to += plane

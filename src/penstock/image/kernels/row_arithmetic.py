@@ -126,7 +126,7 @@ def blend_columns(
 
 
 @Compiled
-def part(mixed: Array, channels: int, line: Array) -> None:
+def deinterleave(mixed: Array, channels: int, line: Array) -> None:
     """The channels of a row of pixels, which lie side by side, one after the other."""
     size = line.shape[0] // channels
     if channels == 3:
@@ -141,7 +141,7 @@ def part(mixed: Array, channels: int, line: Array) -> None:
 
 
 @Compiled
-def finish(mixed: Array, terms: Array, out: Array, start: int, plane: int, size: int) -> None:
+def scale_and_deinterleave(mixed: Array, terms: Array, out: Array, start: int, plane: int, size: int) -> None:
     """Three channels side by side, rounded halves up, scaled and parted: `part` and `colour` in one visit.
 
     Args:
@@ -182,7 +182,7 @@ def pick_row(
 
 
 @Compiled
-def mix(line: Array, factors: Array) -> None:
+def mix_channels(line: Array, factors: Array) -> None:
     """Three channels made of three: ``factors[j, c]`` is the factor of channel j for channel c."""
     size = line.shape[0] // 3
     reds, greens, blues = line[:size], line[size : 2 * size], line[2 * size : 3 * size]
@@ -212,7 +212,7 @@ def colour(line: Array, channels: int, codes: Array, terms: Array, low: int, hig
     for k in range(codes.shape[0]):
         code = codes[k]
         if code == MIX:
-            mix(line, terms[k])
+            mix_channels(line, terms[k])
             continue
         for c in range(channels):
             a, b, shift = terms[k, 0, c], terms[k, 1, c], terms[k, 2, c]
@@ -251,7 +251,7 @@ def same_for_all(codes: Array, terms: Array) -> bool:
 
 
 @Compiled
-def lone_scale(codes: Array) -> int:
+def single_scale_op(codes: Array) -> int:
     """Which operation is SCALE, if all others only say what lies outside of an image; -1 if it is not so."""
     found = -1
     for k in range(codes.shape[0]):
@@ -270,7 +270,7 @@ def same_numbers(a: Array, b: Array) -> bool:
 
 
 @Compiled
-def inside(axis: Array) -> tuple[int, int]:
+def columns_inside(axis: Array) -> tuple[int, int]:
     """Which of the wanted pixels of an axis that is not resampled lie in the image: from, to."""
     length = int(axis[LENGTH])
     low = min(max(int(-axis[START]), 0), length)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.core.columns import Array
-from penstock.native.compiled import Compiled, ahead
+from penstock.native.compiled import Compiled, precompile
 
 _UNIT = np.float32(2**-24)
 
 
-@ahead(*(f"u{size}[2] u4[2] u4[2] f4[2] u{size}[2] i8 i8" for size in (1, 4)))
+@precompile(*(f"u{size}[2] u4[2] u4[2] f4[2] u{size}[2] i8 i8" for size in (1, 4)))
 @Compiled
 def sprinkle(values: Array, left: Array, right: Array, limits: Array, grains: Array, channels: int, inner: int) -> None:
     """Give elements, or pixels with all their channels, one of two values, by a random number for each.

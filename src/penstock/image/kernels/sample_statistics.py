@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.columns import Array
-from penstock.native.compiled import Compiled, ahead
+from penstock.native.compiled import Compiled, precompile
 
 _KINDS = ("u1", "f4")
 
@@ -43,7 +43,7 @@ def total_of_two(one: Array, two: Array, means: Array, squared: bool, sums: Arra
     sums[0, 2], sums[1, 2] = added(a2, one[k], m2, squared), added(b2, two[k], n2, squared)
 
 
-@ahead(*(f"{kind}[2] f4[2] b1 f4[2]" for kind in _KINDS))
+@precompile(*(f"{kind}[2] f4[2] b1 f4[2]" for kind in _KINDS))
 @Compiled
 def total(values: Array, means: Array, squared: bool, sums: Array) -> None:
     """Sum what is left of values, or its square, one after the other in float32, as NumPy adds rows.
@@ -70,7 +70,7 @@ def total(values: Array, means: Array, squared: bool, sums: Array) -> None:
             sums[sample, i], sums[sample, j], sums[sample, k] = a, b, c
 
 
-@ahead(*(f"{kind}[3] f4[2] f4[2] f4 f4[3]" for kind in _KINDS))
+@precompile(*(f"{kind}[3] f4[2] f4[2] f4 f4[3]" for kind in _KINDS))
 @Compiled
 def standardise(values: Array, means: Array, factors: Array, shift: np.float32, out: Array) -> None:
     """``(value - mean) * factor + shift`` in float32; the arguments are those of `total`, and factors as means."""

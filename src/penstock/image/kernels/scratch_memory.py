@@ -11,7 +11,7 @@ _KEPT = 1 << 26
 """Scratch memory above this size is not held on to: one huge image would keep it taken for good."""
 
 
-class Scratch(threading.local):
+class ScratchMemory(threading.local):
     """Memory of one chain on one thread, used again for one group of rows after the other."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from penstock.core.columns import Array
 
 
 @dataclass(slots=True)
-class Memory:
+class StridedImages:
     """Images in flat memory.
 
     Args:
@@ -26,25 +26,25 @@ class Memory:
     strides: NDArray[np.int64]
 
     @staticmethod
-    def of_batch(images: Array, picked: NDArray[np.int64] | None = None) -> Memory:
+    def of_batch(images: Array, picked: NDArray[np.int64] | None = None) -> StridedImages:
         """A dense batch where it is, or some of its rows. It must be one piece of memory, in any order of its axes."""
         strides = tuple([stride // images.dtype.itemsize for stride in images.strides])
         starts, distances = _places(len(images) if picked is None else len(picked), strides)
-        return Memory(_flat(images), starts if picked is None else picked * strides[0], distances)
+        return StridedImages(_flat(images), starts if picked is None else picked * strides[0], distances)
 
     @staticmethod
-    def packed(values: Array, shapes: NDArray[np.int64], starts: NDArray[np.int64] | None = None) -> Memory:
+    def packed(values: Array, shapes: NDArray[np.int64], starts: NDArray[np.int64] | None = None) -> StridedImages:
         """Images one after the other, or from `starts` on, each without gaps."""
         sizes = np.cumprod(np.concatenate([np.ones((len(shapes), 1), np.int64), shapes[:, ::-1]], axis=1), axis=1)
         if starts is None:
             starts = np.cumsum(sizes[:, -1]) - sizes[:, -1]
-        return Memory(values, starts, np.ascontiguousarray(sizes[:, -2::-1]))
+        return StridedImages(values, starts, np.ascontiguousarray(sizes[:, -2::-1]))
 
-    def of(self, rows: slice | NDArray[np.int64]) -> Memory:
+    def of(self, rows: slice | NDArray[np.int64]) -> StridedImages:
         """Some of the rows."""
         if isinstance(rows, slice) and rows == slice(0, len(self.starts)):
             return self
-        return Memory(self.values, self.starts[rows], self.strides[rows])
+        return StridedImages(self.values, self.starts[rows], self.strides[rows])
 
 
 @lru_cache(maxsize=64)
@@ -62,7 +62,7 @@ def _flat(images: Array) -> Array:
     return images.transpose(order).reshape(-1)
 
 
-def in_one_piece(images: Array) -> bool:
+def is_contiguous(images: Array) -> bool:
     """Whether an array is all of one piece of memory, in some order of its axes."""
     order = sorted(range(images.ndim), key=lambda axis: -images.strides[axis])
     return images.transpose(order).flags.c_contiguous

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.core.columns import Array
-from penstock.native.compiled import Compiled, ahead
+from penstock.native.compiled import Compiled, precompile
 
 
-@ahead(*(f"u1[1] u{size}[1] u{size}[1]" for size in (1, 4)))
+@precompile(*(f"u1[1] u{size}[1] u{size}[1]" for size in (1, 4)))
 @Compiled
-def pick(numbers: Array, entries: Array, out: Array) -> None:
+def look_up_bytes(numbers: Array, entries: Array, out: Array) -> None:
     """The entries that bytes count.
 
     Args:
@@ -28,7 +28,7 @@ _HALF = np.float32(0.49999997)
 
 
 @Compiled
-def look_up_one(
+def map_one_channel(
     pixels: Array,
     at: np.uint64,
     by: np.uint64,
@@ -68,7 +68,7 @@ def look_up_one(
 
 
 @Compiled
-def look_up_three(
+def map_three_channels(
     pixels: Array,
     at: np.uint64,
     by: np.uint64,
@@ -102,7 +102,7 @@ def look_up_three(
 
 
 @Compiled
-def rounded(value: np.float32, low: np.float32, high: np.float32) -> np.uint8:
+def round_to_limits(value: np.float32, low: np.float32, high: np.float32) -> np.uint8:
     """To the nearest byte within limits; `low` for NaN."""
     return np.uint8(np.int32(min(max(low, value), high) + _HALF))
 
@@ -112,7 +112,7 @@ def scale_bytes(pixels: Array, at: np.uint64, terms: Array, out: Array, to: np.u
     """What `colour` makes of bytes by SCALE and HALVES_AWAY, many at a time, which is faster than a table."""
     mean, factor, shift, low, high = terms[0, 0], terms[0, 1], terms[0, 2], terms[1, 0], terms[1, 1]
     for i in range(np.uint64(count)):
-        out[to + i] = rounded((np.float32(pixels[at + i]) - mean) * factor + shift, low, high)
+        out[to + i] = round_to_limits((np.float32(pixels[at + i]) - mean) * factor + shift, low, high)
 
 
 @Compiled
@@ -126,9 +126,9 @@ def mix_bytes(pixels: Array, read: int, terms: Array, out: Array, write: int, co
     for i in range(np.uint64(count)):
         at, to = np.uint64(read) + _THREE * i, np.uint64(write) + _THREE * i
         red, green, blue = np.float32(pixels[at]), np.float32(pixels[at + _ONE]), np.float32(pixels[at + _TWO])
-        out[to] = rounded((red * r0 + green * g0 + blue * b0 - m0) * f0 + s0, low, high)
-        out[to + _ONE] = rounded((red * r1 + green * g1 + blue * b1 - m1) * f1 + s1, low, high)
-        out[to + _TWO] = rounded((red * r2 + green * g2 + blue * b2 - m2) * f2 + s2, low, high)
+        out[to] = round_to_limits((red * r0 + green * g0 + blue * b0 - m0) * f0 + s0, low, high)
+        out[to + _ONE] = round_to_limits((red * r1 + green * g1 + blue * b1 - m1) * f1 + s1, low, high)
+        out[to + _TWO] = round_to_limits((red * r2 + green * g2 + blue * b2 - m2) * f2 + s2, low, high)
 
 
 @Compiled
@@ -209,7 +209,9 @@ def scale_planes(
 
 
 @Compiled
-def surround(table: Array, window: tuple[int, int, int, int], size: tuple[int, int], out: Array, place: Array) -> None:
+def fill_outside(
+    table: Array, window: tuple[int, int, int, int], size: tuple[int, int], out: Array, place: Array
+) -> None:
     """What lies outside of an image, in planes without gaps: the last entries of a table for three channels.
 
     Args:

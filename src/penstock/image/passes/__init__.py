@@ -1,1 +1,1 @@
-"""passes."""
+"""Passes with a loop of their own: warps, blurs, medians, histograms."""

@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.image.describe.custom_pass import InPlace, Planes, as_planes, from_planes
-from penstock.native.compiled import Compiled, ahead
+from penstock.image.describe.custom_pass import InPlacePass, Planes, as_planes, from_planes
+from penstock.native.compiled import Compiled, precompile
 
 if TYPE_CHECKING:
-    from penstock.image.kernels.strided_images import Memory
+    from penstock.image.kernels.strided_images import StridedImages
 
 
 @dataclass(frozen=True)
-class Blend(InPlace):
-    """Bytes with another number of channels. Where the number stays, `Mix` fuses.
+class ChannelMixPass(InPlacePass):
+    """Bytes with another number of channels. Where the number stays, `ColorMatrixStep` fuses.
 
     Args:
         layout: of the images, with C.
@@ -31,15 +31,20 @@ class Blend(InPlace):
     layout: str
     factors: tuple[tuple[float, ...], ...]
 
-    def rows(
-        self, source: Memory, given: NDArray[np.int64], terms: Sequence[Any], target: Memory, made: NDArray[np.int64]
+    def run_host(
+        self,
+        source: StridedImages,
+        given: NDArray[np.int64],
+        terms: Sequence[Any],
+        target: StridedImages,
+        made: NDArray[np.int64],
     ) -> None:
         """All planes in one call."""
         planes = Planes.of(self.layout, source, given, target, made)
         factors = np.array(self.factors, np.float32)
         blend_channels(source.values, planes.read, planes.given, factors, target.values, planes.write)
 
-    def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
+    def trace_xla(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
         """A sum for each channel."""
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
@@ -53,7 +58,7 @@ class Blend(InPlace):
         return from_planes(jnp.stack(channels, axis=-1), self.layout, shape)
 
 
-@ahead("u1[1] i8[2] i8[2] f4[2] u1[1] i8[2]")
+@precompile("u1[1] i8[2] i8[2] f4[2] u1[1] i8[2]")
 @Compiled
 def blend_channels(pixels: Array, place_in: Array, sizes: Array, factors: Array, out: Array, place_out: Array) -> None:
     """Planes of bytes with other channels.

@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.image.describe.custom_pass import Planes, Transform, as_planes, from_planes
+from penstock.image.describe.custom_pass import CustomPass, Planes, as_planes, from_planes
 from penstock.image.kernels.border_modes import Border
-from penstock.image.kernels.plane_io import load_row, mirrored, store_limited, weigh_five
+from penstock.image.kernels.plane_io import load_row, mirror_index, store_limited, weigh_five
 from penstock.image.passes.sampling_coordinates import Affine
-from penstock.image.passes.warp_pass import Interpolation, Warp
-from penstock.native.compiled import Compiled, ahead
-from penstock.numerics.ordered_sums import rounded
+from penstock.image.passes.warp_pass import Interpolation, WarpPass
+from penstock.native.compiled import Compiled, precompile
+from penstock.numerics.ordered_sums import no_fma
 
 if TYPE_CHECKING:
-    from penstock.image.kernels.strided_images import Memory
+    from penstock.image.kernels.strided_images import StridedImages
 
 BORDERS = ("constant", "clamp", "reflect_101", "reflect_1001", "wrap")
 """What is beyond the edge of an image; compiled loops know these by number."""
@@ -31,7 +31,7 @@ _CONSTANT, _CLAMP, _REFLECT_101, _REFLECT_1001, _WRAP = range(5)
 
 
 @dataclass(frozen=True)
-class Correlate(Transform):
+class CorrelationPass(CustomPass):
     """The correlation of images with filters, in float32.
 
     Its terms are the filter, row by row, the two numbers of the filter's pixel that lies on the pixel of the result,
@@ -49,21 +49,26 @@ class Correlate(Transform):
     border: str
     valid: bool
 
-    def origin(self, terms: Sequence[Any]) -> Any:
+    def source_map(self, terms: Sequence[Any]) -> Any:
         """What is seen by the middle of a filter that has to lie inside; else the same place."""
         del terms
         by_y, by_x = ((extent - 1) / 2 for extent in self.extents)
         return np.array([[1, 0, by_x, 0, 1, by_y]], np.float32) if self.valid else None
 
-    def picked(self, layout: str, terms: Sequence[Any], fill: float) -> tuple[Transform, Sequence[Any]] | None:
+    def nearest_twin(self, layout: str, terms: Sequence[Any], fill: float) -> tuple[CustomPass, Sequence[Any]] | None:
         """What its middle sees of a filter that has to lie inside; else masks stay as they are."""
         if not self.valid:
             return None
-        still = Warp(layout, Affine(), Interpolation.NEAREST, Border.CONSTANT)
-        return still, (self.origin(terms), np.array([[fill]], np.float32))
+        still = WarpPass(layout, Affine(), Interpolation.NEAREST, Border.CONSTANT)
+        return still, (self.source_map(terms), np.array([[fill]], np.float32))
 
-    def rows(
-        self, source: Memory, given: NDArray[np.int64], terms: Sequence[Any], target: Memory, made: NDArray[np.int64]
+    def run_host(
+        self,
+        source: StridedImages,
+        given: NDArray[np.int64],
+        terms: Sequence[Any],
+        target: StridedImages,
+        made: NDArray[np.int64],
     ) -> None:
         """All planes in one call."""
         planes = Planes.of(self.layout, source, given, target, made)
@@ -82,7 +87,7 @@ class Correlate(Transform):
             *(target.values, planes.write, planes.made, lines, sums, *visit, bytes_in),
         )
 
-    def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
+    def trace_xla(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
         """A sum over the filter, term by term."""
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
@@ -95,14 +100,14 @@ class Correlate(Transform):
             picked, outside = values, jnp.zeros((1, 1, 1, 1, 1), bool)
             for axis, (count, offset) in enumerate(zip((rows, columns), divmod(k, self.extents[1]), strict=True)):
                 at = jnp.arange(count, dtype=np.int32)[None, :] + offset - anchors[:, axis, None].astype(np.int32)
-                index, beyond = places(self.border, at, sizes[axis])
+                index, beyond = border_indices(self.border, at, sizes[axis])
                 form = (-1, *(index.shape[1] if axis + 2 == place else 1 for place in range(1, 5)))
                 picked = jnp.take_along_axis(picked, index.reshape(form), axis=axis + 2)
                 beyond = beyond.reshape(form)
                 outside = outside | beyond
             if self.border == "constant":
                 picked = jnp.where(outside, fill.reshape(-1, 1, 1, 1, 1), picked)
-            total = total + rounded(jnp, picked * weights[:, k].reshape(-1, 1, 1, 1, 1))
+            total = total + no_fma(jnp, picked * weights[:, k].reshape(-1, 1, 1, 1, 1))
         return from_planes(total, self.layout, shape)
 
 
@@ -112,7 +117,7 @@ def _whole(weights: Array, fills: Array) -> bool:
     return bool(small and (weights == np.rint(weights)).all() and (fills == np.clip(np.rint(fills), 0, 255)).all())
 
 
-def places(border: str, at: Any, size: Any) -> tuple[Any, Any]:
+def border_indices(border: str, at: Any, size: Any) -> tuple[Any, Any]:
     """In the device program, which pixels of an axis are read for places that may lie outside, and which of these do.
 
     Args:
@@ -137,7 +142,7 @@ def places(border: str, at: Any, size: Any) -> tuple[Any, Any]:
 
 
 @Compiled
-def place(at: int, size: int, border: int) -> int:
+def border_index(at: int, size: int, border: int) -> int:
     """The pixel of an axis that is read for a place that may lie outside; -1 where there is none."""
     if 0 <= at < size:
         return at
@@ -146,7 +151,7 @@ def place(at: int, size: int, border: int) -> int:
     if border == _CLAMP:
         return min(max(at, 0), size - 1)
     if border == _REFLECT_101:
-        return mirrored(at, size)
+        return mirror_index(at, size)
     if border == _WRAP:
         return at % size
     at %= 2 * size
@@ -174,7 +179,7 @@ def load_wide(
     across, inner = wide * channels, width * channels
     for y in range(lines.shape[0] // across):
         line = lines[y * across : (y + 1) * across]
-        row = place(first + y, size[0], border)
+        row = border_index(first + y, size[0], border)
         if row < 0:
             line[:] = fill
             continue
@@ -182,7 +187,7 @@ def load_wide(
         load_row(pixels, at[0] + row * at[1], at, channels, middle)
     for number in range(wide - width):
         x = number if number < left else width + number
-        column = place(x - left, width, border)
+        column = border_index(x - left, width, border)
         for y in range(lines.shape[0] // across):
             at, source = y * across + x * channels, y * across + (left + column) * channels
             for c in range(channels):
@@ -201,7 +206,7 @@ _KINDS = "{}[1] i8[2] i8[2] {}[2] i8 f4[2] f4[2] i8 {} {}[1] {}[1] i8[2] i8[2] {
 _FLOATS = [_KINDS.format(a, *["f4"] * 3, b, *["f4"] * 3) for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4"))]
 
 
-@ahead(*_FLOATS, _KINDS.format("u1", *["i2"] * 3, "u1", "u1", "i2", "i2"))
+@precompile(*_FLOATS, _KINDS.format("u1", *["i2"] * 3, "u1", "u1", "i2", "i2"))
 @Compiled
 def correlate(
     pixels: Array,

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.image.passes.sampling_coordinates import BALL, STEPS, WAVES, WORD, Places
+from penstock.image.passes.sampling_coordinates import BALL, STEPS, WAVES, WORD, CoordinateMap
 from penstock.numerics.random_bits import threefry
 
 
 @dataclass(frozen=True)
-class Waves(Places):
+class WaterCoordinates(CoordinateMap):
     """Columns move by a sine of the row, and rows by a cosine of the column. Its number says whether they do.
 
     Args:
@@ -47,7 +47,7 @@ class Waves(Places):
 
 
 @dataclass(frozen=True)
-class Ball(Places):
+class SphereCoordinates(CoordinateMap):
     """As far from the image's centre as the square of the pixel's distance. Its number says whether pixels move."""
 
     code = BALL
@@ -65,7 +65,7 @@ class Ball(Places):
 
 
 @dataclass(frozen=True)
-class Steps(Places):
+class JitterCoordinates(CoordinateMap):
     """A random number of whole pixels away along each axis.
 
     Before the first pixel is the first pixel; beyond the last one is outside. Its numbers say whether pixels move, and

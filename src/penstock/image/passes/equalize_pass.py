@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.image.describe.custom_pass import InPlace, Planes, as_planes, from_planes
-from penstock.native.compiled import Compiled, ahead
+from penstock.image.describe.custom_pass import InPlacePass, Planes, as_planes, from_planes
+from penstock.native.compiled import Compiled, precompile
 
 if TYPE_CHECKING:
-    from penstock.image.kernels.strided_images import Memory
+    from penstock.image.kernels.strided_images import StridedImages
 
 
 @dataclass(frozen=True)
-class Equalize(InPlace):
+class EqualizePass(InPlacePass):
     """Each channel's bytes by a table that spreads them evenly, as OpenCV does.
 
     The least byte that occurs becomes 0, the greatest 255; between them a byte goes where the share of those that are
@@ -32,16 +32,21 @@ class Equalize(InPlace):
 
     layout: str
 
-    def rows(
-        self, source: Memory, given: NDArray[np.int64], terms: Sequence[Any], target: Memory, made: NDArray[np.int64]
+    def run_host(
+        self,
+        source: StridedImages,
+        given: NDArray[np.int64],
+        terms: Sequence[Any],
+        target: StridedImages,
+        made: NDArray[np.int64],
     ) -> None:
         """All planes in one call."""
         planes = Planes.of(self.layout, source, given, target, made)
         channels = int(planes.given[:, 2].max(initial=0))
         memory = np.empty(512 * channels, np.int32), np.empty(256 * channels, np.uint8)
-        equalize(source.values, planes.read, planes.given, target.values, planes.write, *memory)
+        equalize_planes(source.values, planes.read, planes.given, target.values, planes.write, *memory)
 
-    def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
+    def trace_xla(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
         """Counted by adding ones at the places of bytes."""
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
@@ -67,9 +72,9 @@ class Equalize(InPlace):
 _ONE, _TWO, _ENTRIES = np.uint64(1), np.uint64(2), np.uint64(256)
 
 
-@ahead("u1[1] i8[2] i8[2] u1[1] i8[2] i4[1] u1[1]")
+@precompile("u1[1] i8[2] i8[2] u1[1] i8[2] i4[1] u1[1]")
 @Compiled
-def equalize(
+def equalize_planes(
     pixels: Array, place_in: Array, sizes: Array, out: Array, place_out: Array, counts: Array, table: Array
 ) -> None:
     """Planes of bytes, each channel by a table of its own.
@@ -92,7 +97,7 @@ def equalize(
                 count(pixels, place[0] + y * place[1] + c * place[3], place[2], place[3], width, some)
         for c in range(channels):
             some = counts[512 * c : 512 * c + 512]
-            spread(some[:256], some[256:], table[256 * c : 256 * c + 256])
+            equalization_table(some[:256], some[256:], table[256 * c : 256 * c + 256])
         by, step = np.uint64(place[2]), np.uint64(place_out[n, 2])
         for y in range(height):
             for c in range(channels):
@@ -127,7 +132,7 @@ def count(pixels: Array, start: int, step: int, channel: int, width: int, counts
 
 
 @Compiled
-def spread(counts: Array, others: Array, table: Array) -> None:
+def equalization_table(counts: Array, others: Array, table: Array) -> None:
     """What becomes of each byte of a channel, from how often it occurs by two counts; the first is overwritten."""
     first, total = 0, 0
     while counts[first] + others[first] == 0 and first < 255:

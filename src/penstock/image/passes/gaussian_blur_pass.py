@@ -13,18 +13,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.image.describe.custom_pass import InPlace, Planes, as_planes, from_planes
-from penstock.image.kernels.plane_io import load, load_volume, mirrored, store, store_volume, weigh
+from penstock.image.describe.custom_pass import InPlacePass, Planes, as_planes, from_planes
+from penstock.image.kernels.plane_io import (
+    load_plane,
+    load_volume,
+    mirror_index,
+    multiply_add,
+    store_plane,
+    store_volume,
+)
 from penstock.image.passes.separable_pass import filter_along
-from penstock.native.compiled import Compiled, ahead
-from penstock.numerics.ordered_sums import rounded
+from penstock.native.compiled import Compiled, precompile
+from penstock.numerics.ordered_sums import no_fma
 
 if TYPE_CHECKING:
-    from penstock.image.kernels.strided_images import Memory
+    from penstock.image.kernels.strided_images import StridedImages
 
 
 @dataclass(frozen=True)
-class Blur(InPlace):
+class GaussianBlurPass(InPlacePass):
     """A Gaussian, cut off at a radius. Beyond its edge an image is mirrored, without its outermost pixels.
 
     Its term has the standard deviations along depth, if the layout has one, along columns and along rows, and then the
@@ -36,8 +43,13 @@ class Blur(InPlace):
 
     layout: str
 
-    def rows(
-        self, source: Memory, given: NDArray[np.int64], terms: Sequence[Any], target: Memory, made: NDArray[np.int64]
+    def run_host(
+        self,
+        source: StridedImages,
+        given: NDArray[np.int64],
+        terms: Sequence[Any],
+        target: StridedImages,
+        made: NDArray[np.int64],
     ) -> None:
         """All planes in one call."""
         planes = Planes.of(self.layout, source, given, target, made)
@@ -58,7 +70,7 @@ class Blur(InPlace):
             *memory,
         )
 
-    def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
+    def trace_xla(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
         """A loop over the neighbours for each axis."""
         letters = "DHW" if "D" in self.layout else "HW"
         values = as_planes(images, self.layout, f"{letters}C").astype(np.float32)
@@ -86,7 +98,7 @@ def _blurred(values: Any, axis: int, extent: Any, sigma: Any, radius: Any) -> An
         index = (jnp.arange(length, dtype=np.int32)[None, :] + k - most) % period
         index = jnp.minimum(index, period - index) * (extent > 1)
         picked = jnp.take_along_axis(values, along(jnp.clip(index, 0, length - 1)), axis=axis)
-        return total + rounded(jnp, picked * along(weigh(k)[:, None]))
+        return total + no_fma(jnp, picked * along(weigh(k)[:, None]))
 
     return jax.lax.fori_loop(0, 2 * most + 1, add, jnp.zeros_like(values))
 
@@ -101,14 +113,14 @@ def _weights(sigma: Any, radius: Any) -> tuple[Any, Callable[[Any], Any]]:
 
     if isinstance(sigma, np.ndarray) and len(sigma) == 1:
         weights = np.empty(2 * int(radius[0]) + 1, np.float32)
-        bell.plain(float(sigma[0]), int(radius[0]), weights)
+        bell.python_function(float(sigma[0]), int(radius[0]), weights)
         table = jnp.asarray(weights)[:, None]
         return int(radius[0]), lambda k: table[k]
     most = jnp.max(radius).astype(np.int32)
 
     def raw(k: Any) -> Any:
         off = (k - most).astype(np.float32)
-        weight = rounded(jnp, jnp.exp(rounded(jnp, off * off / (np.float32(-2) * sigma * sigma))))
+        weight = no_fma(jnp, jnp.exp(no_fma(jnp, off * off / (np.float32(-2) * sigma * sigma))))
         return jnp.where(jnp.abs(off) <= radius, weight, 0)
 
     whole = jax.lax.fori_loop(0, 2 * most + 1, lambda k, total: total + raw(k), jnp.zeros_like(sigma))
@@ -128,7 +140,7 @@ def bell(sigma: Any, radius: int, weights: Array) -> None:
 _KINDS = "i8[2] i8[2] f4[2] f4"
 
 
-@ahead(
+@precompile(
     *(f"{a}[1] {_KINDS} {b}[1] i8[2] f4[1] f4[1] f4[1] f4[1]" for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4")))
 )
 @Compiled
@@ -169,24 +181,24 @@ def blur(
         bell(sigma_x, r_x, by_x)
         across, edge = width * channels, r_x * channels
         middle, made = line[edge : edge + across], row[:across]
-        load(pixels, place_in[n], sizes[n], plane)
+        load_plane(pixels, place_in[n], sizes[n], plane)
         for y in range(height):
             for k in range(2 * r_y + 1):
-                above = mirrored(y + k - r_y, height) * across
-                weigh(plane[above : above + across], by_y[k], k == 0, middle)
+                above = mirror_index(y + k - r_y, height) * across
+                multiply_add(plane[above : above + across], by_y[k], k == 0, middle)
             for x in range(1, r_x + 1):
-                left, right = mirrored(-x, width) * channels, mirrored(width - 1 + x, width) * channels
+                left, right = mirror_index(-x, width) * channels, mirror_index(width - 1 + x, width) * channels
                 for c in range(channels):
                     line[edge - x * channels + c] = middle[left + c]
                     line[edge + across + (x - 1) * channels + c] = middle[right + c]
             for k in range(2 * r_x + 1):
-                weigh(line[k * channels : k * channels + across], by_x[k], k == 0, made)
+                multiply_add(line[k * channels : k * channels + across], by_x[k], k == 0, made)
             for i in range(across):
                 made[i] += rounding
-            store(made, y, channels, out, place_out[n])
+            store_plane(made, y, channels, out, place_out[n])
 
 
-@ahead(
+@precompile(
     *(
         f"{a}[1] i8[2] i8[2] i8[1] f4[2] f4 {b}[1] i8[2] f4[2] f4[1]"
         for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4"))

@@ -12,19 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.image.describe.custom_pass import InPlace, Planes, as_planes, from_planes
+from penstock.image.describe.custom_pass import InPlacePass, Planes, as_planes, from_planes
 from penstock.image.kernels.row_arithmetic import same_numbers
-from penstock.native.compiled import Compiled, ahead
+from penstock.native.compiled import Compiled, precompile
 
 if TYPE_CHECKING:
-    from penstock.image.kernels.strided_images import Memory
+    from penstock.image.kernels.strided_images import StridedImages
 
 _TOGETHER = 1 << 18
 """The grid over this many elements is kept. Where images are not larger, all of a batch may share it."""
 
 
 @dataclass(frozen=True)
-class Grid(InPlace):
+class GridMaskPass(InPlacePass):
     """Pixels under the squares of a grid become 0.
 
     Its term has for each row the cosine and sine of the grid's angle, the place (x, y) of its first square, the side of
@@ -36,17 +36,22 @@ class Grid(InPlace):
 
     layout: str
 
-    def rows(
-        self, source: Memory, given: NDArray[np.int64], terms: Sequence[Any], target: Memory, made: NDArray[np.int64]
+    def run_host(
+        self,
+        source: StridedImages,
+        given: NDArray[np.int64],
+        terms: Sequence[Any],
+        target: StridedImages,
+        made: NDArray[np.int64],
     ) -> None:
         """All planes in one call, whatever their dtype: the bits of 0 are the same in all of them."""
         planes = Planes.of(self.layout, source, given, target, made)
         values, out = (memory.values.view(f"u{memory.values.dtype.itemsize}") for memory in (source, target))
         height, width, channels = planes.given.max(axis=0, initial=0).tolist()
         shown = np.empty(min(max(_TOGETHER, width * channels), height * width * channels), values.dtype)
-        cover(values, planes.read, planes.given, planes.term(terms[0]), out, planes.write, shown)
+        mask_planes(values, planes.read, planes.given, planes.term(terms[0]), out, planes.write, shown)
 
-    def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
+    def trace_xla(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
         """Chosen by a mask."""
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
@@ -60,9 +65,9 @@ class Grid(InPlace):
         return from_planes(shown, self.layout, shape)
 
 
-@ahead(*(f"{kind}[1] i8[2] i8[2] f4[2] {kind}[1] i8[2] {kind}[1]" for kind in ("u1", "u4")))
+@precompile(*(f"{kind}[1] i8[2] i8[2] f4[2] {kind}[1] i8[2] {kind}[1]" for kind in ("u1", "u4")))
 @Compiled
-def cover(
+def mask_planes(
     pixels: Array, place_in: Array, size: Array, numbers: Array, out: Array, place_out: Array, shown: Array
 ) -> None:
     """Planes of images, under grids.
@@ -71,7 +76,7 @@ def cover(
         pixels: unsigned integers, the bits of any dtype.
         place_in: int64 (planes, 4): the first element, and the distances to the next row, column and channel.
         size: int64 (planes, 3): height, width, channels.
-        numbers: float32 (planes or 1, 6): as `Grid` has them.
+        numbers: float32 (planes or 1, 6): as `GridMaskPass` has them.
         out: as `pixels`.
         place_out: as `place_in`.
         shown: of the same dtype, for at least a row of the largest plane: no bits of what is covered, and all of the

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.image.describe.custom_pass import Planes, Transform, as_planes, from_planes
-from penstock.image.kernels.plane_io import load_row, store
-from penstock.image.passes.correlation_pass import places
-from penstock.native.compiled import Compiled, ahead
+from penstock.image.describe.custom_pass import CustomPass, Planes, as_planes, from_planes
+from penstock.image.kernels.plane_io import load_row, store_plane
+from penstock.image.passes.correlation_pass import border_indices
+from penstock.native.compiled import Compiled, precompile
 
 if TYPE_CHECKING:
-    from penstock.image.kernels.strided_images import Memory
+    from penstock.image.kernels.strided_images import StridedImages
 
 
 MOST = 255
@@ -26,7 +26,7 @@ TOGETHER = 8192
 """So many bytes are computed together, or a row: they stay in the nearest cache."""
 
 
-@ahead("u1[1] i8[2] i8[2] i8[2] u1[1] u1[2] u1[1] i8[2]")
+@precompile("u1[1] i8[2] i8[2] i8[2] u1[1] u1[2] u1[1] i8[2]")
 @Compiled
 def median_of_few(
     pixels: Array, place_in: Array, sizes: Array, radii: Array, plane: Array, lines: Array, out: Array, place_out: Array
@@ -64,7 +64,7 @@ def median_of_few(
             else:
                 median_by_bits(seen, across, channels, r_y, r_x, size, lines)
             for y in range(count):
-                store(lines[0, y * across : y * across + inner], first + y, channels, out, place_out[n])
+                store_plane(lines[0, y * across : y * across + inner], first + y, channels, out, place_out[n])
 
 
 @Compiled
@@ -131,7 +131,7 @@ def median_by_bits(seen: Array, across: int, channels: int, r_y: int, r_x: int, 
 
 
 @dataclass(frozen=True)
-class Median(Transform):
+class MedianPass(CustomPass):
     """The median of a rectangle around each pixel, of each channel for itself.
 
     Beyond the edge, the outermost pixels go on. Its term has two numbers: the radii along columns and along rows.
@@ -142,8 +142,13 @@ class Median(Transform):
 
     layout: str
 
-    def rows(
-        self, source: Memory, given: NDArray[np.int64], terms: Sequence[Any], target: Memory, made: NDArray[np.int64]
+    def run_host(
+        self,
+        source: StridedImages,
+        given: NDArray[np.int64],
+        terms: Sequence[Any],
+        target: StridedImages,
+        made: NDArray[np.int64],
     ) -> None:
         """All planes in one call; of bytes by comparing or counting them, of floats by selection."""
         planes = Planes.of(self.layout, source, given, target, made)
@@ -162,7 +167,7 @@ class Median(Transform):
             window = np.empty(int((2 * radii + 1).prod(axis=1).max(initial=1)), np.float32)
             median_of_floats(source.values, *places, window, target.values, planes.write)
 
-    def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
+    def trace_xla(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
         """Bit by bit, of values as whole numbers of the same order: a bit is set where too few are less without it."""
         import jax  # noqa: PLC0415  # for the device program alone
         import jax.numpy as jnp  # noqa: PLC0415  # likewise
@@ -188,7 +193,7 @@ class Median(Transform):
                 picked, inside = codes, jnp.ones(len(radii), bool)
                 for axis, (extent, number) in enumerate(zip(extents, (k // across, k % across), strict=True)):
                     off = number - most[axis]
-                    index, _ = places("clamp", jnp.arange(codes.shape[axis + 2])[None, :] + off, extent)
+                    index, _ = border_indices("clamp", jnp.arange(codes.shape[axis + 2])[None, :] + off, extent)
                     line = (-1, *(index.shape[1] if at == axis + 2 else 1 for at in range(1, 5)))
                     picked = jnp.take_along_axis(picked, index.reshape(line), axis=axis + 2)
                     inside = inside & (abs(off) <= radii[:, axis])
@@ -204,7 +209,7 @@ class Median(Transform):
         return from_planes(found.astype(np.uint8), self.layout, shape)
 
 
-@ahead("u1[1] i8[2] i8[2] i8[2] i8[1] u1[1] i8[2]")
+@precompile("u1[1] i8[2] i8[2] i8[2] i8[1] u1[1] i8[2]")
 @Compiled
 def median_of_bytes(
     pixels: Array, place_in: Array, sizes: Array, radii: Array, counts: Array, out: Array, place_out: Array
@@ -283,11 +288,11 @@ def median_of_floats(
                         for j in range(x - r_x, x + r_x + 1):
                             window[k] = pixels[row + min(max(j, 0), width - 1) * place_in[n, 2]]
                             k += 1
-                    out[to + y * place_out[n, 1] + x * place_out[n, 2]] = select(window, size, size // 2)
+                    out[to + y * place_out[n, 1] + x * place_out[n, 2]] = quickselect(window, size, size // 2)
 
 
 @Compiled
-def select(values: Array, size: int, rank: int) -> float:
+def quickselect(values: Array, size: int, rank: int) -> float:
     """The value of a rank, counted from 0, of the first `size` values, by Hoare's selection (1961); they are moved."""
     low, high = 0, size - 1
     while low < high:

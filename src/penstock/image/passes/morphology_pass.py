@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.image.describe.custom_pass import Planes, Transform, as_planes, from_planes
-from penstock.image.kernels.plane_io import load, store
-from penstock.image.passes.correlation_pass import BORDERS, place, places
-from penstock.native.compiled import Compiled, ahead
+from penstock.image.describe.custom_pass import CustomPass, Planes, as_planes, from_planes
+from penstock.image.kernels.plane_io import load_plane, store_plane
+from penstock.image.passes.correlation_pass import BORDERS, border_index, border_indices
+from penstock.native.compiled import Compiled, precompile
 
 if TYPE_CHECKING:
-    from penstock.image.kernels.strided_images import Memory
+    from penstock.image.kernels.strided_images import StridedImages
 
 
 @dataclass(frozen=True)
-class Extremes(Transform):
+class MorphologyPass(CustomPass):
     """The extreme of a rectangle around each pixel, of each channel for itself.
 
     Its term has four numbers: height and width of the rectangle, and the row and the column of it that lie on the
@@ -43,8 +43,13 @@ class Extremes(Transform):
         """Both are a maximum: the least value is the greatest of what is negated."""
         return np.float32(1 if self.greatest else -1)
 
-    def rows(
-        self, source: Memory, given: NDArray[np.int64], terms: Sequence[Any], target: Memory, made: NDArray[np.int64]
+    def run_host(
+        self,
+        source: StridedImages,
+        given: NDArray[np.int64],
+        terms: Sequence[Any],
+        target: StridedImages,
+        made: NDArray[np.int64],
     ) -> None:
         """All planes in one call."""
         planes = Planes.of(self.layout, source, given, target, made)
@@ -59,7 +64,7 @@ class Extremes(Transform):
             *(target.values, planes.write, *(np.empty(size, np.float32) for size in sizes)),
         )
 
-    def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
+    def trace_xla(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
         """A loop over the rectangle's extent along each axis."""
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
@@ -78,7 +83,7 @@ class Extremes(Transform):
 
         def step(k: Any, greatest: Any) -> Any:
             at = jnp.arange(length, dtype=np.int32)[None, :] + k - anchor[:, None]
-            index, beyond = places(self.border, at, extent)
+            index, beyond = border_indices(self.border, at, extent)
             skipped = (k >= size)[:, None] | (beyond & (self.border == "constant"))
             line = (-1, *(length if at == axis else 1 for at in range(1, values.ndim)))
             picked = jnp.take_along_axis(values, index.reshape(line), axis=axis)
@@ -87,7 +92,7 @@ class Extremes(Transform):
         return jax.lax.fori_loop(0, jnp.max(size), step, jnp.full_like(values, -np.inf))
 
 
-@ahead("u1[1] i8[2] i8[2] f4[2] i8 f4 f4 u1[1] i8[2] f4[1] f4[1] f4[1]")
+@precompile("u1[1] i8[2] i8[2] f4[2] i8 f4 f4 u1[1] i8[2] f4[1] f4[1] f4[1]")
 @Compiled
 def extremes(
     pixels: Array,
@@ -124,19 +129,19 @@ def extremes(
         height, width, channels = sizes[n, 0], sizes[n, 1], sizes[n, 2]
         across = width * channels
         made = row[:across]
-        load(pixels, place_in[n], sizes[n], plane)
+        load_plane(pixels, place_in[n], sizes[n], plane)
         for i in range(height * across):
             plane[i] *= sign
         for y in range(height):
             made[:] = least
             for k in range(int(tall)):
-                at = place(y + k - int(first_row), height, border)
+                at = border_index(y + k - int(first_row), height, border)
                 if at >= 0:
                     values = plane[at * across : (at + 1) * across]
                     for i in range(across):
                         made[i] = max(made[i], values[i])
             for x in range(width + int(wide) - 1):
-                at = place(x - int(first_column), width, border)
+                at = border_index(x - int(first_column), width, border)
                 for c in range(channels):
                     line[x * channels + c] = least if at < 0 else made[at * channels + c]
             made[:] = least
@@ -146,4 +151,4 @@ def extremes(
                     made[i] = max(made[i], values[i])
             for i in range(across):
                 made[i] *= sign
-            store(made, y, channels, out, place_out[n])
+            store_plane(made, y, channels, out, place_out[n])

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from penstock.core.columns import Array
 from penstock.native.compiled import Compiled
-from penstock.numerics.ordered_sums import rounded
-from penstock.numerics.random_bits import encrypt
+from penstock.numerics.ordered_sums import no_fma
+from penstock.numerics.random_bits import threefry_scalar
 
 AFFINE, PROJECTIVE, WAVES, BALL, STEPS, MAPS = range(6)
 
@@ -28,7 +28,7 @@ WORD = 16
 """Random words come in halves of this many bits, which float32 holds."""
 
 
-class Places(ABC):
+class CoordinateMap(ABC):
     """A rule for places. Subclasses are frozen dataclasses, equal where they do the same.
 
     What differs from row to row are its numbers, float32 (rows, n).
@@ -58,7 +58,7 @@ class Places(ABC):
 
 
 @dataclass(frozen=True)
-class Affine(Places):
+class Affine(CoordinateMap):
     """Where an affine map takes the centre of the pixel. Its numbers are two rows of three.
 
     Each place is computed from the one to its left, as DALI does: where a place falls on the edge between two pixels,
@@ -75,7 +75,7 @@ class Affine(Places):
         m = [numbers[:, k, None, None] for k in range(6)]
         y = (jnp.arange(height, dtype=np.float32) + np.float32(0.5))[None, :, None]
         rules, steps = (m[:3], m[3:6]), (m[0], m[3])
-        first = [(by_x * np.float32(0.5) + offset) + rounded(jnp, by_y * y) for by_x, by_y, offset in rules]
+        first = [(by_x * np.float32(0.5) + offset) + no_fma(jnp, by_y * y) for by_x, by_y, offset in rules]
         starts = [each_so_far(at, step, width) for at, step in zip(first, steps, strict=True)]
 
         def right(at: Any, _: Any) -> Any:
@@ -97,7 +97,7 @@ def each_so_far(first: Any, step: Any, width: int) -> Any:
 
 
 @dataclass(frozen=True)
-class Projective(Places):
+class Projective(CoordinateMap):
     """Where a projective map takes the centre of the pixel. Its numbers are three rows of three."""
 
     code = PROJECTIVE
@@ -110,13 +110,13 @@ class Projective(Places):
         y = (jnp.arange(height, dtype=np.float32) + np.float32(0.5))[None, :]
         x = (jnp.arange(width, dtype=np.float32) + np.float32(0.5))[None, None, :]
         at_x, at_y, w = (
-            rounded(jnp, a[..., None] * x) + (rounded(jnp, b * y) + c)[..., None] for a, b, c in (m[:3], m[3:6], m[6:])
+            no_fma(jnp, a[..., None] * x) + (no_fma(jnp, b * y) + c)[..., None] for a, b, c in (m[:3], m[3:6], m[6:])
         )
         return at_x / w, at_y / w
 
 
 @dataclass(frozen=True)
-class Maps(Places):
+class RemapCoordinates(CoordinateMap):
     """Where two maps say: numbers of a row are x of each pixel of the result, row by row, then y.
 
     Args:
@@ -137,7 +137,7 @@ class Maps(Places):
 
 
 @Compiled
-def displaced(
+def displaced_coordinates(
     code: int, numbers: Array, table: Array, row: int, size_in: Array, width: int, at_x: Array, at_y: Array
 ) -> None:
     """`places` for the rules whose first number says whether pixels move."""
@@ -163,7 +163,7 @@ def displaced(
         key = np.uint64(numbers[1]) << word | np.uint64(numbers[2])
         other = np.uint64(numbers[3]) << word | np.uint64(numbers[4])
         for column in range(width):
-            in_x, in_y = encrypt(key, other, np.uint64(row), np.uint64(column))
+            in_x, in_y = threefry_scalar(key, other, np.uint64(row), np.uint64(column))
             x = column + int((in_x >> word) * degree >> word) - int(degree) // 2
             y_moved = row + int((in_y >> word) * degree >> word) - int(degree) // 2
             at_x[column] = np.float32(min(max(x, 0), size_in[1]))
@@ -171,7 +171,7 @@ def displaced(
 
 
 @Compiled
-def places(
+def sample_coordinates(
     code: int,
     numbers: Array,
     table: Array,
@@ -186,7 +186,7 @@ def places(
     Args:
         code: the rule.
         numbers: float32, those of the image.
-        table: float32, as `Places.table` gives it.
+        table: float32, as `CoordinateMap.table` gives it.
         row: which one.
         size_in: height and width of the image.
         size_out: of the result.
@@ -221,4 +221,4 @@ def places(
             at_x[column] = numbers[first + column] + table[0]
             at_y[column] = numbers[pixels + first + column] + table[0]
     else:
-        displaced(code, numbers, table, row, size_in, width, at_x, at_y)
+        displaced_coordinates(code, numbers, table, row, size_in, width, at_x, at_y)

@@ -12,18 +12,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.image.describe.custom_pass import Planes, Transform, as_planes, from_planes
-from penstock.image.kernels.plane_io import load, load_volume, mirrored, store, store_volume, weigh
-from penstock.image.passes.correlation_pass import places
-from penstock.native.compiled import Compiled, ahead
-from penstock.numerics.ordered_sums import rounded
+from penstock.image.describe.custom_pass import CustomPass, Planes, as_planes, from_planes
+from penstock.image.kernels.plane_io import (
+    load_plane,
+    load_volume,
+    mirror_index,
+    multiply_add,
+    store_plane,
+    store_volume,
+)
+from penstock.image.passes.correlation_pass import border_indices
+from penstock.native.compiled import Compiled, precompile
+from penstock.numerics.ordered_sums import no_fma
 
 if TYPE_CHECKING:
-    from penstock.image.kernels.strided_images import Memory
+    from penstock.image.kernels.strided_images import StridedImages
 
 
 @dataclass(frozen=True)
-class Separable(Transform):
+class SeparablePass(CustomPass):
     """A sum of separable filters, in float32. Beyond its edge an image is mirrored, without its outermost pixels.
 
     Its term has all weights: of each filter those along depth, if the layout has one, along columns, along rows.
@@ -38,8 +45,13 @@ class Separable(Transform):
     count: int
     length: int
 
-    def rows(
-        self, source: Memory, given: NDArray[np.int64], terms: Sequence[Any], target: Memory, made: NDArray[np.int64]
+    def run_host(
+        self,
+        source: StridedImages,
+        given: NDArray[np.int64],
+        terms: Sequence[Any],
+        target: StridedImages,
+        made: NDArray[np.int64],
     ) -> None:
         """All planes in one call."""
         planes = Planes.of(self.layout, source, given, target, made)
@@ -60,7 +72,7 @@ class Separable(Transform):
             *(target.values, planes.write, *(np.empty(size, np.float32) for size in sizes)),
         )
 
-    def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
+    def trace_xla(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
         """A loop over the weights along each axis."""
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
@@ -84,16 +96,16 @@ class Separable(Transform):
 
         def step(k: Any, total: Any) -> Any:
             at = jnp.arange(length, dtype=np.int32)[None, :] + k - self.length // 2
-            index, _ = places("reflect_101", at, extent)
+            index, _ = border_indices("reflect_101", at, extent)
             line = (-1, *(length if at == axis else 1 for at in range(1, values.ndim)))
             weight = jnp.take(weights, k, axis=1).reshape(-1, *(1,) * (values.ndim - 1))
             picked = jnp.take_along_axis(values, index.reshape(line), axis=axis)
-            return total + jnp.where(weight == 0, 0, rounded(jnp, picked * weight))
+            return total + jnp.where(weight == 0, 0, no_fma(jnp, picked * weight))
 
         return jax.lax.fori_loop(0, self.length, step, jnp.zeros_like(values))
 
 
-@ahead("u1[1] i8[2] i8[2] f4[4] f4 f4[1] u1[1] i8[2] f4[1] f4[1] f4[1]")
+@precompile("u1[1] i8[2] i8[2] f4[4] f4 f4[1] u1[1] i8[2] f4[1] f4[1] f4[1]")
 @Compiled
 def add_separable(
     pixels: Array,
@@ -129,7 +141,7 @@ def add_separable(
         height, width, channels = sizes[n, 0], sizes[n, 1], sizes[n, 2]
         across, edge = width * channels, radius * channels
         middle, made = line[edge : edge + across], row[:across]
-        load(pixels, place_in[n], sizes[n], plane)
+        load_plane(pixels, place_in[n], sizes[n], plane)
         for y in range(height):
             made[:] = rounding
             for number in range(filters.shape[1]):
@@ -138,20 +150,20 @@ def add_separable(
                 for k in range(count):
                     weight = weights[0, k]
                     if weight != 0:
-                        above = mirrored(y + k - radius, height) * across
-                        weigh(plane[above : above + across], weight, False, middle)
+                        above = mirror_index(y + k - radius, height) * across
+                        multiply_add(plane[above : above + across], weight, False, middle)
                 for x in range(1, radius + 1):
-                    left, right = mirrored(-x, width) * channels, mirrored(width - 1 + x, width) * channels
+                    left, right = mirror_index(-x, width) * channels, mirror_index(width - 1 + x, width) * channels
                     for c in range(channels):
                         line[edge - x * channels + c] = middle[left + c]
                         line[edge + across + (x - 1) * channels + c] = middle[right + c]
                 for k in range(count):
                     weight = weights[1, k]
                     if weight != 0:
-                        weigh(line[k * channels : k * channels + across], weight, False, made)
+                        multiply_add(line[k * channels : k * channels + across], weight, False, made)
             for i in range(across):
                 made[i] = min(max(made[i], limits[0]), limits[1])
-            store(made, y, channels, out, place_out[n])
+            store_plane(made, y, channels, out, place_out[n])
 
 
 @Compiled
@@ -174,11 +186,11 @@ def filter_along(values: Array, outer: int, count: int, inner: int, weights: Arr
             total[:] = 0
             for k in range(weights.shape[0]):
                 if weights[k] != 0:
-                    at = (line * count + mirrored(entry + k - radius, count)) * inner
-                    weigh(values[at : at + inner], weights[k], False, total)
+                    at = (line * count + mirror_index(entry + k - radius, count)) * inner
+                    multiply_add(values[at : at + inner], weights[k], False, total)
 
 
-@ahead(*(f"{a}[1] i8[2] i8[2] i8[1] f4[4] f4 f4[1] {b}[1] i8[2] f4[2]" for a, b in (("u1", "u1"), ("f4", "f4"))))
+@precompile(*(f"{a}[1] i8[2] i8[2] i8[1] f4[4] f4 f4[1] {b}[1] i8[2] f4[2]" for a, b in (("u1", "u1"), ("f4", "f4"))))
 @Compiled
 def filter_volumes(
     pixels: Array,

@@ -13,27 +13,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.image.describe.custom_pass import Planes, Transform, as_planes, from_planes
-from penstock.image.kernels.border_modes import Border, inside
+from penstock.image.describe.custom_pass import CustomPass, Planes, as_planes, from_planes
+from penstock.image.kernels.border_modes import Border
 from penstock.image.kernels.interpolate_rows import (
     all_weights,
-    cubic,
-    linear,
+    cubic_row,
+    linear_row,
     linear_three,
-    locate,
-    nearest,
-    outside,
+    locate_taps,
+    nearest_row,
+    sample_outside,
     surround,
     weights,
 )
 from penstock.image.kernels.plane_io import store_rows
 from penstock.image.kernels.row_arithmetic import same_numbers
-from penstock.image.passes.sampling_coordinates import Affine, Places, Projective, places
-from penstock.native.compiled import Compiled, ahead
-from penstock.numerics.ordered_sums import rounded
+from penstock.image.passes.sampling_coordinates import Affine, CoordinateMap, Projective, sample_coordinates
+from penstock.native.compiled import Compiled, precompile
+from penstock.numerics.ordered_sums import no_fma
 
 if TYPE_CHECKING:
-    from penstock.image.kernels.strided_images import Memory
+    from penstock.image.kernels.strided_images import StridedImages
 
 
 class Interpolation(IntEnum):
@@ -54,7 +54,7 @@ _SURROUNDED = 1 << 13
 
 
 @dataclass(frozen=True)
-class Warp(Transform):
+class WarpPass(CustomPass):
     """Each pixel of the result is the image's value at a place.
 
     Its terms are the numbers of the rule for places, and the value of what lies outside, one or one per channel.
@@ -67,21 +67,26 @@ class Warp(Transform):
     """
 
     layout: str
-    places: Places
+    places: CoordinateMap
     interpolation: Interpolation
     border: Border
 
-    def origin(self, terms: Sequence[Any]) -> Any:
+    def source_map(self, terms: Sequence[Any]) -> Any:
         """What the matrix says, if the rule is one."""
-        return terms[0] if isinstance(self.places, Affine | Projective) else super().origin(terms)
+        return terms[0] if isinstance(self.places, Affine | Projective) else super().source_map(terms)
 
-    def picked(self, layout: str, terms: Sequence[Any], fill: float) -> tuple[Transform, Sequence[Any]]:
+    def nearest_twin(self, layout: str, terms: Sequence[Any], fill: float) -> tuple[CustomPass, Sequence[Any]]:
         """The same, with the nearest pixel."""
         picking = replace(self, layout=layout, interpolation=Interpolation.NEAREST, border=Border.CONSTANT)
         return picking, (terms[0], np.array([[fill]], np.float32))
 
-    def rows(
-        self, source: Memory, given: NDArray[np.int64], terms: Sequence[Any], target: Memory, made: NDArray[np.int64]
+    def run_host(
+        self,
+        source: StridedImages,
+        given: NDArray[np.int64],
+        terms: Sequence[Any],
+        target: StridedImages,
+        made: NDArray[np.int64],
     ) -> None:
         """All planes in one call."""
         planes = Planes.of(self.layout, source, given, target, made)
@@ -100,7 +105,7 @@ class Warp(Transform):
             *(target.values, planes.write, planes.made),
         )
 
-    def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
+    def trace_xla(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
         """Gathered from the flat pixels of each plane."""
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
@@ -114,7 +119,7 @@ class Warp(Transform):
 
         def look_up(column: Any, row: Any) -> Any:
             exists = (column >= 0) & (column < size_x) & (row >= 0) & (row < size_y)
-            column, row = (inside(at, size, self.border) for at, size in ((column, size_x), (row, size_y)))
+            column, row = (fold_index_xla(at, size, self.border) for at, size in ((column, size_x), (row, size_y)))
             index = jnp.broadcast_to(row * columns_in + column, (rows, height, width)).reshape(rows, 1, -1, 1)
             found = jnp.take_along_axis(flat, index, axis=2).astype(np.float32)
             found = found.reshape(rows, -1, height, width, channels)
@@ -132,17 +137,17 @@ class Warp(Transform):
             case Interpolation.NEAREST:
                 values = look_up(left, top)
             case Interpolation.LINEAR:
-                upper = look_up(left, top) + rounded(jnp, by_x * (look_up(left + 1, top) - look_up(left, top)))
-                beside = rounded(jnp, by_x * (look_up(left + 1, top + 1) - look_up(left, top + 1)))
+                upper = look_up(left, top) + no_fma(jnp, by_x * (look_up(left + 1, top) - look_up(left, top)))
+                beside = no_fma(jnp, by_x * (look_up(left + 1, top + 1) - look_up(left, top + 1)))
                 lower = look_up(left, top + 1) + beside
-                values = upper + rounded(jnp, by_y * (lower - upper))
+                values = upper + no_fma(jnp, by_y * (lower - upper))
             case _:
-                across, down = weights.plain(by_x), weights.plain(by_y)
+                across, down = weights.python_function(by_x), weights.python_function(by_y)
                 lines = [
-                    sum(rounded(jnp, by * look_up(left + k - 1, top + n - 1)) for k, by in enumerate(across))
+                    sum(no_fma(jnp, by * look_up(left + k - 1, top + n - 1)) for k, by in enumerate(across))
                     for n in range(4)
                 ]
-                values = sum(rounded(jnp, by * line) for by, line in zip(down, lines, strict=True))
+                values = sum(no_fma(jnp, by * line) for by, line in zip(down, lines, strict=True))
         return from_planes(values, self.layout, shape)
 
 
@@ -155,14 +160,14 @@ def sample(
 ) -> None:
     """Those pixels of a run that are made of pixels inside alone, as `nearest`, `linear` or `cubic` makes them."""
     if around == 1:
-        nearest(pixels, element, place, channels, rounding, line)
+        nearest_row(pixels, element, place, channels, rounding, line)
     elif around == 2:
-        linear(pixels, element, found[0], found[1], place, channels, rounding, line)
+        linear_row(pixels, element, found[0], found[1], place, channels, rounding, line)
     else:
-        cubic(pixels, element, found[2:], place, channels, rounding, line)
+        cubic_row(pixels, element, found[2:], place, channels, rounding, line)
 
 
-@ahead(*(f"{a}[1] {_KINDS} {b}[1] i8[2] i8[2]" for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4"))))
+@precompile(*(f"{a}[1] {_KINDS} {b}[1] i8[2] i8[2]" for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4"))))
 @Compiled
 def warp(
     pixels: Array,
@@ -226,9 +231,9 @@ def warp(
             if not known:
                 for k in range(count):
                     at, to = k * width, (k + 1) * width
-                    places(code, own, table, y + k, size, size_out[n], found[0, at:to], found[1, at:to])
+                    sample_coordinates(code, own, table, y + k, size, size_out[n], found[0, at:to], found[1, at:to])
                 by_x, by_y = found[0, :end], found[1, :end]
-                locate(by_x, by_y, around, surrounded, size, place, first[0], first[1], first[2])
+                locate_taps(by_x, by_y, around, surrounded, size, place, first[0], first[1], first[2])
                 if around == 4:
                     all_weights(by_x, by_y, found[2:])
             element, made = first[2, :end], line[: end * channels + 1]
@@ -240,9 +245,27 @@ def warp(
                 sample(pixels, found, element, around, place, channels, rounding, made)
                 left, top, by_x, by_y = first[0, :end], first[1, :end], found[0, :end], found[1, :end]
                 taps = line[line.shape[0] - 16 :]
-                outside(pixels, left, top, element, by_x, by_y, place, size, around, border, fill, rounding, taps, made)
+                sample_outside(
+                    pixels, left, top, element, by_x, by_y, place, size, around, border, fill, rounding, taps, made
+                )
             made = made[: end * channels]
             if around == 4 and rounding != 0:  # bytes
                 for i in range(made.shape[0]):
                     made[i] = min(max(made[i], np.float32(0)), np.float32(255))
             store_rows(made, y, width * channels, channels, out, place_out[n])
+
+
+def fold_index_xla(at: Any, size: Any, border: Border) -> Any:
+    """The pixel that stands for one that may lie outside, in the device program."""
+    import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
+
+    match border:
+        case Border.WRAP:
+            return at % size
+        case Border.REFLECT:
+            return jnp.minimum(at % (2 * size), 2 * size - 1 - at % (2 * size))
+        case Border.REFLECT_101:
+            period = jnp.maximum(2 * size - 2, 1)
+            return jnp.minimum(at % period, period - at % period) * (size > 1)
+        case _:
+            return jnp.clip(at, 0, size - 1)

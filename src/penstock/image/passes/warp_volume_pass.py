@@ -13,18 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.image.describe.custom_pass import Planes, Transform, as_planes, from_planes
+from penstock.image.describe.custom_pass import CustomPass, Planes, as_planes, from_planes
 from penstock.image.kernels.border_modes import Border
 from penstock.image.passes.sampling_coordinates import AT_ONCE, each_so_far
-from penstock.native.compiled import Compiled, ahead
-from penstock.numerics.ordered_sums import rounded
+from penstock.native.compiled import Compiled, precompile
+from penstock.numerics.ordered_sums import no_fma
 
 if TYPE_CHECKING:
-    from penstock.image.kernels.strided_images import Memory
+    from penstock.image.kernels.strided_images import StridedImages
 
 
 @dataclass(frozen=True)
-class WarpVolume(Transform):
+class WarpVolumePass(CustomPass):
     """Each pixel of the result is the volume's value at a place.
 
     Its terms are the matrix from the result to the volume, three rows of four numbers, for x, y and z; and the value of
@@ -40,8 +40,13 @@ class WarpVolume(Transform):
     nearest: bool
     border: Border
 
-    def rows(
-        self, source: Memory, given: NDArray[np.int64], terms: Sequence[Any], target: Memory, made: NDArray[np.int64]
+    def run_host(
+        self,
+        source: StridedImages,
+        given: NDArray[np.int64],
+        terms: Sequence[Any],
+        target: StridedImages,
+        made: NDArray[np.int64],
     ) -> None:
         """All volumes in one call."""
         deep = self.layout.index("D")
@@ -62,7 +67,7 @@ class WarpVolume(Transform):
             *(self.border == Border.CONSTANT, planes.rounding, target.values, places[1], extents[1]),
         )
 
-    def trace(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
+    def trace_xla(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
         """Gathered from the flat pixels of each volume."""
         import jax  # noqa: PLC0415  # for the device program alone
         import jax.numpy as jnp  # noqa: PLC0415  # likewise
@@ -81,7 +86,7 @@ class WarpVolume(Transform):
         half = np.float32(0.5)
         starts = [
             each_so_far(
-                (m[:, 0] * half + m[:, 3]) + rounded(jnp, m[:, 1] * y) + rounded(jnp, m[:, 2] * z), m[:, 0], shown[2]
+                (m[:, 0] * half + m[:, 3]) + no_fma(jnp, m[:, 1] * y) + no_fma(jnp, m[:, 2] * z), m[:, 0], shown[2]
             )
             for m in rules
         ]
@@ -147,7 +152,7 @@ def voxel(
 _KINDS = "i8[2] i8[2] f4[2] f4[2] b1 b1 f4"
 
 
-@ahead(*(f"{a}[1] {_KINDS} {b}[1] i8[2] i8[2]" for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4"))))
+@precompile(*(f"{a}[1] {_KINDS} {b}[1] i8[2] i8[2]" for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4"))))
 @Compiled
 def warp_volumes(
     pixels: Array,

@@ -12,11 +12,11 @@ from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.numerics.casting import convert, result_dtype
+from penstock.numerics.casting import cast_saturating, result_dtype
 from penstock.operators.audio.signal_checks import check_signal
 from penstock.operators.audio.sinc_resampling import resample, resampled_length
 
@@ -87,7 +87,7 @@ def denormalised(data: Array, dtype: np.dtype[Any]) -> Array:
     """Float32 as integers of which the largest stands for 1. DALI also computes in float32."""
     if dtype.kind == "f":
         return data.astype(dtype)
-    return convert(np, data * np.float32(np.iinfo(dtype).max), dtype)
+    return cast_saturating(np, data * np.float32(np.iinfo(dtype).max), dtype)
 
 
 @operator("audio_resample")
@@ -100,7 +100,7 @@ def audio_resample(
     out_length: int | DataNode | None = None,
     quality: float = 50.0,
     dtype: Any = None,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Give signals another sampling rate. The rate is given in one of three ways.
 

@@ -11,7 +11,7 @@ import numpy as np
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -92,7 +92,7 @@ def mel_filter_bank(
     freq_high: float = 0.0,
     normalize: bool = True,
     mel_formula: str = "slaney",
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Gather the frequencies of a spectrogram in bands of equal width on the mel scale.
 

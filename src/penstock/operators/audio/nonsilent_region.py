@@ -10,8 +10,8 @@ import numpy as np
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.identity.call_record import Hint
-from penstock.graph.ir.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.identity.call_record import PerformanceHint
+from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -58,8 +58,8 @@ def nonsilent_region(
     cutoff_db: float = -60.0,
     window_length: int = 2048,
     reference_power: float = 0.0,
-    reset_interval: Hint[int] = 8192,
-    **common: Unpack[Common],
+    reset_interval: PerformanceHint[int] = 8192,
+    **common: Unpack[CommonArguments],
 ) -> list[DataNode]:
     """Find the part of a signal without the silence before and after it.
 

@@ -10,7 +10,7 @@ import numpy as np
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
 from penstock.graph.layouts import axis_numbers
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -43,7 +43,7 @@ class PowerSpectrum(Operator, SampleKernel):
 
 @operator("power_spectrum")
 def power_spectrum(
-    data: DataNode, *, nfft: Length | None = None, axis: int = -1, power: int = 2, **common: Unpack[Common]
+    data: DataNode, *, nfft: Length | None = None, axis: int = -1, power: int = 2, **common: Unpack[CommonArguments]
 ) -> DataNode:
     """Transform a signal into its spectrum.
 

@@ -10,13 +10,13 @@ import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
-from penstock.errors import DefinitionError, shown
+from penstock.errors import DefinitionError, short_repr
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.numerics.casting import convert
+from penstock.numerics.casting import cast_saturating
 from penstock.operators.audio.signal_checks import check_signal
 from penstock.types import FLOAT, as_dtype
 
@@ -46,7 +46,7 @@ class Preemphasis(Operator, SampleKernel):
         values = data.astype(np.float32)
         first = {"clamp": values[:1], "reflect": values[1:2], "zero": np.zeros(1, np.float32)}[self.border]
         before = np.concatenate([first if first.size else values[:1], values[:-1]])[: len(values)]
-        return convert(np, values - np.asarray(preemph_coeff, np.float32).reshape(()) * before, self.dtype)
+        return cast_saturating(np, values - np.asarray(preemph_coeff, np.float32).reshape(()) * before, self.dtype)
 
 
 @operator("preemphasis_filter")
@@ -56,7 +56,7 @@ def preemphasis_filter(
     preemph_coeff: float | DataNode = 0.97,
     border: str = "clamp",
     dtype: Any = FLOAT,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Raise the high frequencies of a signal: ``y[t] = x[t] - preemph_coeff * x[t - 1]``.
 
@@ -84,5 +84,5 @@ def preemphasis_filter(
         [[0.5, 1.5, 3.0]]
     """
     if border not in _BORDERS:
-        raise DefinitionError("fn.preemphasis_filter: no such border", given=shown(border), expected=_BORDERS)
+        raise DefinitionError("fn.preemphasis_filter: no such border", given=short_repr(border), expected=_BORDERS)
     return apply(Preemphasis(border, as_dtype(dtype)), data, common=common, preemph_coeff=preemph_coeff)

@@ -12,7 +12,7 @@ from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.arguments.argument_kinds import Range
-from penstock.graph.ir.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -95,7 +95,7 @@ def spectrogram(
     center_windows: bool = True,
     reflect_padding: bool = True,
     layout: str = "ft",
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Transform windows of a signal into spectra.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
-from penstock.graph.ir.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -44,7 +44,7 @@ def to_decibels(
     multiplier: float = 10.0,
     reference: float = 0.0,
     cutoff_db: float = -200.0,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Put magnitudes or powers on a logarithmic scale: ``multiplier * log10(value / reference)``.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.core.columns import Array
-from penstock.native.compiled import Compiled, ahead
+from penstock.native.compiled import Compiled, precompile
 
 
 @Compiled
@@ -14,7 +14,7 @@ def area(box: Array) -> np.float32:
     return (box[2] - box[0]) * (box[3] - box[1])
 
 
-@ahead("f4[2] i8[1] f4[2] f4 f4[1] i8[1] i8[2]")
+@precompile("f4[2] i8[1] f4[2] f4 f4[1] i8[1] i8[2]")
 @Compiled
 def match(
     boxes: Array,

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -53,7 +53,7 @@ def bb_flip(
     horizontal: int | DataNode = 1,
     vertical: int | DataNode = 0,
     ltrb: bool = False,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Mirror boxes as `flip` and `crop_mirror_normalize` mirror their image.
 

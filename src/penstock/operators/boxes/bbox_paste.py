@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -56,7 +56,7 @@ def bbox_paste(
     paste_x: float | DataNode = 0.5,
     paste_y: float | DataNode = 0.5,
     ltrb: bool = False,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Move boxes as `paste` moves their image, which it puts on a larger canvas.
 

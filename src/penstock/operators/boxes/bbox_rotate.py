@@ -10,9 +10,9 @@ import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
-from penstock.errors import DefinitionError, did_you_mean, shown
+from penstock.errors import DefinitionError, did_you_mean, short_repr
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -112,7 +112,7 @@ def bbox_rotate(
     size: Sequence[float] | DataNode | None = None,
     mode: Literal["expand", "halfway", "fixed"] = "expand",
     remove_threshold: float = 0.1,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode | list[DataNode]:
     """Turn boxes as `rotate` turns their image.
 
@@ -152,9 +152,9 @@ def bbox_rotate(
     kind = "fn.bbox_rotate"
     for name, choice, known in (("mode", mode, _MODES), ("bbox_layout", bbox_layout, _LAYOUTS)):
         if choice not in known:
-            raise DefinitionError(f"{kind}: no such {name}", given=shown(choice), fix=did_you_mean(choice, known))
+            raise DefinitionError(f"{kind}: no such {name}", given=short_repr(choice), fix=did_you_mean(choice, known))
     if not {"H", "W"} <= set(shape_layout):
-        raise DefinitionError(f"{kind}: shape_layout names H and W", given=shown(shape_layout), expected="'HW'")
+        raise DefinitionError(f"{kind}: shape_layout names H and W", given=short_repr(shape_layout), expected="'HW'")
     if not 0 <= remove_threshold <= 1:
         raise DefinitionError(
             f"{kind}: remove_threshold is a share of a box", given=remove_threshold, expected="0 to 1"

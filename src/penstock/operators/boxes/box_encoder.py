@@ -12,11 +12,11 @@ from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
 from penstock.graph.ir.argument_schema import as_numbers
-from penstock.graph.ir.operator import BatchContext, Common, HostBatchKernel, Operator
+from penstock.graph.ir.operator import BatchContext, CommonArguments, HostBatchKernel, Operator
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.numerics.ragged import flattened, joined
+from penstock.numerics.ragged import concatenate, flattened
 from penstock.operators.boxes.anchor_matching import match
 from penstock.operators.boxes.box_checks import check_boxes, check_counts
 
@@ -42,7 +42,7 @@ class BoxEncoder(Operator, HostBatchKernel):
     means: tuple[float, ...]
     stds: tuple[float, ...]
     scale: float
-    takes_ragged: ClassVar[bool] = True
+    accepts_ragged: ClassVar[bool] = True
 
     def infer(self, boxes: Spec, labels: Spec) -> tuple[Spec, Spec]:
         """One of each per anchor."""
@@ -57,7 +57,7 @@ class BoxEncoder(Operator, HostBatchKernel):
     def batch(self, context: BatchContext, boxes: Any, labels: Any) -> Any:
         """In float32."""
         anchors = np.frombuffer(self.anchors, np.float32).reshape(-1, 4)
-        (given, counts), (classes, shapes) = joined(boxes), flattened(labels)
+        (given, counts), (classes, shapes) = concatenate(boxes), flattened(labels)
         check_counts(counts, shapes.prod(axis=1))
         found = np.empty((context.rows, len(anchors)), np.int64)
         memory = np.empty(len(anchors), np.float32), np.empty(len(given), np.int64)
@@ -100,7 +100,7 @@ def box_encoder(
     means: Sequence[float] = (0.0, 0.0, 0.0, 0.0),
     stds: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
     scale: float = 1.0,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> list[DataNode]:
     """Say for each anchor of a detector which box it has to find, as SSD is trained.
 

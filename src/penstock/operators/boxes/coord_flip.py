@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from penstock.core.spec import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError, shown
+from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -58,7 +58,7 @@ def coord_flip(
     center_y: float | DataNode = 0.5,
     center_z: float | DataNode = 0.5,
     layout: str = "",
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Mirror points about a centre.
 
@@ -98,7 +98,7 @@ def coord_flip(
     order = layout or "xyz"
     if len(order) < (spec.shape[1] or 1) or len(set(order)) < len(order) or set(order) - set("xyz"):
         raise DefinitionError(
-            "fn.coord_flip: the layout names each coordinate", given=shown(layout), expected="letters of 'xyz'"
+            "fn.coord_flip: the layout names each coordinate", given=short_repr(layout), expected="letters of 'xyz'"
         )
     arguments: dict[str, Any] = {
         "flip_x": flip_x,

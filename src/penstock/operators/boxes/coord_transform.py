@@ -11,19 +11,19 @@ import numpy as np
 from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
 from penstock.graph.ir.argument_schema import Argument, as_numbers
-from penstock.graph.ir.operator import BatchContext, Common
-from penstock.graph.ir.per_frame_kernel import FrameKernel, each_frame
+from penstock.graph.ir.operator import BatchContext, CommonArguments
+from penstock.graph.ir.per_frame_kernel import PerFrameKernel, each_frame
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.numerics.casting import convert
+from penstock.numerics.casting import cast_saturating
 from penstock.types import FLOAT, as_dtype
 
 Numbers = float | Sequence[float] | Sequence[Sequence[float]] | DataNode | None
 
 
 @dataclass(frozen=True)
-class CoordTransform(FrameKernel):
+class CoordTransform(PerFrameKernel):
     """Points times a matrix, or a number, plus a vector.
 
     Args:
@@ -66,7 +66,7 @@ class CoordTransform(FrameKernel):
                 raise ValueError(f"T has {shift.shape[1]} numbers, and a resulting point {len(columns)}")
             moves = [each.reshape(spread) for each in _columns(shift)]
             columns = [column + moves[at % len(moves)] for at, column in enumerate(columns)]
-        return convert(xp, xp.stack(columns, axis=-1), self.dtype)
+        return cast_saturating(xp, xp.stack(columns, axis=-1), self.dtype)
 
 
 def _columns(values: Any) -> list[Any]:
@@ -100,7 +100,7 @@ def coord_transform(
     T: Numbers = None,  # noqa: N803  # DALI's name
     MT: Numbers = None,  # noqa: N803  # DALI's name
     dtype: Any = FLOAT,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Map points or vectors by a matrix and a translation: ``M x + T``.
 

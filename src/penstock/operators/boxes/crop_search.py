@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.columns import Array
-from penstock.native.compiled import Compiled, ahead
+from penstock.native.compiled import Compiled, precompile
 from penstock.numerics.splitmix64 import below, fraction
 
 PATIENCE = 100_000
@@ -74,7 +74,7 @@ def shared(box: Array, window: Array) -> tuple[float, float, float]:
 
 
 @Compiled
-def stays(box: Array, window: Array, prune: float) -> bool:
+def is_kept(box: Array, window: Array, prune: float) -> bool:
     """Whether a box belongs to a window: its centre is inside, or the part `prune` of it, unless that is negative."""
     ndim = window.shape[0] // 2
     if prune >= 0:
@@ -117,7 +117,7 @@ def whole(window: Array, keep: Array) -> int:
 
 
 @Compiled
-def draw(
+def draw_window(
     state: Array, limits: Array, ratios: Array, sizes: Array, fixed: Array, shape: Array, candidate: Array
 ) -> bool:
     """Draw a window; the arguments are those of `find`. Returns whether its shape is allowed."""
@@ -137,12 +137,12 @@ def draw(
 
 
 @Compiled
-def take(boxes: Array, candidate: Array, prune: float, window: Array, keep: Array) -> None:
+def accept_window(boxes: Array, candidate: Array, prune: float, window: Array, keep: Array) -> None:
     """Take a window, and the boxes in it."""
     for k in range(window.shape[0]):
         window[k] = candidate[k]
     for n in range(boxes.shape[0]):
-        keep[n] = stays(boxes[n], candidate, prune)
+        keep[n] = is_kept(boxes[n], candidate, prune)
 
 
 @Compiled
@@ -150,12 +150,12 @@ def some_stay(boxes: Array, candidate: Array, prune: float) -> bool:
     """Whether there is a box in a window, or none at all."""
     result = boxes.shape[0] == 0
     for n in range(boxes.shape[0]):
-        result = result or stays(boxes[n], candidate, prune)
+        result = result or is_kept(boxes[n], candidate, prune)
     return result
 
 
 @Compiled
-def find(
+def search_window(
     boxes: Array,
     state: Array,
     thresholds: Array,
@@ -185,21 +185,21 @@ def find(
             return whole(window, keep)
         for _ in range(min(counts[0], counts[1] - tries)):
             tries += 1
-            if not draw(state, limits, ratios, sizes, fixed, shape, candidate):
+            if not draw_window(state, limits, ratios, sizes, fixed, shape, candidate):
                 continue
             overlap = overlap_of(boxes, candidate, relative, every)
             enough = overlap >= threshold and some_stay(boxes, candidate, prune)
             if overlap > best or enough:
                 best = overlap
-                take(boxes, candidate, prune, window, keep)
+                accept_window(boxes, candidate, prune, window, keep)
             if enough:
                 return 1
     return 0
 
 
-@ahead("f8[2] i8[1] u8[1] f8[1] f8[1] f8[2] f8[2] f8[2] i8[1] b1 b1 f8 f8[1] f8[2] b1[1] i8[1]")
+@precompile("f8[2] i8[1] u8[1] f8[1] f8[1] f8[2] f8[2] f8[2] i8[1] b1 b1 f8 f8[1] f8[2] b1[1] i8[1]")
 @Compiled
-def find_each(
+def search_windows(
     boxes: Array,
     entries: Array,
     states: Array,
@@ -240,7 +240,7 @@ def find_each(
     first = 0
     for row in range(entries.shape[0]):
         last = first + entries[row]
-        found[row] = find(
+        found[row] = search_window(
             boxes[first:last],
             states[row : row + 1],
             thresholds,

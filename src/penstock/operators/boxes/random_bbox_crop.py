@@ -10,17 +10,17 @@ import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError, shown
+from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, Common, HostBatchKernel, Operator, pick
+from penstock.graph.ir.operator import BatchContext, CommonArguments, HostBatchKernel, Operator, select_arguments
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.numerics.ragged import entries, joined, parted
+from penstock.numerics.ragged import concatenate, entries, split
 from penstock.numerics.splitmix64 import streams
 from penstock.operators.argument_limits import Attempts
 from penstock.operators.boxes.box_checks import check_counts
-from penstock.operators.boxes.crop_search import PATIENCE, find_each
+from penstock.operators.boxes.crop_search import PATIENCE, search_windows
 
 _FLOAT = np.dtype(np.float32)
 
@@ -50,7 +50,7 @@ class Windows(TypedDict, total=False):
     quiet: bool
 
 
-class RandomBBoxCropArguments(Windows, Common, total=False):
+class RandomBBoxCropArguments(Windows, CommonArguments, total=False):
     """The windows, and what every operator takes."""
 
 
@@ -83,7 +83,7 @@ class RandomBBoxCrop(Operator, HostBatchKernel):
     layout: str
     shapes: tuple[int, ...]
     indices: bool
-    takes_ragged: ClassVar[bool] = True
+    accepts_ragged: ClassVar[bool] = True
     schema: ClassVar[Mapping[str, Argument]] = {
         "input_shape": Argument(np.int64, (None,), low=1),
         "crop_shape": Argument(np.int64, (None,), low=1),
@@ -104,7 +104,7 @@ class RandomBBoxCrop(Operator, HostBatchKernel):
 
     def batch(self, context: BatchContext, boxes: Any, *labels: Any, **arguments: Any) -> Any:
         """Searched for in float64."""
-        (given, counts), rows, ndim = joined(boxes), context.rows, len(self.layout) // 2
+        (given, counts), rows, ndim = concatenate(boxes), context.rows, len(self.layout) // 2
         for each in labels:
             check_counts(counts, entries(each))
         corners = self._corners(given)
@@ -112,7 +112,7 @@ class RandomBBoxCrop(Operator, HostBatchKernel):
         windows, found = np.zeros((rows, 2 * ndim)), np.zeros(rows, np.int64)
         keep = np.zeros(len(given), np.bool_)
         attempts = np.array([self.attempts, PATIENCE if self.total < 0 else self.total])
-        find_each(
+        search_windows(
             *(corners, counts, streams(context.bits), np.array(self.thresholds), np.array(self.scaling)),
             *(np.array(self.ratios), sizes, fixed, attempts),
             *(self.relative, self.every, self.prune, np.zeros(3 * ndim), windows, keep, found),
@@ -131,10 +131,10 @@ class RandomBBoxCrop(Operator, HostBatchKernel):
         if fixed.size:
             anchor, shape = np.rint(anchor), np.rint(shape)
         stay = np.bincount(row, minlength=rows)
-        of_kept = [parted(joined(each)[0][kept], stay) for each in labels]
+        of_kept = [split(concatenate(each)[0][kept], stay) for each in labels]
         numbers = kept - (np.cumsum(counts) - counts)[row]
-        result = [anchor, shape, parted(inside, stay), *of_kept]
-        return tuple([*result, parted(numbers.astype(np.int32), stay)] if self.indices else result)
+        result = [anchor, shape, split(inside, stay), *of_kept]
+        return tuple([*result, split(numbers.astype(np.int32), stay)] if self.indices else result)
 
     def _inside(self, corners: Array, windows: Array) -> Array:
         """Boxes relative to their windows, and cut off at the edges."""
@@ -229,7 +229,7 @@ def random_bbox_crop(
         >>> [output.as_array().shape[2:] for output in pipeline.run()]
         [(), (), (4,)]
     """
-    kind, windows = "fn.random_bbox_crop", pick(Windows, arguments)
+    kind, windows = "fn.random_bbox_crop", select_arguments(Windows, arguments)
     if bboxes.spec.dtype != _FLOAT or len(bboxes.spec.shape) != 2:
         raise ArgumentTypeError(f"{kind} takes boxes of float32", given=bboxes.spec, expected="float32[n, 4]")
     if ltrb is not None and bbox_layout:
@@ -240,12 +240,14 @@ def random_bbox_crop(
     if ndim not in (2, 3) or sorted(layout) not in spellings or bboxes.spec.shape[1] not in (None, 2 * ndim):
         raise DefinitionError(
             f"{kind}: bbox_layout names the numbers of a box",
-            given=shown(layout),
+            given=short_repr(layout),
             expected="xyXY or xyWH, in any order",
         )
     axes = shape_layout or "WHD"[:ndim]
     if sorted(axes) != sorted("WHD"[:ndim]):
-        raise DefinitionError(f"{kind}: shape_layout names the axes", given=shown(shape_layout), expected="WHD"[:ndim])
+        raise DefinitionError(
+            f"{kind}: shape_layout names the axes", given=short_repr(shape_layout), expected="WHD"[:ndim]
+        )
     shapes = {"input_shape": input_shape, "crop_shape": crop_shape}
     fixed = crop_shape is not None
     if fixed and (input_shape is None or {"scaling", "aspect_ratio"} & set(windows) or windows.get("allow_no_crop")):
@@ -257,7 +259,7 @@ def random_bbox_crop(
     made = RandomBBoxCrop(**made, indices=bool(output_bbox_indices))
     inputs = (bboxes,) if labels is None else (bboxes, labels)
     given: dict[str, Any] = {name: shape for name, shape in shapes.items() if shape is not None}
-    return apply_many(made, *inputs, common=pick(Common, arguments), seed=seed, **given)
+    return apply_many(made, *inputs, common=select_arguments(CommonArguments, arguments), seed=seed, **given)
 
 
 def _operator(
@@ -271,7 +273,9 @@ def _operator(
         )
     overlap = windows.get("threshold_type", "iou")
     if overlap not in ("iou", "overlap"):
-        raise DefinitionError(f"{kind}: no such threshold_type", given=shown(overlap), expected="'iou' or 'overlap'")
+        raise DefinitionError(
+            f"{kind}: no such threshold_type", given=short_repr(overlap), expected="'iou' or 'overlap'"
+        )
     attempts, total = windows.get("num_attempts", 1), windows.get("total_num_attempts", -1)
     if attempts < 1 or total == 0:
         raise DefinitionError(f"{kind}: there is at least one attempt", given=f"{attempts} of {total}")

@@ -10,14 +10,14 @@ import numpy as np
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph.ir.operator import Common, Operator, SampleContext, SampleKernel, pick
+from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel, select_arguments
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.image.describe.random_window import RandomWindow, RandomWindowArguments, random_window
 
 
-class RandomCropGeneratorArguments(RandomWindowArguments, Common, total=False):
+class RandomCropGeneratorArguments(RandomWindowArguments, CommonArguments, total=False):
     """The window, and what every operator takes."""
 
 
@@ -81,5 +81,7 @@ def random_crop_generator(
         >>> pipeline.run()[0].as_array().shape[3]
         3
     """
-    made = RandomCropGenerator(random_window(pick(RandomWindowArguments, arguments), "random_crop_generator"))
-    return apply_many(made, shapes, common=pick(Common, arguments), seed=seed)
+    made = RandomCropGenerator(
+        random_window(select_arguments(RandomWindowArguments, arguments), "random_crop_generator")
+    )
+    return apply_many(made, shapes, common=select_arguments(CommonArguments, arguments), seed=seed)

@@ -11,7 +11,7 @@ import numpy as np
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import lookup, operator
 from penstock.graph.tracing.trace import DataNode
@@ -72,7 +72,7 @@ def roi_random_crop(
     roi_end: int | Sequence[int] | DataNode | None = None,
     in_shape: int | Sequence[int] | DataNode | None = None,
     seed: int = -1,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Draw a window of a given size that shows as much of a region as it can.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from penstock.graph.ir.operator import Common
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.argument_limits import Attempts
@@ -20,7 +20,7 @@ def ssd_random_crop(
     *,
     num_attempts: Attempts = 1,
     seed: int = -1,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> list[DataNode]:
     """Cut a random window out of each image, as the SSD detector is trained, and move the boxes into it.
 

@@ -1,1 +1,1 @@
-"""Colour: what becomes of the value of each pixel."""
+"""Operators that change colors, brightness and contrast."""

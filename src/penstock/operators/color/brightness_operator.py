@@ -10,36 +10,36 @@ import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common
-from penstock.graph.layouts import assumed
+from penstock.graph.ir.operator import CommonArguments
+from penstock.graph.layouts import assumed_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.steps import Convert, Images, Scale, Step
+from penstock.image.describe.steps import CastStep, ImageInfo, ScaleStep, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import wanted_dtype
 from penstock.types import DALIDataType
 
 
-def full(dtype: np.dtype[Any]) -> float:
+def full_scale(dtype: np.dtype[Any]) -> float:
     """The greatest value: 1 for floats, the greatest that the type has for integers.
 
-    >>> full(np.dtype(np.uint8)), full(np.dtype(np.float32))
+    >>> full_scale(np.dtype(np.uint8)), full_scale(np.dtype(np.float32))
     (255.0, 1.0)
     """
     return float(np.iinfo(dtype).max) if dtype.kind in "iu" else 1.0
 
 
-def middle(dtype: np.dtype[Any]) -> float:
+def mid_scale(dtype: np.dtype[Any]) -> float:
     """The value that contrast leaves as it is: half of the range.
 
-    >>> middle(np.dtype(np.uint8)), middle(np.dtype(np.float32))
+    >>> mid_scale(np.dtype(np.uint8)), mid_scale(np.dtype(np.float32))
     (128.0, 0.5)
     """
-    return (full(dtype) + 1) / 2 if dtype.kind in "iu" else 0.5
+    return (full_scale(dtype) + 1) / 2 if dtype.kind in "iu" else 0.5
 
 
 @dataclass(frozen=True)
-class Levels(ImageOperator):
+class BrightnessContrast(ImageOperator):
     """``brightness_shift * range + brightness * (centre + contrast * (value - centre))``, in float32.
 
     Args:
@@ -49,7 +49,7 @@ class Levels(ImageOperator):
 
     dtype: np.dtype[Any] | None
     centred: bool
-    stays: ClassVar[bool] = True
+    pixel_aligned: ClassVar[bool] = True
     schema: ClassVar[Mapping[str, Argument]] = {
         "brightness": Argument(np.float32),
         "brightness_shift": Argument(np.float32),
@@ -59,32 +59,39 @@ class Levels(ImageOperator):
 
     def infer(self, images: Spec, **_arguments: Any) -> Spec:
         """The input's, in the dtype that is wanted."""
-        return replace(images, dtype=self.dtype or images.dtype, layout=assumed(images))
+        return replace(images, dtype=self.dtype or images.dtype, layout=assumed_layout(images))
 
     def describe(
-        self, images: Images, bits: Any, *, brightness: Any, brightness_shift: Any, contrast: Any, contrast_center: Any
+        self,
+        images: ImageInfo,
+        bits: Any,
+        *,
+        brightness: Any,
+        brightness_shift: Any,
+        contrast: Any,
+        contrast_center: Any,
     ) -> Sequence[Step]:
         """A factor and an offset."""
         made = self.dtype or images.dtype
-        centre = contrast_center if self.centred else np.float32(middle(images.dtype))
-        offset = brightness_shift * np.float32(full(made)) + brightness * (centre - contrast * centre)
+        centre = contrast_center if self.centred else np.float32(mid_scale(images.dtype))
+        offset = brightness_shift * np.float32(full_scale(made)) + brightness * (centre - contrast * centre)
         none, one = np.zeros((1, 1), np.float32), np.ones((1, 1), np.float32)
-        return [Scale(none, (brightness * contrast)[:, None]), Scale(-offset[:, None], one), Convert(made)]
+        return [ScaleStep(none, (brightness * contrast)[:, None]), ScaleStep(-offset[:, None], one), CastStep(made)]
 
 
 def change_levels(
     images: DataNode,
     dtype: DALIDataType | Any,
-    common: Common,
+    common: CommonArguments,
     *,
     brightness: float | DataNode = 1.0,
     brightness_shift: float | DataNode = 0.0,
     contrast: float | DataNode = 1.0,
     contrast_center: float | DataNode | None = None,
 ) -> DataNode:
-    """Images with another brightness and contrast; what `Levels` says, the centre by default that of the range."""
+    """Scale brightness and contrast, by default around the center of the range."""
     return apply(
-        Levels(wanted_dtype(dtype), centred=contrast_center is not None),
+        BrightnessContrast(wanted_dtype(dtype), centred=contrast_center is not None),
         images,
         common=common,
         brightness=brightness,

@@ -13,14 +13,14 @@ from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.arguments.argument_kinds import Range
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
-from penstock.graph.layouts import assumed, image_layout
+from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
+from penstock.graph.layouts import assumed_layout, image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.image.kernels.clahe_tiles import equalize_tiles
 from penstock.image.kernels.lab_color import from_lab, to_lab
-from penstock.numerics.ordered_sums import rounded
+from penstock.numerics.ordered_sums import no_fma
 
 _MOST_BINS = _MOST_TILES = 1 << 16
 
@@ -48,7 +48,7 @@ class Clahe(Operator, BatchKernel):
         """The input's."""
         if images.dtype != np.uint8 or images.shape[-1] not in (1, 3, None):
             raise DefinitionError("fn.clahe takes grey or RGB images", given=images, expected="uint8, 1 or 3 channels")
-        return replace(images, layout=assumed(images))
+        return replace(images, layout=assumed_layout(images))
 
     def batch(self, context: BatchContext, images: Any) -> Any:
         """Of RGB the lightness, or channel by channel."""
@@ -114,10 +114,10 @@ class Clahe(Operator, BatchKernel):
         def mixed(row: Array) -> Any:
             begin = values + first + (row * self.tiles[1] * self.bins)[None, :, None]
             low, high = (tables[begin + (column * self.bins)[None, None]] for column in columns)
-            return rounded(jnp, low * (np.float32(1) - beside)) + rounded(jnp, high * beside)
+            return no_fma(jnp, low * (np.float32(1) - beside)) + no_fma(jnp, high * beside)
 
         beside, below = across[None, None], down[None, :, None]
-        found = rounded(jnp, mixed(rows[0]) * (np.float32(1) - below)) + rounded(jnp, mixed(rows[1]) * below)
+        found = no_fma(jnp, mixed(rows[0]) * (np.float32(1) - below)) + no_fma(jnp, mixed(rows[1]) * below)
         return jnp.clip(jnp.rint(found), 0, 255).astype(np.uint8)
 
     def _limit(self, extents: tuple[int, int]) -> int:
@@ -153,7 +153,7 @@ def clahe(
     clip_limit: float,
     bins: int = 256,
     luma_only: bool = True,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Spread the values of images evenly, tile by tile: contrast-limited adaptive histogram equalisation.
 

@@ -11,11 +11,11 @@ import numpy as np
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.steps import Convert, Images, Mix, Scale, Step
+from penstock.image.describe.steps import CastStep, ColorMatrixStep, ImageInfo, ScaleStep, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import wanted_dtype
 from penstock.types import RGB, DALIDataType
@@ -26,7 +26,7 @@ _IN_RGB = np.einsum("ik,mj->kmij", np.linalg.inv(_TO_YIQ), _TO_YIQ).astype(np.fl
 
 
 @dataclass(frozen=True)
-class Twist(ImageOperator):
+class ColorMatrixOperator(ImageOperator):
     """Colours turned about the grey axis, and scaled along and across it; a linear map of RGB.
 
     Args:
@@ -38,9 +38,9 @@ class Twist(ImageOperator):
     layout: str
     dtype: np.dtype[Any] | None
     kind: str
-    stays: ClassVar[bool] = True
+    pixel_aligned: ClassVar[bool] = True
     schema: ClassVar[Mapping[str, Argument]] = {
-        "hue": Argument(np.float32, typical=30.0),
+        "hue": Argument(np.float32, example=30.0),
         "saturation": Argument(np.float32),
         "value": Argument(np.float32),
         "brightness": Argument(np.float32),
@@ -62,7 +62,7 @@ class Twist(ImageOperator):
         return replace(images, dtype=self.dtype or images.dtype, layout=self.layout)
 
     def describe(
-        self, images: Images, bits: Any, *, hue: Any, saturation: Any, value: Any, brightness: Any, contrast: Any
+        self, images: ImageInfo, bits: Any, *, hue: Any, saturation: Any, value: Any, brightness: Any, contrast: Any
     ) -> Sequence[Step]:
         """One matrix, and an offset where contrast changes."""
         xp, channels = images.xp, images.sizes[self.layout.index("C")]
@@ -78,9 +78,9 @@ class Twist(ImageOperator):
         centre = np.float32(128 if images.dtype.kind in "iu" else 0.5)
         offset = brightness * (centre - centre * contrast)
         return [
-            Mix(factors * (factor * contrast)[:, None, None]),
-            Scale(-offset[:, None], np.ones((1, 1), np.float32)),
-            Convert(self.dtype or images.dtype),
+            ColorMatrixStep(factors * (factor * contrast)[:, None, None]),
+            ScaleStep(-offset[:, None], np.ones((1, 1), np.float32)),
+            CastStep(self.dtype or images.dtype),
         ]
 
 
@@ -92,7 +92,7 @@ def twist(
     images: DataNode,
     kind: str,
     dtype: DALIDataType | Any,
-    common: Common,
+    common: CommonArguments,
     image_type: int = int(RGB),
     **changes: Any,
 ) -> DataNode:
@@ -104,7 +104,7 @@ def twist(
         dtype: of the result; None for the images'.
         common: what every operator takes.
         image_type: must be RGB.
-        **changes: those arguments of `Twist` that the operator has; the others change nothing.
+        **changes: those arguments of `ColorMatrixOperator` that the operator has; the others change nothing.
 
     Raises:
         DefinitionError: they are no images with channels, or not of RGB.
@@ -120,4 +120,4 @@ def twist(
             fix="convert first, with fn.color_space_conversion",
         )
     arguments: dict[str, Any] = {**_NEUTRAL, **changes}
-    return apply(Twist(layout, wanted_dtype(dtype), kind), images, common=common, **arguments)
+    return apply(ColorMatrixOperator(layout, wanted_dtype(dtype), kind), images, common=common, **arguments)

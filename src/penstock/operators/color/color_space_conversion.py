@@ -10,15 +10,15 @@ import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
-from penstock.errors import DefinitionError, shown
-from penstock.graph.ir.operator import Common
+from penstock.errors import DefinitionError, short_repr
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.steps import Apply, Convert, Images, Mix, Scale, Step
+from penstock.image.describe.steps import CastStep, ColorMatrixStep, CustomStep, ImageInfo, ScaleStep, Step
 from penstock.image.image_operator import ImageOperator
-from penstock.image.passes.channel_mix_pass import Blend
+from penstock.image.passes.channel_mix_pass import ChannelMixPass
 from penstock.types import BGR, GRAY, RGB, DALIImageType, YCbCr
 
 _LUMA = np.array([0.299, 0.587, 0.114])
@@ -84,7 +84,7 @@ class ColorSpaceConversion(ImageOperator):
             bounds[at] = matrix.shape[0]
         return replace(images, shape=tuple(shape), layout=self.layout, bounds=tuple(bounds))
 
-    def describe(self, images: Images, bits: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any) -> Sequence[Step]:
         """Three channels of three by a matrix, which fuses; else by a transform."""
         matrix, shift = self._map()
         at = self.layout.index("C")
@@ -96,13 +96,13 @@ class ColorSpaceConversion(ImageOperator):
             sizes = list(images.sizes)
             sizes[at] = np.full_like(channels, matrix.shape[0])
             factors = tuple((*map(float, row), float(added)) for row, added in zip(matrix, shift, strict=True))
-            return [Apply(Blend(self.layout, factors), sizes, (), images.dtype)]
+            return [CustomStep(ChannelMixPass(self.layout, factors), sizes, (), images.dtype)]
         if self.given == self.wanted:
             return []
-        mixed: list[Step] = [Mix(matrix.astype(np.float32)[None])]
+        mixed: list[Step] = [ColorMatrixStep(matrix.astype(np.float32)[None])]
         if shift.any():
-            mixed.append(Scale(-shift.astype(np.float32)[None], np.ones((1, 1), np.float32)))
-        return [*mixed, Convert(images.dtype)]
+            mixed.append(ScaleStep(-shift.astype(np.float32)[None], np.ones((1, 1), np.float32)))
+        return [*mixed, CastStep(images.dtype)]
 
     def _map(self) -> tuple[Array, Array]:
         """What channels are multiplied with, and what is added."""
@@ -119,7 +119,7 @@ def color_space_conversion(
     *,
     image_type: DALIImageType,
     output_type: DALIImageType,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Convert images from one way to write colours to another.
 
@@ -159,7 +159,7 @@ def color_space_conversion(
         if not isinstance(kind, int) or int(kind) not in _FROM_RGB:  # pyright: ignore[reportUnnecessaryIsInstance]  # users are not type-checked
             raise DefinitionError(
                 f"fn.color_space_conversion: {name} is a kind of colours",
-                given=shown(kind),
+                given=short_repr(kind),
                 expected="types.RGB, types.BGR, types.GRAY or types.YCbCr",
             )
     made = ColorSpaceConversion(layout, int(image_type), int(output_type))

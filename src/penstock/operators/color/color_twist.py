@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from penstock.graph.ir.operator import Common
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.color.color_matrix import twist
@@ -21,7 +21,7 @@ def color_twist(
     contrast: float | DataNode = 1.0,
     image_type: DALIImageType | int = RGB,
     dtype: DALIDataType | Any = None,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Change the hue, saturation, brightness and contrast of images.
 

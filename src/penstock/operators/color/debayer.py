@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from penstock.core.spec import Spec
-from penstock.errors import DefinitionError, shown
+from penstock.errors import DefinitionError, short_repr
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -213,7 +213,7 @@ def debayer(
     *,
     blue_position: int | Sequence[int] | DataNode,
     algorithm: str | None = None,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Make colours of what a sensor saw through a Bayer filter, whose pixels see red, green or blue alone.
 
@@ -255,6 +255,6 @@ def debayer(
         raise DefinitionError("fn.debayer takes images or sequences", given=data.spec, expected="HW, HWC, FHW, FHWC")
     if wanted not in _ALGORITHMS:
         raise DefinitionError(
-            "fn.debayer has no such algorithm", given=shown(algorithm), expected=" or ".join(_ALGORITHMS)
+            "fn.debayer has no such algorithm", given=short_repr(algorithm), expected=" or ".join(_ALGORITHMS)
         )
     return apply(Debayer(layout, wanted), data, common=common, blue_position=blue_position)

@@ -10,14 +10,14 @@ import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import Common
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import plane_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.steps import Apply, Images, Step
+from penstock.image.describe.steps import CustomStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
-from penstock.image.passes.equalize_pass import Equalize as EqualizeTransform
+from penstock.image.passes.equalize_pass import EqualizePass as EqualizeTransform
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Equalize(ImageOperator):
     """Histogram equalisation of each channel."""
 
     layout: str
-    stays: ClassVar[bool] = True
+    pixel_aligned: ClassVar[bool] = True
 
     def infer(self, images: Spec) -> Spec:
         """The input's."""
@@ -33,13 +33,13 @@ class Equalize(ImageOperator):
             raise DefinitionError("fn.equalize takes bytes", given=images.dtype, expected="uint8")
         return replace(images, layout=self.layout)
 
-    def describe(self, images: Images, bits: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any) -> Sequence[Step]:
         """One transform."""
-        return [Apply(EqualizeTransform(self.layout), images.sizes, (), images.dtype)]
+        return [CustomStep(EqualizeTransform(self.layout), images.sizes, (), images.dtype)]
 
 
 @operator("equalize")
-def equalize(data: DataNode, **common: Unpack[Common]) -> DataNode:
+def equalize(data: DataNode, **common: Unpack[CommonArguments]) -> DataNode:
     """Spread the values of images evenly: histogram equalisation, each channel for itself.
 
     The least value that occurs becomes 0 and the greatest 255; a channel of one value stays. The formula is OpenCV's.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from penstock.graph.ir.operator import Common
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.color.color_matrix import twist
@@ -19,7 +19,7 @@ def hsv(
     saturation: float | DataNode = 1.0,
     value: float | DataNode = 1.0,
     dtype: DALIDataType | Any = UINT8,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Change the hue, saturation and value of images.
 

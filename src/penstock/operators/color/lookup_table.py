@@ -11,12 +11,12 @@ import numpy as np
 from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.kernels.table_rows import pick
-from penstock.numerics.casting import convert, result_dtype
+from penstock.image.kernels.table_rows import look_up_bytes
+from penstock.numerics.casting import cast_saturating, result_dtype
 from penstock.types import DALIDataType
 
 _MOST = 0xFFFF
@@ -32,7 +32,7 @@ class LookupTable(Operator, BatchKernel):
     """
 
     dtype: np.dtype[Any]
-    stays: ClassVar[bool] = True
+    pixel_aligned: ClassVar[bool] = True
     schema: ClassVar[Mapping[str, Argument]] = {
         "keys": Argument(np.int32, (None,), low=0, high=_MOST, varies=False),
         "values": Argument(np.float32, (None,), varies=False),
@@ -53,14 +53,14 @@ class LookupTable(Operator, BatchKernel):
         for key, value in zip(keys[0].tolist(), values[0].tolist(), strict=True):
             if key < count:
                 table[key] = value
-        entries = convert(np, table, self.dtype)
+        entries = cast_saturating(np, table, self.dtype)
         if numbers.dtype == np.uint8 and xp is np:
             entries = entries[np.minimum(np.arange(256), count)]
             out = context.out
             if out is None or not out.flags.c_contiguous:
                 out = np.empty(numbers.shape, self.dtype)
             bits = f"u{self.dtype.itemsize}"
-            pick(np.ascontiguousarray(numbers).reshape(-1), entries.view(bits), out.view(bits).reshape(-1))
+            look_up_bytes(np.ascontiguousarray(numbers).reshape(-1), entries.view(bits), out.view(bits).reshape(-1))
             return out
         outside = numbers < 0
         if count <= limits.max:
@@ -78,7 +78,7 @@ def lookup_table(
     default_value: float = 0.0,
     dtype: DALIDataType | Any = None,
     output_dtype: DALIDataType | Any = None,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Replace whole numbers by what a table says.
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from penstock.core.columns import Array, Column
 from penstock.core.spec import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError, shown
+from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph.ir.operator import (
     BatchContext,
     BatchKernel,
-    Common,
+    CommonArguments,
     Operator,
     SampleContext,
     SampleKernel,
@@ -26,8 +26,8 @@ from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.image.kernels.sample_statistics import standardise, total
-from penstock.numerics.casting import along_rows, convert
-from penstock.numerics.ordered_sums import ordered_sum, rounded, sum_of_squares
+from penstock.numerics.casting import broadcast_rows, cast_saturating
+from penstock.numerics.ordered_sums import no_fma, ordered_sum, sum_of_squares
 from penstock.types import FLOAT, as_dtype
 
 Statistic = float | Sequence[Any] | np.ndarray[Any, Any] | DataNode
@@ -57,7 +57,7 @@ class _Normalize(Operator):
     ddof: int
     epsilon: float
     dtype: np.dtype[Any]
-    stays: ClassVar[bool] = True
+    pixel_aligned: ClassVar[bool] = True
 
     def infer(self, data: Spec, **_statistics: Any) -> Spec:
         """The input's shape."""
@@ -81,17 +81,17 @@ class _Normalize(Operator):
         variance = variance + xp.asarray(self.epsilon, np.float32)
         nothing = variance == xp.zeros((), np.float32)
         one = xp.ones((), np.float32)
-        return xp.where(nothing, xp.zeros((), np.float32), one / rounded(xp, xp.sqrt(xp.where(nothing, one, variance))))
+        return xp.where(nothing, xp.zeros((), np.float32), one / no_fma(xp, xp.sqrt(xp.where(nothing, one, variance))))
 
     def _inverse_given(self, xp: Any, stddev: Any) -> Any:
         """One over a deviation that was given."""
         if self.epsilon:
-            stddev = xp.sqrt(rounded(xp, stddev * stddev) + xp.asarray(self.epsilon, np.float32))
+            stddev = xp.sqrt(no_fma(xp, stddev * stddev) + xp.asarray(self.epsilon, np.float32))
         return xp.ones((), np.float32) / stddev
 
     def _finish(self, xp: Any, centred: Any, inverse: Any) -> Any:
-        scaled = rounded(xp, centred * (inverse * xp.asarray(self.scale, np.float32)))
-        return convert(xp, scaled + xp.asarray(self.shift, np.float32), self.dtype)
+        scaled = no_fma(xp, centred * (inverse * xp.asarray(self.scale, np.float32)))
+        return cast_saturating(xp, scaled + xp.asarray(self.shift, np.float32), self.dtype)
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Normalize(_Normalize, SampleKernel, BatchKernel):
         shaped = {
             name: np.asarray(c)[None] for name, c in (("mean", self.mean), ("stddev", self.stddev)) if np.ndim(c or 0)
         }
-        shaped |= {name: along_rows(xp, v, data.ndim) if v.ndim < data.ndim else v for name, v in given.items()}
+        shaped |= {name: broadcast_rows(xp, v, data.ndim) if v.ndim < data.ndim else v for name, v in given.items()}
         return self._normalized(xp, data, 1, shaped)
 
     def _is_of_rows(self, data: Array) -> bool:
@@ -138,7 +138,7 @@ class Normalize(_Normalize, SampleKernel, BatchKernel):
         lines = len(data), count // several, kept * several
         mean, factor = (np.tile(each, (1, several)) for each in (mean, factor))
         standardise(values.reshape(lines), mean, factor, np.float32(self.shift), made.reshape(lines))
-        return convert(np, made, self.dtype)
+        return cast_saturating(np, made, self.dtype)
 
     def _normalized(self, xp: Any, data: Any, first: int, given: Mapping[str, Any]) -> Any:
         """Samples whose axes count from `first`."""
@@ -148,14 +148,12 @@ class Normalize(_Normalize, SampleKernel, BatchKernel):
         values = data.astype(np.float32)
         count = math.prod(data.shape[axis] for axis in axes)
         if mean is None:
-            mean = rounded(xp, _sum(xp, values, axes) / np.float32(count))
+            mean = no_fma(xp, _sum(xp, values, axes) / np.float32(count))
         centred = values - xp.asarray(mean, np.float32)
         if stddev is not None:
             return self._finish(xp, centred, self._inverse_given(xp, xp.asarray(stddev, np.float32)))
         squares = _sum(xp, centred, axes, squared=True)
-        return self._finish(
-            xp, centred, self._inverse(xp, rounded(xp, squares / np.float32(max(count - self.ddof, 1))))
-        )
+        return self._finish(xp, centred, self._inverse(xp, no_fma(xp, squares / np.float32(max(count - self.ddof, 1)))))
 
 
 @dataclass(frozen=True)
@@ -194,7 +192,7 @@ def normalize(
     ddof: int = 0,
     epsilon: float = 0.0,
     dtype: Any = FLOAT,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Subtract the mean and divide by the standard deviation: ``(x - mean) / stddev * scale + shift``.
 
@@ -273,9 +271,9 @@ def _constant(name: str, given: Any) -> np.ndarray[Any, Any]:
     try:
         numbers = np.asarray(given, np.float64)
     except (TypeError, ValueError):  # text, or a ragged list
-        raise ArgumentTypeError(f"fn.normalize: {name} holds numbers", given=shown(given)) from None
+        raise ArgumentTypeError(f"fn.normalize: {name} holds numbers", given=short_repr(given)) from None
     if not np.isfinite(numbers).all():
-        raise DefinitionError(f"fn.normalize: {name} holds finite numbers", given=shown(given))
+        raise DefinitionError(f"fn.normalize: {name} holds finite numbers", given=short_repr(given))
     return numbers
 
 

@@ -1,1 +1,1 @@
-"""Geometry: where pixels go."""
+"""Operators that cut, paste, pad, flip and erase regions of images."""

@@ -11,22 +11,23 @@ import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common, Operator, pick
+from penstock.graph.ir.operator import CommonArguments, Operator, select_arguments
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.fix_suggestions import Trouble, helps
+from penstock.graph.tracing.fix_suggestions import ShapeProblem, register_fix
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.crop_window import WINDOW_SCHEMA, Window, WindowArguments, window
-from penstock.image.describe.steps import Convert, Images, Step
+from penstock.image.describe.crop_window import WINDOW_SCHEMA, CropWindow
+from penstock.image.describe.steps import CastStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import result_dtype
+from penstock.operators.cropping.crop_arguments import CropWindowArguments, make_window
 from penstock.types import DALIDataType, DALIImageType
 
-helps(Trouble.RAGGED, "fn.crop(..., crop=(height, width))")
+register_fix(ShapeProblem.RAGGED, "fn.crop(..., crop=(height, width))")
 
 
-class CropArguments(WindowArguments, Common):
+class CropOperatorArguments(CropWindowArguments, CommonArguments):
     """The window, and what every operator takes."""
 
 
@@ -39,7 +40,7 @@ class Crop(ImageOperator):
         dtype: of the result.
     """
 
-    window: Window
+    window: CropWindow
     dtype: np.dtype[Any]
     schema: ClassVar[Mapping[str, Argument]] = WINDOW_SCHEMA
 
@@ -60,9 +61,9 @@ class Crop(ImageOperator):
         layout, bounds = images.layout or self.window.layout, self.window.bounds(images, place)
         return Spec(self.dtype, self.window.shape(images, place), layout, bounds=bounds)
 
-    def describe(self, images: Images, bits: Any, **place: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any, **place: Any) -> Sequence[Step]:
         """The window, what is beyond the image's edge, the dtype."""
-        return [*self.window.steps(images, place), Convert(self.dtype), *self.window.fill_step(self.dtype)]
+        return [*self.window.steps(images, place), CastStep(self.dtype), *self.window.fill_step(self.dtype)]
 
 
 @operator("crop")
@@ -72,7 +73,7 @@ def crop(
     dtype: DALIDataType | Any = None,
     image_type: DALIImageType | None = None,
     output_dtype: DALIDataType | Any = None,
-    **arguments: Unpack[CropArguments],
+    **arguments: Unpack[CropOperatorArguments],
 ) -> DataNode:
     """Cut windows out of images.
 
@@ -82,9 +83,9 @@ def crop(
         image_type: DALI's, without effect there and here.
         output_dtype: an older name of `dtype`.
         **arguments: the window, `crop` or `crop_h`, `crop_w`, `crop_d`, at `crop_pos_x`, `crop_pos_y`, `crop_pos_z`,
-            with `rounding`, `out_of_bounds_policy` and `fill_values` (see `penstock.image.describe.crop_window`); and what
-            every operator takes. Sizes and places may be nodes, with a value per sample. The depth of a sequence of
-            images is its frames.
+            with `rounding`, `out_of_bounds_policy` and `fill_values` (see `crop_arguments`); and what every operator
+            takes. Sizes and positions may be nodes, with a value per sample. The depth of a sequence of images is its
+            frames.
 
     Returns:
         The windows, in the input's layout.
@@ -105,6 +106,6 @@ def crop(
     """
     del image_type
     layout = image_layout(data, "crop", rank_4="DHWC")
-    cut, place = window(pick(WindowArguments, arguments), layout, "crop", frames=True)
+    cut, place = make_window(select_arguments(CropWindowArguments, arguments), layout, "crop", frames=True)
     result = result_dtype(data.spec.dtype, dtype, output_dtype)
-    return apply(Crop(cut, result), data, common=pick(Common, arguments), **place)
+    return apply(Crop(cut, result), data, common=select_arguments(CommonArguments, arguments), **place)

@@ -11,23 +11,33 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from penstock.core.spec import Spec
-from penstock.errors import DefinitionError, shown
+from penstock.errors import DefinitionError, short_repr
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common, Operator, pick
+from penstock.graph.ir.operator import CommonArguments, Operator, select_arguments
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.crop_window import WINDOW_SCHEMA, Window, WindowArguments, window
-from penstock.image.describe.steps import Arrange, Convert, Cut, Fill, Images, Mirror, Scale, Step
+from penstock.image.describe.crop_window import WINDOW_SCHEMA, CropWindow
+from penstock.image.describe.steps import (
+    CastStep,
+    CropStep,
+    FillStep,
+    ImageInfo,
+    MirrorStep,
+    ScaleStep,
+    Step,
+    TransposeStep,
+)
 from penstock.image.image_operator import ImageOperator
-from penstock.numerics.casting import convert
+from penstock.numerics.casting import cast_saturating
+from penstock.operators.cropping.crop_arguments import CropWindowArguments, make_window
 from penstock.types import FLOAT, DALIImageType, as_dtype
 
 _DTYPES = ("float32", "float16", "uint8", "int8")
 
 
-class CropArguments(WindowArguments, Common):
+class CropMirrorNormalizeArguments(CropWindowArguments, CommonArguments):
     """The window, and what every operator takes."""
 
 
@@ -44,7 +54,7 @@ class CropMirrorNormalize(ImageOperator):
         pad_channels: whether channels are filled up to a power of two.
     """
 
-    window: Window
+    window: CropWindow
     output_layout: str
     dtype: np.dtype[Any]
     mean: tuple[float, ...]
@@ -111,9 +121,12 @@ class CropMirrorNormalize(ImageOperator):
     def _permutation(self) -> tuple[int, ...]:
         return tuple(self.window.layout.index(axis) for axis in self.output_layout)
 
-    def describe(self, images: Images, bits: Any, *, mirror: Any, **arguments: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any, *, mirror: Any, **arguments: Any) -> Sequence[Step]:
         """The window, mirrored, normalised, filled in beyond the image's edge, with its axes in order."""
-        steps: list[Step] = [*self.window.steps(images, arguments), Mirror(self.window.layout.index("W"), mirror != 0)]
+        steps: list[Step] = [
+            *self.window.steps(images, arguments),
+            MirrorStep(self.window.layout.index("W"), mirror != 0),
+        ]
         steps += self._normalization(images, arguments)
         fill = self.window.fill if self.window.policy == "pad" else (0.0,)
         channels = images.sizes[self._channel_axis]
@@ -121,16 +134,16 @@ class CropMirrorNormalize(ImageOperator):
         if len(fill) not in (1, count, int(_padded(count)) if self.pad_channels else count):
             raise ValueError(f"fill_values has {len(fill)} numbers, and the image {count} channels")
         beside = replace(self.window, fill=fill[:count])
-        steps += [Convert(self.dtype), *beside.fill_step(self.dtype)]
+        steps += [CastStep(self.dtype), *beside.fill_step(self.dtype)]
         if self.pad_channels:
             fill += (0.0,) * (int(_padded(len(fill))) - len(fill))  # added channels that have no value
             steps += [
-                Cut(self._channel_axis, 0 * channels, _padded(channels), leaves=True),
-                Fill(convert(np, np.asarray([fill], np.float32), self.dtype)),
+                CropStep(self._channel_axis, 0 * channels, _padded(channels), may_exceed=True),
+                FillStep(cast_saturating(np, np.asarray([fill], np.float32), self.dtype)),
             ]
-        return [*steps, Arrange(self._permutation)]
+        return [*steps, TransposeStep(self._permutation)]
 
-    def _normalization(self, images: Images, arguments: Mapping[str, Any]) -> list[Step]:
+    def _normalization(self, images: ImageInfo, arguments: Mapping[str, Any]) -> list[Step]:
         """Nothing, where it would change nothing."""
         xp, channels = images.xp, images.sizes[self._channel_axis]
         mean = arguments.get("mean", np.asarray([self.mean], np.float32))
@@ -143,7 +156,7 @@ class CropMirrorNormalize(ImageOperator):
         factor = np.float32(self.scale) / std
         if not arguments.keys() & {"mean", "std"} and not mean.any() and (factor == 1).all() and not self.shift:
             return []
-        return [Scale(mean, factor, self.shift)]
+        return [ScaleStep(mean, factor, self.shift)]
 
 
 def _padded(channels: Any) -> Any:
@@ -165,7 +178,7 @@ def crop_mirror_normalize(
     shift: float = 0.0,
     pad_output: bool = False,
     image_type: DALIImageType | None = None,
-    **arguments: Unpack[CropArguments],
+    **arguments: Unpack[CropMirrorNormalizeArguments],
 ) -> DataNode:
     """Cut a window out of images, mirror it, normalise it, and change its type and layout.
 
@@ -215,7 +228,7 @@ def crop_mirror_normalize(
     if output_layout and sorted(output_layout) != sorted(layout):
         raise DefinitionError(
             "fn.crop_mirror_normalize: output_layout is a permutation of the input's layout",
-            given=shown(output_layout),
+            given=short_repr(output_layout),
             expected=f"the letters of {layout!r} in any order, or '' to keep it",
         )
     if as_dtype(dtype).name not in _DTYPES:
@@ -224,7 +237,9 @@ def crop_mirror_normalize(
             given=as_dtype(dtype),
             expected=", ".join(_DTYPES),
         )
-    cut, place = window(pick(WindowArguments, arguments), layout, "crop_mirror_normalize", frames=True)
+    cut, place = make_window(
+        select_arguments(CropWindowArguments, arguments), layout, "crop_mirror_normalize", frames=True
+    )
     terms = {"mean": mean, "std": std}
     varying = {name: term for name, term in terms.items() if isinstance(term, DataNode)}
     constants = {name: _numbers(1.0 if name in varying else term) for name, term in terms.items()}
@@ -238,7 +253,7 @@ def crop_mirror_normalize(
         shift=float(shift),
         pad_channels=bool(pad_output),
     )
-    return apply(chain, images, common=pick(Common, arguments), mirror=mirror, **varying, **place)
+    return apply(chain, images, common=select_arguments(CommonArguments, arguments), mirror=mirror, **varying, **place)
 
 
 def _numbers(terms: Any) -> tuple[float, ...]:

@@ -11,13 +11,13 @@ import numpy as np
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
 from penstock.graph.layouts import axis_numbers
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.image.kernels.fill_boxes import fill_regions
-from penstock.numerics.casting import convert
+from penstock.numerics.casting import cast_saturating
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Erase(Operator, BatchKernel):
     relative_anchor: bool
     relative_shape: bool
     centered: bool
-    stays: ClassVar[bool] = True
+    pixel_aligned: ClassVar[bool] = True
     schema: ClassVar[Mapping[str, Argument]] = {
         "anchor": Argument(np.float32, (None,)),
         "shape": Argument(np.float32, (None,)),
@@ -111,7 +111,7 @@ class Erase(Operator, BatchKernel):
         line[0] = values.shape[0]
         if self.channels is not None:
             line[1 + self.channels] = values.shape[1]
-        return convert(xp, whole, images.dtype).reshape(line)
+        return cast_saturating(xp, whole, images.dtype).reshape(line)
 
 
 @operator("erase")
@@ -127,7 +127,7 @@ def erase(
     normalized_anchor: bool | None = None,
     normalized_shape: bool | None = None,
     centered_anchor: bool = False,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Erase one region of images, or several.
 

@@ -10,12 +10,12 @@ import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.steps import Images, Mirror, Step
+from penstock.image.describe.steps import ImageInfo, MirrorStep, Step
 from penstock.image.image_operator import ImageOperator
 
 _FLAGS = (("W", "horizontal"), ("H", "vertical"), ("D", "depthwise"))
@@ -32,10 +32,10 @@ class Flip(ImageOperator):
         """The input's."""
         return replace(images, layout=self.layout)
 
-    def describe(self, images: Images, bits: Any, **flags: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any, **flags: Any) -> Sequence[Step]:
         """Each axis with its flag."""
         there = [(self.layout.index(axis), name) for axis, name in _FLAGS if axis in self.layout]
-        return [Mirror(axis, flags[name] != 0) for axis, name in there]
+        return [MirrorStep(axis, flags[name] != 0) for axis, name in there]
 
 
 @operator("flip")
@@ -45,7 +45,7 @@ def flip(
     horizontal: int | DataNode = 1,
     vertical: int | DataNode = 0,
     depthwise: int | DataNode = 0,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Mirror images.
 

@@ -10,14 +10,14 @@ import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import plane_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.steps import Apply, Images, Step
+from penstock.image.describe.steps import CustomStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
-from penstock.image.passes.grid_mask_pass import Grid
+from penstock.image.passes.grid_mask_pass import GridMaskPass
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class GridMask(ImageOperator):
     """
 
     layout: str
-    stays: ClassVar[bool] = True
+    pixel_aligned: ClassVar[bool] = True
     schema: ClassVar[Mapping[str, Argument]] = {
         "tile": Argument(np.int32, low=1),
         "ratio": Argument(np.float32),
@@ -48,12 +48,12 @@ class GridMask(ImageOperator):
         return images
 
     def describe(
-        self, images: Images, bits: Any, *, tile: Any, ratio: Any, angle: Any, shift_x: Any, shift_y: Any
+        self, images: ImageInfo, bits: Any, *, tile: Any, ratio: Any, angle: Any, shift_x: Any, shift_y: Any
     ) -> Sequence[Step]:
         """One transform, with six numbers per row."""
         numbers = np.broadcast_arrays(np.cos(angle), np.sin(angle), shift_x, shift_y, tile, ratio)
         term = np.stack(numbers, axis=1).astype(np.float32)
-        return [Apply(Grid(self.layout), list(images.sizes), (term,), images.dtype)]
+        return [CustomStep(GridMaskPass(self.layout), list(images.sizes), (term,), images.dtype)]
 
 
 @operator("grid_mask")
@@ -65,7 +65,7 @@ def grid_mask(
     angle: float | DataNode = 0.0,
     shift_x: float | DataNode = 0.0,
     shift_y: float | DataNode = 0.0,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Put a grid of black squares over images: each tile of the grid has one in its first corner.
 

@@ -12,13 +12,13 @@ from penstock.core.columns import Array, Column
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator, WholeBatchKernel
+from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator, WholeBatchKernel
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.numerics.casting import result_dtype
-from penstock.operators.cropping.paste_regions import cover, one_size, paste, regions, traced
+from penstock.operators.cropping.paste_regions import covers_canvas, one_size, paste_regions, paste_regions_xla, regions
 from penstock.types import DALIDataType
 
 _REGIONS = ("in_anchors", "shapes", "out_anchors")
@@ -62,12 +62,14 @@ class MultiPaste(Operator, BatchKernel):
         shape = (context.rows, *images[0].shape[1:-3], *canvas.tolist(), images[0].shape[-1])
         places = regions(xp, given, canvas, arguments)
         if xp is not np:
-            return traced(xp, images, shape, places, self.dtype)
+            return paste_regions_xla(xp, images, shape, places, self.dtype)
         result = np.empty(shape, self.dtype) if context.out is None else context.out
-        if not cover(places, canvas):
+        if not covers_canvas(places, canvas):
             result[...] = 0
         for number, image in enumerate(images):
-            paste(image, np.arange(len(image))[:, None], [place[:, number : number + 1] for place in places], result)
+            paste_regions(
+                image, np.arange(len(image))[:, None], [place[:, number : number + 1] for place in places], result
+            )
         return result
 
 
@@ -98,10 +100,12 @@ class MultiPasteBatch(Operator, WholeBatchKernel):
         """At once where all samples have one shape; else row by row, and region by region."""
         schema = {**MultiPaste.schema, "in_ids": Argument(np.int32, (None,), low=0, high=len(images) - 1)}
         columns = dict(zip(self.varying, varying, strict=True))
-        given = {name: schema[name].rows(np, value, 1, varying=False) for name, value in self.fixed}
+        given = {name: schema[name].broadcast_rows(np, value, 1, varying=False) for name, value in self.fixed}
         if all(isinstance(column, np.ndarray) for column in (images, *varying)):
             batch: Any = images
-            given |= {name: schema[name].rows(np, each, len(batch), varying=True) for name, each in columns.items()}
+            given |= {
+                name: schema[name].broadcast_rows(np, each, len(batch), varying=True) for name, each in columns.items()
+            }
             canvas: Any = given.get("output_size", np.array([batch.shape[-3:-1]]))
             ids = given.pop("in_ids")
             if (canvas == canvas[0]).all():
@@ -109,9 +113,9 @@ class MultiPasteBatch(Operator, WholeBatchKernel):
                 made = np.empty(shape, self.dtype) if context.out is None else context.out
                 sizes = [np.array(batch.shape[-3:-1], np.int32)] * ids.shape[1]
                 places = regions(np, sizes, canvas[0], given)
-                if not cover(places, canvas[0]):
+                if not covers_canvas(places, canvas[0]):
                     made[...] = 0
-                paste(batch, ids, places, made)
+                paste_regions(batch, ids, places, made)
                 return made
             given["in_ids"] = ids
         canvas = None if "output_size" in {*given, *columns} else one_size([i.shape[-3:-1] for i in images])
@@ -119,7 +123,7 @@ class MultiPasteBatch(Operator, WholeBatchKernel):
         for row in range(len(images)):
             own = {name: value[row % len(value)][None] for name, value in given.items()}
             for name, column in columns.items():
-                own[name] = schema[name].rows(np, list(column[row : row + 1]), 1, varying=True)
+                own[name] = schema[name].broadcast_rows(np, list(column[row : row + 1]), 1, varying=True)
             sources: list[Array] = [images[number] for number in own.pop("in_ids")[0].tolist()]
             size = own["output_size"][0] if canvas is None else canvas
             blank = images[row].shape[:-3], images[row].shape[-1]
@@ -129,7 +133,7 @@ class MultiPasteBatch(Operator, WholeBatchKernel):
             made = np.zeros((*lead, *size.tolist(), channels), self.dtype)
             places = regions(np, [np.array(each.shape[-3:-1], np.int32) for each in sources], size, own)
             for number, image in enumerate(sources):
-                paste(
+                paste_regions(
                     image[None],
                     np.zeros((1, 1), int),
                     [each[:, number : number + 1] for each in places],
@@ -156,7 +160,7 @@ def multi_paste(
     out_anchors: Sequence[Sequence[int]] | DataNode | None = None,
     out_anchors_rel: Sequence[Sequence[float]] | DataNode | None = None,
     dtype: DALIDataType | Any = None,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Put parts of several images on one canvas, one over the other: for mosaics, CutMix, copied objects.
 

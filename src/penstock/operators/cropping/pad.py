@@ -13,17 +13,17 @@ from penstock.core.columns import Array, Column
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, Common, Operator, WholeBatchKernel
+from penstock.graph.ir.operator import BatchContext, CommonArguments, Operator, WholeBatchKernel
 from penstock.graph.layouts import axis_numbers
 from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.fix_suggestions import Trouble, helps
+from penstock.graph.tracing.fix_suggestions import ShapeProblem, register_fix
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.steps import Cut, Fill, Images, Step
+from penstock.image.describe.steps import CropStep, FillStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 
-helps(Trouble.RAGGED, "fn.pad(..., shape=...)")
-helps(Trouble.RAGGED_BYTES, "fn.pad(..., shape=...)")
+register_fix(ShapeProblem.RAGGED, "fn.pad(..., shape=...)")
+register_fix(ShapeProblem.RAGGED_BYTES, "fn.pad(..., shape=...)")
 
 Extents = int | Sequence[int] | DataNode
 
@@ -58,21 +58,21 @@ class PadTo(ImageOperator):
             extents[axis] = None if None in (own, least, step) else _aligned(max(own or 0, least or 0), step or 1)
         return Spec(data.dtype, tuple(extents), data.layout)
 
-    def describe(self, images: Images, bits: Any, *, shape: Any, align: Any, fill_value: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any, *, shape: Any, align: Any, fill_value: Any) -> Sequence[Step]:
         """A window that goes on beyond the end of each axis."""
         xp = images.xp
         steps = xp.broadcast_to(align, (images.rows, len(self.axes))).astype(np.int32)
         wanted = shape.astype(np.int32)
         cuts = [
-            Cut(
+            CropStep(
                 axis,
                 0 * images.sizes[axis],
                 _aligned(xp.maximum(wanted[:, n], images.sizes[axis]), steps[:, n]),
-                leaves=True,
+                may_exceed=True,
             )
             for n, axis in enumerate(self.axes)
         ]
-        return [*cuts, Fill(fill_value.reshape(-1, 1).astype(self.dtype))]
+        return [*cuts, FillStep(fill_value.reshape(-1, 1).astype(self.dtype))]
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def pad(
     axis_names: str | None = None,
     shape: Extents | None = None,
     align: Extents = 1,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Pad arrays at the end of their axes: to a shape, or to the largest extents in the batch.
 

@@ -11,13 +11,13 @@ import numpy as np
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.image.codecs.image_header import MAX_PIXELS
-from penstock.image.describe.steps import Cut, Fill, Images, Step
+from penstock.image.describe.steps import CropStep, FillStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 
 
@@ -45,7 +45,7 @@ class Paste(ImageOperator):
         return Spec(images.dtype, extents, images.layout or self.layout)
 
     def describe(
-        self, images: Images, bits: Any, *, ratio: Any, paste_x: Any, paste_y: Any, min_canvas_size: Any
+        self, images: ImageInfo, bits: Any, *, ratio: Any, paste_x: Any, paste_y: Any, min_canvas_size: Any
     ) -> Sequence[Step]:
         """A window that leaves the image on all sides. Sizes and places are cut off to whole pixels."""
         if images.xp is np:
@@ -62,8 +62,8 @@ class Paste(ImageOperator):
             canvas = images.xp.maximum((ratio * size.astype(np.float32)).astype(np.int32), size)
             canvas = images.xp.maximum(canvas, min_canvas_size.astype(np.int32))
             before = (place * (canvas - size).astype(np.float32)).astype(np.int32)
-            steps.append(Cut(axis, -before, canvas, leaves=True))
-        return [*steps, Fill(np.array([self.fill], images.dtype))]
+            steps.append(CropStep(axis, -before, canvas, may_exceed=True))
+        return [*steps, FillStep(np.array([self.fill], images.dtype))]
 
 
 @operator("paste")
@@ -76,7 +76,7 @@ def paste(
     paste_x: float | DataNode = 0.5,
     paste_y: float | DataNode = 0.5,
     min_canvas_size: float | DataNode = 0.0,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Put images on a larger canvas of one colour. `fn.bbox_paste` moves their boxes.
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from penstock.core.columns import Array
-from penstock.image.kernels.copy_windows import copy
-from penstock.numerics.casting import convert
+from penstock.image.kernels.copy_windows import copy_windows
+from penstock.numerics.casting import cast_saturating
 
 _FEW = 16
 """Of more regions nobody asks whether they cover a canvas."""
@@ -59,7 +59,7 @@ def regions(xp: Any, sizes: Sequence[Any], canvas: Any, arguments: Mapping[str, 
     return first, shape, given("out_anchors", np.asarray(canvas), xp.floor, np.zeros_like(own))
 
 
-def cover(places: Sequence[Any], canvas: Any) -> bool:
+def covers_canvas(places: Sequence[Any], canvas: Any) -> bool:
     """Whether a few regions, as `regions` gives them, leave nothing of a canvas: as large as it, and none overlap."""
     _, shape, to = places
     if shape.shape[1] > _FEW or (shape.prod(axis=2).sum(axis=1) != canvas[0] * canvas[1]).any():
@@ -68,7 +68,7 @@ def cover(places: Sequence[Any], canvas: Any) -> bool:
     return bool(((low < -high).all(axis=3).sum(axis=(1, 2)) == shape.shape[1]).all())  # each with itself
 
 
-def paste(images: Array, ids: Array, places: Sequence[Any], canvases: Array, first: int = 0) -> None:
+def paste_regions(images: Array, ids: Array, places: Sequence[Any], canvases: Array, first: int = 0) -> None:
     """Put regions on canvases, one over the other.
 
     Args:
@@ -92,7 +92,7 @@ def paste(images: Array, ids: Array, places: Sequence[Any], canvases: Array, fir
             raise ValueError(
                 f"region {first + number} leaves its {what}: it is {extents} from {corner} on, of {list(size)}"
             )
-    source = np.ascontiguousarray(convert(np, images, canvases.dtype))
+    source = np.ascontiguousarray(cast_saturating(np, images, canvases.dtype))
     frames, channels = math.prod(canvases.shape[1:-3]), canvases.shape[-1]
     memory = [each.reshape(-1).view(f"u{each.itemsize}") for each in (source, canvases)]
     extents, spans = np.ones((*form, 5), np.int64), np.zeros((math.prod(form), 5, 2), np.int64)
@@ -108,10 +108,10 @@ def paste(images: Array, ids: Array, places: Sequence[Any], canvases: Array, fir
         place[..., 3:] = height * line, line, 1
     reads, writes = reads.reshape(-1, 6), writes.reshape(-1, 6)
     nothing = np.zeros((1, 1), memory[0].dtype)
-    copy(memory[0], reads, spans, nothing, memory[1], writes, extents, 4, np.empty(5, np.int64))
+    copy_windows(memory[0], reads, spans, nothing, memory[1], writes, extents, 4, np.empty(5, np.int64))
 
 
-def traced(xp: Any, images: Sequence[Any], shape: tuple[int, ...], places: Sequence[Any], dtype: Any) -> Any:
+def paste_regions_xla(xp: Any, images: Sequence[Any], shape: tuple[int, ...], places: Sequence[Any], dtype: Any) -> Any:
     """`paste` for a batch, in the device program."""
     result = xp.zeros(shape, dtype)
     lead = (1,) * (len(shape) - 4)
@@ -127,5 +127,5 @@ def traced(xp: Any, images: Sequence[Any], shape: tuple[int, ...], places: Seque
             inside = inside & (index >= begin) & (index < begin + length)
             index = xp.clip(index + offset, 0, image.shape[-3 + at] - 1)
             moved = xp.take_along_axis(moved, index, axis=len(shape) - 3 + at)
-        result = xp.where(inside, convert(xp, moved, dtype), result)
+        result = xp.where(inside, cast_saturating(xp, moved, dtype), result)
     return result

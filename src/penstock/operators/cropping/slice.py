@@ -11,15 +11,16 @@ import numpy as np
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument, as_numbers
-from penstock.graph.ir.operator import Common
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import axis_numbers
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.crop_window import POLICIES, Policy, filled, one_of
-from penstock.image.describe.steps import Convert, Cut, Fill, Images, Step
+from penstock.image.describe.crop_window import POLICIES, Policy, fill_value_as
+from penstock.image.describe.steps import CastStep, CropStep, FillStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import result_dtype
+from penstock.operators.cropping.crop_arguments import one_of
 from penstock.operators.tensors.reshape import reshape
 from penstock.types import DALIDataType, DALIImageType
 
@@ -59,12 +60,12 @@ class Slice(ImageOperator):
                 shape[axis] = int(stop[0] - start[0])
         return Spec(self.dtype, tuple(shape), data.layout)
 
-    def describe(self, images: Images, bits: Any, **bounds: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any, **bounds: Any) -> Sequence[Step]:
         """The dtype, the part, what is beyond the array's end."""
         pads = self.policy == "pad"
         windows = [self.window(images.xp, n, images.sizes[axis], bounds) for n, axis in enumerate(self.axes)]
-        cuts = [Cut(axis, *window, leaves=pads) for axis, window in zip(self.axes, windows, strict=True)]
-        return [Convert(self.dtype), *cuts, *([Fill(filled(self.fill, self.dtype))] if pads else [])]
+        cuts = [CropStep(axis, *window, may_exceed=pads) for axis, window in zip(self.axes, windows, strict=True)]
+        return [CastStep(self.dtype), *cuts, *([FillStep(fill_value_as(self.fill, self.dtype))] if pads else [])]
 
     def window(self, xp: Any, number: int, extents: Any, bounds: Mapping[str, Any]) -> tuple[Any, Any]:
         """First index and length along one of the axes; they may lie outside where the policy allows it.
@@ -128,7 +129,7 @@ def slice(  # noqa: A001  # DALI's name
     dtype: DALIDataType | Any = None,
     image_type: DALIImageType | None = None,
     output_dtype: DALIDataType | Any = None,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Cut a part out of arrays: all between a first and a last index, along some of the axes.
 

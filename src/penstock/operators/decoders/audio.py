@@ -15,7 +15,7 @@ from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.arguments.argument_kinds import Range
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -51,7 +51,7 @@ class DecodeAudio(Operator, SampleKernel):
 
     def sample(self, context: SampleContext, data: Array, *, sample_rate: Any) -> tuple[Array, Array]:
         """The signal and its rate."""
-        soundfile = optional_import.load("soundfile", "audio", "fn.decoders.audio")
+        soundfile = optional_import.import_extra("soundfile", "audio", "fn.decoders.audio")
         wanted = float(np.asarray(sample_rate).reshape(()))
         with soundfile.SoundFile(io.BytesIO(data.tobytes())) as file:
             rate = float(file.samplerate)
@@ -74,7 +74,7 @@ def audio(
     quality: Annotated[float, Range(0, 100)] = 50.0,
     downmix: bool = False,
     dtype: Any = FLOAT,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> list[DataNode]:
     """Decode sound files: WAV, FLAC, OGG, MP3 and what else libsndfile reads. Needs the extra `audio`.
 
@@ -109,7 +109,7 @@ def audio(
         >>> signals.at(0).shape, float(rates.at(0))
         ((100,), 8000.0)
     """
-    optional_import.load("soundfile", "audio", "fn.decoders.audio")
+    optional_import.import_extra("soundfile", "audio", "fn.decoders.audio")
     element = as_dtype(dtype)
     if element.name not in ("float32", "int16", "int32"):
         raise DefinitionError("fn.decoders.audio: no such type", given=element, expected="float32, int16 or int32")

@@ -10,22 +10,22 @@ import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
-from penstock.errors import DefinitionError, shown
-from penstock.graph.identity.call_record import Default, Hint
-from penstock.graph.ir.operator import Common, pick
+from penstock.errors import DefinitionError, short_repr
+from penstock.graph.identity.call_record import Default, PerformanceHint
+from penstock.graph.ir.operator import CommonArguments, select_arguments
 from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.fix_suggestions import Trouble, helps
+from penstock.graph.tracing.fix_suggestions import ShapeProblem, register_fix
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.codecs.image_codec import Backend, Decoding
-from penstock.image.codecs.image_header import Header, Region
+from penstock.image.codecs.image_codec import Backend, ImageCodec
+from penstock.image.codecs.image_header import ImageHeader, Region
 from penstock.image.codecs.output_channels import CHANNELS
-from penstock.image.describe.crop_window import one_of
 from penstock.image.image_operator import ImageDecoder
-from penstock.numerics.casting import convert
+from penstock.numerics.casting import cast_saturating
+from penstock.operators.cropping.crop_arguments import one_of
 from penstock.types import RGB, UINT8, DALIImageType, as_dtype
 
-helps(Trouble.RAGGED_BYTES, "fn.decoders.image, where they are encoded images")
+register_fix(ShapeProblem.RAGGED_BYTES, "fn.decoders.image, where they are encoded images")
 
 
 class DecoderHints(TypedDict, total=False):
@@ -37,23 +37,23 @@ class DecoderHints(TypedDict, total=False):
     use_chunk_allocator.
     """
 
-    affine: Hint[bool]
-    cache_batch_copy: Hint[bool]
-    cache_debug: Hint[bool]
-    cache_size: Hint[int]
-    cache_threshold: Hint[int]
-    cache_type: Hint[str]
-    device_memory_padding: Hint[int]
-    device_memory_padding_jpeg2k: Hint[int]
-    host_memory_padding: Hint[int]
-    host_memory_padding_jpeg2k: Hint[int]
-    hw_decoder_load: Hint[float]
-    hybrid_huffman_threshold: Hint[int]
-    memory_stats: Hint[bool]
-    preallocate_height_hint: Hint[int]
-    preallocate_width_hint: Hint[int]
-    split_stages: Hint[bool]
-    use_chunk_allocator: Hint[bool]
+    affine: PerformanceHint[bool]
+    cache_batch_copy: PerformanceHint[bool]
+    cache_debug: PerformanceHint[bool]
+    cache_size: PerformanceHint[int]
+    cache_threshold: PerformanceHint[int]
+    cache_type: PerformanceHint[str]
+    device_memory_padding: PerformanceHint[int]
+    device_memory_padding_jpeg2k: PerformanceHint[int]
+    host_memory_padding: PerformanceHint[int]
+    host_memory_padding_jpeg2k: PerformanceHint[int]
+    hw_decoder_load: PerformanceHint[float]
+    hybrid_huffman_threshold: PerformanceHint[int]
+    memory_stats: PerformanceHint[bool]
+    preallocate_height_hint: PerformanceHint[int]
+    preallocate_width_hint: PerformanceHint[int]
+    split_stages: PerformanceHint[bool]
+    use_chunk_allocator: PerformanceHint[bool]
 
 
 DTYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float32")
@@ -83,7 +83,7 @@ def check_bytes(data: Spec, what: str) -> None:
 class DecodeImage(ImageDecoder):
     """Bytes to pixels."""
 
-    decoding: Decoding
+    decoding: ImageCodec
     dtype: np.dtype[Any]
     reduced: bool
     max_size: tuple[int, int] | None = None
@@ -95,7 +95,7 @@ class DecodeImage(ImageDecoder):
         bounds = () if self.max_size is None else (*self.max_size, channels or _MOST_CHANNELS)
         return Spec(self.dtype, (None, None, channels), "HWC", bounds=bounds)
 
-    def header(self, data: Array) -> Header:
+    def read_header(self, data: Array) -> ImageHeader:
         """Height, width and channels."""
         header = self.decoding.header(data)
         height, width = self.max_size or (header.height, header.width)
@@ -106,14 +106,16 @@ class DecodeImage(ImageDecoder):
             )
         return header
 
-    def part(self, header: Header, region: tuple[int, int, int, int], reduce: int) -> tuple[int, int, int, int]:
+    def decode_region(
+        self, header: ImageHeader, region: tuple[int, int, int, int], reduce: int
+    ) -> tuple[int, int, int, int]:
         """A part of the image that covers the region, and is decoded at less cost than the whole."""
         top, left, bottom, right = region
         top, bottom, left, right = self.decoding.part(header, Region(top, bottom, left, right), reduce)
         return top, left, bottom, right
 
     def decode(
-        self, data: Array, header: Header, part: tuple[int, int, int, int], memory: Array | None, reduce: int
+        self, data: Array, header: ImageHeader, part: tuple[int, int, int, int], memory: Array | None, reduce: int
     ) -> Array:
         """That part."""
         region = None
@@ -125,7 +127,7 @@ class DecodeImage(ImageDecoder):
             return pixels
         full = 1.0 if self.dtype.kind == "f" else float(np.iinfo(self.dtype).max)
         wide = np.float64 if self.dtype.itemsize == 4 and self.dtype.kind != "f" else np.float32
-        return convert(np, pixels.astype(wide) * wide(full / np.iinfo(pixels.dtype).max), self.dtype)
+        return cast_saturating(np, pixels.astype(wide) * wide(full / np.iinfo(pixels.dtype).max), self.dtype)
 
 
 class DecoderOptions(TypedDict, total=False):
@@ -145,10 +147,10 @@ class DecoderOptions(TypedDict, total=False):
     dtype: Annotated[Any, Default(UINT8)]
     adjust_orientation: Annotated[bool, Default(True)]
     use_fast_idct: Annotated[bool, Default(False)]
-    jpeg_fancy_upsampling: Hint[bool]
-    backend: Hint[Backend]
+    jpeg_fancy_upsampling: PerformanceHint[bool]
+    backend: PerformanceHint[Backend]
     reduced: Annotated[bool, Default(False)]
-    max_size: Hint[Sequence[int] | None]
+    max_size: PerformanceHint[Sequence[int] | None]
 
 
 def decoder(options: DecoderOptions, kind: str) -> DecodeImage:
@@ -162,7 +164,7 @@ def decoder(options: DecoderOptions, kind: str) -> DecodeImage:
     if output_type not in CHANNELS:
         raise DefinitionError(
             f"fn.{kind} does not give this output_type",
-            given=shown(output_type),
+            given=short_repr(output_type),
             expected=", ".join(f"types.{known.name}" for known in CHANNELS),
         )
     if dtype.name not in DTYPES:
@@ -175,13 +177,15 @@ def decoder(options: DecoderOptions, kind: str) -> DecodeImage:
     backend = options.get("backend", "simplejpeg")
     one_of(backend, get_args(Backend), f"fn.{kind}: backend")
     adjust, fast = options.get("adjust_orientation", True), options.get("use_fast_idct", False)
-    decoding = Decoding(DALIImageType(output_type), bool(adjust), bool(fast), backend)
+    decoding = ImageCodec(DALIImageType(output_type), bool(adjust), bool(fast), backend)
     reduced, limits = bool(options.get("reduced", False)), options.get("max_size")
     if limits is None:
         return DecodeImage(decoding, dtype, reduced)
     if len(limits) != 2 or min(limits) < 1:
         raise DefinitionError(
-            f"fn.{kind}: max_size is the height and width of the largest image", given=shown(limits), fix="(1080, 1920)"
+            f"fn.{kind}: max_size is the height and width of the largest image",
+            given=short_repr(limits),
+            fix="(1080, 1920)",
         )
     if reduced:
         raise DefinitionError(
@@ -192,7 +196,7 @@ def decoder(options: DecoderOptions, kind: str) -> DecodeImage:
     return DecodeImage(decoding, dtype, reduced, (int(limits[0]), int(limits[1])))
 
 
-class DecoderArguments(DecoderOptions, DecoderHints, Common, total=False):
+class DecoderArguments(DecoderOptions, DecoderHints, CommonArguments, total=False):
     """Options, hints, and what every operator takes."""
 
 
@@ -235,5 +239,5 @@ def image(data: DataNode, **arguments: Unpack[DecoderArguments]) -> DataNode:
         >>> pipeline.run()[0][0].shape
         (2, 4, 3)
     """
-    kernel = decoder(pick(DecoderOptions, arguments), "decoders.image")
-    return apply(kernel, data, common=pick(Common, arguments))
+    kernel = decoder(select_arguments(DecoderOptions, arguments), "decoders.image")
+    return apply(kernel, data, common=select_arguments(CommonArguments, arguments))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from penstock.graph.ir.operator import Common, pick
+from penstock.graph.ir.operator import CommonArguments, select_arguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.crop_window import PlaceArguments, window
 from penstock.operators.cropping.crop import Crop
+from penstock.operators.cropping.crop_arguments import CropPositionArguments, make_window
 from penstock.operators.decoders.image import DecoderArguments, DecoderOptions, decoder
 
 
-class ImageCropArguments(PlaceArguments, DecoderArguments, total=False):
+class ImageCropArguments(CropPositionArguments, DecoderArguments, total=False):
     """The window and how to decode."""
 
 
@@ -41,6 +41,8 @@ def image_crop(data: DataNode, **arguments: Unpack[ImageCropArguments]) -> DataN
         ...     fn.decoders.image_crop(data, crop=(8, 6))
         DataNode(decoders.image_crop: uint8[8, 6, 3] HWC)
     """
-    decode = decoder(pick(DecoderOptions, arguments), "decoders.image_crop")
-    cut, place = window(pick(PlaceArguments, arguments), "HWC", "decoders.image_crop")
-    return apply(Crop(cut, decode.dtype), apply(decode, data), common=pick(Common, arguments), **place)
+    decode = decoder(select_arguments(DecoderOptions, arguments), "decoders.image_crop")
+    cut, place = make_window(select_arguments(CropPositionArguments, arguments), "HWC", "decoders.image_crop")
+    return apply(
+        Crop(cut, decode.dtype), apply(decode, data), common=select_arguments(CommonArguments, arguments), **place
+    )

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 from penstock.core.spec import Spec
-from penstock.graph.ir.operator import Common, pick
+from penstock.graph.ir.operator import CommonArguments, select_arguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.image.describe.random_window import RandomWindow, RandomWindowArguments, random_window
-from penstock.image.describe.steps import Cut, Images, Step
+from penstock.image.describe.steps import CropStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.operators.decoders.image import DecoderArguments, DecoderOptions, decoder
 
@@ -36,10 +36,10 @@ class RandomCrop(ImageOperator):
         """An image of unknown size."""
         return Spec(images.dtype, (None, None, images.shape[2]), "HWC", bounds=images.bounds)
 
-    def describe(self, images: Images, bits: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any) -> Sequence[Step]:
         """A window drawn for each row."""
         top, left, height, width = self.window(images.sizes[0], images.sizes[1], bits)
-        return [Cut(0, top, height), Cut(1, left, width)]
+        return [CropStep(0, top, height), CropStep(1, left, width)]
 
 
 @operator("decoders.image_random_crop")
@@ -71,7 +71,7 @@ def image_random_crop(data: DataNode, *, seed: int = -1, **arguments: Unpack[Ima
         ...     fn.resize(images, size=(32, 32))
         DataNode(resize: uint8[32, 32, 3] HWC)
     """
-    options = pick(DecoderOptions, arguments)
-    draw = RandomCrop(random_window(pick(RandomWindowArguments, arguments), "decoders.image_random_crop"))
+    options = select_arguments(DecoderOptions, arguments)
+    draw = RandomCrop(random_window(select_arguments(RandomWindowArguments, arguments), "decoders.image_random_crop"))
     images = apply(decoder(options, "decoders.image_random_crop"), data)
-    return apply(draw, images, common=pick(Common, arguments), seed=seed)
+    return apply(draw, images, common=select_arguments(CommonArguments, arguments), seed=seed)

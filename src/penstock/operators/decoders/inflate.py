@@ -12,9 +12,9 @@ import numpy as np
 from penstock.core import optional_import
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
-from penstock.errors import DefinitionError, shown
+from penstock.errors import DefinitionError, short_repr
 from penstock.graph.arguments.argument_kinds import Range
-from penstock.graph.ir.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
 from penstock.graph.layouts import check_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -44,7 +44,7 @@ class Inflate(Operator, SampleKernel):
 
     def sample(self, context: SampleContext, data: Array) -> Array:
         """The array."""
-        block = optional_import.load("lz4.block", "lz4", "fn.decoders.inflate")
+        block = optional_import.import_extra("lz4.block", "lz4", "fn.decoders.inflate")
         size = math.prod(self.shape) * self.dtype.itemsize
         plain: bytes = block.decompress(data.tobytes(), uncompressed_size=size)
         if len(plain) != size:
@@ -60,7 +60,7 @@ def inflate(
     dtype: Any = UINT8,
     algorithm: str = "LZ4",
     layout: str = "",
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Decompress arrays. Needs the extra `lz4`.
 
@@ -92,8 +92,8 @@ def inflate(
         [[[0, 1], [2, 3]]]
     """
     if algorithm.upper() != "LZ4":
-        raise DefinitionError("fn.decoders.inflate: no such algorithm", given=shown(algorithm), expected='"LZ4"')
-    optional_import.load("lz4.block", "lz4", "fn.decoders.inflate")
+        raise DefinitionError("fn.decoders.inflate: no such algorithm", given=short_repr(algorithm), expected='"LZ4"')
+    optional_import.import_extra("lz4.block", "lz4", "fn.decoders.inflate")
     sizes = tuple(np.atleast_1d(np.asarray(shape)).tolist())
     element = as_dtype(dtype)
     checked = check_layout(layout, Spec(element, sizes), len(sizes), "fn.decoders.inflate")

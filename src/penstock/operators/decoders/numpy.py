@@ -10,11 +10,11 @@ import numpy as np
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode, as_value
-from penstock.numerics.casting import convert
+from penstock.numerics.casting import cast_saturating
 from penstock.operators.argument_limits import Rank
 from penstock.operators.first_sample import first_sample
 from penstock.sources.formats.npy.npy_source import parse_npy
@@ -50,7 +50,7 @@ class DecodeNumpy(Operator, SampleKernel):
             raise ValueError(f"a .npy file holds {array.dtype}, the first one {self.dtype}: dtype= converts all")
         if array.ndim != self.ndim:
             raise ValueError(f"a .npy file holds an array of {array.ndim} axes, not {self.ndim}")
-        return np.asarray(convert(np, array, self.dtype), order="C")
+        return np.asarray(cast_saturating(np, array, self.dtype), order="C")
 
 
 def _parse(file: Array) -> Array:
@@ -63,7 +63,9 @@ def _parse(file: Array) -> Array:
 
 
 @operator("decoders.numpy")
-def numpy(data: DataNode, *, dtype: Any = None, ndim: Rank | None = None, **common: Unpack[Common]) -> DataNode:
+def numpy(
+    data: DataNode, *, dtype: Any = None, ndim: Rank | None = None, **common: Unpack[CommonArguments]
+) -> DataNode:
     """Decode .npy files.
 
     Type and rank are known before the pipeline runs. Where they are not given, the first sample tells them: of a

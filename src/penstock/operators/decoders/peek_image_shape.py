@@ -9,12 +9,12 @@ import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
-from penstock.errors import DefinitionError, shown
-from penstock.graph.ir.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.errors import DefinitionError, short_repr
+from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.codecs.image_codec import Decoding
+from penstock.image.codecs.image_codec import ImageCodec
 from penstock.image.codecs.output_channels import CHANNELS
 from penstock.operators.decoders.image import check_bytes
 from penstock.types import INT64, RGB, DALIImageType, as_dtype
@@ -24,7 +24,7 @@ from penstock.types import INT64, RGB, DALIImageType, as_dtype
 class PeekImageShape(Operator, SampleKernel):
     """The shape that a decoder would give."""
 
-    decoding: Decoding
+    decoding: ImageCodec
     dtype: np.dtype[Any]
 
     def infer(self, data: Spec) -> Spec:
@@ -46,7 +46,7 @@ def peek_image_shape(
     dtype: Any = INT64,
     image_type: DALIImageType = RGB,
     adjust_orientation: bool = True,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Read the shape of images from their headers.
 
@@ -78,6 +78,6 @@ def peek_image_shape(
         [2, 4, 3]
     """
     if image_type not in CHANNELS:
-        raise DefinitionError("fn.peek_image_shape: no such image_type", given=shown(image_type))
-    decoding = Decoding(DALIImageType(image_type), bool(adjust_orientation))
+        raise DefinitionError("fn.peek_image_shape: no such image_type", given=short_repr(image_type))
+    decoding = ImageCodec(DALIImageType(image_type), bool(adjust_orientation))
     return apply(PeekImageShape(decoding, as_dtype(dtype)), data, common=common)

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from penstock.core import optional_import
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
-from penstock.errors import DefinitionError, did_you_mean, shown
-from penstock.graph.identity.call_record import Hint
+from penstock.errors import DefinitionError, did_you_mean, short_repr
+from penstock.graph.identity.call_record import PerformanceHint
 from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.ir.node_checks import machine_memory
-from penstock.graph.ir.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -27,8 +27,8 @@ from penstock.sources.formats.video.video_decoder import (
     VideoDecoder,
     VideoIndex,
     fill_of,
-    padded,
-    read_index,
+    index_video,
+    padded_frame_indices,
 )
 
 
@@ -61,7 +61,7 @@ class DecodeVideo(Operator, SampleKernel):
     def sample(self, context: SampleContext, data: Array, **arguments: Any) -> Array:
         """The frames."""
         file = io.BytesIO(data.tobytes())
-        index = read_index(file)
+        index = index_video(file)
         numbers = self._numbers(index, **arguments)
         out = np.empty((len(numbers), index.height, index.width, 3), np.uint8)
         out[numbers < 0] = self.fill
@@ -88,7 +88,7 @@ class DecodeVideo(Operator, SampleKernel):
         """
         if frames is not None:
             numbers = np.asarray(frames, np.int64)
-            known = padded(numbers, len(index), self.pad_mode)
+            known = padded_frame_indices(numbers, len(index), self.pad_mode)
             if len(known) != len(numbers) or (self.pad_mode != CONSTANT and numbers.min(initial=0) < 0):
                 raise ValueError(f"frames {numbers.tolist()} are asked for, and there are 0 to {len(index) - 1}")
             return known
@@ -102,7 +102,7 @@ class DecodeVideo(Operator, SampleKernel):
             raise ValueError(f"end_frame {stop} does not lie after start_frame {start}")
         if -(-(stop - start) // apart) * index.height * index.width * 3 > machine_memory():
             raise ValueError(f"frames {start} to {stop - 1} of {index.height} x {index.width} do not fit into memory")
-        return padded(np.arange(start, stop, apart), len(index), self.pad_mode)
+        return padded_frame_indices(np.arange(start, stop, apart), len(index), self.pad_mode)
 
 
 @operator("decoders.video")
@@ -116,9 +116,9 @@ def video(
     stride: int | DataNode | None = None,
     pad_mode: str = CONSTANT,
     fill_value: int | Sequence[int] = 0,
-    build_index: Hint[bool] = True,
-    affine: Hint[bool] = True,
-    **common: Unpack[Common],
+    build_index: PerformanceHint[bool] = True,
+    affine: PerformanceHint[bool] = True,
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Decode frames of videos: what FFmpeg decodes, by PyAV. Needs the extra `video`.
 
@@ -164,10 +164,10 @@ def video(
         (2, 16, 32, 3)
     """
     del build_index, affine
-    optional_import.load("av", "video", "fn.decoders.video")
+    optional_import.import_extra("av", "video", "fn.decoders.video")
     if pad_mode not in PAD_MODES:
         raise DefinitionError(
-            "fn.decoders.video: no such pad_mode", given=shown(pad_mode), expected=", ".join(PAD_MODES),
+            "fn.decoders.video: no such pad_mode", given=short_repr(pad_mode), expected=", ".join(PAD_MODES),
             fix=did_you_mean(pad_mode, PAD_MODES),
         )  # fmt: skip
     part = {"start_frame": start_frame, "end_frame": end_frame, "sequence_length": sequence_length, "stride": stride}

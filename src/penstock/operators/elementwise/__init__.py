@@ -1,1 +1,1 @@
-"""elementwise."""
+"""Operators that compute each element from the elements at its position."""

@@ -144,7 +144,7 @@ class Binary(Operator, BatchKernel):
     """Two values combined element by element; shapes broadcast as in NumPy."""
 
     symbol: str
-    stays: ClassVar[bool] = True
+    pixel_aligned: ClassVar[bool] = True
 
     def infer(self, left: Spec, right: Spec) -> Spec:
         """The broadcast shape in the combined type."""
@@ -179,7 +179,7 @@ class Unary(Operator, BatchKernel):
     """A value changed element by element."""
 
     symbol: str
-    stays: ClassVar[bool] = True
+    pixel_aligned: ClassVar[bool] = True
 
     def infer(self, value: Spec) -> Spec:
         """The input's."""

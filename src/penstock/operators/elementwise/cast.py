@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from penstock.core.spec import Spec
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Common
+from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.steps import Convert, Images, Step
+from penstock.image.describe.steps import CastStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
-from penstock.numerics.casting import convert
+from penstock.numerics.casting import cast_saturating
 from penstock.types import as_dtype
 
 
@@ -24,23 +24,23 @@ class Cast(ImageOperator, BatchKernel):
     """Conversion of every element."""
 
     dtype: np.dtype[Any]
-    stays: ClassVar[bool] = True
+    pixel_aligned: ClassVar[bool] = True
 
     def infer(self, data: Spec) -> Spec:
         """The input's, with the other dtype."""
         return replace(data, dtype=self.dtype)
 
-    def describe(self, images: Images, bits: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any) -> Sequence[Step]:
         """The conversion."""
-        return [Convert(self.dtype)]
+        return [CastStep(self.dtype)]
 
     def batch(self, context: BatchContext, data: Any) -> Any:
         """The converted batch."""
-        return convert(context.xp, data, self.dtype)
+        return cast_saturating(context.xp, data, self.dtype)
 
 
 @operator("cast")
-def cast(data: DataNode, *, dtype: Any, **common: Unpack[Common]) -> DataNode:
+def cast(data: DataNode, *, dtype: Any, **common: Unpack[CommonArguments]) -> DataNode:
     """Convert every element to another type.
 
     Floats become integers by rounding, halves away from zero; values that do not fit become the nearest that do;

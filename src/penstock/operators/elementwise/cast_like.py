@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from penstock.graph.ir.operator import Common
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -12,7 +12,7 @@ from penstock.operators.elementwise.cast import Cast
 
 
 @operator("cast_like")
-def cast_like(data: DataNode, other: DataNode, **common: Unpack[Common]) -> DataNode:
+def cast_like(data: DataNode, other: DataNode, **common: Unpack[CommonArguments]) -> DataNode:
     """Convert every element to the type of another value's, as `fn.cast` does.
 
     Args:

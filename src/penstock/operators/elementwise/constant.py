@@ -10,8 +10,8 @@ import numpy as np
 
 from penstock.core.constant import narrowed
 from penstock.core.spec import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError, of_dali, shown
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.errors import ArgumentTypeError, DefinitionError, dali_object_hint, short_repr
+from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
 from penstock.graph.layouts import check_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -44,7 +44,7 @@ def constant(
     dtype: Any = None,
     shape: int | Sequence[int] | None = None,
     layout: str | None = "",
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """A value that is the same for every sample. Operators make one of every number or array they are given.
 
@@ -86,14 +86,14 @@ def constant(
         value, dtype = np.atleast_1d(np.asarray(fdata, np.float32)), FLOAT if dtype is None else dtype
     elif idata is not None:
         value, dtype = np.atleast_1d(np.asarray(idata).astype(np.int64)), INT32 if dtype is None else dtype
-    computing = current_trace().computing
+    computing = current_trace().eager
     batch = computing.batch(value) if computing is not None else None
     if batch is not None:
         return batch
     if value is None or isinstance(value, str | bytes | dict):
         raise ArgumentTypeError(
             "a value of the pipeline is needed",
-            given=f"{shown(cast(Any, value))} of type {type(cast(Any, value)).__name__}",
+            given=f"{short_repr(cast(Any, value))} of type {type(cast(Any, value)).__name__}",
             expected="a node, a number, an array or types.Constant",
         )
     wrapped = value if isinstance(value, Constant) else Constant(value, dtype, shape, layout or "")
@@ -101,7 +101,7 @@ def constant(
         common = {**common, "device": wrapped.device}
     array = narrowed(wrapped.array()) if wrapped is not value and wrapped.dtype is None else wrapped.array()
     if array.dtype.kind not in "biufV":
-        given = f"{shown(value)} of dtype {array.dtype}"
-        raise ArgumentTypeError("a constant holds numbers", given=given, fix=of_dali(value))
+        given = f"{short_repr(value)} of dtype {array.dtype}"
+        raise ArgumentTypeError("a constant holds numbers", given=given, fix=dali_object_hint(value))
     checked = check_layout(wrapped.layout or "", Spec(array.dtype, array.shape), array.ndim, "constant")
     return apply(ConstantValue(array, checked), common=common)

@@ -11,15 +11,15 @@ import numpy as np
 from penstock.core.columns import Array
 from penstock.core.spec import Shape, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator, SampleContext, SampleKernel
 from penstock.graph.layouts import check_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.numerics.casting import convert
+from penstock.numerics.casting import cast_saturating
 from penstock.operators.elementwise.arithmetic import raise_rank
 from penstock.operators.elementwise.constant import ConstantValue, constant
-from penstock.operators.first_sample import length_of
+from penstock.operators.first_sample import vector_length
 from penstock.operators.tensors.reshape import reshape
 from penstock.types import INT32, Constant, as_dtype
 
@@ -79,7 +79,7 @@ class FullLike(Operator, BatchKernel):
 
     def batch(self, context: BatchContext, data: Any, fill: Any) -> Any:
         """The filled batch."""
-        values = convert(context.xp, fill, self.dtype)
+        values = cast_saturating(context.xp, fill, self.dtype)
         return context.xp.broadcast_to(raise_rank(values, data.ndim), data.shape)
 
 
@@ -91,11 +91,11 @@ def _check_fits(fill: Spec, shape: Shape) -> None:
         )
 
 
-def _full(kind: str, fill: DataNode, shape: Extents | None, layout: str | None, common: Common) -> DataNode:
+def _full(kind: str, fill: DataNode, shape: Extents | None, layout: str | None, common: CommonArguments) -> DataNode:
     if isinstance(shape, DataNode):
         if shape.ndim > 1 or shape.dtype.kind not in "iu":
             raise DefinitionError(f"fn.{kind}: a shape is a vector of whole numbers", given=shape.spec)
-        rank = length_of(shape, f"fn.{kind}: a shape") if shape.ndim else 1
+        rank = vector_length(shape, f"fn.{kind}: a shape") if shape.ndim else 1
         return apply(FullTo(rank, layout), fill, shape, common=common)
     if shape is None:
         return apply(FullLike(fill.dtype), reshape(fill, layout=layout), fill, common=common)
@@ -107,7 +107,7 @@ def _full(kind: str, fill: DataNode, shape: Extents | None, layout: str | None, 
 
 @operator("full")
 def full(
-    fill_value: DataNode, *, shape: Extents | None = None, layout: str | None = None, **common: Unpack[Common]
+    fill_value: DataNode, *, shape: Extents | None = None, layout: str | None = None, **common: Unpack[CommonArguments]
 ) -> DataNode:
     """Make samples of a shape, filled with a value.
 
@@ -136,7 +136,7 @@ def full(
 
 
 @operator("full_like")
-def full_like(data_like: DataNode, fill_value: DataNode, **common: Unpack[Common]) -> DataNode:
+def full_like(data_like: DataNode, fill_value: DataNode, **common: Unpack[CommonArguments]) -> DataNode:
     """Make samples of another value's shape and type, filled with a value.
 
     Args:
@@ -171,7 +171,9 @@ def full_like(data_like: DataNode, fill_value: DataNode, **common: Unpack[Common
 
 
 @operator("zeros")
-def zeros(*, shape: Extents = (), dtype: Any = INT32, layout: str | None = None, **common: Unpack[Common]) -> DataNode:
+def zeros(
+    *, shape: Extents = (), dtype: Any = INT32, layout: str | None = None, **common: Unpack[CommonArguments]
+) -> DataNode:
     """Make samples of a shape, filled with 0.
 
     Args:
@@ -199,7 +201,9 @@ def zeros(*, shape: Extents = (), dtype: Any = INT32, layout: str | None = None,
 
 
 @operator("ones")
-def ones(*, shape: Extents = (), dtype: Any = INT32, layout: str | None = None, **common: Unpack[Common]) -> DataNode:
+def ones(
+    *, shape: Extents = (), dtype: Any = INT32, layout: str | None = None, **common: Unpack[CommonArguments]
+) -> DataNode:
     """Make samples of a shape, filled with 1.
 
     Args:
@@ -227,7 +231,7 @@ def ones(*, shape: Extents = (), dtype: Any = INT32, layout: str | None = None, 
 
 
 @operator("zeros_like")
-def zeros_like(data_like: DataNode, *, dtype: Any = None, **common: Unpack[Common]) -> DataNode:
+def zeros_like(data_like: DataNode, *, dtype: Any = None, **common: Unpack[CommonArguments]) -> DataNode:
     """Make samples of another value's shape, filled with 0.
 
     Args:
@@ -251,7 +255,7 @@ def zeros_like(data_like: DataNode, *, dtype: Any = None, **common: Unpack[Commo
 
 
 @operator("ones_like")
-def ones_like(data_like: DataNode, *, dtype: Any = None, **common: Unpack[Common]) -> DataNode:
+def ones_like(data_like: DataNode, *, dtype: Any = None, **common: Unpack[CommonArguments]) -> DataNode:
     """Make samples of another value's shape, filled with 1.
 
     Args:
@@ -274,6 +278,6 @@ def ones_like(data_like: DataNode, *, dtype: Any = None, **common: Unpack[Common
     return _like(data_like, 1, dtype, common)
 
 
-def _like(data: DataNode, value: int, dtype: Any, common: Common) -> DataNode:
+def _like(data: DataNode, value: int, dtype: Any, common: CommonArguments) -> DataNode:
     element = data.dtype if dtype is None else as_dtype(dtype)
     return apply(FullLike(element), data, Constant(value, element, layout=""), common=common)

@@ -17,7 +17,7 @@ from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.numerics.ordered_sums import rounded
+from penstock.numerics.ordered_sums import no_fma
 from penstock.operators.elementwise.arithmetic import broadcast, common_layout, promote, raise_rank
 
 FUNCTIONS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -50,7 +50,7 @@ _BEYOND = 2.0**28
 
 
 def _rsqrt(xp: Any, a: Any) -> Any:
-    return xp.ones((), a.dtype) / rounded(xp, xp.sqrt(a))
+    return xp.ones((), a.dtype) / no_fma(xp, xp.sqrt(a))
 
 
 def _atan(xp: Any, a: Any) -> Any:
@@ -60,16 +60,16 @@ def _atan(xp: Any, a: Any) -> Any:
 def _asinh(xp: Any, a: Any) -> Any:
     size, one = xp.abs(a), xp.ones((), a.dtype)
     near = xp.minimum(size, _BEYOND)
-    square = rounded(xp, near * near)
-    near = xp.log1p(rounded(xp, near + rounded(xp, square / (one + xp.sqrt(square + one)))))
-    return xp.copysign(xp.where(size < _BEYOND, near, rounded(xp, xp.log(rounded(xp, size))) + np.log(2)), a)
+    square = no_fma(xp, near * near)
+    near = xp.log1p(no_fma(xp, near + no_fma(xp, square / (one + xp.sqrt(square + one)))))
+    return xp.copysign(xp.where(size < _BEYOND, near, no_fma(xp, xp.log(no_fma(xp, size))) + np.log(2)), a)
 
 
 def _acosh(xp: Any, a: Any) -> Any:
     one = xp.ones((), a.dtype)
     near = xp.minimum(a, _BEYOND) - one
-    near = xp.log1p(rounded(xp, near + rounded(xp, xp.sqrt(rounded(xp, near * (near + 2 * one))))))
-    real = xp.where(a < _BEYOND, near, rounded(xp, xp.log(rounded(xp, a))) + np.log(2))
+    near = xp.log1p(no_fma(xp, near + no_fma(xp, xp.sqrt(no_fma(xp, near * (near + 2 * one))))))
+    real = xp.where(a < _BEYOND, near, no_fma(xp, xp.log(no_fma(xp, a))) + np.log(2))
     return xp.where(a < one, xp.asarray(np.nan, a.dtype), real)
 
 
@@ -86,7 +86,7 @@ class Function(Operator, BatchKernel):
     """
 
     symbol: str
-    stays: ClassVar[bool] = True
+    pixel_aligned: ClassVar[bool] = True
 
     def infer(self, value: Spec) -> Spec:
         """The input's shape, in floats."""
@@ -104,7 +104,7 @@ class Function(Operator, BatchKernel):
         if made is not None and numbers.dtype.itemsize == 2:
             numbers = numbers.astype(np.float32)
         # XLA does so where a function of few numbers stands alone
-        numbers = xp.where(xp.isneginf(numbers), numbers, rounded(xp, numbers))
+        numbers = xp.where(xp.isneginf(numbers), numbers, no_fma(xp, numbers))
         return (made or FUNCTIONS[self.symbol])(xp, numbers).astype(_float(value.dtype))
 
 
@@ -112,7 +112,7 @@ class Function(Operator, BatchKernel):
 class Clamp(Operator, BatchKernel):
     """Values between two limits."""
 
-    stays: ClassVar[bool] = True
+    pixel_aligned: ClassVar[bool] = True
 
     def infer(self, value: Spec, low: Spec, high: Spec) -> Spec:
         """The broadcast shape in the combined type."""

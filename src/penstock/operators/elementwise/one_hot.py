@@ -11,7 +11,7 @@ import numpy as np
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, SampleError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
 from penstock.graph.layouts import check_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -91,7 +91,7 @@ def one_hot(
     dtype: Any = FLOAT,
     on_value: float = 1.0,
     off_value: float = 0.0,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Turn class numbers into vectors that are `on_value` at the class's place and `off_value` elsewhere.
 
@@ -143,7 +143,7 @@ def one_hot(
 def _holds_one(labels: DataNode) -> bool:
     """Whether each sample holds one number; where shapes are not known, whether the first one does."""
     if labels.spec.dense:
-        return math.prod(labels.spec.sizes) == 1
+        return math.prod(labels.spec.fixed_shape) == 1
     try:
         return first_sample(labels.value, "axis=").size == 1
     except DefinitionError:

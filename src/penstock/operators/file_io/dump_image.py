@@ -12,8 +12,8 @@ import numpy as np
 
 from penstock.core.columns import Array, Column
 from penstock.core.spec import Spec
-from penstock.errors import DefinitionError, shown
-from penstock.graph.ir.operator import BatchContext, Common, Operator, WholeBatchKernel
+from penstock.errors import DefinitionError, short_repr
+from penstock.graph.ir.operator import BatchContext, CommonArguments, Operator, WholeBatchKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -68,7 +68,7 @@ def _write(path: Path, image: Array) -> None:
 
 @operator("dump_image")
 def dump_image(
-    images: DataNode, *, suffix: str = "", input_layout: str = _LAYOUT, **common: Unpack[Common]
+    images: DataNode, *, suffix: str = "", input_layout: str = _LAYOUT, **common: Unpack[CommonArguments]
 ) -> DataNode:
     """Write images to files in the current folder, to look at what a pipeline makes.
 
@@ -104,7 +104,9 @@ def dump_image(
         ['P2', '2', '2', '255', '0', '1', '2', '3']
     """
     if input_layout != _LAYOUT:
-        raise DefinitionError("fn.dump_image: no such input_layout", given=shown(input_layout), expected=repr(_LAYOUT))
+        raise DefinitionError(
+            "fn.dump_image: no such input_layout", given=short_repr(input_layout), expected=repr(_LAYOUT)
+        )
     if "/" in suffix or "\0" in suffix:
-        raise DefinitionError("fn.dump_image: a suffix is a part of a file's name", given=shown(suffix))
+        raise DefinitionError("fn.dump_image: a suffix is a part of a file's name", given=short_repr(suffix))
     return apply(DumpImage(suffix), images, common=common)

@@ -10,12 +10,12 @@ import numpy as np
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.identity.call_record import Hint
-from penstock.graph.ir.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.identity.call_record import PerformanceHint
+from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.sources.storage.local_bytes import content
+from penstock.sources.storage.local_bytes import read_file
 
 
 @dataclass(frozen=True)
@@ -32,16 +32,16 @@ class ReadFile(Operator, SampleKernel):
 
     def sample(self, context: SampleContext, path: Array) -> Array:
         """The bytes; zeros after a path end it."""
-        return content(np.ascontiguousarray(path).tobytes().split(b"\0", 1)[0], limited=True)
+        return read_file(np.ascontiguousarray(path).tobytes().split(b"\0", 1)[0], limited=True)
 
 
 @operator("io.file.read")
 def read(
     filepaths: DataNode,
     *,
-    dont_use_mmap: Hint[bool] = False,
-    use_o_direct: Hint[bool] = False,
-    **common: Unpack[Common],
+    dont_use_mmap: PerformanceHint[bool] = False,
+    use_o_direct: PerformanceHint[bool] = False,
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Read files whose paths are computed in the pipeline.
 

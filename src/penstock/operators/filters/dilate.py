@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Unpack
 
 from penstock.graph.arguments.argument_kinds import Range
-from penstock.graph.ir.operator import Common
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.filters.morphology_operator import morphology
@@ -20,7 +20,7 @@ def dilate(
     anchor: int | Sequence[int] | DataNode = (-1, -1),
     iterations: Annotated[int, Range(1, 10_000)] = 1,
     border_mode: str = "constant",
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Replace each pixel by the greatest value of a rectangle around it: what is brighter than its surroundings grows.
 

@@ -9,18 +9,18 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from penstock.core.spec import Spec
-from penstock.errors import DefinitionError, shown
+from penstock.errors import DefinitionError, short_repr
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import by_axis, plane_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.custom_pass import applied
-from penstock.image.describe.steps import Images, Step
+from penstock.image.describe.custom_pass import custom_steps
+from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
-from penstock.image.passes.correlation_pass import BORDERS, Correlate
-from penstock.numerics.casting import own_or_float
+from penstock.image.passes.correlation_pass import BORDERS, CorrelationPass
+from penstock.numerics.casting import output_dtype
 from penstock.types import Constant, DALIDataType
 
 
@@ -67,7 +67,7 @@ class Filter(ImageOperator):
 
     def describe(
         self,
-        images: Images,
+        images: ImageInfo,
         bits: Any,
         *,
         filter: Any,  # noqa: A002  # DALI's name
@@ -93,8 +93,8 @@ class Filter(ImageOperator):
                 raise ValueError(f"the anchor {anchor[0].tolist()} lies outside of the filter")
             anchor = xp.where(anchor < 0, middle, anchor)
         terms = weights.reshape(len(weights), -1), anchor.astype(np.float32), fill_value[:, None]
-        transform = Correlate(self.layout, extents, self.border, self.valid)
-        return applied(transform, images, sizes, terms, self.dtype)
+        transform = CorrelationPass(self.layout, extents, self.border, self.valid)
+        return custom_steps(transform, images, sizes, terms, self.dtype)
 
 
 @operator("filter")
@@ -107,7 +107,7 @@ def filter(  # noqa: A001  # DALI's name
     border: str = "reflect_101",
     mode: str = "same",
     dtype: DALIDataType | Any = None,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Correlate images with weights. Sums are in float32.
 
@@ -147,8 +147,8 @@ def filter(  # noqa: A001  # DALI's name
     border = "reflect_1001" if border == "reflect" else border
     for name, given, known in (("border", border, BORDERS), ("mode", mode, ("same", "valid"))):
         if given not in known:
-            raise DefinitionError(f"fn.filter: unknown {name}", given=shown(given), expected=" or ".join(known))
-    result = own_or_float(data.spec.dtype, dtype, "filter")
+            raise DefinitionError(f"fn.filter: unknown {name}", given=short_repr(given), expected=" or ".join(known))
+    result = output_dtype(data.spec.dtype, dtype, "filter")
     weights = filter.array() if isinstance(filter, Constant) else filter
     made = Filter(layout, border, mode == "valid", result)
     return apply(made, data, common=common, filter=weights, anchor=anchor, fill_value=fill_value)

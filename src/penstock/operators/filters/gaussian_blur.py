@@ -11,16 +11,16 @@ import numpy as np
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common
-from penstock.graph.layouts import by_axis, space_layout
+from penstock.graph.ir.operator import CommonArguments
+from penstock.graph.layouts import by_axis, spatial_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.custom_pass import applied
-from penstock.image.describe.steps import Images, Step
+from penstock.image.describe.custom_pass import custom_steps
+from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
-from penstock.image.passes.gaussian_blur_pass import Blur
-from penstock.numerics.casting import own_or_float
+from penstock.image.passes.gaussian_blur_pass import GaussianBlurPass
+from penstock.numerics.casting import output_dtype
 from penstock.types import DALIDataType
 
 
@@ -35,10 +35,10 @@ class GaussianBlur(ImageOperator):
 
     layout: str
     dtype: np.dtype[Any]
-    stays: ClassVar[bool] = True
+    pixel_aligned: ClassVar[bool] = True
     schema: ClassVar[Mapping[str, Argument]] = {
         "sigma": Argument(np.float32, (None,), low=0, high=1e4),
-        "window_size": Argument(np.int32, (None,), low=0, high=1 << 16, typical=5.0),
+        "window_size": Argument(np.int32, (None,), low=0, high=1 << 16, example=5.0),
     }
 
     @property
@@ -56,7 +56,7 @@ class GaussianBlur(ImageOperator):
             _check(sigmas, windows)
         return replace(images, dtype=self.dtype)
 
-    def describe(self, images: Images, bits: Any, *, sigma: Any, window_size: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any, *, sigma: Any, window_size: Any) -> Sequence[Step]:
         """Standard deviations and radii, where one follows from the other."""
         xp, rows = images.xp, max(len(sigma), len(window_size))
         sigma, window = (xp.broadcast_to(given, (rows, self.axes)) for given in (sigma, window_size))
@@ -65,7 +65,9 @@ class GaussianBlur(ImageOperator):
         radius = xp.where(window > 0, (window - 1) // 2, xp.ceil(3 * sigma).astype(np.int32))
         sigma = xp.where(sigma > 0, sigma, (radius - 1).astype(np.float32) * np.float32(0.3) + np.float32(0.8))
         numbers = [by_axis(each, self.layout) for each in (sigma, radius.astype(np.float32))]
-        return applied(Blur(self.layout), images, images.sizes, (xp.concatenate(numbers, axis=1),), self.dtype)
+        return custom_steps(
+            GaussianBlurPass(self.layout), images, images.sizes, (xp.concatenate(numbers, axis=1),), self.dtype
+        )
 
 
 def _check(sigma: Any, window: Any) -> None:
@@ -86,7 +88,7 @@ def gaussian_blur(
     sigma: float | Sequence[float] | DataNode = 0.0,
     window_size: int | Sequence[int] | DataNode = 0,
     dtype: DALIDataType | Any = None,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Blur images or volumes with a Gaussian.
 
@@ -117,7 +119,7 @@ def gaussian_blur(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [0, 48, 104, 48, 0]
     """
-    layout = space_layout(data, "gaussian_blur")
-    result = own_or_float(data.spec.dtype, dtype, "gaussian_blur")
+    layout = spatial_layout(data, "gaussian_blur")
+    result = output_dtype(data.spec.dtype, dtype, "gaussian_blur")
     blur = GaussianBlur(layout, result)
     return apply(blur, data, common=common, sigma=sigma, window_size=window_size)

@@ -16,12 +16,12 @@ from penstock.core.columns import Array, Column
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, Common, HostBatchKernel, Operator
-from penstock.graph.layouts import assumed, image_layout
+from penstock.graph.ir.operator import BatchContext, CommonArguments, HostBatchKernel, Operator
+from penstock.graph.layouts import assumed_layout, image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.kernels.jpeg_round_trip import lossy
+from penstock.image.kernels.jpeg_round_trip import jpeg_round_trip
 
 SMALL = 1 << 15
 """Up to how many pixels images are rounded as JPEGs are without becoming files: beyond, libjpeg-turbo costs less."""
@@ -31,8 +31,8 @@ SMALL = 1 << 15
 class JpegCompressionDistortion(Operator, HostBatchKernel):
     """What libjpeg-turbo decodes of what it has encoded, colours at half of the resolution."""
 
-    stays: ClassVar[bool] = True
-    takes_ragged: ClassVar[bool] = True
+    pixel_aligned: ClassVar[bool] = True
+    accepts_ragged: ClassVar[bool] = True
     schema: ClassVar[Mapping[str, Argument]] = {"quality": Argument(np.int32)}
 
     def infer(self, images: Spec, *, quality: Any) -> Spec:
@@ -41,7 +41,7 @@ class JpegCompressionDistortion(Operator, HostBatchKernel):
             raise DefinitionError(
                 "fn.jpeg_compression_distortion takes RGB images", given=images, expected="uint8 with 3 channels"
             )
-        return replace(images, layout=assumed(images))
+        return replace(images, layout=assumed_layout(images))
 
     def batch(self, context: BatchContext, images: Column, *, quality: Any) -> Any:
         """All images or frames of one size in one call."""
@@ -65,7 +65,7 @@ def _distort(images: Array, quality: Array, out: Array) -> None:
     each = np.repeat(quality, math.prod(counts[1:]))
     given, made = np.ascontiguousarray(images).reshape(frames), out.reshape(frames)
     if 0 < height * width <= SMALL:
-        lossy(given, each, made)
+        jpeg_round_trip(given, each, made)
         return
     for frame, wanted, result in zip(given, each.tolist(), made, strict=True):
         file = io.BytesIO()
@@ -74,7 +74,9 @@ def _distort(images: Array, quality: Array, out: Array) -> None:
 
 
 @operator("jpeg_compression_distortion")
-def jpeg_compression_distortion(data: DataNode, *, quality: int | DataNode = 50, **common: Unpack[Common]) -> DataNode:
+def jpeg_compression_distortion(
+    data: DataNode, *, quality: int | DataNode = 50, **common: Unpack[CommonArguments]
+) -> DataNode:
     """Make images look as if they had been kept as JPEGs: encode and decode them.
 
     The pixels are those of libjpeg-turbo, as in DALI on the CPU, with colours at half of the resolution. It runs on the

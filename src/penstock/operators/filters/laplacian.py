@@ -12,15 +12,15 @@ import numpy as np
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common
-from penstock.graph.layouts import by_axis, space_layout
+from penstock.graph.ir.operator import CommonArguments
+from penstock.graph.layouts import by_axis, spatial_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.custom_pass import applied
-from penstock.image.describe.steps import Images, Step
+from penstock.image.describe.custom_pass import custom_steps
+from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
-from penstock.image.passes.separable_pass import Separable
+from penstock.image.passes.separable_pass import SeparablePass
 from penstock.numerics.casting import wanted_dtype
 from penstock.types import DALIDataType
 
@@ -57,8 +57,8 @@ class Laplacian(ImageOperator):
     length: int
     dtype: np.dtype[Any] | None
     schema: ClassVar[Mapping[str, Argument]] = {
-        "window_size": Argument(np.int32, (None,), low=3, high=_MOST, typical=3),
-        "smoothing_size": Argument(np.int32, (None,), low=1, high=_MOST, typical=3),
+        "window_size": Argument(np.int32, (None,), low=3, high=_MOST, example=3),
+        "smoothing_size": Argument(np.int32, (None,), low=1, high=_MOST, example=3),
         "scale": Argument(np.float32, (None,)),
     }
 
@@ -79,7 +79,7 @@ class Laplacian(ImageOperator):
         return replace(images, dtype=self.dtype or images.dtype)
 
     def describe(
-        self, images: Images, bits: Any, *, window_size: Any, scale: Any, smoothing_size: Any = None
+        self, images: ImageInfo, bits: Any, *, window_size: Any, scale: Any, smoothing_size: Any = None
     ) -> Sequence[Step]:
         """One separable filter per axis."""
         xp, rows, axes = images.xp, len(window_size), self.axes
@@ -104,8 +104,8 @@ class Laplacian(ImageOperator):
         weights = xp.stack(filters, axis=1)
         edge = (_MOST - self.length) // 2
         weights = weights[..., edge : edge + self.length].reshape(rows, -1)
-        transform = Separable(self.layout, axes, self.length)
-        return applied(transform, images, images.sizes, (weights,), self.dtype or images.dtype)
+        transform = SeparablePass(self.layout, axes, self.length)
+        return custom_steps(transform, images, images.sizes, (weights,), self.dtype or images.dtype)
 
 
 def _check(sizes: Any) -> None:
@@ -122,7 +122,7 @@ def laplacian(
     scale: float | Sequence[float] | DataNode = 1.0,
     normalized_kernel: bool = False,
     dtype: DALIDataType | Any = None,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Compute the Laplacian of images or volumes: the sum of the second derivatives along all spatial axes.
 
@@ -157,7 +157,7 @@ def laplacian(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [0.0, 1.0, -2.0, 1.0, 0.0]
     """
-    layout = space_layout(data, "laplacian")
+    layout = spatial_layout(data, "laplacian")
     own, wanted = data.spec.dtype, wanted_dtype(dtype)
     if wanted not in (None, own, np.dtype(np.float32)):
         expected = f"{own} or float32"

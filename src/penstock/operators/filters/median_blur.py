@@ -11,16 +11,16 @@ import numpy as np
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.custom_pass import applied
-from penstock.image.describe.pixel_pass import exact
-from penstock.image.describe.steps import Images, Step
+from penstock.image.describe.custom_pass import custom_steps
+from penstock.image.describe.pixel_pass import fits_float32
+from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
-from penstock.image.passes.median_pass import Median
+from penstock.image.passes.median_pass import MedianPass
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class MedianBlur(ImageOperator):
     """A median."""
 
     layout: str
-    schema: ClassVar[Mapping[str, Argument]] = {"window_size": Argument(np.int32, (None,), low=1, typical=3)}
+    schema: ClassVar[Mapping[str, Argument]] = {"window_size": Argument(np.int32, (None,), low=1, example=3)}
 
     def infer(self, images: Spec, *, window_size: Any) -> Spec:
         """The input's."""
-        if not exact(images.dtype):
+        if not fits_float32(images.dtype):
             raise DefinitionError(
                 "fn.median_blur takes images that float32 holds", given=images, expected="such as uint8 or float32"
             )
@@ -42,13 +42,13 @@ class MedianBlur(ImageOperator):
             _check(np.asarray(window_size))
         return images
 
-    def describe(self, images: Images, bits: Any, *, window_size: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any, *, window_size: Any) -> Sequence[Step]:
         """Two radii. Users give columns first, transforms take rows first."""
         xp = images.xp
         if xp is np:
             _check(window_size)
         radii = xp.broadcast_to(window_size, (len(window_size), 2))[:, ::-1] // 2
-        return applied(Median(self.layout), images, images.sizes, (radii.astype(np.float32),), images.dtype)
+        return custom_steps(MedianPass(self.layout), images, images.sizes, (radii.astype(np.float32),), images.dtype)
 
 
 def _check(sizes: Any) -> None:
@@ -58,7 +58,7 @@ def _check(sizes: Any) -> None:
 
 @operator("median_blur")
 def median_blur(
-    data: DataNode, *, window_size: int | Sequence[int] | DataNode = (3, 3), **common: Unpack[Common]
+    data: DataNode, *, window_size: int | Sequence[int] | DataNode = (3, 3), **common: Unpack[CommonArguments]
 ) -> DataNode:
     """Replace each pixel by the median of a rectangle around it: single odd pixels vanish, edges stay.
 

@@ -9,17 +9,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from penstock.core.spec import Spec
-from penstock.errors import DefinitionError, shown
+from penstock.errors import DefinitionError, short_repr
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.custom_pass import applied
-from penstock.image.describe.pixel_pass import exact
-from penstock.image.describe.steps import Images, Step
+from penstock.image.describe.custom_pass import custom_steps
+from penstock.image.describe.pixel_pass import fits_float32
+from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
-from penstock.image.passes.morphology_pass import Extremes
+from penstock.image.passes.morphology_pass import MorphologyPass
 
 _BORDERS = {
     "constant": "constant",
@@ -47,8 +47,8 @@ class Morphology(ImageOperator):
     border: str
     iterations: int
     schema: ClassVar[Mapping[str, Argument]] = {
-        "mask_size": Argument(np.int32, (None,), low=-1, high=1 << 20, typical=3),
-        "anchor": Argument(np.int32, (None,), typical=-1),
+        "mask_size": Argument(np.int32, (None,), low=-1, high=1 << 20, example=3),
+        "anchor": Argument(np.int32, (None,), example=-1),
     }
 
     def infer(self, images: Spec, *, mask_size: Any, anchor: Any) -> Spec:
@@ -56,7 +56,7 @@ class Morphology(ImageOperator):
         for name, given in (("mask_size", mask_size), ("anchor", anchor)):
             if not isinstance(given, Spec) and np.size(given) not in (1, 2):
                 raise DefinitionError(f"fn.{self.kind}: {name} is one number, or one per axis", given=given)
-        if not exact(images.dtype):
+        if not fits_float32(images.dtype):
             raise DefinitionError(
                 f"fn.{self.kind} takes images that float32 holds", given=images, expected="such as uint8 or float32"
             )
@@ -64,7 +64,7 @@ class Morphology(ImageOperator):
             self._check(*(np.broadcast_to(np.ravel(given), 2) for given in (mask_size, anchor)))
         return images
 
-    def describe(self, images: Images, bits: Any, *, mask_size: Any, anchor: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any, *, mask_size: Any, anchor: Any) -> Sequence[Step]:
         """One rectangle, as large as all iterations make it. Users give columns first, transforms take rows first."""
         xp, rows = images.xp, max(len(mask_size), len(anchor))
         mask, anchor = (xp.broadcast_to(given, (rows, 2)) for given in (mask_size, anchor))
@@ -73,8 +73,8 @@ class Morphology(ImageOperator):
         mask = xp.where((mask == -1).any(axis=1, keepdims=True), 3, mask)
         anchor = xp.where(anchor < 0, mask // 2, anchor)
         numbers = xp.concatenate([1 + self.iterations * (mask - 1)[:, ::-1], self.iterations * anchor[:, ::-1]], axis=1)
-        transform = Extremes(self.layout, self.greatest, self.border)
-        return applied(transform, images, images.sizes, (numbers.astype(np.float32),), images.dtype)
+        transform = MorphologyPass(self.layout, self.greatest, self.border)
+        return custom_steps(transform, images, images.sizes, (numbers.astype(np.float32),), images.dtype)
 
     @property
     def kind(self) -> str:
@@ -91,7 +91,7 @@ class Morphology(ImageOperator):
 
 def morphology(
     data: DataNode,
-    common: Common,
+    common: CommonArguments,
     *,
     greatest: bool,
     mask_size: int | Sequence[int] | DataNode,
@@ -110,7 +110,7 @@ def morphology(
         raise DefinitionError(f"fn.{kind} takes images, not volumes", given=f"layout {layout!r}", expected="HWC, FHWC")
     if border_mode not in _BORDERS:
         raise DefinitionError(
-            f"fn.{kind}: unknown border_mode", given=shown(border_mode), expected=" or ".join(_BORDERS)
+            f"fn.{kind}: unknown border_mode", given=short_repr(border_mode), expected=" or ".join(_BORDERS)
         )
     if iterations < 1:
         raise DefinitionError(f"fn.{kind}: iterations is a number of times", given=iterations, expected="at least 1")

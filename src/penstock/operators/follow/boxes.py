@@ -9,13 +9,13 @@ import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.numerics.ragged import entries, filled
+from penstock.numerics.ragged import entries, pad_to_longest
 from penstock.operators.boxes.box_checks import check_boxes, check_counts
-from penstock.operators.follow.mapping_nodes import places
+from penstock.operators.follow.mapping_nodes import pixel_mapping_node
 from penstock.operators.follow.pixel_mapping import extents, mapped
 
 
@@ -36,7 +36,7 @@ class FollowBoxes(Operator, BatchKernel):
     ratio: bool
     min_visible: float
     min_size: float
-    takes_ragged: ClassVar[bool] = True
+    accepts_ragged: ClassVar[bool] = True
 
     def infer(self, boxes: Spec, _places: Spec, *others: Spec) -> tuple[Spec, ...]:
         """As many of each as may come out."""
@@ -49,7 +49,7 @@ class FollowBoxes(Operator, BatchKernel):
         counts = entries(boxes)
         for other in others:
             check_counts(counts, entries(other), "of what belongs to them")
-        boxes, *others_ = (filled(each) for each in (boxes, *others))
+        boxes, *others_ = (pad_to_longest(each) for each in (boxes, *others))
         count = int(boxes.shape[1])
         mapped_, valid = self._mapped(xp, boxes, places)
         valid = valid & (np.arange(count) < counts[:, None])
@@ -98,7 +98,7 @@ def boxes(
     min_visible: float = 0.0,
     min_size: float = 0.0,
     since: DataNode | None = None,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> list[DataNode]:
     """Let boxes go where the pixels of images went: cut, resized, mirrored, padded, turned, warped.
 
@@ -170,4 +170,4 @@ def boxes(
                 expected="(n, ...)",
             )
     kernel = FollowBoxes(most, ltrb, ratio, float(min_visible), float(min_size))
-    return apply_many(kernel, data, places(images, since, "follow.boxes"), *others, common=common)
+    return apply_many(kernel, data, pixel_mapping_node(images, since, "follow.boxes"), *others, common=common)

@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.branch_operators import Select
+from penstock.graph.ir.branch_operators import BranchSelect
 from penstock.graph.ir.node import Node, Value
 from penstock.graph.ir.operator import Operator
 from penstock.graph.tracing.apply import apply
@@ -23,12 +23,12 @@ from penstock.operators.elementwise.constant import ConstantValue
 Begin = Callable[[Value], DataNode]
 """What follows from the beginning of a path: the images there."""
 
-Go = Callable[["Stretch", DataNode], DataNode]
+Go = Callable[["PathSegment", DataNode], DataNode]
 """What follows after a stretch of the path, from what follows before it."""
 
 
 @dataclass(frozen=True)
-class Stretch:
+class PathSegment:
     """An image operator on the path.
 
     Args:
@@ -53,7 +53,7 @@ class Stretch:
 
 
 @dataclass
-class Path:
+class ImageLineage:
     """Walks back from images.
 
     Args:
@@ -83,13 +83,13 @@ class Path:
         node, operator = images.node, images.node.operator
         if images == self.since:
             return self.begin(images), image_layout_of(images, self.kind)
-        if operator.stays:
+        if operator.pixel_aligned:
             return self._together(node, images)
         if isinstance(operator, ImageOperator):
             before, layout = self.to(node.inputs[0])
-            stretch = Stretch(node, operator, layout)
+            stretch = PathSegment(node, operator, layout)
             return self.go(stretch, before), images.spec.layout or layout
-        if isinstance(operator, Select):
+        if isinstance(operator, BranchSelect):
             return self._select(node, operator)
         made_here = isinstance(operator, ImageDecoder) or all(len(value.spec.shape) < 2 for value in node.inputs)
         if made_here and self.since is None:
@@ -103,7 +103,7 @@ class Path:
             raise self._refusal(node, node.operator)
         return found[0][0], images.spec.layout or found[0][1]
 
-    def _select(self, node: Node, operator: Select) -> tuple[DataNode, str]:
+    def _select(self, node: Node, operator: BranchSelect) -> tuple[DataNode, str]:
         """What follows the branches of a condition, chosen as the images are."""
         guards, values = node.inputs[: operator.branches], node.inputs[operator.branches :]
         followed, layouts = zip(*map(self.to, values), strict=True)
@@ -118,7 +118,7 @@ class Path:
                 given=f"since={self.since}, made at {self.since.node.where}",
                 expected="images that became these by image operators",
             )
-        what = "mixes images" if operator.stays else "may move pixels, and does not say where"
+        what = "mixes images" if operator.pixel_aligned else "may move pixels, and does not say where"
         return DefinitionError(
             f"fn.{self.kind} cannot follow images through fn.{node.kind}: it {what}",
             given=f"{node}, made at {node.where}",

@@ -16,16 +16,16 @@ from penstock.graph.ir.node import Value
 from penstock.graph.ir.operator import BatchContext, HostBatchKernel, Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.steps import Images
+from penstock.image.describe.steps import ImageInfo
 from penstock.image.image_operator import ImageDecoder, ImageOperator
-from penstock.operators.follow.image_lineage import Path, Stretch, image_layout_of
+from penstock.operators.follow.image_lineage import ImageLineage, PathSegment, image_layout_of
 from penstock.operators.follow.pixel_mapping import EXTENTS, begin, moved
 
 PLACES = 17
 """What is known of places at the end, float32: the columns 0 to 14 of a geometry, height and width."""
 
 
-def places(images: DataNode, since: DataNode | None, kind: str) -> DataNode:
+def pixel_mapping_node(images: DataNode, since: DataNode | None, kind: str) -> DataNode:
     """Where the pixels of images have gone, float32 (`PLACES`,), for kernels on the host or the device.
 
     Args:
@@ -38,7 +38,7 @@ def places(images: DataNode, since: DataNode | None, kind: str) -> DataNode:
     """
     start = None if since is None else since.value
     geometry, layout = _path(kind, start).to(images.value)
-    return apply(Summary(layout), geometry)
+    return apply(MappingSummary(layout), geometry)
 
 
 def begun(images: Value, kind: str) -> DataNode:
@@ -46,30 +46,30 @@ def begun(images: Value, kind: str) -> DataNode:
     node, operator = images.node, images.node.operator
     layout = image_layout_of(images, kind)
     if isinstance(operator, ImageDecoder):
-        return apply(Announced(operator), DataNode(node.inputs[0]), beside=node)
+        return apply(MappingFromHeader(operator), DataNode(node.inputs[0]), beside=node)
     if isinstance(operator, ImageOperator):  # its result need not be there to know its size
         try:
             before, _ = _path(kind, None).to(images)
         except DefinitionError:
             pass
         else:
-            return apply(Anew(layout), before, beside=node)
-    return apply(Begun(layout), DataNode(images), beside=node)
+            return apply(RestartMapping(layout), before, beside=node)
+    return apply(InitialMapping(layout), DataNode(images), beside=node)
 
 
-def _path(kind: str, since: Value | None) -> Path:
-    def go(stretch: Stretch, before: DataNode) -> DataNode:
-        if not stretch.operator.by_matrix:
+def _path(kind: str, since: Value | None) -> ImageLineage:
+    def go(stretch: PathSegment, before: DataNode) -> DataNode:
+        if not stretch.operator.is_matrix_map:
             raise DefinitionError(
                 f"fn.{kind} cannot follow images through fn.{stretch.node.kind}: it moves each pixel its own way",
                 given=f"{stretch.node}, made at {stretch.node.where}",
                 expected="what a matrix can say",
                 fix="fn.follow.masks, which can",
             )
-        operator = Gone(stretch.operator, stretch.layout, stretch.given.dtype)
+        operator = ComposedMapping(stretch.operator, stretch.layout, stretch.given.dtype)
         return apply(operator, before, beside=stretch.node, **stretch.arguments)
 
-    return Path(kind, since, lambda value: begun(value, kind), go)
+    return ImageLineage(kind, since, lambda value: begun(value, kind), go)
 
 
 def _geometry(layout: str) -> Spec:
@@ -77,11 +77,11 @@ def _geometry(layout: str) -> Spec:
 
 
 @dataclass(frozen=True)
-class Begun(Operator, HostBatchKernel):
+class InitialMapping(Operator, HostBatchKernel):
     """The geometry of images that are there."""
 
     layout: str
-    takes_ragged: ClassVar[bool] = True
+    accepts_ragged: ClassVar[bool] = True
 
     def infer(self, images: Spec) -> Spec:
         """A geometry."""
@@ -93,7 +93,7 @@ class Begun(Operator, HostBatchKernel):
 
 
 @dataclass(frozen=True)
-class Announced(Operator, SampleKernel):
+class MappingFromHeader(Operator, SampleKernel):
     """The geometry of images that a decoder will give."""
 
     decoder: ImageDecoder
@@ -105,12 +105,12 @@ class Announced(Operator, SampleKernel):
     def sample(self, context: SampleContext, data: Array) -> Array:
         """From the header of a file."""
         del context
-        header = self.decoder.header(data)
+        header = self.decoder.read_header(data)
         return begin(np.array([[header.height, header.width, header.channels]]), "HWC")[0]
 
 
 @dataclass(frozen=True)
-class Anew(Operator, HostBatchKernel):
+class RestartMapping(Operator, HostBatchKernel):
     """The geometry of images, begun anew."""
 
     layout: str
@@ -125,7 +125,7 @@ class Anew(Operator, HostBatchKernel):
 
 
 @dataclass(frozen=True)
-class Gone(Operator, HostBatchKernel):
+class ComposedMapping(Operator, HostBatchKernel):
     """The geometry after an image operator, which describes what it does once more, from the same numbers.
 
     Args:
@@ -155,12 +155,12 @@ class Gone(Operator, HostBatchKernel):
     def batch(self, context: BatchContext, geometry: Any, **arguments: Any) -> Any:
         """Described, and the steps followed."""
         sizes = list(geometry[:, EXTENTS:].astype(np.int64).T)
-        images = Images(np, context.rows, sizes, self.dtype)
+        images = ImageInfo(np, context.rows, sizes, self.dtype)
         return moved(geometry, self.layout, self.operator.describe(images, context.bits, **arguments))
 
 
 @dataclass(frozen=True)
-class Summary(Operator, HostBatchKernel):
+class MappingSummary(Operator, HostBatchKernel):
     """What kernels need of a geometry."""
 
     layout: str

@@ -8,18 +8,29 @@ from typing import Any, ClassVar, Unpack, cast
 
 import numpy as np
 
-from penstock.core.spec import Spec, bounded
+from penstock.core.spec import Spec, bounds_or_none
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.ir.node import Value
-from penstock.graph.ir.operator import Common
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.custom_pass import applied
-from penstock.image.describe.steps import Apply, Arrange, Convert, Cut, Fill, Images, Mirror, Part, Resample, Step
+from penstock.image.describe.custom_pass import custom_steps
+from penstock.image.describe.steps import (
+    CastStep,
+    CropStep,
+    CustomStep,
+    FillStep,
+    ImageInfo,
+    MirrorStep,
+    ResampleAxis,
+    ResampleStep,
+    Step,
+    TransposeStep,
+)
 from penstock.image.image_operator import ImageOperator
-from penstock.operators.follow.image_lineage import Path, Stretch, image_layout_of
+from penstock.operators.follow.image_lineage import ImageLineage, PathSegment, image_layout_of
 from penstock.operators.follow.mapping_nodes import begun
 from penstock.operators.follow.pixel_mapping import EXTENTS
 from penstock.operators.tensors.copy import Copy
@@ -30,7 +41,7 @@ _MOVED = "FHW"
 
 
 @dataclass(frozen=True)
-class Belonging(ImageOperator):
+class CheckedMasks(ImageOperator):
     """Masks as they are, checked to be as large as their images.
 
     Args:
@@ -51,7 +62,7 @@ class Belonging(ImageOperator):
         """The input's."""
         return masks
 
-    def describe(self, images: Images, bits: Any, *, geometry: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any, *, geometry: Any) -> Sequence[Step]:
         """Nothing is done."""
         height, width = (images.sizes[axis] for axis in self.axes)
         expected = geometry[:, list(self.columns)]
@@ -96,70 +107,70 @@ class FollowMasks(ImageOperator):
 
     def infer(self, masks: Spec, **arguments: Any) -> Spec:
         """The masks', in the size of the images."""
-        shape, own = list(self.given.shape), masks.limits
+        shape, own = list(self.given.shape), masks.storage_shape
         most = shape.copy()
         for at, letter in self._moved():
             shape[at] = masks.shape[self.own.index(letter)]
             most[at] = own[self.own.index(letter)] if own else None
-        images = replace(self.given, shape=tuple(shape), bounds=bounded(most) if None in shape else ())
+        images = replace(self.given, shape=tuple(shape), bounds=bounds_or_none(most) if None in shape else ())
         made = cast(Spec, self.operator.infer(images, **arguments))
         layout, shape = made.layout or self.layout, list(masks.shape)
         most = [*(own or (None,) * len(shape))]
         for letter in set(layout) & set(self.own) & set(_MOVED):
             at, there = self.own.index(letter), layout.index(letter)
             shape[at] = made.shape[there]
-            most[at] = made.limits[there] if made.limits else made.shape[there]
-        bounds = bounded(most) if None in shape else ()
+            most[at] = made.storage_shape[there] if made.storage_shape else made.shape[there]
+        bounds = bounds_or_none(most) if None in shape else ()
         return replace(masks, shape=tuple(shape), layout=masks.layout or self.own, bounds=bounds)
 
-    def describe(self, images: Images, bits: Any, **arguments: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any, **arguments: Any) -> Sequence[Step]:
         """The steps that move pixels, along the masks' axes."""
         rows = len(images.sizes[0])
         sizes: list[Any] = [np.full(rows, extent or 1, np.int32) for extent in self.given.shape]
         for at, letter in self._moved():
             sizes[at] = images.sizes[self.own.index(letter)]
-        described = Images(images.xp, images.rows, sizes, self.given.dtype)
+        described = ImageInfo(images.xp, images.rows, sizes, self.given.dtype)
         return list(self._steps(images, self.operator.describe(described, bits, **arguments)))
 
     def _moved(self) -> list[tuple[int, str]]:
         """The images' axes that the masks have, too."""
         return [(at, letter) for at, letter in enumerate(self.layout) if letter in _MOVED and letter in self.own]
 
-    def _steps(self, images: Images, steps: Sequence[Step]) -> list[Step]:
-        layout, made, outside = self.layout, list[Step](), Fill(np.array([[self.fill]], images.dtype))
+    def _steps(self, images: ImageInfo, steps: Sequence[Step]) -> list[Step]:
+        layout, made, outside = self.layout, list[Step](), FillStep(np.array([[self.fill]], images.dtype))
 
         def own(axis: int) -> int | None:
             return self.own.index(layout[axis]) if layout[axis] in _MOVED and layout[axis] in self.own else None
 
         for step in steps:
             match step:
-                case Cut(axis) | Mirror(axis):
+                case CropStep(axis) | MirrorStep(axis):
                     if (at := own(axis)) is not None:
                         made.append(replace(step, axis=at))
-                case Resample(parts):
+                case ResampleStep(parts):
                     found = {own(axis): _nearest(part) for axis, part in parts.items()}
-                    made.append(Resample({at: part for at, part in found.items() if at is not None}, False, 0.5))
-                    made.append(Convert(images.dtype))
-                case Fill():
+                    made.append(ResampleStep({at: part for at, part in found.items() if at is not None}, False, 0.5))
+                    made.append(CastStep(images.dtype))
+                case FillStep():
                     made.append(outside)
-                case Arrange(order):
+                case TransposeStep(order):
                     layout = "".join(layout[axis] for axis in order)
-                case Apply(transform, sizes, terms):
-                    picked = transform.picked(self.own, terms, self.fill)
+                case CustomStep(transform, sizes, terms):
+                    picked = transform.nearest_twin(self.own, terms, self.fill)
                     if picked is not None:
                         mine = dict(zip(layout, sizes, strict=True))
                         extents = [
                             mine.get(n, s) if n in _MOVED else s for n, s in zip(self.own, images.sizes, strict=True)
                         ]
-                        made += applied(picked[0], images, extents, picked[1], images.dtype)
+                        made += custom_steps(picked[0], images, extents, picked[1], images.dtype)
                 case _:
                     pass
-        if any(isinstance(step, Cut) and step.leaves for step in made) and outside not in made:
+        if any(isinstance(step, CropStep) and step.may_exceed for step in made) and outside not in made:
             made.append(outside)
         return made
 
 
-def _nearest(part: Part) -> Part:
+def _nearest(part: ResampleAxis) -> ResampleAxis:
     return replace(part, filters=np.full(len(part.size), int(INTERP_NN), np.int32))
 
 
@@ -170,7 +181,7 @@ def masks(
     *,
     fill_value: float = 0,
     since: DataNode | None = None,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Let masks go where the pixels of images went: cut, resized, mirrored, padded, turned, warped.
 
@@ -222,12 +233,12 @@ def masks(
                 )
             return data
         columns = [EXTENTS + at for at in axes[1]]
-        checked = Belonging((axes[0][0], axes[0][1]), (columns[0], columns[1]))
+        checked = CheckedMasks((axes[0][0], axes[0][1]), (columns[0], columns[1]))
         return apply(checked, data, beside=start.node, geometry=begun(start, "follow.masks"))
 
-    def go(stretch: Stretch, before: DataNode) -> DataNode:
+    def go(stretch: PathSegment, before: DataNode) -> DataNode:
         kernel = FollowMasks(stretch.operator, stretch.given, stretch.layout, own, float(fill_value))
         return apply(kernel, before, beside=stretch.node, **stretch.arguments)
 
-    followed, _ = Path("follow.masks", None if since is None else since.value, begin, go).to(images.value)
+    followed, _ = ImageLineage("follow.masks", None if since is None else since.value, begin, go).to(images.value)
     return apply(Copy(), followed, common=common) if common else followed

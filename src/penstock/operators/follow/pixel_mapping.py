@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.image.describe.steps import Apply, Arrange, Cut, Mirror, Resample, Step
+from penstock.image.describe.steps import CropStep, CustomStep, MirrorStep, ResampleStep, Step, TransposeStep
 
 Geometry = NDArray[np.float64]
 
@@ -54,22 +54,22 @@ def moved(geometry: Geometry, layout: str, steps: Sequence[Step]) -> Geometry:
     result = geometry.copy()
     for step in steps:
         match step:
-            case Cut(axis, first, length):
+            case CropStep(axis, first, length):
                 _scale(result, layout, axis, 1.0, -first, length)
-            case Mirror(axis, flags):
+            case MirrorStep(axis, flags):
                 extent = result[:, EXTENTS + axis]
                 _scale(result, layout, axis, np.where(flags, -1.0, 1.0), np.where(flags, extent, 0.0), extent.copy())
-            case Resample(parts):
+            case ResampleStep(parts):
                 for axis, part in parts.items():
                     factor = part.size / np.asarray(part.high - part.low, np.float64)
                     _scale(result, layout, axis, factor, -part.low * factor, part.size)
-            case Arrange(order):
+            case TransposeStep(order):
                 result[:, EXTENTS:] = result[:, [EXTENTS + axis for axis in order]]
                 layout = "".join(layout[axis] for axis in order)
-            case Apply(transform, sizes, terms):
+            case CustomStep(transform, sizes, terms):
                 for axis, extent in enumerate(sizes):
                     result[:, EXTENTS + axis] = extent
-                origin = transform.origin(terms)
+                origin = transform.source_map(terms)
                 if origin is not None:
                     _warp(result, layout, square(origin))
             case _:

@@ -11,12 +11,12 @@ import numpy as np
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.numerics.ragged import joined, parted
-from penstock.operators.follow.mapping_nodes import places
+from penstock.numerics.ragged import concatenate, split
+from penstock.operators.follow.mapping_nodes import pixel_mapping_node
 from penstock.operators.follow.pixel_mapping import extents, mapped
 
 
@@ -29,7 +29,7 @@ class FollowPoints(Operator, BatchKernel):
     """
 
     ratio: bool
-    takes_ragged: ClassVar[bool] = True
+    accepts_ragged: ClassVar[bool] = True
 
     def infer(self, points: Spec, _places: Spec) -> tuple[Spec, Spec]:
         """The points, and a truth value for each."""
@@ -54,10 +54,10 @@ class FollowPoints(Operator, BatchKernel):
     def _ragged(self, context: BatchContext, points: list[Array], places: Any) -> Any:
         """All points as samples of one each."""
         flat = [each.reshape(math.prod(each.shape[:-1]), each.shape[-1]) for each in points]
-        values, counts = joined([each[:, :2] for each in flat])
+        values, counts = concatenate([each[:, :2] for each in flat])
         mapped_, valid = self.batch(context, values[:, None], np.repeat(places, counts, axis=0))
         followed, seen = list[Array](), list[Array]()
-        parts = parted(mapped_[:, 0], counts), parted(valid[:, 0], counts)
+        parts = split(mapped_[:, 0], counts), split(valid[:, 0], counts)
         for given, own, place, valid in zip(points, flat, *parts, strict=True):
             more = np.concatenate([place, own[:, 2:]], axis=1) if own.shape[1] > 2 else place
             followed.append(more.reshape(given.shape))
@@ -72,7 +72,7 @@ def points(
     *,
     ratio: bool = False,
     since: DataNode | None = None,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> list[DataNode]:
     """Let points go where the pixels of images went: cut, resized, mirrored, padded, turned, warped.
 
@@ -116,5 +116,5 @@ def points(
         raise ArgumentTypeError("fn.follow.points takes float32", given=spec, fix="fn.cast(x, dtype=types.FLOAT)")
     if not spec.shape or spec.shape[-1] in (0, 1):
         raise DefinitionError("fn.follow.points: a point has two numbers or more", given=spec, expected="float32[n, 2]")
-    places_ = places(images, since, "follow.points")
+    places_ = pixel_mapping_node(images, since, "follow.points")
     return apply_many(FollowPoints(ratio), data, places_, common=common)

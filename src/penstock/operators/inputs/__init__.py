@@ -1,1 +1,1 @@
-"""Operators that take what the user's program gives."""
+"""Operators at which data of the user's enter a pipeline."""

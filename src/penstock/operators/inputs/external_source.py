@@ -8,22 +8,29 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypedDict, Unpack, cast
 
-from penstock.errors import ArgumentTypeError, DefinitionError, shown
+from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph.arguments.argument_kinds import Range
-from penstock.graph.identity.call_record import Hint, Location
-from penstock.graph.ir.operator import Common, Feed
+from penstock.graph.identity.call_record import DataLocation, PerformanceHint
+from penstock.graph.ir.operator import CommonArguments, StreamInput
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.free_nodes import OUTSIDE, made_again, made_outside
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import current_trace
 from penstock.operators.argument_limits import Rank
-from penstock.operators.user_code.function_identity import UserCode
-from penstock.sources.external.array_conversion import Kind
-from penstock.sources.external.external_stream import Called, Cycle, ExternalStream, GivenStream, Iterated, Listed
-from penstock.sources.external.feed_queue import Fed
+from penstock.operators.user_code.function_identity import FunctionIdentity
+from penstock.sources.external.array_conversion import SampleKind
+from penstock.sources.external.external_stream import (
+    Cycle,
+    ExternalStream,
+    FunctionStream,
+    InProcessStream,
+    IterableStream,
+    SequenceStream,
+)
+from penstock.sources.external.feed_queue import FeedQueue
 from penstock.sources.external.processes.process_stream import ParallelStream
 from penstock.sources.external.processes.source_pickling import pickled
-from penstock.sources.external.processes.worker_processes import Workers
+from penstock.sources.external.processes.worker_processes import WorkerPool
 from penstock.types import as_dtype
 
 _KIND = "external_source"
@@ -44,7 +51,7 @@ _NO_SOURCES: Sequence[tuple[Any, str]] = (
 class _How(TypedDict):
     """What all streams take."""
 
-    kinds: Sequence[Kind]
+    kinds: Sequence[SampleKind]
     several: bool
     batch: bool
     name: str
@@ -53,7 +60,7 @@ class _How(TypedDict):
 
 @operator(_KIND)
 def external_source(
-    source: Location[Any] = None,
+    source: DataLocation[Any] = None,
     num_outputs: Any = None,
     *,
     cycle: bool | str | None = None,
@@ -64,12 +71,12 @@ def external_source(
     batch_info: bool = False,
     repeat_last: bool = False,
     parallel: bool = False,
-    prefetch_queue_depth: Hint[Annotated[int, Range(1, 1000)]] = 1,
-    no_copy: Hint[bool] = False,
-    cuda_stream: Hint[Any] = None,
-    use_copy_kernel: Hint[bool] = False,
-    blocking: Hint[bool] = False,
-    **common: Unpack[Common],
+    prefetch_queue_depth: PerformanceHint[Annotated[int, Range(1, 1000)]] = 1,
+    no_copy: PerformanceHint[bool] = False,
+    cuda_stream: PerformanceHint[Any] = None,
+    use_copy_kernel: PerformanceHint[bool] = False,
+    blocking: PerformanceHint[bool] = False,
+    **common: Unpack[CommonArguments],
 ) -> Any:
     """Take batches, or samples, from the program itself: from a function, an iterable, a generator, or fed by hand.
 
@@ -124,25 +131,28 @@ def external_source(
     del blocking, cuda_stream, use_copy_kernel
     if cycle not in _CYCLES:
         raise DefinitionError(
-            f"fn.{_KIND}: no such cycle", given=shown(cycle), expected='None, False, "no", True, "quiet" or "raise"'
+            f"fn.{_KIND}: no such cycle",
+            given=short_repr(cycle),
+            expected='None, False, "no", True, "quiet" or "raise"',
         )
     whole = isinstance(num_outputs, int) and not isinstance(num_outputs, bool)
     if num_outputs is not None and not (whole and 1 <= num_outputs <= _OUTPUTS):
         raise DefinitionError(
-            f"fn.{_KIND}: num_outputs is a whole number from 1 to {_OUTPUTS}", given=shown(cast(object, num_outputs))
+            f"fn.{_KIND}: num_outputs is a whole number from 1 to {_OUTPUTS}",
+            given=short_repr(cast(object, num_outputs)),
         )
     by_batch = batch is None or batch
     trace = current_trace()
     name = common.get("name") or ""
     kinds = _kinds(num_outputs, layout, dtype, ndim)
-    called = name or (f"input {trace.nodes % OUTSIDE}" if source is None else _name_of(source))
+    called = name or (f"input {trace.num_nodes % OUTSIDE}" if source is None else _name_of(source))
     # in debug mode a definition runs for each batch, and the source of the first one goes on
-    code = None if trace.computing is not None else UserCode(cast(Any, source))
-    key = (_KIND, code, num_outputs, cycle, kinds, by_batch, batch_info, trace.nodes)
+    code = None if trace.eager is not None else FunctionIdentity(cast(Any, source))
+    key = (_KIND, code, num_outputs, cycle, kinds, by_batch, batch_info, trace.num_nodes)
     if key not in trace.shared:
         if source is None:
             _check_fed(num_outputs, cycle, batch_info)
-            trace.shared[key] = Fed(kinds, name=called, repeat_last=repeat_last)
+            trace.shared[key] = FeedQueue(kinds, name=called, repeat_last=repeat_last)
         else:
             if repeat_last:
                 raise DefinitionError(f"fn.{_KIND}: repeat_last is for what is fed, and there is a source")
@@ -150,81 +160,81 @@ def external_source(
             stream = _stream(source, cycle, how, batch_info=batch_info)
             trace.shared[key] = _in_processes(stream, prefetch_queue_depth) if parallel else stream
     shared: ExternalStream = trace.shared[key]
-    if isinstance(shared, Fed):
+    if isinstance(shared, FeedQueue):
         trace.fed[called] = shared
-        if trace.computing is not None:
-            trace.computing.fill(called, shared)
-        trace.journal.expect(shared)
-    shared.learn()
-    if shared.obstacle is not None:
+        if trace.eager is not None:
+            trace.eager.fill(called, shared)
+        trace.journal.register_assumed(shared)
+    shared.infer_specs()
+    if shared.seek_obstacle is not None:
         said = (
-            f"fn.{_KIND}: {called} only goes on ({shared.obstacle}): its iterator cannot go elsewhere, so a state is "
-            "of use only where the source stands there, too; each process of a job calls its own"
+            f"fn.{_KIND}: {called} only goes on ({shared.seek_obstacle}): its iterator cannot go elsewhere, so a state "
+            "is of use only where the source stands there, too; each process of a job calls its own"
         )
         _log.log(logging.WARNING if trace.checkpoints else logging.INFO, said)
-    nodes = apply_many(Feed(shared), common=common)
-    if isinstance(shared, Fed) and shared.guessed and trace.made is made_outside:
+    nodes = apply_many(StreamInput(shared), common=common)
+    if isinstance(shared, FeedQueue) and shared.is_assumed and trace.nodes is made_outside:
         what = {"layout": layout, "dtype": dtype, "ndim": ndim, "repeat_last": repeat_last, **common, "name": called}
         made_again[nodes[0].value.node] = lambda: external_source(None, num_outputs=None, **cast(Any, what)).value
     return nodes[0] if num_outputs is None else nodes
 
 
-def _stream(source: Any, cycle: Any, how: _How, *, batch_info: bool) -> GivenStream:
+def _stream(source: Any, cycle: Any, how: _How, *, batch_info: bool) -> InProcessStream:
     generates, iterates = _generates(source), isinstance(source, Iterator)
     indexed = hasattr(source, "__getitem__") and hasattr(source, "__len__")
     fix = next((fix for kind, fix in _NO_SOURCES if isinstance(source, kind)), None)
     if fix or not (generates or indexed or hasattr(source, "__iter__") or callable(source)):
         raise ArgumentTypeError(
             f"fn.{_KIND}: the source is a function, an iterable of batches or samples, or a generator function",
-            given=f"{shown(source)} of type {type(source).__name__}",
+            given=f"{short_repr(source)} of type {type(source).__name__}",
             fix=fix,
         )
     if generates or indexed or hasattr(source, "__iter__"):
         if _CYCLES[cycle] != "no" and inspect.isgenerator(source):
             raise ArgumentTypeError(
                 f"fn.{_KIND}: a generator ends once and cannot begin again",
-                given=f"cycle={shown(cycle)}",
+                given=f"cycle={short_repr(cycle)}",
                 fix="give the function that makes the generator, without calling it",
             )
         if batch_info:
             raise DefinitionError(f"fn.{_KIND}: batch_info is for functions, and an iterable is told nothing")
         if indexed and not iterates:
             how["lends"] = False
-            return Listed(source, _CYCLES[cycle], **how)
-        return Iterated(source, _CYCLES[cycle], generates=generates, **how)
+            return SequenceStream(source, _CYCLES[cycle], **how)
+        return IterableStream(source, _CYCLES[cycle], generates=generates, **how)
     if cycle is not None:
         raise DefinitionError(
             f"fn.{_KIND}: cycle is for iterables and generator functions",
-            given=f"cycle={shown(cycle)} for the function {_name_of(source)}",
+            given=f"cycle={short_repr(cycle)} for the function {_name_of(source)}",
             fix="let the function raise StopIteration at the end of each epoch",
         )
-    return Called(source, informed=_takes_one(source), batch_info=batch_info, **how)
+    return FunctionStream(source, informed=_takes_one(source), batch_info=batch_info, **how)
 
 
-def _in_processes(stream: GivenStream, ahead: int) -> ExternalStream:
+def _in_processes(stream: InProcessStream, ahead: int) -> ExternalStream:
     """The same source, called by the worker processes of the pipeline, if it has any.
 
     Raises:
         ArgumentTypeError: it cannot be divided between processes, or cannot be sent to them.
     """
     trace = current_trace()
-    only = isinstance(stream, Iterated | Listed)
+    only = isinstance(stream, IterableStream | SequenceStream)
     if only and not stream.batched:
         raise ArgumentTypeError(
             f"fn.{_KIND}: with parallel=True an iterable or generator function gives batches",
             given=f"samples of {stream.name}",
             fix="batch=True; or a function of a types.SampleInfo, which all workers can call",
         )
-    if not only and stream.obstacle is not None:
+    if not only and stream.seek_obstacle is not None:
         raise ArgumentTypeError(
             f"fn.{_KIND}: with parallel=True a function takes an argument, so that any worker can make any batch",
             given=f"{stream.name}()",
             fix="a function of the number of the batch; with batch=False of a types.SampleInfo",
         )
-    if not trace.python.workers:
+    if not trace.worker_options.workers:
         return stream
-    payload = pickled(stream, f"fn.{_KIND}: {stream.name}", trace.python.pickler)
-    workers = trace.shared.setdefault((_KIND, "workers"), Workers(trace.python.workers))
+    payload = pickled(stream, f"fn.{_KIND}: {stream.name}", trace.worker_options.pickler)
+    workers = trace.shared.setdefault((_KIND, "workers"), WorkerPool(trace.worker_options.workers))
     return ParallelStream(stream, payload, workers, ahead=ahead, alone=only)
 
 
@@ -274,17 +284,17 @@ def _check_fed(num_outputs: int | None, cycle: Any, batch_info: bool) -> None:
         if given:
             raise DefinitionError(
                 f"fn.{_KIND}: {what} needs a source",
-                given=f"{what}={shown(given)}",
+                given=f"{what}={short_repr(given)}",
                 fix="an external_source for each output, if they are fed by hand" if what == "num_outputs" else None,
             )
 
 
-def _kinds(num_outputs: int | None, layout: Any, dtype: Any, ndim: Any) -> tuple[Kind, ...]:
+def _kinds(num_outputs: int | None, layout: Any, dtype: Any, ndim: Any) -> tuple[SampleKind, ...]:
     count = num_outputs or 1
     layouts = _each("layout", layout, count)
     dtypes = [None if each is None else as_dtype(each) for each in _each("dtype", dtype, count)]
     ranks = _each("ndim", ndim, count)
-    return tuple(Kind(*what) for what in zip(dtypes, ranks, [each or "" for each in layouts], strict=True))
+    return tuple(SampleKind(*what) for what in zip(dtypes, ranks, [each or "" for each in layouts], strict=True))
 
 
 def _each(what: str, given: Any, count: int) -> list[Any]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Literal, Unpack
 
 from penstock.core import optional_import
-from penstock.graph.identity.call_record import Hint
-from penstock.graph.ir.operator import Common, Feed
+from penstock.graph.identity.call_record import PerformanceHint
+from penstock.graph.ir.operator import CommonArguments, StreamInput
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode, current_trace
 from penstock.operators.argument_limits import Length
-from penstock.sources.formats.video.video_feed_queue import FedVideo
+from penstock.sources.formats.video.video_feed_queue import VideoFeedQueue
 
 _KIND = "inputs.video"
 
@@ -21,10 +21,10 @@ def video(
     *,
     sequence_length: Length,
     last_sequence_policy: Literal["partial", "pad"] = "partial",
-    affine: Hint[bool] = True,
-    blocking: Hint[bool] = False,
-    no_copy: Hint[bool] = False,
-    **common: Unpack[Common],
+    affine: PerformanceHint[bool] = True,
+    blocking: PerformanceHint[bool] = False,
+    no_copy: PerformanceHint[bool] = False,
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Cut videos that are fed by hand into batches of sequences of frames. Needs the extra `video`.
 
@@ -51,21 +51,21 @@ def video(
         ...     pipeline.set_outputs(fn.inputs.video(name="video", sequence_length=5))
         >>> pipeline.run()
         Traceback (most recent call last):
-        penstock.sources.stream.StarvedError: nothing was fed to video
+        penstock.sources.stream.NothingFedError: nothing was fed to video
           fix:      pipeline.feed_input('video', ...) before each run
           at:       ...
     """
     del affine, blocking, no_copy
-    optional_import.load("av", "video", f"fn.{_KIND}")
+    optional_import.import_extra("av", "video", f"fn.{_KIND}")
     trace = current_trace()
-    called = common.get("name") or f"input {trace.nodes}"
-    key = (_KIND, sequence_length, last_sequence_policy, trace.nodes)
+    called = common.get("name") or f"input {trace.num_nodes}"
+    key = (_KIND, sequence_length, last_sequence_policy, trace.num_nodes)
     stream = trace.shared.setdefault(
-        key, FedVideo(name=called, rows=trace.batch, length=sequence_length, pads=last_sequence_policy == "pad")
+        key, VideoFeedQueue(name=called, rows=trace.batch, length=sequence_length, pads=last_sequence_policy == "pad")
     )
     trace.fed[called] = stream
-    if trace.computing is not None:
-        trace.computing.fill(called, stream)
-    trace.journal.expect(stream)
-    stream.learn()
-    return apply(Feed(stream), common=common)
+    if trace.eager is not None:
+        trace.eager.fill(called, stream)
+    trace.journal.register_assumed(stream)
+    stream.infer_specs()
+    return apply(StreamInput(stream), common=common)

@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.numerics.casting import along_rows, convert
-from penstock.operators.noise.noise_operator import Noise, normal
+from penstock.numerics.casting import broadcast_rows, cast_saturating
+from penstock.operators.noise.noise_operator import Noise, normal_noise
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Gaussian(Noise):
 
     def noisy(self, xp: Any, keys: Any, values: Any, *_: Any, mean: Any, stddev: Any) -> Any:
         """In float32."""
-        mean, stddev = (along_rows(xp, each, values.ndim) for each in (mean, stddev))
-        noise = normal(xp, keys, values.shape) * stddev + mean
-        return convert(xp, values.astype(np.float32) + noise, values.dtype)
+        mean, stddev = (broadcast_rows(xp, each, values.ndim) for each in (mean, stddev))
+        noise = normal_noise(xp, keys, values.shape) * stddev + mean
+        return cast_saturating(xp, values.astype(np.float32) + noise, values.dtype)
 
 
 @operator("noise.gaussian")
@@ -40,7 +40,7 @@ def gaussian(
     mean: float | DataNode = 0.0,
     stddev: float | DataNode = 1.0,
     seed: int = -1,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Add noise of the normal distribution, to each element its own. Every sample has other noise in every epoch.
 

@@ -13,7 +13,7 @@ import numpy as np
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
-from penstock.numerics.random_bits import more_bits
+from penstock.numerics.random_bits import expand_bits
 from penstock.operators.random.random_operator import fractions
 
 _ELEMENTS = 1 << 16
@@ -29,7 +29,7 @@ class Noise(Operator, BatchKernel):
     """
 
     kind: str
-    stays: ClassVar[bool] = True
+    pixel_aligned: ClassVar[bool] = True
 
     @property
     def random_bits(self) -> int:
@@ -66,7 +66,7 @@ class Noise(Operator, BatchKernel):
         """
 
 
-def uniform(xp: Any, keys: Any, shape: tuple[int, ...]) -> Any:
+def uniform_noise(xp: Any, keys: Any, shape: tuple[int, ...]) -> Any:
     """Numbers uniform in [0, 1), float32.
 
     Args:
@@ -77,7 +77,7 @@ def uniform(xp: Any, keys: Any, shape: tuple[int, ...]) -> Any:
     return fractions(_halves(xp, keys, shape, lambda left, right: (left, right)))
 
 
-def normal(xp: Any, keys: Any, shape: tuple[int, ...]) -> Any:
+def normal_noise(xp: Any, keys: Any, shape: tuple[int, ...]) -> Any:
     """Numbers of mean 0 and standard deviation 1, float32, by the transform of Box and Muller (1958).
 
     Args:
@@ -102,5 +102,5 @@ def polar(xp: Any, left: Any, right: Any) -> tuple[Any, Any]:
 def _halves(xp: Any, keys: Any, shape: tuple[int, ...], pair: Callable[[Any, Any], tuple[Any, Any]]) -> Any:
     """Numbers of which two come from a pair of words: the first for one half of the elements, then for the other."""
     count = math.prod(shape[1:])
-    both = pair(*more_bits(xp, keys, -(-count // 2)))
+    both = pair(*expand_bits(xp, keys, -(-count // 2)))
     return xp.concatenate(both, axis=1)[:, :count].reshape(shape)

@@ -11,14 +11,14 @@ import numpy as np
 
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.image.kernels.salt_pepper import sprinkle
-from penstock.numerics.casting import along_rows, convert
-from penstock.numerics.random_bits import more_bits
-from penstock.operators.noise.noise_operator import Noise, uniform
+from penstock.numerics.casting import broadcast_rows, cast_saturating
+from penstock.numerics.random_bits import expand_bits
+from penstock.operators.noise.noise_operator import Noise, uniform_noise
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ class SaltAndPepper(Noise):
         least, most = _limits(values.dtype)
         salt = self._value(xp, values, salt_val, most)
         pepper = self._value(xp, values, pepper_val, least)
-        prob, share = (along_rows(xp, each, values.ndim) for each in (prob, salt_vs_pepper))
+        prob, share = (broadcast_rows(xp, each, values.ndim) for each in (prob, salt_vs_pepper))
         if xp is not np:
-            drawn = uniform(xp, keys, tuple(shape))
+            drawn = uniform_noise(xp, keys, tuple(shape))
             return xp.where(drawn < prob, xp.where(drawn < prob * share, salt, pepper), values)
         result, bits = values.copy(), f"u{values.dtype.itemsize}"
         limits, grains = (
@@ -71,7 +71,7 @@ class SaltAndPepper(Noise):
         count, channels, inner = math.prod(shape[1:]), 1, 1
         if self.channels is not None:
             channels, inner = values.shape[1 + self.channels], math.prod(shape[2 + self.channels :])
-        left, right = more_bits(np, keys, -(-count // 2))
+        left, right = expand_bits(np, keys, -(-count // 2))
         flat = result.reshape(len(result), count * channels).view(bits)
         sprinkle(flat, left, right, limits, grains.view(bits), channels, max(inner, 1))
         return result
@@ -81,7 +81,7 @@ class SaltAndPepper(Noise):
         if given is None:
             return xp.asarray(default, values.dtype)
         whole = xp.trunc(given) if values.dtype.kind in "iu" else given
-        return along_rows(xp, convert(xp, whole, values.dtype), values.ndim)
+        return broadcast_rows(xp, cast_saturating(xp, whole, values.dtype), values.ndim)
 
 
 def _limits(dtype: np.dtype[Any]) -> tuple[float, float]:
@@ -99,7 +99,7 @@ def salt_and_pepper(
     pepper_val: float | DataNode | None = None,
     per_channel: bool = False,
     seed: int = -1,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Make some pixels white, and some black. Every sample has other noise in every epoch.
 

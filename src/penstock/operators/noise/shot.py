@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.numerics.casting import along_rows, convert
-from penstock.numerics.random_bits import more_bits
+from penstock.numerics.casting import broadcast_rows, cast_saturating
+from penstock.numerics.random_bits import expand_bits
 from penstock.operators.noise.noise_operator import Noise, polar
 from penstock.operators.random.random_operator import fractions
 
@@ -34,11 +34,11 @@ class Shot(Noise):
     def noisy(self, xp: Any, keys: Any, values: Any, *_: Any, factor: Any) -> Any:
         """In float32."""
         rows, count = values.shape[0], math.prod(values.shape[1:])
-        factor = along_rows(xp, factor, 2)
+        factor = broadcast_rows(xp, factor, 2)
         floats = values.astype(np.float32).reshape(rows, count)
         mean = xp.maximum(floats, np.float32(0)) / xp.where(factor > 0, factor, np.float32(1))
-        noisy = poisson(xp, *more_bits(xp, keys, count), mean) * factor
-        return convert(xp, xp.where(factor > 0, noisy, floats).reshape(values.shape), values.dtype)
+        noisy = poisson(xp, *expand_bits(xp, keys, count), mean) * factor
+        return cast_saturating(xp, xp.where(factor > 0, noisy, floats).reshape(values.shape), values.dtype)
 
 
 def poisson(xp: Any, left: Any, right: Any, mean: Any) -> Any:
@@ -83,7 +83,7 @@ def shot(
     *,
     factor: float | DataNode = 20.0,
     seed: int = -1,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Add the noise of a sensor that counts photons. Every sample has other noise in every epoch.
 

@@ -9,11 +9,11 @@ from typing import Any, Unpack
 import numpy as np
 
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, Common
+from penstock.graph.ir.operator import BatchContext, CommonArguments
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.numerics.casting import along_rows
-from penstock.operators.random.random_operator import Drawn, Extents, draw
+from penstock.numerics.casting import broadcast_rows
+from penstock.operators.random.random_operator import Extents, RandomOperator, draw
 from penstock.types import FLOAT, as_dtype
 
 _ATTEMPTS = 6
@@ -24,7 +24,7 @@ _NEVER_BETWEEN = 2.0**-80
 
 
 @dataclass(frozen=True)
-class Beta(Drawn):
+class Beta(RandomOperator):
     """Numbers as the share of one gamma variate in two.
 
     Gamma variates are made as Marsaglia and Tsang do ("A Simple Method for Generating Gamma Variables", 2000), with a
@@ -40,7 +40,9 @@ class Beta(Drawn):
         """The draws."""
         xp, count = context.xp, math.prod(self.shape)
         draws = self.fractions(context.bits).reshape(context.rows, 2, _WORDS, count)
-        alpha, beta = (along_rows(xp, xp.asarray(term, np.float32).astype(draws.dtype), 2) for term in (alpha, beta))
+        alpha, beta = (
+            broadcast_rows(xp, xp.asarray(term, np.float32).astype(draws.dtype), 2) for term in (alpha, beta)
+        )
         if xp is np and (np.any(alpha <= 0) or np.any(beta <= 0)):
             raise ValueError("alpha and beta must be more than 0")
         one, epsilon = draws.dtype.type(1), 2**-53 if self.wide else 2**-24
@@ -86,7 +88,7 @@ def beta(
     dtype: Any = FLOAT,
     shape: Extents | None = None,
     seed: int = -1,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Draw numbers from the beta distribution, as mixup needs them. Every sample has its own, in every epoch others.
 

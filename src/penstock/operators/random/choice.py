@@ -11,17 +11,17 @@ import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, Common
+from penstock.graph.ir.operator import BatchContext, CommonArguments
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.operators.random.random_operator import Drawn, Extents, draw, fractions
+from penstock.operators.random.random_operator import Extents, RandomOperator, draw, fractions
 
 _UNIT = np.float32(1 << 20)
 """Into how many parts a probability of 1 is cut: whole numbers add up alike everywhere."""
 
 
 @dataclass(frozen=True)
-class Choice(Drawn):
+class Choice(RandomOperator):
     """For each element an entry of the input along its first axis, or a whole number less than the input."""
 
     def infer(self, *inputs: Spec, **_arguments: Any) -> Spec:
@@ -78,7 +78,7 @@ def choice(
     p: Sequence[float] | DataNode | None = None,
     shape: Extents | None = None,
     seed: int = -1,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Choose from several values, with replacement. Every sample has its own choice, in every epoch others.
 

@@ -8,22 +8,22 @@ from typing import Any, Unpack
 import numpy as np
 
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, Common
+from penstock.graph.ir.operator import BatchContext, CommonArguments
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.numerics.casting import along_rows
-from penstock.operators.random.random_operator import Drawn, Extents, draw, fractions
+from penstock.numerics.casting import broadcast_rows
+from penstock.operators.random.random_operator import Extents, RandomOperator, draw, fractions
 from penstock.types import INT32, as_dtype
 
 
 @dataclass(frozen=True)
-class CoinFlip(Drawn):
+class CoinFlip(RandomOperator):
     """1 with a probability, else 0."""
 
     def batch(self, context: BatchContext, *_like: Any, probability: Any) -> Any:
         """The draws."""
         xp = context.xp
-        limit = along_rows(xp, xp.asarray(probability, np.float32), 2)
+        limit = broadcast_rows(xp, xp.asarray(probability, np.float32), 2)
         return (fractions(context.bits) < limit).astype(self.dtype).reshape(context.rows, *self.shape)
 
 
@@ -35,7 +35,7 @@ def coin_flip(
     dtype: Any = INT32,
     shape: Extents | None = None,
     seed: int = -1,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Draw 1 with a probability, else 0. Every sample has its own draw, in every epoch another.
 

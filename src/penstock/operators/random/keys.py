@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from penstock.core.spec import Spec
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -33,7 +33,7 @@ class Keys(Operator, BatchKernel):
 
 
 @operator("random.keys")
-def keys(*, seed: int = -1, **common: Unpack[Common]) -> DataNode:
+def keys(*, seed: int = -1, **common: Unpack[CommonArguments]) -> DataNode:
     """Draw a key for each sample, from which a `jax_function` makes random numbers.
 
     A sample's key depends on the seed, the epoch and the sample's place in it: not on threads, devices or processes.

@@ -9,16 +9,16 @@ from typing import Any, Unpack
 import numpy as np
 
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, Common
+from penstock.graph.ir.operator import BatchContext, CommonArguments
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.numerics.casting import along_rows, convert
-from penstock.operators.random.random_operator import Drawn, Extents, draw
+from penstock.numerics.casting import broadcast_rows, cast_saturating
+from penstock.operators.random.random_operator import Extents, RandomOperator, draw
 from penstock.types import FLOAT, as_dtype
 
 
 @dataclass(frozen=True)
-class Normal(Drawn):
+class Normal(RandomOperator):
     """Numbers by the transform of Box and Muller (1958): two uniform ones become two normal ones."""
 
     @property
@@ -36,9 +36,9 @@ class Normal(Drawn):
         length = xp.sqrt(number(-2) * xp.log(above_zero))
         normal = xp.concatenate([length * xp.cos(turns), length * xp.sin(turns)], axis=1)[:, :count]
         centre, spread = (
-            along_rows(xp, xp.asarray(term, np.float32).astype(draws.dtype), 2) for term in (mean, stddev)
+            broadcast_rows(xp, xp.asarray(term, np.float32).astype(draws.dtype), 2) for term in (mean, stddev)
         )
-        return convert(xp, normal * spread + centre, self.dtype).reshape(context.rows, *self.shape)
+        return cast_saturating(xp, normal * spread + centre, self.dtype).reshape(context.rows, *self.shape)
 
 
 @operator("random.normal")
@@ -50,7 +50,7 @@ def normal(
     dtype: Any = FLOAT,
     shape: Extents | None = None,
     seed: int = -1,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Draw numbers from the normal distribution. Every sample has its own, in every epoch others.
 

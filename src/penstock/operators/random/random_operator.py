@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.call_site import user_line
+from penstock.core.call_site import user_call_site
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import kind as operator_kind
 from penstock.graph.tracing.trace import DataNode
-from penstock.numerics.random_bits import more_bits
-from penstock.operators.first_sample import length_of
+from penstock.numerics.random_bits import expand_bits
+from penstock.operators.first_sample import vector_length
 
 _log = logging.getLogger("penstock")
 
@@ -28,7 +28,7 @@ Extents = int | Sequence[int] | DataNode
 
 
 @dataclass(frozen=True)
-class Drawn(Operator, BatchKernel):
+class RandomOperator(Operator, BatchKernel):
     """Base of random operators: numbers of a shape and dtype, each from 32 random bits, or from 64 where it is wide.
 
     Args:
@@ -72,7 +72,7 @@ def fractions(bits: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class DrawnEach(Operator, SampleKernel):
+class RandomOperatorPerSample(Operator, SampleKernel):
     """Numbers in a shape of its own for each sample: that of the last input, or the one that it holds.
 
     Args:
@@ -81,7 +81,7 @@ class DrawnEach(Operator, SampleKernel):
         by_value: whether the last input holds the shape.
     """
 
-    drawn: Drawn
+    drawn: RandomOperator
     rank: int
     by_value: bool
 
@@ -102,18 +102,18 @@ class DrawnEach(Operator, SampleKernel):
             raise ValueError(f"a shape has extents of at least 0, not {shape}")
         drawn = replace(self.drawn, shape=tuple(shape))
         key: Any = context.bits
-        pairs = more_bits(np, key[None], -(-drawn.random_bits // 2))
+        pairs = expand_bits(np, key[None], -(-drawn.random_bits // 2))
         bits = np.stack(pairs, axis=-1).reshape(1, -1)[:, : drawn.random_bits]
         return drawn.batch(BatchContext(np, 1, bits), *[value[None] for value in inputs[:-1]], **arguments)[0]
 
 
 def draw(
-    drawn: Drawn,
+    drawn: RandomOperator,
     *inputs: DataNode,
     like: DataNode | None,
     shape: Extents | None,
     option: str,
-    common: Common,
+    common: CommonArguments,
     seed: int,
     **arguments: Any,
 ) -> DataNode:
@@ -140,16 +140,18 @@ def draw(
     if like is not None and not like.spec.shape and like.value.node.kind == "constant":
         # as in DALI, where a program written so runs too, and draws with the default
         meant = "%s takes only the shape of its input, here that of one number; was %s= meant? (%s)"
-        _log.warning(meant, kind, option, user_line())
+        _log.warning(meant, kind, option, user_call_site())
     if like is not None and like.spec.dense:
-        return apply(replace(drawn, shape=like.spec.sizes), *inputs, like, common=common, seed=seed, **arguments)
+        return apply(replace(drawn, shape=like.spec.fixed_shape), *inputs, like, common=common, seed=seed, **arguments)
     if like is not None:
-        return apply(DrawnEach(drawn, like.ndim, False), *inputs, like, common=common, seed=seed, **arguments)
+        return apply(
+            RandomOperatorPerSample(drawn, like.ndim, False), *inputs, like, common=common, seed=seed, **arguments
+        )
     if isinstance(shape, DataNode):
         if shape.ndim > 1 or shape.dtype.kind not in "iu":
             raise DefinitionError(f"{kind}: a shape is a vector of whole numbers", given=shape.spec)
-        rank = length_of(shape, f"{kind}: a shape") if shape.ndim else 1
-        return apply(DrawnEach(drawn, rank, True), *inputs, shape, common=common, seed=seed, **arguments)
+        rank = vector_length(shape, f"{kind}: a shape") if shape.ndim else 1
+        return apply(RandomOperatorPerSample(drawn, rank, True), *inputs, shape, common=common, seed=seed, **arguments)
     sizes = () if shape is None else tuple(np.atleast_1d(np.asarray(shape, np.int64)).tolist())
     if not all(isinstance(size, int) and size > 0 for size in sizes):
         raise DefinitionError(f"{kind}: a shape has positive whole extents", given=shape)

@@ -11,16 +11,16 @@ import numpy as np
 
 from penstock.core.columns import Array
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, Common
+from penstock.graph.ir.operator import BatchContext, CommonArguments
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.numerics.casting import along_rows, convert
-from penstock.operators.random.random_operator import Drawn, Extents, draw
+from penstock.numerics.casting import broadcast_rows, cast_saturating
+from penstock.operators.random.random_operator import Extents, RandomOperator, draw
 from penstock.types import FLOAT, as_dtype
 
 
 @dataclass(frozen=True)
-class Uniform(Drawn):
+class Uniform(RandomOperator):
     """One number per element, between the two of `range` or out of `values`."""
 
     def batch(self, context: BatchContext, *_like: Any, range: Any = None, values: Any = None) -> Any:  # noqa: A002  # DALI's
@@ -31,21 +31,21 @@ class Uniform(Drawn):
             if isinstance(values, Sequence):
                 options = xp.asarray(_constants(tuple(cast(Sequence[float], values)), self.dtype))
             else:
-                options = convert(xp, xp.asarray(values, np.float32), self.dtype)
+                options = cast_saturating(xp, xp.asarray(values, np.float32), self.dtype)
             count = options.shape[-1]
             pick = xp.minimum((draws * draws.dtype.type(count)).astype(np.int32), xp.asarray(count - 1, np.int32))
             result = options[pick] if options.ndim == 1 else xp.take_along_axis(options, pick, axis=1)
         else:
             limits = xp.asarray(range, np.float32).astype(draws.dtype)
-            low, high = along_rows(xp, limits[..., 0], 2), along_rows(xp, limits[..., 1], 2)
+            low, high = broadcast_rows(xp, limits[..., 0], 2), broadcast_rows(xp, limits[..., 1], 2)
             result = xp.minimum(draws * (high - low) + low, xp.nextafter(high, low))  # rounding may reach the limit
-        return convert(xp, result, self.dtype).reshape(context.rows, *self.shape)
+        return cast_saturating(xp, result, self.dtype).reshape(context.rows, *self.shape)
 
 
 @lru_cache(maxsize=64)
 def _constants(values: tuple[float, ...], dtype: np.dtype[Any]) -> Array:
     """What is drawn from where it is the same for all batches."""
-    return convert(np, np.asarray(values, np.float32), dtype)
+    return cast_saturating(np, np.asarray(values, np.float32), dtype)
 
 
 @operator("random.uniform")
@@ -57,7 +57,7 @@ def uniform(
     dtype: Any = FLOAT,
     shape: Extents | None = None,
     seed: int = -1,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Draw numbers uniformly. Every sample has its own, in every epoch others, whatever the threads, devices or shards.
 

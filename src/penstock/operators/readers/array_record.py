@@ -6,24 +6,24 @@ from collections.abc import Mapping, Sequence
 from typing import Unpack
 
 from penstock.errors import DefinitionError
-from penstock.graph.identity.call_record import Location
+from penstock.graph.identity.call_record import DataLocation
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.readers.feature_options import as_features
-from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_shards
 from penstock.sources.formats.array_record_source import ArrayRecordSource
 from penstock.sources.formats.tfrecord.features import Feature
-from penstock.sources.open_sources import shared
-from penstock.sources.storage.file_stamps import stamp_of
+from penstock.sources.open_sources import open_shared
+from penstock.sources.storage.file_stamps import file_stamps
 
 
 @operator("readers.array_record")
 def array_record(
     *,
-    paths: Location[Path | Sequence[Path]],
+    paths: DataLocation[Path | Sequence[Path]],
     features: Mapping[str, Feature] | None = None,
-    **loader: Unpack[LoaderArguments],
+    **loader: Unpack[ReaderArguments],
 ) -> DataNode | dict[str, DataNode]:
     """Read the records of ArrayRecord files, which Grain and TensorFlow Datasets use. Needs the extra `array-record`.
 
@@ -66,7 +66,7 @@ def array_record(
     if not files:
         raise DefinitionError("fn.readers.array_record: paths is empty")
     wanted = () if features is None else as_features("fn.readers.array_record", features)
-    nodes = load(shared(ArrayRecordSource, files, wanted, stamp=stamp_of(*files)), loader)
+    nodes = apply_reader(open_shared(ArrayRecordSource, files, wanted, stamp=file_stamps(*files)), loader)
     if features is None:
         return nodes[0]
     named = dict(zip([name for name, _ in wanted], nodes, strict=True))

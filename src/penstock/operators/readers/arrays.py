@@ -9,14 +9,14 @@ import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError, shown
-from penstock.graph.identity.call_record import Location
+from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
+from penstock.graph.identity.call_record import DataLocation
 from penstock.graph.layouts import check_layout
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.formats.array_source import ArraySource
-from penstock.sources.open_sources import shared
+from penstock.sources.open_sources import open_shared
 
 
 class _Memory:
@@ -35,23 +35,23 @@ class _Memory:
 
 @overload
 def arrays(  # pyright: ignore[reportOverlappingOverload]  # the last one is for what is neither
-    data: Mapping[str, Any], *, layout: str | Mapping[str, str] = "", **loader: Unpack[LoaderArguments]
+    data: Mapping[str, Any], *, layout: str | Mapping[str, str] = "", **loader: Unpack[ReaderArguments]
 ) -> dict[str, DataNode]: ...
 
 
 @overload
 def arrays(
-    data: tuple[Any, ...], *, layout: str | Sequence[str] = "", **loader: Unpack[LoaderArguments]
+    data: tuple[Any, ...], *, layout: str | Sequence[str] = "", **loader: Unpack[ReaderArguments]
 ) -> tuple[DataNode, ...]: ...
 
 
 @overload
-def arrays(data: Any, *, layout: str = "", **loader: Unpack[LoaderArguments]) -> DataNode: ...
+def arrays(data: Any, *, layout: str = "", **loader: Unpack[ReaderArguments]) -> DataNode: ...
 
 
 @operator("readers.arrays")
 def arrays(
-    data: Location[Any], *, layout: str | Mapping[str, str] | Sequence[str] = "", **loader: Unpack[LoaderArguments]
+    data: DataLocation[Any], *, layout: str | Mapping[str, str] | Sequence[str] = "", **loader: Unpack[ReaderArguments]
 ) -> Any:
     """Read rows of arrays that are in memory. Whole batches are read at once.
 
@@ -95,22 +95,22 @@ def arrays(
     return _load([data], [layout], loader)[0]
 
 
-def _load(data: list[Any], layouts: list[str], loader: LoaderArguments) -> list[DataNode]:
+def _load(data: list[Any], layouts: list[str], loader: ReaderArguments) -> list[DataNode]:
     if not data or len(layouts) != len(data):
         raise DefinitionError(
             "fn.readers.arrays: one layout per array", given=f"{len(data)} arrays, {len(layouts)} layouts"
         )
-    source = shared(_open, tuple(map(_memory, data)), tuple(layouts))
+    source = open_shared(_open, tuple(map(_memory, data)), tuple(layouts))
     for spec in source.specs:
         check_layout(spec.layout, Spec(spec.dtype, spec.shape), len(spec.shape), "fn.readers.arrays")
-    return load(source, loader)
+    return apply_reader(source, loader)
 
 
 def _memory(given: Any) -> _Memory:
     try:
         return _Memory(np.asarray(given))
     except Exception as error:  # a ragged list, or whatever an object of somebody else's raises
-        raise ArgumentTypeError("fn.readers.arrays reads arrays of numbers", given=shown(given)) from error
+        raise ArgumentTypeError("fn.readers.arrays reads arrays of numbers", given=short_repr(given)) from error
 
 
 def _open(data: tuple[_Memory, ...], layouts: tuple[str, ...]) -> ArraySource:

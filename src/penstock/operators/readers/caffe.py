@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from penstock.errors import DefinitionError
-from penstock.graph.identity.call_record import Location
+from penstock.graph.identity.call_record import DataLocation
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_paths
 from penstock.sources.formats.caffe.caffe_source import CaffeSource
-from penstock.sources.formats.lmdb.lmdb_records import stamp_of_databases
-from penstock.sources.open_sources import shared
+from penstock.sources.formats.lmdb.lmdb_records import lmdb_stamp
+from penstock.sources.open_sources import open_shared
 
 
 @operator("readers.caffe")
 def caffe(
     *,
-    path: Location[Path | Sequence[Path]],
+    path: DataLocation[Path | Sequence[Path]],
     image_available: bool = True,
     label_available: bool = True,
-    **loader: Unpack[LoaderArguments],
+    **loader: Unpack[ReaderArguments],
 ) -> list[DataNode] | DataNode:
     """Read images and classes from an LMDB of Caffe's Datums.
 
@@ -62,6 +62,8 @@ def caffe(
         raise DefinitionError("fn.readers.caffe: path is empty")
     if not (image_available or label_available):
         raise DefinitionError("fn.readers.caffe: nothing to read", fix="image_available=True or label_available=True")
-    stamp = stamp_of_databases(paths)
-    first, *others = load(shared(CaffeSource, paths, bool(image_available), bool(label_available), stamp=stamp), loader)
+    stamp = lmdb_stamp(paths)
+    first, *others = apply_reader(
+        open_shared(CaffeSource, paths, bool(image_available), bool(label_available), stamp=stamp), loader
+    )
     return [first, *others] if others else first

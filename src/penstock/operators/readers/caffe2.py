@@ -6,28 +6,28 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from penstock.errors import DefinitionError
-from penstock.graph.identity.call_record import Location
+from penstock.graph.identity.call_record import DataLocation
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.argument_limits import Length
-from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_paths
 from penstock.sources.formats.caffe.caffe2_source import Caffe2Source
-from penstock.sources.formats.lmdb.lmdb_records import stamp_of_databases
-from penstock.sources.open_sources import shared
+from penstock.sources.formats.lmdb.lmdb_records import lmdb_stamp
+from penstock.sources.open_sources import open_shared
 from penstock.types import LabelType
 
 
 @operator("readers.caffe2")
 def caffe2(
     *,
-    path: Location[Path | Sequence[Path]],
+    path: DataLocation[Path | Sequence[Path]],
     label_type: int = LabelType.SINGLE_LABEL,
     num_labels: Length = 1,
     additional_inputs: int = 0,
     bbox: bool = False,
     image_available: bool = True,
-    **loader: Unpack[LoaderArguments],
+    **loader: Unpack[ReaderArguments],
 ) -> list[DataNode]:
     """Read images and labels from an LMDB of Caffe2's TensorProtos.
 
@@ -69,7 +69,7 @@ def caffe2(
         raise DefinitionError("fn.readers.caffe2: path is empty")
     if label_type not in set(LabelType):
         raise DefinitionError("fn.readers.caffe2: no such label_type", given=label_type, expected="0 to 4")
-    source = shared(
+    source = open_shared(
         Caffe2Source,
         paths,
         LabelType(label_type),
@@ -77,6 +77,6 @@ def caffe2(
         additional_inputs,
         bool(bbox),
         bool(image_available),
-        stamp=stamp_of_databases(paths),
+        stamp=lmdb_stamp(paths),
     )
-    return load(source, loader)
+    return apply_reader(source, loader)

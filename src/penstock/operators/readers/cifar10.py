@@ -6,21 +6,21 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Unpack
 
-from penstock.graph.identity.call_record import Location
+from penstock.graph.identity.call_record import DataLocation
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.formats.cifar10_files import open_cifar10, stamp_of_cifar10
-from penstock.sources.open_sources import shared
+from penstock.sources.open_sources import open_shared
 from penstock.sources.storage.object_store import is_remote
 
 
 @operator("readers.cifar10")
 def cifar10(
     *,
-    file_root: Location[str | PathLike[str]],
-    filename_prefix: Location[str] = "data_batch_",
-    **loader: Unpack[LoaderArguments],
+    file_root: DataLocation[str | PathLike[str]],
+    filename_prefix: DataLocation[str] = "data_batch_",
+    **loader: Unpack[ReaderArguments],
 ) -> list[DataNode]:
     """Read CIFAR-10 in its binary version, the files of ``cifar-10-batches-bin``. Whole batches are read at once.
 
@@ -54,4 +54,4 @@ def cifar10(
     """
     folder = fspath(file_root) if is_remote(file_root) else str(Path(fspath(file_root)).absolute())
     stamp = stamp_of_cifar10(folder, filename_prefix)
-    return load(shared(open_cifar10, folder, filename_prefix, stamp=stamp), loader)
+    return apply_reader(open_shared(open_cifar10, folder, filename_prefix, stamp=stamp), loader)

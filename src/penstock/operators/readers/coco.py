@@ -8,15 +8,15 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TypeVar, Unpack
 
-from penstock.errors import DefinitionError, shown
-from penstock.graph.identity.call_record import Location
+from penstock.errors import DefinitionError, short_repr
+from penstock.graph.identity.call_record import DataLocation
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.formats.coco.coco_annotations import CocoOptions
 from penstock.sources.formats.coco.coco_source import CocoSource
-from penstock.sources.open_sources import shared
-from penstock.sources.storage.file_stamps import stamp_of
+from penstock.sources.open_sources import open_shared
+from penstock.sources.storage.file_stamps import file_stamps
 
 Place = str | PathLike[str]
 T = TypeVar("T")
@@ -28,10 +28,10 @@ _KEPT = ("polygon_masks", "count_coordinates", "pixelwise_masks", "image_ids")
 @operator("readers.coco")
 def coco(
     *,
-    file_root: Location[Place],
-    annotations_file: Location[Place | None] = None,
-    preprocessed_annotations: Location[Place | None] = None,
-    images: Location[Sequence[str] | None] = None,
+    file_root: DataLocation[Place],
+    annotations_file: DataLocation[Place | None] = None,
+    preprocessed_annotations: DataLocation[Place | None] = None,
+    images: DataLocation[Sequence[str] | None] = None,
     ratio: bool = False,
     ltrb: bool = False,
     size_threshold: float = 0.1,
@@ -44,11 +44,11 @@ def coco(
     image_ids: bool = False,
     save_img_ids: bool = False,
     save_preprocessed_annotations: bool | None = None,
-    save_preprocessed_annotations_dir: Location[Place | None] = None,
-    meta_files_path: Location[Place | None] = None,
+    save_preprocessed_annotations_dir: DataLocation[Place | None] = None,
+    meta_files_path: DataLocation[Place | None] = None,
     dump_meta_files: bool | None = None,
-    dump_meta_files_path: Location[Place | None] = None,
-    **loader: Unpack[LoaderArguments],
+    dump_meta_files_path: DataLocation[Place | None] = None,
+    **loader: Unpack[ReaderArguments],
 ) -> list[DataNode]:
     """Read the images of a COCO data set, and the objects that are annotated in them.
 
@@ -119,7 +119,9 @@ def coco(
         [[[10.0, 20.0, 40.0, 35.0]], [1]]
     """
     if isinstance(images, str):
-        raise DefinitionError("fn.readers.coco: images is a list of names", given=shown(images), fix=f"[{images!r}]")
+        raise DefinitionError(
+            "fn.readers.coco: images is a list of names", given=short_repr(images), fix=f"[{images!r}]"
+        )
     if (polygon_masks or masks) and pixelwise_masks:
         raise DefinitionError("fn.readers.coco gives masks as polygons or as pixels, not both", fix="choose one")
     preprocessed_annotations = _renamed(
@@ -162,7 +164,9 @@ def coco(
         )
     if annotations_file is not None:
         path = fspath(annotations_file)
-        return load(shared(CocoSource, fspath(file_root), path, names, options, stamp=stamp_of(path)), loader)
+        return apply_reader(
+            open_shared(CocoSource, fspath(file_root), path, names, options, stamp=file_stamps(path)), loader
+        )
     assert preprocessed_annotations is not None
     folder, kept = fspath(preprocessed_annotations), _KEPT
     asked = CocoOptions(**{name: getattr(options, name) for name in kept}, preprocessed=True)
@@ -172,8 +176,8 @@ def coco(
             given=str(options) if names is None else "images",
             fix="give annotations_file, or leave out all options but the masks and image_ids",
         )
-    stamp = stamp_of(*sorted(Path(folder).glob("*.dat")))
-    return load(shared(CocoSource, fspath(file_root), folder, None, asked, stamp=stamp), loader)
+    stamp = file_stamps(*sorted(Path(folder).glob("*.dat")))
+    return apply_reader(open_shared(CocoSource, fspath(file_root), folder, None, asked, stamp=stamp), loader)
 
 
 def _renamed(name: str, value: T | None, older: str, given: T | None) -> T | None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, cast
 
-from penstock.errors import ArgumentTypeError, DefinitionError, shown
+from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.sources.formats.tfrecord.examples import Features
 from penstock.sources.formats.tfrecord.features import Feature, VarLenFeature, string
 
@@ -28,7 +28,7 @@ def as_features(reader: str, features: Any) -> Features:
     ):
         raise ArgumentTypeError(
             f"{reader}: features is a dictionary of names and tfrecord.FixedLenFeature or VarLenFeature",
-            given=shown(cast(Any, features)),
+            given=short_repr(cast(Any, features)),
         )
     if not features:
         raise DefinitionError(f"{reader}: features is empty")
@@ -38,7 +38,7 @@ def as_features(reader: str, features: Any) -> Features:
         if feature.dtype == string and several:
             raise DefinitionError(
                 f"{reader} reads one string per feature",
-                given=f"{name!r}: {shown(feature)}",
+                given=f"{name!r}: {short_repr(feature)}",
                 expected='FixedLenFeature((), tfrecord.string, "")',
             )
     return tuple(sorted(named.items()))

@@ -10,15 +10,15 @@ import numpy as np
 
 from penstock.errors import DefinitionError
 from penstock.graph.arguments.argument_kinds import Range
-from penstock.graph.identity.call_record import Location
+from penstock.graph.identity.call_record import DataLocation
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.operators.readers.reader_arguments import LoaderArguments, load
-from penstock.sources.files.class_folders import from_root, stamp_of_root
-from penstock.sources.files.file_lists import from_files, from_list
+from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
+from penstock.sources.files.class_folders import class_folder_stamp, list_class_folders
+from penstock.sources.files.file_lists import files_from_labeled_list, files_from_paths
 from penstock.sources.files.path_arguments import Path, as_paths
-from penstock.sources.open_sources import shared
-from penstock.sources.storage.file_stamps import stamp_of
+from penstock.sources.open_sources import open_shared
+from penstock.sources.storage.file_stamps import file_stamps
 
 _EXTENSIONS = "jpg jpeg png bmp tif tiff pnm ppm pgm pbm jp2 webp flac ogg wav"
 _PATTERNS = tuple(f"*.{extension}" for extension in _EXTENSIONS.split())
@@ -27,14 +27,14 @@ _PATTERNS = tuple(f"*.{extension}" for extension in _EXTENSIONS.split())
 @operator("readers.file")
 def file(
     *,
-    file_root: Location[Path | None] = None,
-    files: Location[Path | Sequence[Path] | None] = None,
-    labels: Location[Annotated[int | Sequence[int] | None, Range(-(2**31), 2**31 - 1)]] = None,
-    file_list: Location[Path | None] = None,
-    file_filters: Location[str | Sequence[str]] = _PATTERNS,
-    dir_filters: Location[str | Sequence[str]] = (),
-    case_sensitive_filter: Location[bool] = False,
-    **loader: Unpack[LoaderArguments],
+    file_root: DataLocation[Path | None] = None,
+    files: DataLocation[Path | Sequence[Path] | None] = None,
+    labels: DataLocation[Annotated[int | Sequence[int] | None, Range(-(2**31), 2**31 - 1)]] = None,
+    file_list: DataLocation[Path | None] = None,
+    file_filters: DataLocation[str | Sequence[str]] = _PATTERNS,
+    dir_filters: DataLocation[str | Sequence[str]] = (),
+    case_sensitive_filter: DataLocation[bool] = False,
+    **loader: Unpack[ReaderArguments],
 ) -> list[DataNode]:
     """Read files as they are, each with a class number.
 
@@ -83,15 +83,15 @@ def file(
         raise DefinitionError("fn.readers.file: labels go with files", fix="give files=, or leave labels out")
     if files is not None:
         numbers = None if labels is None else tuple(map(int, np.atleast_1d(labels)))
-        source = shared(from_files, root or "", as_paths(files), numbers)
+        source = open_shared(files_from_paths, root or "", as_paths(files), numbers)
     elif file_list is not None:
-        source = shared(from_list, fspath(file_list), root, stamp=stamp_of(file_list))
+        source = open_shared(files_from_labeled_list, fspath(file_list), root, stamp=file_stamps(file_list))
     elif root is not None:
         patterns = _patterns(file_filters), _patterns(dir_filters)
-        source = shared(from_root, root, *patterns, case_sensitive_filter, stamp=stamp_of_root(root))
+        source = open_shared(list_class_folders, root, *patterns, case_sensitive_filter, stamp=class_folder_stamp(root))
     else:
         raise DefinitionError("fn.readers.file has nothing to read", fix="give file_root, files or file_list")
-    return load(source, loader)
+    return apply_reader(source, loader)
 
 
 def _patterns(given: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -8,26 +8,26 @@ from typing import Any, Unpack, cast
 import numpy as np
 
 from penstock.errors import DefinitionError
-from penstock.graph.identity.call_record import Location
+from penstock.graph.identity.call_record import DataLocation
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.operators.readers.reader_arguments import LoaderArguments, load
-from penstock.sources.files.file_selection import Path, file_choice
+from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
+from penstock.sources.files.file_selection import Path, select_files
 from penstock.sources.formats.fits_source import FitsSource
-from penstock.sources.open_sources import shared
+from penstock.sources.open_sources import open_shared
 from penstock.types import DALIDataType, as_dtype
 
 
 @operator("readers.fits")
 def fits(
     *,
-    file_root: Location[Path | None] = None,
-    files: Location[Path | Sequence[Path] | None] = None,
-    file_list: Location[Path | None] = None,
-    file_filter: Location[str] = "*.fits",
+    file_root: DataLocation[Path | None] = None,
+    files: DataLocation[Path | Sequence[Path] | None] = None,
+    file_list: DataLocation[Path | None] = None,
+    file_filter: DataLocation[str] = "*.fits",
     hdu_indices: int | Sequence[int] = 2,
     dtypes: DALIDataType | Any | Sequence[DALIDataType | Any] | None = None,
-    **loader: Unpack[LoaderArguments],
+    **loader: Unpack[ReaderArguments],
 ) -> list[DataNode]:
     """Read images from FITS files, as astronomers keep them. Needs the extra `fits`.
 
@@ -72,14 +72,14 @@ def fits(
         >>> pipeline.run()[0].as_array().tolist()
         [[[0, 1, 2], [3, 4, 5]]]
     """
-    choice = file_choice("fn.readers.fits", file_root, files, file_list, file_filter)
+    choice = select_files("fn.readers.fits", file_root, files, file_list, file_filter)
     places = (hdu_indices,) if isinstance(hdu_indices, int) else tuple(hdu_indices)
     if not places or min(places) < 1:
         raise DefinitionError("fn.readers.fits counts images from 1", given=f"hdu_indices={hdu_indices}", fix="[2]")
     kinds = None if dtypes is None else _dtypes(dtypes)
     if kinds is not None and len(kinds) != len(places):
         raise DefinitionError("fn.readers.fits takes a dtype per image", given=len(kinds), expected=len(places))
-    return load(shared(FitsSource, choice, places, kinds, stamp=choice.stamp()), loader)
+    return apply_reader(open_shared(FitsSource, choice, places, kinds, stamp=choice.stamp()), loader)
 
 
 def _dtypes(given: Any) -> tuple[np.dtype[Any], ...]:

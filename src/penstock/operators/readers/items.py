@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Unpack, cast
 
-from penstock.errors import ArgumentTypeError, shown
-from penstock.graph.identity.call_record import Location
+from penstock.errors import ArgumentTypeError, short_repr
+from penstock.graph.identity.call_record import DataLocation
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import current_trace
-from penstock.operators.readers.reader_arguments import LoaderArguments, load
-from penstock.sources.formats.map_style_source import ItemSource
+from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
+from penstock.sources.formats.map_style_source import MapStyleSource
 
 
 @operator("readers.items")
-def items(items: Location[Any], *, layout: str | Mapping[Any, str] = "", **loader: Unpack[LoaderArguments]) -> Any:
+def items(items: DataLocation[Any], *, layout: str | Mapping[Any, str] = "", **loader: Unpack[ReaderArguments]) -> Any:
     """Read whatever has a length and items by number, as a data set: with shuffle, shards, threads and resume.
 
     A list, a data set of PyTorch, Grain or Hugging Face, a table of PyArrow; or a dictionary of columns. It is asked
@@ -51,15 +51,15 @@ def items(items: Location[Any], *, layout: str | Mapping[Any, str] = "", **loade
     if not all(map(_listed, parts)):
         raise ArgumentTypeError(
             "fn.readers.items reads what has a length and items by number",
-            given=f"{shown(cast(object, items))} of type {type(cast(object, items)).__name__}",
+            given=f"{short_repr(cast(object, items))} of type {type(cast(object, items)).__name__}",
             fix="fn.external_source, for what only streams",
         )
     shared, key = current_trace().shared, ("items", id(cast(Any, items)), repr(layout))
     if key not in shared:
-        shared[key] = ItemSource(items, layout)
-    source: ItemSource = shared[key]
-    nodes = load(source, loader)
-    if source.named:
+        shared[key] = MapStyleSource(items, layout)
+    source: MapStyleSource = shared[key]
+    nodes = apply_reader(source, loader)
+    if source.named_values:
         return dict(zip(source.names, nodes, strict=True))
     return nodes if source.several else nodes[0]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack, cast
 
-from penstock.errors import ArgumentTypeError, DefinitionError, shown
+from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph.ir.node import Node
 from penstock.graph.ir.operator import Reader, parameters
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.operators.readers.reader_arguments import OrderArguments, ordered
-from penstock.sources.combine.concatenation import Joined, Part
+from penstock.operators.readers.reader_arguments import ReaderOrderArguments, apply_whole_reader
+from penstock.sources.combine.concatenation import ConcatMember, ConcatSource
 from penstock.sources.combine.subset import check_weights
-from penstock.sources.order.interleaving import Mixture, Turns
+from penstock.sources.order.interleaving import InterleavedSelection, Interleaving
 
 
 @operator("readers.mix")
@@ -21,7 +21,7 @@ def mix(
     *readers: DataNode | Sequence[DataNode] | Mapping[str, DataNode],
     weights: Any = None,
     epoch_size: int | None = None,
-    **loader: Unpack[OrderArguments],
+    **loader: Unpack[ReaderOrderArguments],
 ) -> Any:
     """Read several data sets as one: one behind the other, or mixed in shares.
 
@@ -67,13 +67,13 @@ def mix(
         raise DefinitionError("fn.readers.mix has nothing to read", fix="fn.readers.mix(reader, another)")
     names = list(readers[0]) if isinstance(readers[0], Mapping) else None
     parts = [_part(number, given, names) for number, given in enumerate(readers)]
-    nodes = ordered(Joined(parts, _mixture(parts, weights, epoch_size)), loader)
+    nodes = apply_whole_reader(ConcatSource(parts, _mixture(parts, weights, epoch_size)), loader)
     if names is not None:
         return dict(zip(names, nodes, strict=True))
     return nodes if isinstance(readers[0], Sequence) else nodes[0]
 
 
-def _mixture(parts: Sequence[Part], weights: Any, epoch_size: int | None) -> Mixture | None:
+def _mixture(parts: Sequence[ConcatMember], weights: Any, epoch_size: int | None) -> InterleavedSelection | None:
     """How data sets are mixed; None where they lie one behind the other."""
     sources = [part.source for part in parts]
     if epoch_size is not None and not 0 < epoch_size < 1 << 62:
@@ -81,7 +81,7 @@ def _mixture(parts: Sequence[Part], weights: Any, epoch_size: int | None) -> Mix
             "epoch_size is a number of samples", given=f"epoch_size={epoch_size}", expected="at least 1"
         )
     if weights is None:
-        joined = [each for each in sources if each.choice is not None]
+        joined = [each for each in sources if each.selection is not None]
         if joined:
             raise DefinitionError(
                 "readers with weights or an epoch_size of their own are mixed by weights: one behind the other, an "
@@ -90,15 +90,15 @@ def _mixture(parts: Sequence[Part], weights: Any, epoch_size: int | None) -> Mix
             )
         if epoch_size is None:
             return None
-        return Mixture((sum(map(len, sources)),), (None,), Turns.weighted([1]), epoch_size)
+        return InterleavedSelection((sum(map(len, sources)),), (None,), Interleaving.from_weights([1]), epoch_size)
     values = check_weights(weights, len(parts), "reader")
     size = sum(source.epoch_length for source, weight in zip(sources, values, strict=True) if weight)
-    turns = Turns.weighted(list(weights))
-    choices = tuple(source.choice for source in sources)
-    return Mixture(tuple(map(len, sources)), choices, turns, epoch_size or size)
+    turns = Interleaving.from_weights(list(weights))
+    choices = tuple(source.selection for source in sources)
+    return InterleavedSelection(tuple(map(len, sources)), choices, turns, epoch_size or size)
 
 
-def _part(number: int, given: Any, names: Sequence[str] | None) -> Part:
+def _part(number: int, given: Any, names: Sequence[str] | None) -> ConcatMember:
     """A data set, from the outputs of its reader."""
     named = list(cast(Mapping[str, Any], given)) if isinstance(given, Mapping) else None
     if (names and set(names)) != (named and set(named)):
@@ -112,7 +112,7 @@ def _part(number: int, given: Any, names: Sequence[str] | None) -> Part:
     if not outputs or len(nodes) != 1 or not all(isinstance(output, DataNode) for output in outputs):
         raise ArgumentTypeError(
             "fn.readers.mix takes for each data set the outputs of one reader",
-            given=f"{shown(cast(Any, given))}, number {number}",
+            given=f"{short_repr(cast(Any, given))}, number {number}",
             fix="fn.readers.mix(fn.readers.file(...), fn.readers.webdataset(...)), and *readers for a list of them",
         )
     (node,) = nodes
@@ -124,7 +124,7 @@ def _part(number: int, given: Any, names: Sequence[str] | None) -> Part:
             fix="mix the readers, and compute from what that gives",
         )
     _check_plain(node, reader)
-    return Part(reader.source, tuple(output.value.index for output in outputs), str(node))
+    return ConcatMember(reader.source, tuple(output.value.index for output in outputs), str(node))
 
 
 def _check_plain(node: Node, reader: Reader) -> None:

@@ -8,15 +8,15 @@ from typing import Unpack
 
 import numpy as np
 
-from penstock.errors import DefinitionError, SourceError, did_you_mean, shown
-from penstock.graph.identity.call_record import Location
+from penstock.errors import DefinitionError, SourceError, did_you_mean, short_repr
+from penstock.graph.identity.call_record import DataLocation
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.formats.array_source import ArraySource
 from penstock.sources.formats.idx_files import find_idx, read_idx
-from penstock.sources.open_sources import shared
-from penstock.sources.storage.file_stamps import stamp_of
+from penstock.sources.open_sources import open_shared
+from penstock.sources.storage.file_stamps import file_stamps
 from penstock.sources.storage.object_store import is_remote
 
 _SPLITS = {"train": "train", "test": "t10k"}
@@ -24,7 +24,7 @@ _SPLITS = {"train": "train", "test": "t10k"}
 
 @operator("readers.mnist")
 def mnist(
-    *, path: Location[str | PathLike[str]], split: Location[str] = "train", **loader: Unpack[LoaderArguments]
+    *, path: DataLocation[str | PathLike[str]], split: DataLocation[str] = "train", **loader: Unpack[ReaderArguments]
 ) -> list[DataNode]:
     """Read MNIST, Fashion-MNIST or another data set in their files. Whole batches are read at once.
 
@@ -60,10 +60,12 @@ def mnist(
         ((2, 28, 28, 1), [7, 9])
     """
     if split not in _SPLITS:
-        raise DefinitionError("fn.readers.mnist: no such split", given=shown(split), fix=did_you_mean(split, _SPLITS))
+        raise DefinitionError(
+            "fn.readers.mnist: no such split", given=short_repr(split), fix=did_you_mean(split, _SPLITS)
+        )
     folder = fspath(path) if is_remote(path) else str(Path(fspath(path)).absolute())
     files = [find_idx(folder, f"{_SPLITS[split]}-{part}-ubyte") for part in ("images-idx3", "labels-idx1")]
-    return load(shared(_open, folder, split, *files, stamp=stamp_of(*files)), loader)
+    return apply_reader(open_shared(_open, folder, split, *files, stamp=file_stamps(*files)), loader)
 
 
 def _open(folder: str, split: str, *files: str) -> ArraySource:

@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from penstock.errors import DefinitionError
-from penstock.graph.identity.call_record import Location
+from penstock.graph.identity.call_record import DataLocation
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_paths
 from penstock.sources.formats.recordio_source import RecordIOSource
-from penstock.sources.open_sources import shared
-from penstock.sources.storage.file_stamps import stamp_of
+from penstock.sources.open_sources import open_shared
+from penstock.sources.storage.file_stamps import file_stamps
 
 
 @operator("readers.mxnet")
 def mxnet(
     *,
-    path: Location[Path | Sequence[Path]],
-    index_path: Location[Path | Sequence[Path] | None] = None,
-    **loader: Unpack[LoaderArguments],
+    path: DataLocation[Path | Sequence[Path]],
+    index_path: DataLocation[Path | Sequence[Path] | None] = None,
+    **loader: Unpack[ReaderArguments],
 ) -> list[DataNode]:
     """Read images and labels from RecordIO files, as MXNet's ``im2rec`` writes them.
 
@@ -64,4 +64,4 @@ def mxnet(
             "fn.readers.mxnet: an index per file, or one for all", given=f"{len(indexes)} for {len(paths)} files",
             fix="leave index_path out, and they are made",
         )  # fmt: skip
-    return load(shared(RecordIOSource, paths, indexes, stamp=stamp_of(*paths, *indexes)), loader)
+    return apply_reader(open_shared(RecordIOSource, paths, indexes, stamp=file_stamps(*paths, *indexes)), loader)

@@ -13,7 +13,7 @@ from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.arguments.argument_kinds import Range
-from penstock.graph.identity.call_record import Hint, Location
+from penstock.graph.identity.call_record import DataLocation, PerformanceHint
 from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -21,11 +21,11 @@ from penstock.graph.tracing.trace import DataNode
 from penstock.operators.argument_limits import MAX_RATE
 from penstock.operators.audio.audio_resample import denormalised
 from penstock.operators.audio.sinc_resampling import resample, resampled_length
-from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_paths
 from penstock.sources.formats.nemo_source import NemoSource
-from penstock.sources.open_sources import shared
-from penstock.sources.storage.file_stamps import stamp_of
+from penstock.sources.open_sources import open_shared
+from penstock.sources.storage.file_stamps import file_stamps
 from penstock.types import FLOAT, as_dtype
 
 
@@ -60,7 +60,7 @@ class ToRate(Operator, SampleKernel):
 @operator("readers.nemo_asr")
 def nemo_asr(
     *,
-    manifest_filepaths: Location[Path | Sequence[Path]],
+    manifest_filepaths: DataLocation[Path | Sequence[Path]],
     sample_rate: Annotated[float, Range(high=MAX_RATE)] = -1.0,
     quality: Annotated[float, Range(0, 100)] = 50.0,
     downmix: bool = True,
@@ -70,8 +70,8 @@ def nemo_asr(
     read_sample_rate: bool = True,
     read_text: bool = True,
     read_idxs: bool = False,
-    normalize_text: Hint[bool] = False,
-    **loader: Unpack[LoaderArguments],
+    normalize_text: PerformanceHint[bool] = False,
+    **loader: Unpack[ReaderArguments],
 ) -> DataNode | list[DataNode]:
     """Read speech and what is said, from manifests of NVIDIA NeMo. Needs the extra `audio`.
 
@@ -121,7 +121,7 @@ def nemo_asr(
         ((1000,), 8000.0, b'no')
     """
     del normalize_text
-    optional_import.load("soundfile", "audio", "fn.readers.nemo_asr")
+    optional_import.import_extra("soundfile", "audio", "fn.readers.nemo_asr")
     manifests = as_paths(manifest_filepaths)
     element = as_dtype(dtype)
     if not manifests or element.name not in ("float32", "int16", "int32"):
@@ -137,8 +137,8 @@ def nemo_asr(
     resampled = sample_rate > 0
     read_as = np.dtype(np.float32) if resampled else element
     limits = float(min_duration), float(max_duration)
-    source = shared(NemoSource, manifests, *limits, bool(downmix), read_as, stamp=stamp_of(*manifests))
-    signals, rates, texts, numbers = load(source, loader)
+    source = open_shared(NemoSource, manifests, *limits, bool(downmix), read_as, stamp=file_stamps(*manifests))
+    signals, rates, texts, numbers = apply_reader(source, loader)
     if resampled:
         signals = apply(ToRate(float(sample_rate), float(quality), element), signals, rates)
     asked = ((rates, read_sample_rate), (texts, read_text), (numbers, read_idxs))

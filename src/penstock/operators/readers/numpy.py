@@ -10,26 +10,26 @@ import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
-from penstock.graph.identity.call_record import Hint, Location
+from penstock.graph.identity.call_record import DataLocation, PerformanceHint
 from penstock.graph.layouts import axis_numbers
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.numerics.casting import convert
+from penstock.numerics.casting import cast_saturating
 from penstock.operators.cropping.slice import Bounds, Slice, cut, slice  # noqa: A004  # DALI's name
-from penstock.operators.readers.reader_arguments import LoaderArguments, load
-from penstock.sources.files.file_selection import Path, file_choice
-from penstock.sources.formats.npy.npy_roi import NpyParts
+from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
+from penstock.sources.files.file_selection import Path, select_files
+from penstock.sources.formats.npy.npy_roi import NpyRoiSource
 from penstock.sources.formats.npy.npy_source import NpySource
-from penstock.sources.open_sources import shared
+from penstock.sources.open_sources import open_shared
 
 
 @operator("readers.numpy")
 def numpy(
     *,
-    file_root: Location[Path | None] = None,
-    files: Location[Path | Sequence[Path] | None] = None,
-    file_list: Location[Path | None] = None,
-    file_filter: Location[str] = "*.npy",
+    file_root: DataLocation[Path | None] = None,
+    files: DataLocation[Path | Sequence[Path] | None] = None,
+    file_list: DataLocation[Path | None] = None,
+    file_filter: DataLocation[str] = "*.npy",
     roi_start: Bounds | None = None,
     roi_end: Bounds | None = None,
     roi_shape: Bounds | None = None,
@@ -39,10 +39,10 @@ def numpy(
     roi_axes: int | Sequence[int] = (),
     out_of_bounds_policy: Literal["error", "pad", "trim_to_shape"] = "error",
     fill_value: float = 0.0,
-    cache_header_information: Hint[bool] = False,
-    register_buffers: Hint[bool] = True,
-    use_o_direct: Hint[bool] = False,
-    **loader: Unpack[LoaderArguments],
+    cache_header_information: PerformanceHint[bool] = False,
+    register_buffers: PerformanceHint[bool] = True,
+    use_o_direct: PerformanceHint[bool] = False,
+    **loader: Unpack[ReaderArguments],
 ) -> DataNode:
     """Read arrays from .npy files, as `numpy.save` writes them, whole or a part of each.
 
@@ -96,24 +96,24 @@ def numpy(
         [[1, 2, 3], [11, 12, 13]]
     """
     del cache_header_information, register_buffers, use_o_direct
-    choice = file_choice("fn.readers.numpy", file_root, files, file_list, file_filter)
-    whole = shared(NpySource, choice, stamp=choice.stamp())
+    choice = select_files("fn.readers.numpy", file_root, files, file_list, file_filter)
+    whole = open_shared(NpySource, choice, stamp=choice.stamp())
     given = {
         "start": roi_start, "end": roi_end, "shape": roi_shape,
         "rel_start": rel_roi_start, "rel_end": rel_roi_end, "rel_shape": rel_roi_shape,
     }  # fmt: skip
     if all(bound is None for bound in given.values()):
-        (arrays,) = load(whole, loader)
+        (arrays,) = apply_reader(whole, loader)
         return arrays
     spec = whole.specs[0]
     axes = [roi_axes] if isinstance(roi_axes, int) else list(roi_axes) or list(range(len(spec.shape)))
     bounds = {name: _per_axis(bound, len(axes)) for name, bound in given.items() if bound is not None}
     if any(isinstance(bound, DataNode) for bound in bounds.values()):
-        (arrays,) = load(whole, loader)
+        (arrays,) = apply_reader(whole, loader)
         return slice(arrays, axes=axes, out_of_bounds_policy=out_of_bounds_policy, fill_values=fill_value, **bounds)
     kernel = cut(bounds, axis_numbers(axes, None, spec, "slice"), out_of_bounds_policy, fill_value, spec.dtype)
     numbers = tuple((name, tuple(np.ravel(bound).astype(float).tolist())) for name, bound in bounds.items())
-    (arrays,) = load(shared(NpyParts, whole, _Part(kernel, numbers)), loader)
+    (arrays,) = apply_reader(open_shared(NpyRoiSource, whole, _Part(kernel, numbers)), loader)
     return arrays
 
 
@@ -139,7 +139,7 @@ class _Part:
 
     def fill(self, dtype: np.dtype[Any]) -> Array:
         """The kernel's."""
-        return convert(np, np.asarray(self.kernel.fill[0], np.float32), dtype)
+        return cast_saturating(np, np.asarray(self.kernel.fill[0], np.float32), dtype)
 
 
 def _per_axis(bound: Bounds | None, count: int) -> Any:

@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from penstock.errors import DefinitionError
-from penstock.graph.identity.call_record import Location
+from penstock.graph.identity.call_record import DataLocation
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_paths
 from penstock.sources.formats.parquet_source import ParquetSource
-from penstock.sources.open_sources import shared
-from penstock.sources.storage.file_stamps import stamp_of
+from penstock.sources.open_sources import open_shared
+from penstock.sources.storage.file_stamps import file_stamps
 
 
 @operator("readers.parquet")
 def parquet(
     *,
-    paths: Location[Path | Sequence[Path]],
+    paths: DataLocation[Path | Sequence[Path]],
     columns: str | Sequence[str] | None = None,
-    **loader: Unpack[LoaderArguments],
+    **loader: Unpack[ReaderArguments],
 ) -> dict[str, DataNode]:
     """Read columns of Parquet files; a row is a sample. Needs the extra `parquet`.
 
@@ -60,5 +60,5 @@ def parquet(
     names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
     if not files or names == ():
         raise DefinitionError(f"fn.readers.parquet: {'columns' if files else 'paths'} is empty")
-    source = shared(ParquetSource, files, names, stamp=stamp_of(*files))
-    return dict(zip(source.names, load(source, loader), strict=True))
+    source = open_shared(ParquetSource, files, names, stamp=file_stamps(*files))
+    return dict(zip(source.names, apply_reader(source, loader), strict=True))

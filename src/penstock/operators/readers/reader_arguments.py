@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from penstock.errors import DefinitionError, shown
-from penstock.graph.identity.call_record import Default, Hint, Location
-from penstock.graph.ir.operator import Common, Reader, pick
+from penstock.errors import DefinitionError, short_repr
+from penstock.graph.identity.call_record import DataLocation, Default, PerformanceHint
+from penstock.graph.ir.operator import CommonArguments, Reader, select_arguments
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.trace import DataNode
-from penstock.sources.combine.subset import drawn, subset
+from penstock.sources.combine.subset import make_subset, resample_by_weight
 from penstock.sources.source import Source
 from penstock.types import OnError, as_on_error
 
 
-class OrderArguments(Common, total=False):
+class ReaderOrderArguments(CommonArguments, total=False):
     """In which order a reader visits its samples, and for which shard.
 
     random_shuffle: visit the samples of each epoch in an order of its own: a permutation of the whole data set, another
@@ -39,23 +39,23 @@ class OrderArguments(Common, total=False):
     shuffle_after_epoch: Annotated[bool, Default(False)]
     shuffle_after_epoch_seed: Annotated[int | None, Default(None)]
     seed: Annotated[int, Default(-1)]
-    shard_id: Hint[int]
-    num_shards: Hint[int]
+    shard_id: PerformanceHint[int]
+    num_shards: PerformanceHint[int]
     shard_mode: Annotated[str, Default("global")]
     stick_to_shard: Annotated[bool, Default(False)]
     pad_last_batch: Annotated[bool, Default(False)]
-    on_error: Hint[OnError | None]
-    initial_fill: Hint[int]
-    prefetch_queue_depth: Hint[int]
-    read_ahead: Hint[bool]
-    dont_use_mmap: Hint[bool]
-    lazy_init: Hint[bool]
-    skip_cached_images: Hint[bool]
-    tensor_init_bytes: Hint[int]
+    on_error: PerformanceHint[OnError | None]
+    initial_fill: PerformanceHint[int]
+    prefetch_queue_depth: PerformanceHint[int]
+    read_ahead: PerformanceHint[bool]
+    dont_use_mmap: PerformanceHint[bool]
+    lazy_init: PerformanceHint[bool]
+    skip_cached_images: PerformanceHint[bool]
+    tensor_init_bytes: PerformanceHint[int]
 
 
-class LoaderArguments(OrderArguments, total=False):
-    """What every reader takes besides its data set: what `OrderArguments` describes, and which samples it visits.
+class ReaderArguments(ReaderOrderArguments, total=False):
+    """What every reader takes besides its data set: what `ReaderOrderArguments` describes, and which samples it visits.
 
     subset: a part of the data set, which is all that the reader has: a slice, a range, an array of numbers or of a
     truth value for each sample; or a function that takes the numbers of all samples, an int64 array, and returns such
@@ -63,22 +63,22 @@ class LoaderArguments(OrderArguments, total=False):
     draw, with replacement, as often as its weight says; an epoch has as many draws as there are samples.
     """
 
-    subset: Location[Any]
-    weights: Location[Any]
+    subset: DataLocation[Any]
+    weights: DataLocation[Any]
 
 
-def load(source: Source, arguments: LoaderArguments) -> list[DataNode]:
+def apply_reader(source: Source, arguments: ReaderArguments) -> list[DataNode]:
     """The nodes of a reader's values.
 
     Raises:
         DefinitionError: arguments that do not go together, more shards than samples.
     """
     part, weights = arguments.get("subset"), arguments.get("weights")
-    source = source if part is None else subset(source, part)
-    return ordered(source if weights is None else drawn(source, weights), arguments)
+    source = source if part is None else make_subset(source, part)
+    return apply_whole_reader(source if weights is None else resample_by_weight(source, weights), arguments)
 
 
-def ordered(source: Source, arguments: OrderArguments) -> list[DataNode]:
+def apply_whole_reader(source: Source, arguments: ReaderOrderArguments) -> list[DataNode]:
     """The nodes of the values of a data set that is read as it is.
 
     Raises:
@@ -100,14 +100,14 @@ def ordered(source: Source, arguments: OrderArguments) -> list[DataNode]:
         raise DefinitionError("there are more shards than samples", given=f"{shards} shards for {samples} samples")
     mode = arguments.get("shard_mode", "contiguous" if stick and shards > 1 else "global")
     if mode not in ("global", "contiguous"):
-        raise DefinitionError("no such shard_mode", given=shown(mode), expected='"global" or "contiguous"')
+        raise DefinitionError("no such shard_mode", given=short_repr(mode), expected='"global" or "contiguous"')
     if stick and shards > 1 and mode == "global":
         raise DefinitionError(
             "stick_to_shard keeps a static part of the data set, and a global shard is a slice of every batch",
             given='stick_to_shard=True, shard_mode="global"',
             fix='shard_mode="contiguous", or leave stick_to_shard out',
         )
-    if mode == "contiguous" and shards > 1 and source.choice is not None:
+    if mode == "contiguous" and shards > 1 and source.selection is not None:
         raise DefinitionError(
             "static parts are of data sets that are visited whole, and here weights or epoch_size say what is visited",
             given='shard_mode="contiguous"',
@@ -119,12 +119,12 @@ def ordered(source: Source, arguments: OrderArguments) -> list[DataNode]:
         shuffle=shuffle or reshuffle,
         shard_id=shard,
         num_shards=shards,
-        pad_last=bool(arguments.get("pad_last_batch", False)),
+        pad_last_batch=bool(arguments.get("pad_last_batch", False)),
         contiguous=mode == "contiguous",
-        stick=stick,
+        stick_to_shard=stick,
         on_error=_checked(arguments.get("on_error")),
     )
-    common = pick(Common, arguments)
+    common = select_arguments(CommonArguments, arguments)
     return apply_many(reader, common=common, seed=arguments.get("seed", -1) if seed is None else seed)
 
 

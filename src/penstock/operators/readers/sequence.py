@@ -11,18 +11,18 @@ import numpy as np
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.identity.call_record import Location
+from penstock.graph.identity.call_record import DataLocation
 from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.codecs.image_codec import Decoding
+from penstock.image.codecs.image_codec import ImageCodec
 from penstock.image.codecs.output_channels import CHANNELS
 from penstock.operators.argument_limits import Length
-from penstock.operators.readers.reader_arguments import LoaderArguments, load
-from penstock.sources.files.class_folders import stamp_of_root
+from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
+from penstock.sources.files.class_folders import class_folder_stamp
 from penstock.sources.files.sequence_source import SequenceSource
-from penstock.sources.open_sources import shared
+from penstock.sources.open_sources import open_shared
 from penstock.types import RGB, DALIImageType
 
 _EXTENSIONS = "jpg jpeg png bmp tif tiff pnm ppm pgm pbm jp2 webp"
@@ -40,7 +40,7 @@ class DecodeSequence(Operator, SampleKernel):
 
     reads_content: ClassVar[bool] = True
     length: int
-    decoding: Decoding
+    decoding: ImageCodec
 
     def infer(self, data: Spec, sizes: Spec) -> Spec:
         """Images of any size."""
@@ -66,12 +66,12 @@ class DecodeSequence(Operator, SampleKernel):
 @operator("readers.sequence")
 def sequence(
     *,
-    file_root: Location[str | PathLike[str]],
+    file_root: DataLocation[str | PathLike[str]],
     sequence_length: Length,
     step: int = 1,
     stride: int = 1,
     image_type: DALIImageType = RGB,
-    **loader: Unpack[LoaderArguments],
+    **loader: Unpack[ReaderArguments],
 ) -> DataNode:
     """Read sequences of images: frames of videos, for example, with a folder of image files for each video.
 
@@ -115,5 +115,5 @@ def sequence(
         given = f"sequence_length={sequence_length}, step={step}, stride={stride}"
         raise DefinitionError("fn.readers.sequence: step and stride are at least 1", given=given)
     key = fspath(file_root), _PATTERNS, sequence_length, step, stride
-    data, sizes = load(shared(SequenceSource, *key, stamp=stamp_of_root(key[0])), loader)
-    return apply(DecodeSequence(sequence_length, Decoding(image_type)), data, sizes)
+    data, sizes = apply_reader(open_shared(SequenceSource, *key, stamp=class_folder_stamp(key[0])), loader)
+    return apply(DecodeSequence(sequence_length, ImageCodec(image_type)), data, sizes)

@@ -6,30 +6,30 @@ from collections.abc import Mapping, Sequence
 from typing import Unpack
 
 from penstock.errors import DefinitionError
-from penstock.graph.identity.call_record import Hint, Location
+from penstock.graph.identity.call_record import DataLocation, PerformanceHint
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.readers.feature_options import as_features
-from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_paths
 from penstock.sources.formats.tfrecord.features import Feature
 from penstock.sources.formats.tfrecord.tfrecord_source import TFRecordSource
-from penstock.sources.open_sources import shared
-from penstock.sources.storage.file_stamps import stamp_of
+from penstock.sources.open_sources import open_shared
+from penstock.sources.storage.file_stamps import file_stamps
 
 
 @operator("readers.tfrecord")
 def tfrecord(
     *,
-    path: Location[Path | Sequence[Path]],
-    index_path: Location[Path | Sequence[Path] | None] = None,
+    path: DataLocation[Path | Sequence[Path]],
+    index_path: DataLocation[Path | Sequence[Path] | None] = None,
     features: Mapping[str, Feature],
-    use_o_direct: Hint[bool] = False,
-    **loader: Unpack[LoaderArguments],
+    use_o_direct: PerformanceHint[bool] = False,
+    **loader: Unpack[ReaderArguments],
 ) -> dict[str, DataNode]:
     """Read features of the examples in TFRecord files, which TensorFlow writes. Checksums are verified.
 
-    A `penstock.sources.formats.tfrecord.features.FixedLenFeature` is read as an array of its shape, a string as its bytes, a `VarLenFeature` as
+    A `penstock.tfrecord.FixedLenFeature` is read as an array of its shape, a string as its bytes, a `VarLenFeature` as
     an array of shape (?,), or (?, *shape). An example that lacks a feature has the default value, or nothing where the
     length varies. A `VarLenFeature` that no record names, of up to 512 from all over the files, is a scalar, as in
     DALI: the default value. A record that has it nevertheless is an error; write empty lists to avoid that.
@@ -78,6 +78,6 @@ def tfrecord(
             fix="leave index_path out, and they are made",
         )  # fmt: skip
     wanted = as_features("fn.readers.tfrecord", features)
-    source = shared(TFRecordSource, paths, indexes, wanted, stamp=stamp_of(*paths, *indexes))
-    nodes = dict(zip([name for name, _ in wanted], load(source, loader), strict=True))
+    source = open_shared(TFRecordSource, paths, indexes, wanted, stamp=file_stamps(*paths, *indexes))
+    nodes = dict(zip([name for name, _ in wanted], apply_reader(source, loader), strict=True))
     return {name: nodes[name] for name in features}

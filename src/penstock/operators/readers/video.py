@@ -9,18 +9,18 @@ from typing import Annotated, Any, Unpack
 import numpy as np
 
 from penstock.core import optional_import
-from penstock.errors import DefinitionError, did_you_mean, shown
-from penstock.graph.identity.call_record import Default, Hint, Location
+from penstock.errors import DefinitionError, did_you_mean, short_repr
+from penstock.graph.identity.call_record import DataLocation, Default, PerformanceHint
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.argument_limits import Length
 from penstock.operators.elementwise.cast import cast
-from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_paths
 from penstock.sources.formats.video.video_decoder import PAD_MODES, fill_of
 from penstock.sources.formats.video.video_list import Entry, Rounding, videos_in, videos_of
 from penstock.sources.formats.video.video_source import ClipOptions, VideoSource, stamp_of_clips
-from penstock.sources.open_sources import shared
+from penstock.sources.open_sources import open_shared
 from penstock.types import FLOAT, RGB, UINT8, DALIDataType, DALIImageType, as_dtype
 
 _ROUNDINGS = {
@@ -32,7 +32,7 @@ _ROUNDINGS = {
 _FRAME_NUM = {False: "none", True: "scalar", None: "none", "none": "none", "scalar": "scalar", "sequence": "sequence"}
 
 
-class VideoArguments(LoaderArguments, total=False):
+class VideoArguments(ReaderArguments, total=False):
     """The arguments of `fn.readers.video` but `sequence_length`, each as it is described there.
 
     Which videos: filenames, file_root, file_list, labels, file_list_format, file_list_rounding, file_list_frame_num,
@@ -41,9 +41,9 @@ class VideoArguments(LoaderArguments, total=False):
     additional_decode_surfaces, skip_vfr_check.
     """
 
-    filenames: Location[Path | Sequence[Path] | None]
-    file_root: Location[Path | None]
-    file_list: Location[Path | None]
+    filenames: DataLocation[Path | Sequence[Path] | None]
+    file_root: DataLocation[Path | None]
+    file_list: DataLocation[Path | None]
     labels: int | Sequence[int] | None
     stride: Annotated[int, Default(1)]
     step: Annotated[int, Default(-1)]
@@ -56,21 +56,21 @@ class VideoArguments(LoaderArguments, total=False):
     file_list_format: Annotated[str, Default("timestamps")]
     file_list_rounding: Annotated[str, Default("start_down_end_up")]
     file_list_frame_num: Annotated[bool, Default(False)]
-    file_list_include_end: Hint[bool]
+    file_list_include_end: PerformanceHint[bool]
     file_list_include_preceding_frame: bool | None
     normalized: Annotated[bool, Default(False)]
-    channels: Hint[int]
-    additional_decode_surfaces: Hint[int]
-    skip_vfr_check: Hint[bool]
+    channels: PerformanceHint[int]
+    additional_decode_surfaces: PerformanceHint[int]
+    skip_vfr_check: PerformanceHint[bool]
 
 
 @operator("readers.video")
 def video(
     *,
     sequence_length: Length,
-    filenames: Location[Path | Sequence[Path] | None] = None,
-    file_root: Location[Path | None] = None,
-    file_list: Location[Path | None] = None,
+    filenames: DataLocation[Path | Sequence[Path] | None] = None,
+    file_root: DataLocation[Path | None] = None,
+    file_list: DataLocation[Path | None] = None,
     labels: int | Sequence[int] | None = None,
     stride: int = 1,
     step: int = -1,
@@ -83,15 +83,15 @@ def video(
     file_list_format: str = "timestamps",
     file_list_rounding: str = "start_down_end_up",
     file_list_frame_num: bool = False,
-    file_list_include_end: Hint[bool] = True,
+    file_list_include_end: PerformanceHint[bool] = True,
     file_list_include_preceding_frame: bool | None = None,
     dtype: DALIDataType | Any = UINT8,
     normalized: bool = False,
     image_type: DALIImageType = RGB,
-    channels: Hint[int] = 3,
-    additional_decode_surfaces: Hint[int] = 2,
-    skip_vfr_check: Hint[bool] = False,
-    **loader: Unpack[LoaderArguments],
+    channels: PerformanceHint[int] = 3,
+    additional_decode_surfaces: PerformanceHint[int] = 2,
+    skip_vfr_check: PerformanceHint[bool] = False,
+    **loader: Unpack[ReaderArguments],
 ) -> DataNode | list[DataNode]:
     """Read clips of videos: what FFmpeg decodes, by PyAV. Needs the extra `video`.
 
@@ -164,7 +164,7 @@ def video(
         ([(3, 16, 32, 3), (3, 16, 32, 3)], [[0, 1, 2], [3, 4, 5]])
     """
     del file_list_include_end, channels, additional_decode_surfaces, skip_vfr_check
-    optional_import.load("av", "video", "fn.readers.video")
+    optional_import.import_extra("av", "video", "fn.readers.video")
     element = as_dtype(dtype)
     if image_type is not RGB:
         raise DefinitionError(
@@ -202,7 +202,7 @@ def video(
         timestamps=bool(enable_timestamps),
         rounding=Rounding(form == "frames" or bool(file_list_frame_num), *up),
     )
-    frames, *others = load(shared(VideoSource, entries, options, stamp=stamp_of_clips(entries)), loader)
+    frames, *others = apply_reader(open_shared(VideoSource, entries, options, stamp=stamp_of_clips(entries)), loader)
     if element.name == "float32":
         frames = cast(frames, dtype=FLOAT)
         frames = frames * np.float32(1 / 255) if normalized else frames
@@ -213,7 +213,7 @@ def _one_of(name: str, given: Any, known: Any) -> Any:
     if given not in known:
         names = [each for each in known if isinstance(each, str)]
         raise DefinitionError(
-            f"fn.readers.video: no such {name}", given=shown(given), expected=", ".join(names),
+            f"fn.readers.video: no such {name}", given=short_repr(given), expected=", ".join(names),
             fix=did_you_mean(given, names),
         )  # fmt: skip
     return given

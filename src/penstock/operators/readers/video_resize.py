@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Unpack
 
 from penstock.graph.identity.call_record import Default
-from penstock.graph.ir.operator import pick
+from penstock.graph.ir.operator import select_arguments
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.argument_limits import Length
@@ -54,7 +54,7 @@ def video_resize(
         >>> pipeline.run()[0].as_array().shape
         (1, 1, 8, 16, 3)
     """
-    sizes: Any = {**pick(SizeArguments, arguments), **pick(FilterArguments, arguments)}
+    sizes: Any = {**select_arguments(SizeArguments, arguments), **select_arguments(FilterArguments, arguments)}
     given: Any = {name: value for name, value in arguments.items() if name not in sizes}
     read = video(sequence_length=sequence_length, dtype=dtype, **given)
     frames, *others = read if isinstance(read, list) else (read,)

@@ -7,17 +7,17 @@ from typing import Any, Unpack, cast
 
 import numpy as np
 
-from penstock.errors import DefinitionError, did_you_mean, shown
-from penstock.graph.identity.call_record import Location
+from penstock.errors import DefinitionError, did_you_mean, short_repr
+from penstock.graph.identity.call_record import DataLocation
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.decoders.image import image
 from penstock.operators.decoders.numpy import numpy as decode_numpy
-from penstock.operators.readers.reader_arguments import LoaderArguments, load
+from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_shards
 from penstock.sources.formats.tar.webdataset_source import NUMBERS, Components, WebdatasetSource, kind_of
-from penstock.sources.open_sources import shared
-from penstock.sources.storage.file_stamps import stamp_of
+from penstock.sources.open_sources import open_shared
+from penstock.sources.storage.file_stamps import file_stamps
 from penstock.types import DALIDataType, as_dtype
 
 _MISSING = ("empty", "skip", "error")
@@ -30,14 +30,14 @@ _HOW = {**dict.fromkeys(_IMAGES, "image"), **dict.fromkeys(NUMBERS, "number"), "
 @operator("readers.webdataset")
 def webdataset(
     *,
-    paths: Location[Path | Sequence[Path]],
+    paths: DataLocation[Path | Sequence[Path]],
     ext: str | Sequence[str],
-    index_paths: Location[Path | Sequence[Path] | None] = None,
+    index_paths: DataLocation[Path | Sequence[Path] | None] = None,
     missing_component_behavior: str = "empty",
     case_sensitive_extensions: bool = True,
     dtypes: DALIDataType | Any = None,
     decode: bool = False,
-    **loader: Unpack[LoaderArguments],
+    **loader: Unpack[ReaderArguments],
 ) -> DataNode | list[DataNode]:
     """Read samples from tar files in the manner of WebDataset.
 
@@ -102,7 +102,7 @@ def webdataset(
     if missing not in _MISSING:
         raise DefinitionError(
             "fn.readers.webdataset: no such missing_component_behavior",
-            given=shown(missing), expected=", ".join(_MISSING), fix=did_you_mean(missing, _MISSING),
+            given=short_repr(missing), expected=", ".join(_MISSING), fix=did_you_mean(missing, _MISSING),
         )  # fmt: skip
     if indexes and len(indexes) != len(files):
         raise DefinitionError(
@@ -116,16 +116,16 @@ def webdataset(
     cased = bool(case_sensitive_extensions)
     extensions = tuple(frozenset((each if cased else each.lower()).split(";")) for each in wanted)
     decoded = [_decoded(each) if decode else "" for each in extensions]
-    source = shared(
+    source = open_shared(
         WebdatasetSource,
         files,
         indexes,
         Components(extensions, cased, missing),
         tuple(map(_stored, decoded, types)),
         frozenset(output for output, how in enumerate(decoded) if how == "number"),
-        stamp=stamp_of(*files, *indexes),
+        stamp=file_stamps(*files, *indexes),
     )
-    nodes = [_decode(*each) for each in zip(load(source, loader), decoded, types, strict=True)]
+    nodes = [_decode(*each) for each in zip(apply_reader(source, loader), decoded, types, strict=True)]
     return nodes if len(nodes) > 1 else nodes[0]
 
 

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from penstock.core.spec import Spec
-from penstock.graph.ir.operator import BatchContext, Common
+from penstock.graph.ir.operator import BatchContext, CommonArguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -53,7 +53,7 @@ def min(  # noqa: A001  # DALI's name
     axes: int | Sequence[int] | None = None,
     axis_names: str | None = None,
     keep_dims: bool = False,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Take the least element along axes.
 
@@ -91,7 +91,7 @@ def max(  # noqa: A001  # DALI's name
     axes: int | Sequence[int] | None = None,
     axis_names: str | None = None,
     keep_dims: bool = False,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Take the greatest element along axes.
 

@@ -10,11 +10,11 @@ from typing import Any, Unpack
 import numpy as np
 
 from penstock.core.spec import Spec
-from penstock.graph.ir.operator import BatchContext, Common
+from penstock.graph.ir.operator import BatchContext, CommonArguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.numerics.casting import convert, result_dtype
+from penstock.numerics.casting import cast_saturating, result_dtype
 from penstock.numerics.ordered_sums import ordered_sum, sum_of_squares
 from penstock.operators.reductions.reduction_operator import Reduction, reduced_axes, work_dtype
 from penstock.types import FLOAT
@@ -38,7 +38,7 @@ class Sum(Reduction):
         else:
             wide = np.dtype(f"{data.dtype.kind}{8 if xp is np else 4}")
             total = xp.sum(data.astype(wide), axis=self.batch_axes, dtype=wide)
-        return convert(xp, self.shaped(data, total), self.dtype)
+        return cast_saturating(xp, self.shaped(data, total), self.dtype)
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Mean(Reduction):
         values = data.astype(work)
         total = (sum_of_squares if self.squared else ordered_sum)(xp, values, self.batch_axes)
         mean = total / xp.asarray(math.prod(data.shape[axis] for axis in self.batch_axes), work)
-        return convert(xp, self.shaped(data, xp.sqrt(mean) if self.root else mean), self.dtype)
+        return cast_saturating(xp, self.shaped(data, xp.sqrt(mean) if self.root else mean), self.dtype)
 
 
 @operator("reductions.sum")
@@ -76,7 +76,7 @@ def sum(  # noqa: A001  # DALI's name
     axis_names: str | None = None,
     keep_dims: bool = False,
     dtype: Any = None,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Add up the elements along axes.
 
@@ -118,7 +118,7 @@ def mean(
     axis_names: str | None = None,
     keep_dims: bool = False,
     dtype: Any = None,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Average the elements along axes.
 
@@ -159,7 +159,7 @@ def mean_square(
     axis_names: str | None = None,
     keep_dims: bool = False,
     dtype: Any = None,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Average the squares of the elements along axes.
 
@@ -200,7 +200,7 @@ def rms(
     axis_names: str | None = None,
     keep_dims: bool = False,
     dtype: Any = None,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Take the root of the mean square of the elements along axes.
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, Common
+from penstock.graph.ir.operator import BatchContext, CommonArguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.numerics.casting import convert
+from penstock.numerics.casting import cast_saturating
 from penstock.numerics.ordered_sums import sum_of_squares
 from penstock.operators.reductions.reduction_operator import Reduction, reduced_axes, work_dtype
 from penstock.types import FLOAT
@@ -61,7 +61,9 @@ class Spread(Reduction):
         squares = sum_of_squares(xp, distances, self.batch_axes)
         count = math.prod(data.shape[axis] for axis in self.batch_axes) - self.ddof
         variance = squares / xp.asarray(count, work)
-        return convert(xp, self.shaped(data, xp.sqrt(variance) if self.root else variance), np.dtype(np.float32))
+        return cast_saturating(
+            xp, self.shaped(data, xp.sqrt(variance) if self.root else variance), np.dtype(np.float32)
+        )
 
 
 @operator("reductions.std_dev")
@@ -73,7 +75,7 @@ def std_dev(
     axis_names: str | None = None,
     keep_dims: bool = False,
     ddof: int = 0,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Take the standard deviation of the elements from a mean, along axes.
 
@@ -116,7 +118,7 @@ def variance(
     axis_names: str | None = None,
     keep_dims: bool = False,
     ddof: int = 0,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Take the variance of the elements about a mean, along axes.
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, TypedDict
 
 import numpy as np
 
-from penstock.errors import ArgumentTypeError, shown
-from penstock.graph.identity.call_record import Default, Hint
+from penstock.errors import ArgumentTypeError, short_repr
+from penstock.graph.identity.call_record import Default, PerformanceHint
 from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.tracing.trace import DataNode
 from penstock.types import INTERP_LANCZOS3, INTERP_LINEAR, DALIInterpType
@@ -16,7 +16,7 @@ from penstock.types import INTERP_LANCZOS3, INTERP_LINEAR, DALIInterpType
 Interpolation = int | DALIInterpType | DataNode
 
 FILTER_SCHEMA: Mapping[str, Argument] = {
-    name: Argument(np.int32, low=0, high=5, typical=INTERP_LANCZOS3) for name in ("min_filter", "mag_filter")
+    name: Argument(np.int32, low=0, high=5, example=INTERP_LANCZOS3) for name in ("min_filter", "mag_filter")
 }
 
 
@@ -32,11 +32,11 @@ class FilterArguments(TypedDict, total=False):
     min_filter: Interpolation
     mag_filter: Interpolation
     antialias: Annotated[bool, Default(True)]
-    minibatch_size: Hint[int]
-    temp_buffer_hint: Hint[int]
+    minibatch_size: PerformanceHint[int]
+    temp_buffer_hint: PerformanceHint[int]
 
 
-def interpolation(filters: FilterArguments, kind: str) -> dict[str, Any]:
+def filter_arguments(filters: FilterArguments, kind: str) -> dict[str, Any]:
     """The operator arguments `min_filter` and `mag_filter`.
 
     Raises:
@@ -48,7 +48,7 @@ def interpolation(filters: FilterArguments, kind: str) -> dict[str, Any]:
         if not isinstance(value, DataNode) and value not in list(DALIInterpType):
             raise ArgumentTypeError(
                 f"fn.{kind}: no such interpolation",
-                given=f"{name}={shown(value)}",
+                given=f"{name}={short_repr(value)}",
                 expected=", ".join(f"types.{known.name}" for known in DALIInterpType),
             )
     return {name: value if isinstance(value, DataNode) else int(value) for name, value in chosen.items()}

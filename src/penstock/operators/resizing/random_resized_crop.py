@@ -11,20 +11,20 @@ import numpy as np
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common, pick
+from penstock.graph.ir.operator import CommonArguments, select_arguments
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.axis_mapping import chosen, reach
+from penstock.image.describe.axis_mapping import max_filter_support, where
 from penstock.image.describe.random_window import RandomWindow, RandomWindowArguments, random_window
-from penstock.image.describe.steps import Images, Part, Resample, Step
-from penstock.operators.resizing.filter_arguments import FILTER_SCHEMA, FilterArguments, interpolation
-from penstock.operators.resizing.resize import Resampling, resampled_dtype, rounded
+from penstock.image.describe.steps import ImageInfo, ResampleAxis, ResampleStep, Step
+from penstock.operators.resizing.filter_arguments import FILTER_SCHEMA, FilterArguments, filter_arguments
+from penstock.operators.resizing.resize import Resampling, cast_steps, resampled_dtype
 from penstock.types import DALIDataType
 
 
-class RandomResizedCropArguments(RandomWindowArguments, FilterArguments, Common, total=False):
+class RandomResizedCropArguments(RandomWindowArguments, FilterArguments, CommonArguments, total=False):
     """Window, filters, and what every operator takes."""
 
 
@@ -55,17 +55,17 @@ class RandomResizedCrop(Resampling):
             shape[self.layout.index(axis)] = size
         return Spec(self.dtype, tuple(shape), images.layout or self.layout)
 
-    def describe(self, images: Images, bits: Any, *, min_filter: Any, mag_filter: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any, *, min_filter: Any, mag_filter: Any) -> Sequence[Step]:
         """A window drawn for each row."""
         places = [self.layout.index(axis) for axis in "HW"]
         top, left, height, width = self.window(images.sizes[places[0]], images.sizes[places[1]], bits)
-        parts: dict[int, Part] = {}
+        parts: dict[int, ResampleAxis] = {}
         for at, first, length, size in zip(places, (top, left), (height, width), self.size, strict=True):
-            filters = chosen(size < length, min_filter, mag_filter)
-            parts[at] = Part(
+            filters = where(size < length, min_filter, mag_filter)
+            parts[at] = ResampleAxis(
                 first.astype(np.float64), (first + length).astype(np.float64), np.full(images.rows, size), filters
             )
-        return [Resample(parts, self.antialias, reach(min_filter, mag_filter)), rounded(self.dtype)]
+        return [ResampleStep(parts, self.antialias, max_filter_support(min_filter, mag_filter)), cast_steps(self.dtype)]
 
 
 @operator("random_resized_crop")
@@ -115,10 +115,10 @@ def random_resized_crop(
         raise DefinitionError("fn.random_resized_crop: size is (height, width)", given=size)
     kernel = RandomResizedCrop(
         layout=layout,
-        window=random_window(pick(RandomWindowArguments, arguments), "random_resized_crop"),
+        window=random_window(select_arguments(RandomWindowArguments, arguments), "random_resized_crop"),
         size=(sizes[0], sizes[1]),
         antialias=bool(arguments.get("antialias", True)),
         dtype=resampled_dtype(data, dtype, "random_resized_crop"),
     )
-    filters = interpolation(pick(FilterArguments, arguments), "random_resized_crop")
-    return apply(kernel, data, common=pick(Common, arguments), seed=seed, **filters)
+    filters = filter_arguments(select_arguments(FilterArguments, arguments), "random_resized_crop")
+    return apply(kernel, data, common=select_arguments(CommonArguments, arguments), seed=seed, **filters)

@@ -12,27 +12,27 @@ from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common, Operator, SampleContext, SampleKernel, pick
+from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel, select_arguments
 from penstock.graph.layouts import SPATIAL, image_layout
 from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.fix_suggestions import Trouble, helps
+from penstock.graph.tracing.fix_suggestions import ShapeProblem, register_fix
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.axis_mapping import reach
-from penstock.image.describe.steps import Convert, Images, Resample, Step
+from penstock.image.describe.axis_mapping import max_filter_support
+from penstock.image.describe.steps import CastStep, ImageInfo, ResampleStep, Step
 from penstock.image.image_operator import ImageOperator
-from penstock.numerics.casting import own_or_float
+from penstock.numerics.casting import output_dtype
 from penstock.operators.resizing.filter_arguments import FilterArguments
-from penstock.operators.resizing.target_size import SIZING_SCHEMA, SizeArguments, Sizing, sizing
+from penstock.operators.resizing.target_size import SIZING_SCHEMA, SizeArguments, TargetSize, sizing
 from penstock.types import DALIDataType, DALIImageType
 
-helps(Trouble.RAGGED, "fn.resize(..., size=(height, width))")
+register_fix(ShapeProblem.RAGGED, "fn.resize(..., size=(height, width))")
 
 DTYPES = ("uint8", "int16", "uint16", "float32")
 """What can be resampled."""
 
 
-class ResizeArguments(SizeArguments, FilterArguments, Common, total=False):
+class ResizeArguments(SizeArguments, FilterArguments, CommonArguments, total=False):
     """Size, filters, and what every operator takes. image_type: DALI's, without effect there and here."""
 
     image_type: DALIImageType
@@ -69,7 +69,7 @@ class Resize(Resampling):
         sizing: from sizes to what is resampled.
     """
 
-    sizing: Sizing
+    sizing: TargetSize
     schema: ClassVar[Mapping[str, Argument]] = SIZING_SCHEMA
 
     def infer(self, images: Spec, **arguments: Any) -> Spec:
@@ -77,21 +77,24 @@ class Resize(Resampling):
         shape, bounds = self.sizing.shape(images, arguments), self.sizing.bounds(images, arguments)
         return Spec(self.dtype, shape, images.layout or self.layout, bounds=bounds)
 
-    def describe(self, images: Images, bits: Any, **arguments: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any, **arguments: Any) -> Sequence[Step]:
         """As the sizing says."""
         places = [self.layout.index(axis) for axis in self.sizing.axes]
         parts = self.sizing.parts([images.sizes[at] for at in places], arguments)
-        furthest = reach(arguments["min_filter"], arguments["mag_filter"])
-        return [Resample(dict(zip(places, parts, strict=True)), self.sizing.antialias, furthest), rounded(self.dtype)]
+        furthest = max_filter_support(arguments["min_filter"], arguments["mag_filter"])
+        return [
+            ResampleStep(dict(zip(places, parts, strict=True)), self.sizing.antialias, furthest),
+            cast_steps(self.dtype),
+        ]
 
 
-def rounded(dtype: np.dtype[Any]) -> Convert:
+def cast_steps(dtype: np.dtype[Any]) -> CastStep:
     """What follows a resampling: the dtype of the images."""
-    return Convert(dtype, halves_up=dtype == np.uint8)
+    return CastStep(dtype, halves_up=dtype == np.uint8)
 
 
 @dataclass(frozen=True)
-class Extents(Operator, SampleKernel):
+class SpatialShape(Operator, SampleKernel):
     """The spatial extents of an image: what `save_attrs` adds."""
 
     layout: str
@@ -121,7 +124,7 @@ def resampled_dtype(images: DataNode, dtype: Any, kind: str) -> np.dtype[Any]:
             expected=", ".join(DTYPES),
             fix="fn.cast(images, dtype=types.FLOAT)",
         )
-    return own_or_float(own, dtype, kind)
+    return output_dtype(own, dtype, kind)
 
 
 @operator("resize")
@@ -167,8 +170,8 @@ def resize(
         (1, 30, 40, 3)
     """
     layout = image_layout(data, "resize")
-    filters = pick(FilterArguments, arguments)
-    sizes, varying = sizing(pick(SizeArguments, arguments), filters, layout, "resize")
+    filters = select_arguments(FilterArguments, arguments)
+    sizes, varying = sizing(select_arguments(SizeArguments, arguments), filters, layout, "resize")
     kernel = Resize(layout, resampled_dtype(data, dtype, "resize"), sizes)
-    images = apply(kernel, data, common=pick(Common, arguments), **varying)
-    return [images, apply(Extents(layout), data)] if save_attrs else images
+    images = apply(kernel, data, common=select_arguments(CommonArguments, arguments), **varying)
+    return [images, apply(SpatialShape(layout), data)] if save_attrs else images

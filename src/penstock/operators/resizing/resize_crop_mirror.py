@@ -8,15 +8,15 @@ from typing import Any, ClassVar, Unpack, cast
 
 from penstock.core.spec import Spec
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common, pick
+from penstock.graph.ir.operator import CommonArguments, select_arguments
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.axis_mapping import chosen
-from penstock.image.describe.crop_window import PlaceArguments, window
-from penstock.image.describe.steps import Cut, Images, Mirror, Part, Resample, Step
+from penstock.image.describe.axis_mapping import where
+from penstock.image.describe.steps import CropStep, ImageInfo, MirrorStep, ResampleAxis, ResampleStep, Step
 from penstock.operators.cropping.crop import Crop
+from penstock.operators.cropping.crop_arguments import CropPositionArguments, make_window
 from penstock.operators.cropping.flip import Flip
 from penstock.operators.resizing.filter_arguments import FilterArguments
 from penstock.operators.resizing.resize import Resampling, Resize, resampled_dtype
@@ -24,7 +24,7 @@ from penstock.operators.resizing.target_size import SizeArguments, sizing
 from penstock.types import DALIDataType
 
 
-class ResizeCropMirrorArguments(SizeArguments, FilterArguments, PlaceArguments, Common, total=False):
+class ResizeCropMirrorArguments(SizeArguments, FilterArguments, CropPositionArguments, CommonArguments, total=False):
     """Size, filters, window, and what every operator takes."""
 
 
@@ -46,35 +46,35 @@ class ResizeCropMirror(Resampling):
         resized = self.resize.infer(images, **_of(Resize, arguments))
         return self.flip.infer(self.crop.infer(resized, **_of(Crop, arguments)))
 
-    def describe(self, images: Images, bits: Any, **arguments: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any, **arguments: Any) -> Sequence[Step]:
         """The part of each axis from which the window is made."""
         resample, *rest = self.resize.describe(images, bits, **_of(Resize, arguments))
-        parts = dict(cast(Resample, resample).parts)
+        parts = dict(cast(ResampleStep, resample).parts)
         sizes = [parts[at].size if at in parts else size for at, size in enumerate(images.sizes)]
         resized = replace(images, sizes=sizes, dtype=self.dtype)
         steps = [*self.crop.describe(resized, bits, **_of(Crop, arguments))]
         for step in [*steps, *self.flip.describe(resized, bits, **_of(Flip, arguments))]:
-            if isinstance(step, Cut):
+            if isinstance(step, CropStep):
                 parts[step.axis] = _shown(parts[step.axis], step.first, step.length)
-            elif isinstance(step, Mirror):
+            elif isinstance(step, MirrorStep):
                 parts[step.axis] = _turned(parts[step.axis], step.flags)
-        return [replace(cast(Resample, resample), parts=parts), *rest]
+        return [replace(cast(ResampleStep, resample), parts=parts), *rest]
 
 
 def _of(kind: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if name in kind.schema}
 
 
-def _shown(part: Part, first: Any, length: Any) -> Part:
+def _shown(part: ResampleAxis, first: Any, length: Any) -> ResampleAxis:
     """`length` of the pixels that an axis is resampled to, from number `first` on."""
     scale = (part.high - part.low) / part.size
-    high = chosen(first + length == part.size, part.high, part.low + (first + length) * scale)
-    return Part(part.low + first * scale, high, length, part.filters)
+    high = where(first + length == part.size, part.high, part.low + (first + length) * scale)
+    return ResampleAxis(part.low + first * scale, high, length, part.filters)
 
 
-def _turned(part: Part, flags: Any) -> Part:
+def _turned(part: ResampleAxis, flags: Any) -> ResampleAxis:
     """Backwards, where a flag is set."""
-    return Part(chosen(flags, part.high, part.low), chosen(flags, part.low, part.high), part.size, part.filters)
+    return ResampleAxis(where(flags, part.high, part.low), where(flags, part.low, part.high), part.size, part.filters)
 
 
 @operator("resize_crop_mirror")
@@ -118,11 +118,13 @@ def resize_crop_mirror(
     """
     kind = "resize_crop_mirror"
     layout = image_layout(data, kind)
-    sizes, varying = sizing(pick(SizeArguments, arguments), pick(FilterArguments, arguments), layout, kind)
-    cut, place = window(pick(PlaceArguments, arguments), layout, kind)
+    sizes, varying = sizing(
+        select_arguments(SizeArguments, arguments), select_arguments(FilterArguments, arguments), layout, kind
+    )
+    cut, place = make_window(select_arguments(CropPositionArguments, arguments), layout, kind)
     result = resampled_dtype(data, dtype, kind)
     flags: dict[str, Any] = {"horizontal": mirror & 1, "vertical": mirror & 2, "depthwise": 0}
     if "D" in layout:
         flags["depthwise"] = mirror & 4
     made = ResizeCropMirror(layout, result, Resize(layout, result, sizes), Crop(cut, result), Flip(layout))
-    return apply(made, data, common=pick(Common, arguments), **varying, **place, **flags)
+    return apply(made, data, common=select_arguments(CommonArguments, arguments), **varying, **place, **flags)

@@ -11,21 +11,21 @@ from typing import Annotated, Any, Literal, TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.spec import Shape, Spec, bounded
-from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean, shown
+from penstock.core.spec import Shape, Spec, bounds_or_none
+from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean, short_repr
 from penstock.graph.identity.call_record import Default
 from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.layouts import SPATIAL
 from penstock.graph.tracing.trace import DataNode
 from penstock.image.codecs.image_header import MAX_PIXELS
-from penstock.image.describe.axis_mapping import Rows, chosen
-from penstock.image.describe.steps import Part
-from penstock.operators.resizing.filter_arguments import FILTER_SCHEMA, FilterArguments, interpolation
+from penstock.image.describe.axis_mapping import Rows, where
+from penstock.image.describe.steps import ResampleAxis
+from penstock.operators.resizing.filter_arguments import FILTER_SCHEMA, FilterArguments, filter_arguments
 
 Number = float | DataNode
 Numbers = float | Sequence[float] | DataNode
 Mode = Literal["default", "stretch", "not_larger", "not_smaller"]
-Way = Literal["size", "one by one"]
+SizeSpec = Literal["size", "one by one"]
 
 MODES: tuple[Mode, ...] = ("default", "stretch", "not_larger", "not_smaller")
 ONE_BY_ONE = {"D": "resize_z", "H": "resize_y", "W": "resize_x"}
@@ -35,14 +35,14 @@ SIZING_SCHEMA = {
     "size": Argument(shape=(None,)),
     "resize_side": Argument(),
     **{name: Argument() for name in ONE_BY_ONE.values()},
-    "roi_start": Argument(shape=(None,), typical=0),
+    "roi_start": Argument(shape=(None,), example=0),
     "roi_end": Argument(shape=(None,)),
     **FILTER_SCHEMA,
 }
 
 
 @dataclass(frozen=True)
-class Sizing:
+class TargetSize:
     """From the size of an image to what becomes of its axes. The sizes asked for are arguments of the operator.
 
     Args:
@@ -73,7 +73,9 @@ class Sizing:
         known = {name: value for name, value in arguments.items() if not isinstance(value, Spec)}
         if known.keys() == arguments.keys() and all(images.shape[at] is not None for at in places):
             extents = [np.array([images.shape[at]]) for at in places]
-            one = {name: SIZING_SCHEMA[name].rows(np, value, 1, varying=False) for name, value in known.items()}
+            one = {
+                name: SIZING_SCHEMA[name].broadcast_rows(np, value, 1, varying=False) for name, value in known.items()
+            }
             sizes: Sequence[int | None] = [int(part.size[0]) for part in self.parts(extents, one)]
         elif any(name in arguments and name not in known for name in ("size", "resize_side", *ONE_BY_ONE.values())):
             sizes = [None] * len(places)
@@ -85,7 +87,9 @@ class Sizing:
 
     def _whatever_the_image(self, arguments: Mapping[str, Any]) -> list[int | None]:
         """The extents that do not depend on the image."""
-        one = {name: SIZING_SCHEMA[name].rows(np, value, 1, varying=False) for name, value in arguments.items()}
+        one = {
+            name: SIZING_SCHEMA[name].broadcast_rows(np, value, 1, varying=False) for name, value in arguments.items()
+        }
         wanted: list[float] = self._wanted(one, self._any_image)[0].tolist()
         if self.mode not in ("default", "stretch"):
             return [None] * len(wanted)
@@ -100,7 +104,7 @@ class Sizing:
         """The largest extents of the result; empty where they are not known."""
         limits: list[float] = list(self.max_size or (math.inf,) * len(self.axes))
         one = {
-            name: SIZING_SCHEMA[name].rows(np, value, 1, varying=False)
+            name: SIZING_SCHEMA[name].broadcast_rows(np, value, 1, varying=False)
             for name, value in arguments.items()
             if not isinstance(value, Spec)
         }
@@ -108,12 +112,12 @@ class Sizing:
             wanted = np.abs(self._wanted(one, self._any_image)[0]).tolist()
             if self.mode != "not_smaller":
                 limits = [min(limit, w or math.inf) for limit, w in zip(limits, wanted, strict=True)]
-        result = list(images.most)
+        result = list(images.max_shape)
         for axis, limit in zip(self.axes, limits, strict=True):
             result[self.layout.index(axis)] = None if limit == math.inf else int(self._rounded(np.float64(limit)))
-        return bounded(result)
+        return bounds_or_none(result)
 
-    def parts(self, extents: Sequence[Rows], arguments: Mapping[str, Any]) -> list[Part]:
+    def parts(self, extents: Sequence[Rows], arguments: Mapping[str, Any]) -> list[ResampleAxis]:
         """What becomes of the spatial axes, in the order D, H, W.
 
         Args:
@@ -137,11 +141,11 @@ class Sizing:
         if self.subpixel:
             exact = sizes == np.abs(wanted)
             first, last = self._widened(low, high, sizes, np.abs(wanted), backwards, arguments)
-            low, high = chosen(exact, low, first), chosen(exact, high, last)
-        low, high = chosen(backwards, high, low), chosen(backwards, low, high)
+            low, high = where(exact, low, first), where(exact, high, last)
+        low, high = where(backwards, high, low), where(backwards, low, high)
         smaller = sizes < np.abs(high - low)
-        filters = chosen(smaller, arguments["min_filter"][:, None], arguments["mag_filter"][:, None])
-        return [Part(low[:, n], high[:, n], sizes[:, n], filters[:, n]) for n in range(len(extents))]
+        filters = where(smaller, arguments["min_filter"][:, None], arguments["mag_filter"][:, None])
+        return [ResampleAxis(low[:, n], high[:, n], sizes[:, n], filters[:, n]) for n in range(len(extents))]
 
     @property
     def _any_image(self) -> NDArray[np.float64]:
@@ -197,16 +201,16 @@ class Sizing:
             scale = np.where(given, scales, np.inf if fits else -np.inf)
             scale = scale.min(axis=1) if fits else scale.max(axis=1)
             scale = np.minimum(scale, (limits / extents).min(axis=1))[:, None]
-            result = np.copysign(chosen(scales == scale, np.abs(wanted), extents * scale), wanted)
+            result = np.copysign(where(scales == scale, np.abs(wanted), extents * scale), wanted)
         else:
             mean: Any = np.ones(len(wanted), np.float32)
             if self.mode == "default" and not given.all():
                 count = np.maximum(given.sum(axis=1), 1)
-                mean = chosen(given, scales, np.float32(1)).prod(axis=1)
-                mean = chosen(count > 1, mean ** (np.float32(1) / count.astype(np.float32)), mean)
-            result = chosen(given, wanted, extents * mean[:, None])
+                mean = where(given, scales, np.float32(1)).prod(axis=1)
+                mean = where(count > 1, mean ** (np.float32(1) / count.astype(np.float32)), mean)
+            result = where(given, wanted, extents * mean[:, None])
             result = np.copysign(np.minimum(np.abs(result), limits), result)
-        return chosen(none[:, None], extents, result).astype(np.float32)
+        return where(none[:, None], extents, result).astype(np.float32)
 
 
 class SizeArguments(TypedDict, total=False):
@@ -237,7 +241,7 @@ class SizeArguments(TypedDict, total=False):
     subpixel_scale: Annotated[bool, Default(True)]
 
 
-def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: str) -> tuple[Sizing, dict[str, Any]]:
+def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: str) -> tuple[TargetSize, dict[str, Any]]:
     """The sizing that a user's arguments describe, and the operator arguments for sizes, part and filters.
 
     Raises:
@@ -265,7 +269,7 @@ def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: st
         )
     mode = given.get("mode", "default")
     if mode not in MODES:
-        raise ArgumentTypeError(f"fn.{kind}: no such mode", given=shown(mode), fix=did_you_mean(mode, MODES))
+        raise ArgumentTypeError(f"fn.{kind}: no such mode", given=short_repr(mode), fix=did_you_mean(mode, MODES))
     arguments: dict[str, Any] = {name: given[name] for name in ways[0]}
     if ways[0][0] in ("resize_shorter", "resize_longer"):
         if mode != "default":
@@ -284,14 +288,14 @@ def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: st
     limits = np.atleast_1d(np.asarray(given.get("max_size", ()), np.float64)).tolist()
     _check_count(limits or 0.0, axes, f"fn.{kind}: max_size")
     limits = limits * len(axes) if len(limits) == 1 else limits
-    return Sizing(
+    return TargetSize(
         layout,
         mode,
         tuple(limit if limit > 0 else math.inf for limit in limits),
         bool(given.get("roi_relative", False)),
         bool(given.get("subpixel_scale", True)),
         bool(filters.get("antialias", True)),
-    ), arguments | interpolation(filters, kind)
+    ), arguments | filter_arguments(filters, kind)
 
 
 def _given(size: Any) -> bool:

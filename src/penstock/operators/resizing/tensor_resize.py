@@ -11,19 +11,19 @@ from typing import Any, ClassVar, Literal, Unpack, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.spec import Shape, Spec, bounded
-from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean, shown
+from penstock.core.spec import Shape, Spec, bounds_or_none
+from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean, short_repr
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common, pick
+from penstock.graph.ir.operator import CommonArguments, select_arguments
 from penstock.graph.layouts import SPATIAL, axis_numbers
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.axis_mapping import chosen, reach
-from penstock.image.describe.steps import Images, Resample, Step
-from penstock.operators.resizing.filter_arguments import FILTER_SCHEMA, FilterArguments, interpolation
-from penstock.operators.resizing.resize import Resize, resampled_dtype, rounded
-from penstock.operators.resizing.target_size import MODES, Mode, Numbers, Sizing
+from penstock.image.describe.axis_mapping import max_filter_support, where
+from penstock.image.describe.steps import ImageInfo, ResampleStep, Step
+from penstock.operators.resizing.filter_arguments import FILTER_SCHEMA, FilterArguments, filter_arguments
+from penstock.operators.resizing.resize import Resize, cast_steps, resampled_dtype
+from penstock.operators.resizing.target_size import MODES, Mode, Numbers, TargetSize
 from penstock.operators.tensors.reshape import reshape
 from penstock.types import DALIDataType
 
@@ -33,17 +33,17 @@ ROUNDINGS: tuple[Rounding, ...] = ("round", "truncate", "ceil")
 
 _SCHEMA = {
     **{name: Argument(shape=(None,)) for name in ("sizes", "scales", "alignment", "roi_end")},
-    "roi_start": Argument(shape=(None,), typical=0),
+    "roi_start": Argument(shape=(None,), example=0),
     **FILTER_SCHEMA,
 }
 
 
-class TensorResizeArguments(FilterArguments, Common, total=False):
+class TensorResizeArguments(FilterArguments, CommonArguments, total=False):
     """Filters, and what every operator takes."""
 
 
 @dataclass(frozen=True)
-class TensorSizing(Sizing):
+class TensorSizing(TargetSize):
     """From the size of a tensor to what becomes of its axes, of which some are named.
 
     Args:
@@ -68,7 +68,7 @@ class TensorSizing(Sizing):
         """The shape of the result, as far as it is known before there is data."""
         if None not in images.shape and not any(isinstance(value, Spec) for value in arguments.values()):
             extents = [np.array([extent]) for extent in images.shape]
-            one = {name: _SCHEMA[name].rows(np, value, 1, varying=False) for name, value in arguments.items()}
+            one = {name: _SCHEMA[name].broadcast_rows(np, value, 1, varying=False) for name, value in arguments.items()}
             return tuple(int(part.size[0]) for part in self.parts(extents, one))
         if self.proportional:
             return (None,) * len(images.shape)
@@ -87,8 +87,8 @@ class TensorSizing(Sizing):
             if result[at] is None and limit < math.inf:
                 result[at] = int(self._rounded(np.float64(limit)))
             elif result[at] is None and at not in self.named and not self.proportional:
-                result[at] = images.most[at]
-        return bounded(result)
+                result[at] = images.max_shape[at]
+        return bounds_or_none(result)
 
     def _rounded(self, sizes: Any) -> Any:
         if self.rounding == "round":
@@ -119,7 +119,7 @@ class TensorSizing(Sizing):
     ) -> tuple[Any, Any]:
         after = np.zeros_like(low)  # of axes that are not named the start stays, as in DALI
         after[:, list(self.named)] = arguments["alignment"]
-        after = chosen(backwards, 1 - after, after)
+        after = where(backwards, 1 - after, after)
         with np.errstate(divide="ignore", invalid="ignore"):
             length = (high - low) * sizes / wanted
         fixed = low + (high - low) * after
@@ -132,12 +132,12 @@ class TensorResize(Resize):
 
     schema: ClassVar[Mapping[str, Argument]] = _SCHEMA
 
-    def describe(self, images: Images, bits: Any, **arguments: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any, **arguments: Any) -> Sequence[Step]:
         """As the sizing says."""
         parts = self.sizing.parts(images.sizes, arguments)
         resampled = {at: part for at, part in enumerate(parts) if self.layout[at] in SPATIAL}
-        furthest = reach(arguments["min_filter"], arguments["mag_filter"])
-        return [Resample(resampled, self.sizing.antialias, furthest), rounded(self.dtype)]
+        furthest = max_filter_support(arguments["min_filter"], arguments["mag_filter"])
+        return [ResampleStep(resampled, self.sizing.antialias, furthest), cast_steps(self.dtype)]
 
 
 @operator("tensor_resize")
@@ -217,7 +217,7 @@ def tensor_resize(
     named = axis_numbers(axes, axis_names, data.spec, kind)
     for what, name, known in (("mode", mode, MODES), ("rounding", size_rounding, ROUNDINGS)):
         if name not in known:
-            raise ArgumentTypeError(f"fn.{kind}: no such {what}", given=shown(name), fix=did_you_mean(name, known))
+            raise ArgumentTypeError(f"fn.{kind}: no such {what}", given=short_repr(name), fix=did_you_mean(name, known))
     proportional = mode in ("not_larger", "not_smaller")
     if proportional and scales is not None:
         raise DefinitionError(f"fn.{kind}: scales leave mode no choice", given=f"mode={mode!r}", fix="use sizes")
@@ -247,8 +247,8 @@ def tensor_resize(
         named,
         cast(Rounding, size_rounding),
     )
-    values |= interpolation(pick(FilterArguments, arguments), kind)
-    own, common = data.spec.layout, pick(Common, arguments)
+    values |= filter_arguments(select_arguments(FilterArguments, arguments), kind)
+    own, common = data.spec.layout, select_arguments(CommonArguments, arguments)
     relabelled = own not in ("", layout)
     operand = reshape(data, layout=layout) if relabelled else data
     made = apply(TensorResize(layout, resampled_dtype(data, dtype, kind), sizing), operand, common=common, **values)

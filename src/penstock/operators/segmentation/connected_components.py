@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from penstock.core.columns import Array
-from penstock.native.compiled import Compiled, ahead
+from penstock.native.compiled import Compiled, precompile
 
 NONE = -(2**63)
 """The key of what is no object."""
 
 
 @Compiled
-def root(parents: Array, index: int) -> int:
+def find_root(parents: Array, index: int) -> int:
     """The first element of an object, as far as it is known; the way there becomes shorter."""
     while parents[index] != index:
         parents[index] = parents[parents[index]]
@@ -29,13 +29,13 @@ def advance(place: Array, shape: Array, axes: int) -> None:
 
 
 @Compiled
-def connect(values: Array, begin: int, length: int, step: int, parents: Array) -> None:
+def union(values: Array, begin: int, length: int, step: int, parents: Array) -> None:
     """Make one object of elements of a line and those `step` before them, where their labels are the same."""
     for i in range(begin, begin + length):
         other = i - step
         known = i > begin and values[i] == values[i - 1] and values[other] == values[other - 1]
         if values[i] == values[other] and not known:
-            mine, theirs = root(parents, i), root(parents, other)
+            mine, theirs = find_root(parents, i), find_root(parents, other)
             parents[max(mine, theirs)] = min(mine, theirs)
 
 
@@ -50,7 +50,7 @@ def include(box: Array, place: Array, first: int, end: int, last: int) -> None:
 
 
 @Compiled
-def objects(values: Array, shape: Array, parents: Array, place: Array, firsts: Array, boxes: Array) -> int:
+def label_components(values: Array, shape: Array, parents: Array, place: Array, firsts: Array, boxes: Array) -> int:
     """Find the objects of one map, in the order of their first elements.
 
     Args:
@@ -77,7 +77,7 @@ def objects(values: Array, shape: Array, parents: Array, place: Array, firsts: A
         step = length
         for axis in range(last - 1, -1, -1):
             if place[axis] > 0:
-                connect(values, begin, length, step, parents)
+                union(values, begin, length, step, parents)
             step *= int(shape[axis])
         advance(place, shape, last)
     place[:] = 0
@@ -126,7 +126,7 @@ def volume(box: Array) -> int:
 
 
 @Compiled
-def pick(order: Array, boxes: Array, largest: int, drawn: float) -> int:
+def pick_object(order: Array, boxes: Array, largest: int, drawn: float) -> int:
     """One of some objects, in their order; or of the largest ones, by size."""
     if largest == 0 or order.shape[0] == 1:
         return order[int(drawn * order.shape[0])]
@@ -155,7 +155,7 @@ def wanted(value: int, classes: Array, weights: Array, background: int, chosen: 
 
 
 @Compiled
-def weight(key: int, classes: Array, weights: Array, chosen: bool) -> float:
+def class_weight(key: int, classes: Array, weights: Array, chosen: bool) -> float:
     """How probable the class of a key is, relative to the others."""
     result = 1.0
     if chosen:
@@ -177,14 +177,14 @@ def draw_class(
             first, last = last, last + 1
             while last < order.shape[0] and keys[order[last]] == keys[order[first]]:
                 last += 1
-            total += weight(keys[order[first]], classes, weights, chosen)
+            total += class_weight(keys[order[first]], classes, weights, chosen)
     return first, last
 
 
 _KINDS = "i8[2] i8[2] f8[2] i8[1] b1 b1 i8 i8[1] f8[1] f8[2] i8[2] i8[2] i8[2] i8[1]"
 
 
-@ahead(*(f"{kind}[1] {_KINDS}" for kind in ("u1", "i4")))
+@precompile(*(f"{kind}[1] {_KINDS}" for kind in ("u1", "i4")))
 @Compiled
 def draw_objects(
     values: Array,
@@ -234,7 +234,7 @@ def draw_objects(
         labels[row] = backgrounds[row]
         if draws[row, 0] >= probabilities[row]:
             continue
-        found, count = objects(own, shape, parents, order[:axes], firsts, extents), 0
+        found, count = label_components(own, shape, parents, order[:axes], firsts, extents), 0
         for n in range(found):
             keys[n] = wanted(int(own[firsts[n]]), classes[row], weights[row], backgrounds[row], chosen)
             fits = keys[n] != NONE
@@ -250,6 +250,6 @@ def draw_objects(
         if not alike:
             first, last = draw_class(keys, order[:count], classes[row], weights[row], chosen, draws[row, 1])
             labels[row] = int(own[firsts[order[first]]])
-        one = pick(order[first:last], extents, largest, draws[row, 2])
+        one = pick_object(order[first:last], extents, largest, draws[row, 2])
         for k in range(2 * axes):
             corners[row, k] = extents[one, k]

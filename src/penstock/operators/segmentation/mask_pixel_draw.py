@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.core.columns import Array
-from penstock.native.compiled import Compiled, ahead
+from penstock.native.compiled import Compiled, precompile
 
 
-@ahead(*(f"{kind}[1] i8[1] b1[1] f8[1] i8[1] b1 u4[1] i8[1]" for kind in ("u1", "i4", "f4")))
+@precompile(*(f"{kind}[1] i8[1] b1[1] f8[1] i8[1] b1 u4[1] i8[1]" for kind in ("u1", "i4", "f4")))
 @Compiled
 def draw_pixels(
     values: Array,

@@ -12,7 +12,7 @@ from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, Common, HostBatchKernel, Operator
+from penstock.graph.ir.operator import BatchContext, CommonArguments, HostBatchKernel, Operator
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -24,7 +24,7 @@ from penstock.operators.segmentation.mask_pixel_draw import draw_pixels
 class RandomMaskPixel(Operator, HostBatchKernel):
     """The place of an element."""
 
-    takes_ragged: ClassVar[bool] = True
+    accepts_ragged: ClassVar[bool] = True
     schema: ClassVar[Mapping[str, Argument]] = {
         "foreground": Argument(np.int64),
         "threshold": Argument(np.float64),
@@ -72,7 +72,7 @@ def random_mask_pixel(
     threshold: float | DataNode | None = None,
     value: int | DataNode | None = None,
     seed: int = -1,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Draw a place in a mask, of the foreground or anywhere.
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError, shown
+from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, Common, HostBatchKernel, Operator
+from penstock.graph.ir.operator import BatchContext, CommonArguments, HostBatchKernel, Operator
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -40,7 +40,7 @@ class RandomObjectBBox(Operator, HostBatchKernel):
     k_largest: int
     threshold: tuple[int, ...]
     output_class: bool
-    takes_ragged: ClassVar[bool] = True
+    accepts_ragged: ClassVar[bool] = True
     schema: ClassVar[Mapping[str, Argument]] = {
         "foreground_prob": Argument(np.float64, low=0, high=1),
         "background": Argument(np.int64),
@@ -134,7 +134,7 @@ def random_object_bbox(
     output_class: bool = False,
     cache_objects: bool = False,  # noqa: ARG001  # DALI's; objects are found anew
     seed: int = -1,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> list[DataNode] | DataNode:
     """Draw an object of a map of labels, and say its box.
 
@@ -180,7 +180,9 @@ def random_object_bbox(
     """
     kind = "fn.segmentation.random_object_bbox"
     if format not in _FORMATS:
-        raise DefinitionError(f"{kind}: no such format", given=shown(format), expected=" or ".join(map(repr, _FORMATS)))
+        raise DefinitionError(
+            f"{kind}: no such format", given=short_repr(format), expected=" or ".join(map(repr, _FORMATS))
+        )
     if ignore_class and (classes is not None or class_weights is not None or output_class):
         raise DefinitionError(f"{kind}: ignore_class excludes classes, class_weights and output_class")
     if k_largest is not None and k_largest < 1:

@@ -10,7 +10,7 @@ import numpy as np
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import Common, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -61,7 +61,12 @@ class SelectMasks(Operator, SampleKernel):
 
 @operator("segmentation.select_masks")
 def select_masks(
-    mask_ids: DataNode, polygons: DataNode, vertices: DataNode, *, reindex_masks: bool = False, **common: Unpack[Common]
+    mask_ids: DataNode,
+    polygons: DataNode,
+    vertices: DataNode,
+    *,
+    reindex_masks: bool = False,
+    **common: Unpack[CommonArguments],
 ) -> list[DataNode]:
     """Take the polygons of some masks, as `fn.readers.coco` reads them.
 

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from penstock.core.spec import Shape, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode, as_value
@@ -41,7 +41,7 @@ def _without(shape: Shape, axis: int) -> Shape:
 
 
 @operator("cat")
-def cat(*inputs: DataNode, axis: int = 0, axis_name: str | None = None, **common: Unpack[Common]) -> DataNode:
+def cat(*inputs: DataNode, axis: int = 0, axis_name: str | None = None, **common: Unpack[CommonArguments]) -> DataNode:
     """Join values along an axis that they have.
 
     Args:

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Unpack
 
 from penstock.core.spec import Spec
-from penstock.graph.ir.operator import BatchContext, Common, Operator, View
+from penstock.graph.ir.operator import BatchContext, CommonArguments, Operator, ViewKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 
 
 @dataclass(frozen=True)
-class Copy(Operator, View):
+class Copy(Operator, ViewKernel):
     """The identity."""
 
-    stays: ClassVar[bool] = True
+    pixel_aligned: ClassVar[bool] = True
 
     def infer(self, value: Spec) -> Spec:
         """The input's."""
@@ -28,7 +28,7 @@ class Copy(Operator, View):
 
 
 @operator("copy")
-def copy(data: DataNode, **common: Unpack[Common]) -> DataNode:
+def copy(data: DataNode, **common: Unpack[CommonArguments]) -> DataNode:
     """Pass a value on, with the hint to run what follows on `device`.
 
     `node.gpu()` and `node.cpu()` are short for it. Nothing is moved by it: the planner decides where each value lives.

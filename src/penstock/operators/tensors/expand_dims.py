@@ -9,15 +9,15 @@ from typing import Any, Unpack
 import numpy as np
 
 from penstock.core.spec import Spec
-from penstock.errors import DefinitionError, shown
-from penstock.graph.ir.operator import BatchContext, Common, Operator, View
+from penstock.errors import DefinitionError, short_repr
+from penstock.graph.ir.operator import BatchContext, CommonArguments, Operator, ViewKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 
 
 @dataclass(frozen=True)
-class ExpandDims(Operator, View):
+class ExpandDims(Operator, ViewKernel):
     """The same elements with more axes.
 
     Args:
@@ -49,7 +49,7 @@ class ExpandDims(Operator, View):
 
 @operator("expand_dims")
 def expand_dims(
-    data: DataNode, *, axes: int | Sequence[int], new_axis_names: str = "", **common: Unpack[Common]
+    data: DataNode, *, axes: int | Sequence[int], new_axis_names: str = "", **common: Unpack[CommonArguments]
 ) -> DataNode:
     """Insert axes of extent 1.
 
@@ -86,7 +86,7 @@ def expand_dims(
     if new_axis_names and len(new_axis_names) != len(numbers):
         raise DefinitionError(
             "fn.expand_dims: new_axis_names has a letter for each new axis",
-            given=shown(new_axis_names),
+            given=short_repr(new_axis_names),
             expected=f"{len(numbers)} letters",
         )
     places = [axis % ndim for axis in numbers]

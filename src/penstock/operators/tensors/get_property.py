@@ -7,18 +7,18 @@ from typing import Unpack, cast
 
 import numpy as np
 
-from penstock.errors import DefinitionError, shown
-from penstock.graph.ir.operator import Common, Reader
-from penstock.graph.ir.reader_lineage import read_as
+from penstock.errors import DefinitionError, short_repr
+from penstock.graph.ir.operator import CommonArguments, Reader
+from penstock.graph.ir.reader_lineage import reader_value_of
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.elementwise.constant import constant
-from penstock.sources.combine.provenance import Origins
+from penstock.sources.combine.provenance import SampleNames
 
 
 @operator("get_property")
-def get_property(data: DataNode, *, key: str, **common: Unpack[Common]) -> DataNode:
+def get_property(data: DataNode, *, key: str, **common: Unpack[CommonArguments]) -> DataNode:
     """A property of samples, as a vector of bytes.
 
     Args:
@@ -51,10 +51,10 @@ def get_property(data: DataNode, *, key: str, **common: Unpack[Common]) -> DataN
         return constant(np.frombuffer(data.layout.encode(), np.uint8), **common)
     if key != "source_info":
         raise DefinitionError(
-            "fn.get_property: no such property", given=shown(key), expected='"layout" or "source_info"'
+            "fn.get_property: no such property", given=short_repr(key), expected='"layout" or "source_info"'
         )
-    read = read_as(data.value)
+    read = reader_value_of(data.value)
     if read is None:
         return constant(np.empty(0, np.uint8), **common)
     reader = cast(Reader, read.node.operator)
-    return apply(replace(reader, source=Origins(reader.source, read.index)), common=common, beside=read.node)
+    return apply(replace(reader, source=SampleNames(reader.source, read.index)), common=common, beside=read.node)

@@ -11,7 +11,7 @@ import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError, shown
+from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -21,14 +21,14 @@ from penstock.types import Constant, NewAxis
 
 
 @dataclass(frozen=True)
-class At:
+class IndexItem:
     """One number along an axis: a constant, or the name of the argument that holds it."""
 
     index: int | str
 
 
 @dataclass(frozen=True)
-class Cut:
+class SliceItem:
     """A slice along an axis; its limits and its step are constants or names of arguments."""
 
     start: int | str | None = None
@@ -41,7 +41,7 @@ class Cut:
         return any(isinstance(each, str) for each in (self.start, self.stop, self.step))
 
 
-Item = At | Cut | NewAxis
+Item = IndexItem | SliceItem | NewAxis
 
 
 @dataclass(frozen=True)
@@ -61,14 +61,14 @@ class Index(Operator, SampleKernel, BatchKernel):
         shape: list[int | None] = []
         layout = ""
         named = bool(value.layout)
-        for item in (*self.items, *(Cut() for _ in range(len(value.shape) - self._axes))):
+        for item in (*self.items, *(SliceItem() for _ in range(len(value.shape) - self._axes))):
             if isinstance(item, NewAxis):
                 shape.append(1)
                 layout += item.layout
                 named = named and bool(item.layout)
                 continue
             axis, extent = next(extents)
-            if isinstance(item, Cut):
+            if isinstance(item, SliceItem):
                 shape.append(_cut_extent(item, extent))
                 layout += value.layout[axis : axis + 1]
         return Spec(value.dtype, tuple(shape), layout if named else "")
@@ -85,15 +85,15 @@ class Index(Operator, SampleKernel, BatchKernel):
         """The part of each row. Only single numbers can differ from row to row."""
         xp, axis = context.xp, 1
         for item in self.items:
-            if isinstance(item, At) and isinstance(item.index, str):
+            if isinstance(item, IndexItem) and isinstance(item.index, str):
                 value = _take(xp, value, arguments[item.index], axis)
                 axis += 1
             elif not isinstance(item, NewAxis):
                 axis += 1
-        static = (Cut() if isinstance(i, At) and isinstance(i.index, str) else i for i in self.items)
+        static = (SliceItem() if isinstance(i, IndexItem) and isinstance(i.index, str) else i for i in self.items)
         value = value[(slice(None), *(_python_index(item, {}) for item in static))]
-        left = [item for item in self.items if not (isinstance(item, At) and isinstance(item.index, int))]
-        taken = {axis for axis, item in enumerate(left, start=1) if isinstance(item, At)}
+        left = [item for item in self.items if not (isinstance(item, IndexItem) and isinstance(item.index, int))]
+        taken = {axis for axis, item in enumerate(left, start=1) if isinstance(item, IndexItem)}
         return value.reshape(tuple(extent for axis, extent in enumerate(value.shape) if axis not in taken))
 
 
@@ -107,9 +107,9 @@ def _take(xp: Any, value: Any, index: Any, axis: int) -> Any:
     return xp.take_along_axis(value, flat.reshape(-1, *(1,) * (value.ndim - 1)), axis=axis)
 
 
-def _cut_extent(cut: Cut, extent: int | None) -> int | None:
+def _cut_extent(cut: SliceItem, extent: int | None) -> int | None:
     if extent is None or cut.varies:
-        return extent if cut == Cut() else None
+        return extent if cut == SliceItem() else None
     return len(range(*cast(slice, _python_index(cut, {})).indices(extent)))
 
 
@@ -120,9 +120,9 @@ def _python_index(item: Item, arguments: Mapping[str, Any]) -> Any:
     match item:
         case NewAxis():
             return None
-        case At():
+        case IndexItem():
             return number(item.index)
-        case Cut():
+        case SliceItem():
             return slice(number(item.start), number(item.stop), number(item.step))
 
 
@@ -166,7 +166,7 @@ def getitem(value: DataNode, *indices: Any) -> DataNode:
         try:
             return as_index(index.array() if isinstance(index, Constant) else index)
         except TypeError:
-            raise ArgumentTypeError("an index is a whole number", given=shown(index)) from None
+            raise ArgumentTypeError("an index is a whole number", given=short_repr(index)) from None
 
     items: list[Item] = []
     for index in _expanded(indices, value.ndim):
@@ -175,16 +175,16 @@ def getitem(value: DataNode, *indices: Any) -> DataNode:
                 cut = cast(Any, index)
                 step = number(cut.step)
                 if step == 0:
-                    raise ArgumentTypeError("the step of a slice is not 0", given=shown(cut))
-                items.append(Cut(number(cut.start), number(cut.stop), step))
+                    raise ArgumentTypeError("the step of a slice is not 0", given=short_repr(cut))
+                items.append(SliceItem(number(cut.start), number(cut.stop), step))
             case NewAxis():
                 items.append(index)
             case None:
-                items.append(Cut())
+                items.append(SliceItem())
             case _:
                 at, axis = number(index), sum(not isinstance(item, NewAxis) for item in items)
                 at = number(_reached(at, value.spec.shape[axis])) if isinstance(at, int) and axis < value.ndim else at
-                items.append(At(at))
+                items.append(IndexItem(at))
     return apply(Index(tuple(items)), value, **arguments)
 
 

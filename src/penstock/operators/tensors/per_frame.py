@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 from penstock.core.spec import Spec
-from penstock.errors import DefinitionError, shown
-from penstock.graph.ir.operator import BatchContext, Common, Operator, View
+from penstock.errors import DefinitionError, short_repr
+from penstock.graph.ir.operator import BatchContext, CommonArguments, Operator, ViewKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 
 
 @dataclass(frozen=True)
-class PerFrame(Operator, View):
+class PerFrame(Operator, ViewKernel):
     """The same values, whose layout begins with F.
 
     Args:
@@ -31,7 +31,7 @@ class PerFrame(Operator, View):
             return replace(data, layout="F" + "*" * (len(data.shape) - 1))
         if data.layout[0] != "F" and not self.replaces:
             raise DefinitionError(
-                "fn.per_frame: the layout's first axis is no F", given=shown(data.layout), fix="replace=True"
+                "fn.per_frame: the layout's first axis is no F", given=short_repr(data.layout), fix="replace=True"
             )
         return replace(data, layout="F" + data.layout[1:])
 
@@ -41,7 +41,7 @@ class PerFrame(Operator, View):
 
 
 @operator("per_frame")
-def per_frame(data: DataNode, *, replace: bool = False, **common: Unpack[Common]) -> DataNode:
+def per_frame(data: DataNode, *, replace: bool = False, **common: Unpack[CommonArguments]) -> DataNode:
     """Mark values as one for each frame of a sequence, so that operators on sequences take them as arguments.
 
     Operators on images take them that draw no random numbers, such as `rotate`, `warp_affine`, `gaussian_blur` and

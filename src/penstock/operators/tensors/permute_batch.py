@@ -11,7 +11,7 @@ import numpy as np
 from penstock.core.columns import Array, Column
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, Common, Operator, WholeBatchKernel
+from penstock.graph.ir.operator import BatchContext, CommonArguments, Operator, WholeBatchKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -51,7 +51,7 @@ class PermuteBatch(Operator, WholeBatchKernel):
 
 
 @operator("permute_batch")
-def permute_batch(data: DataNode, *, indices: Sequence[int] | DataNode, **common: Unpack[Common]) -> DataNode:
+def permute_batch(data: DataNode, *, indices: Sequence[int] | DataNode, **common: Unpack[CommonArguments]) -> DataNode:
     """Give each sample the data of another sample of the batch.
 
     What a sample gets depends on the batch that it is in. `fn.batch_permutation` gives random indices.
@@ -120,7 +120,7 @@ class BatchPermutation(Operator, WholeBatchKernel):
 
 @operator("batch_permutation")
 def batch_permutation(
-    *, allow_repetitions: bool = False, no_fixed_points: bool = False, seed: int = -1, **common: Unpack[Common]
+    *, allow_repetitions: bool = False, no_fixed_points: bool = False, seed: int = -1, **common: Unpack[CommonArguments]
 ) -> DataNode:
     """Draw the numbers of a batch's samples in a random order, for `fn.permute_batch`.
 

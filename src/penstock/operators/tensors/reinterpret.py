@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -70,7 +70,7 @@ def reinterpret(
     src_dims: int | Sequence[int] | None = None,
     layout: str | None = None,
     dtype: Any = None,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Take the same bytes as elements of another type, under another shape, without moving them.
 
@@ -121,7 +121,7 @@ def reinterpret(
         if isinstance(factors, DataNode) or not data.spec.dense:
             sizes: Any = multiples(data, factors if isinstance(factors, DataNode) else constant(factors))
         else:
-            sizes = [-1 if f < 0 else round(f * n) for f, n in zip(factors, data.spec.sizes, strict=False)]
+            sizes = [-1 if f < 0 else round(f * n) for f, n in zip(factors, data.spec.fixed_shape, strict=False)]
         return reinterpret(data, shape=sizes, layout=layout, dtype=dtype, **common)
     raise DefinitionError(
         "fn.reinterpret changes the size of elements or the axes, not both",

@@ -12,20 +12,20 @@ import numpy as np
 from penstock.core.columns import Array
 from penstock.core.spec import Shape, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, Common, Operator, SampleContext, SampleKernel, View
+from penstock.graph.ir.operator import BatchContext, CommonArguments, Operator, SampleContext, SampleKernel, ViewKernel
 from penstock.graph.layouts import check_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import lookup, operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.elementwise.cast import cast
-from penstock.operators.first_sample import length_of
+from penstock.operators.first_sample import vector_length
 from penstock.types import INT64
 
 Extents = tuple[float, ...]
 
 
 @dataclass(frozen=True)
-class Reshape(Operator, View):
+class Reshape(Operator, ViewKernel):
     """A shape that follows from the input's.
 
     Args:
@@ -48,11 +48,15 @@ class Reshape(Operator, View):
     def infer(self, data: Spec) -> Spec:
         """The new shape, as far as the input's is known."""
         shape = self._target(data.shape)
-        if data.dense and None not in shape and math.prod(data.sizes) != math.prod(n for n in shape if n is not None):
+        if (
+            data.dense
+            and None not in shape
+            and math.prod(data.fixed_shape) != math.prod(n for n in shape if n is not None)
+        ):
             raise DefinitionError(
                 "fn.reshape keeps the number of elements",
                 given=f"{list(shape)} for samples of shape {list(data.shape)}",
-                expected=f"{math.prod(data.sizes)} elements",
+                expected=f"{math.prod(data.fixed_shape)} elements",
                 fix="use -1 for one extent",
             )
         return Spec(data.dtype, shape, check_layout(self.layout, data, len(shape), "fn.reshape"))
@@ -123,7 +127,7 @@ def reshape(
     rel_shape: float | Sequence[float] | DataNode | None = None,
     src_dims: int | Sequence[int] | None = None,
     layout: str | None = None,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Give the elements another shape, without moving them.
 
@@ -162,7 +166,7 @@ def reshape(
     if sum(given is not None for given in (new_shape, shape, rel_shape)) > 1:
         raise DefinitionError("fn.reshape: the shape is given more than once", fix="shape, rel_shape or a second input")
     if node is not None:
-        return apply(ReshapeTo(length_of(node, "fn.reshape: a shape"), layout), data, node, common=common)
+        return apply(ReshapeTo(vector_length(node, "fn.reshape: a shape"), layout), data, node, common=common)
     extents = _extents(rel_shape if shape is None else shape)
     if extents is not None and (0 in extents or sum(extent < 0 for extent in extents) > 1):
         raise DefinitionError("fn.reshape: extents are positive, at most one is -1", given=extents)
@@ -177,7 +181,7 @@ def multiples(data: DataNode, factors: DataNode) -> DataNode:
     Raises:
         DefinitionError: the factors are no vector.
     """
-    count = length_of(factors, "fn.reshape: rel_shape")
+    count = vector_length(factors, "fn.reshape: rel_shape")
     return lookup("arithmetic.max")(cast(data.shape()[:count] * factors, dtype=INT64), -1)
 
 

@@ -11,11 +11,11 @@ import numpy as np
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.operators.tensors.getitem import At, Index
+from penstock.operators.tensors.getitem import Index, IndexItem
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def _check_sequence(kind: str, frames: Spec) -> None:
 
 @operator("sequence_rearrange")
 def sequence_rearrange(
-    data: DataNode, *, new_order: int | Sequence[int] | DataNode, **common: Unpack[Common]
+    data: DataNode, *, new_order: int | Sequence[int] | DataNode, **common: Unpack[CommonArguments]
 ) -> DataNode:
     """Take frames of a sequence, in another order.
 
@@ -103,7 +103,7 @@ def sequence_rearrange(
 
 @operator("element_extract")
 def element_extract(
-    data: DataNode, *, element_map: int | Sequence[int], **common: Unpack[Common]
+    data: DataNode, *, element_map: int | Sequence[int], **common: Unpack[CommonArguments]
 ) -> DataNode | list[DataNode]:
     """Take single frames of a sequence.
 
@@ -131,8 +131,9 @@ def element_extract(
     numbers = np.atleast_1d(np.asarray(element_map))
     if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "iu" or numbers.min() < 0:
         raise DefinitionError("fn.element_extract: element_map has numbers of frames, from 0", given=element_map)
-    others: Common = {**common, "name": None}  # a name is for the first
+    others: CommonArguments = {**common, "name": None}  # a name is for the first
     frames = [
-        apply(Index((At(number),)), data, common=others if at else common) for at, number in enumerate(numbers.tolist())
+        apply(Index((IndexItem(number),)), data, common=others if at else common)
+        for at, number in enumerate(numbers.tolist())
     ]
     return frames if len(frames) > 1 else frames[0]

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -38,7 +38,7 @@ def shapes(
     *,
     dtype: Any = None,
     type: Any = None,  # noqa: A002  # DALI's name
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """The extents of each sample, as a vector. ``data.shape()`` is short for it.
 

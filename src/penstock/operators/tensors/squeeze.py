@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, Common, Operator, View
+from penstock.graph.ir.operator import BatchContext, CommonArguments, Operator, ViewKernel
 from penstock.graph.layouts import axis_numbers
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -16,7 +16,7 @@ from penstock.graph.tracing.trace import DataNode
 
 
 @dataclass(frozen=True)
-class Squeeze(Operator, View):
+class Squeeze(Operator, ViewKernel):
     """The same elements without some axes."""
 
     axes: tuple[int, ...]
@@ -43,7 +43,7 @@ def squeeze(
     *,
     axes: int | Sequence[int] | None = None,
     axis_names: str | None = None,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Remove axes of extent 1.
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 from penstock.core.spec import Spec
-from penstock.errors import DefinitionError, shown
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.errors import DefinitionError, short_repr
+from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode, as_value
@@ -47,7 +47,9 @@ class Stack(Operator, BatchKernel):
 
 
 @operator("stack")
-def stack(*inputs: DataNode, axis: int = 0, axis_name: str | None = None, **common: Unpack[Common]) -> DataNode:
+def stack(
+    *inputs: DataNode, axis: int = 0, axis_name: str | None = None, **common: Unpack[CommonArguments]
+) -> DataNode:
     """Join values along a new axis.
 
     Args:
@@ -78,5 +80,5 @@ def stack(*inputs: DataNode, axis: int = 0, axis_name: str | None = None, **comm
             "fn.stack: the new axis is out of range", given=axis, expected=f"a number from {-ndim - 1} to {ndim}"
         )
     if axis_name is not None and len(axis_name) != 1:
-        raise DefinitionError("fn.stack: axis_name is one letter", given=shown(axis_name))
+        raise DefinitionError("fn.stack: axis_name is one letter", given=short_repr(axis_name))
     return apply(Stack(axis % (ndim + 1), axis_name or ""), *inputs, common=common)

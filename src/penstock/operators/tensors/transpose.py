@@ -8,12 +8,12 @@ from typing import Any, Unpack
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Common
+from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments
 from penstock.graph.layouts import check_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.steps import Arrange, Images, Step
+from penstock.image.describe.steps import ImageInfo, Step, TransposeStep
 from penstock.image.image_operator import ImageOperator
 
 
@@ -28,9 +28,9 @@ class Transpose(ImageOperator, BatchKernel):
         """The extents in their new order."""
         return Spec(data.dtype, tuple(data.shape[axis] for axis in self.perm), self.layout)
 
-    def describe(self, images: Images, bits: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any) -> Sequence[Step]:
         """The order."""
-        return [Arrange(self.perm)]
+        return [TransposeStep(self.perm)]
 
     def batch(self, context: BatchContext, data: Any) -> Any:
         """The batch, whose first axis stays."""
@@ -44,7 +44,7 @@ def transpose(
     perm: Sequence[int] | None = None,
     transpose_layout: bool = True,
     output_layout: str | None = None,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Put the axes of a sample into another order.
 

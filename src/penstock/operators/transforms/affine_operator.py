@@ -13,12 +13,12 @@ import numpy as np
 from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
 from penstock.graph.ir.operator import BatchContext
-from penstock.graph.ir.per_frame_kernel import FrameKernel, each_frame
+from penstock.graph.ir.per_frame_kernel import PerFrameKernel, each_frame
 from penstock.graph.tracing.trace import DataNode, as_value
 
 
 @dataclass(frozen=True)
-class Affine(FrameKernel):
+class AffineOperator(PerFrameKernel):
     """A map of n-dimensional points, as a matrix of n rows and n + 1 columns, after another one or before it.
 
     Args:
@@ -28,7 +28,7 @@ class Affine(FrameKernel):
 
     ndim: int | None
     reverse: bool
-    frames_inputs: ClassVar[bool] = True
+    per_frame_inputs: ClassVar[bool] = True
 
     def infer(self, *before: Spec, **_arguments: Any) -> Spec:
         """A matrix of float32."""
@@ -44,7 +44,7 @@ class Affine(FrameKernel):
         if not before:
             return context.xp.broadcast_to(made, (context.rows, *made.shape[1:]))
         pair = (made, before[0]) if not self.reverse else (before[0], made)
-        return combined(context.xp, *pair)
+        return compose(context.xp, *pair)
 
     def told(self, given: Mapping[str, Any]) -> int:
         """The number of dimensions that the arguments tell."""
@@ -55,7 +55,7 @@ class Affine(FrameKernel):
         """The linear part, (rows, n, n), and the vector that is added, (rows, n)."""
 
 
-def combined(xp: Any, after: Any, before: Any) -> Any:
+def compose(xp: Any, after: Any, before: Any) -> Any:
     """The map that applies `before` first, then `after`: both (rows, n, n + 1), and so is the result.
 
     Products are added up one after the other, not by the device's matrix units, which may round them to fewer bits.
@@ -68,11 +68,11 @@ def combined(xp: Any, after: Any, before: Any) -> Any:
     return xp.concatenate(columns, axis=2)
 
 
-def about(xp: Any, linear: Any, center: Any) -> Any:
+def center_offset(xp: Any, linear: Any, center: Any) -> Any:
     """The vector that makes a linear map one about a centre: what it does not do to the centre, (rows, n)."""
     if center is None:
         return xp.zeros(linear.shape[:2], np.float32)
-    center = spread(xp, center, linear.shape[1])
+    center = per_dimension(xp, center, linear.shape[1])
     moved: Any = 0
     for at in range(linear.shape[2]):
         moved = moved + linear[:, :, at] * center[:, at, None]
@@ -86,7 +86,7 @@ def extent(given: Any) -> int | None:
     if not isinstance(given, DataNode):
         return int(np.size(given))
     spec = each_frame(given.spec)
-    return math.prod(spec.sizes) if spec.dense else None
+    return math.prod(spec.fixed_shape) if spec.dense else None
 
 
 def dimensions(kind: str, transform: Any, told: int | None) -> int | None:
@@ -152,7 +152,7 @@ def diagonal(xp: Any, factors: Any) -> Any:
     return xp.where(np.eye(factors.shape[1], dtype=bool), factors[:, :, None], np.float32(0))
 
 
-def spread(xp: Any, values: Any, ndim: int) -> Any:
+def per_dimension(xp: Any, values: Any, ndim: int) -> Any:
     """An argument of one number or n per row, (rows, 1) or (rows, n), as n per row.
 
     Raises:

@@ -8,16 +8,16 @@ from typing import Any, ClassVar, Unpack
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, Common
-from penstock.graph.ir.per_frame_kernel import FrameKernel
+from penstock.graph.ir.operator import BatchContext, CommonArguments
+from penstock.graph.ir.per_frame_kernel import PerFrameKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.operators.transforms.affine_operator import check_transform, combined
+from penstock.operators.transforms.affine_operator import check_transform, compose
 
 
 @dataclass(frozen=True)
-class Combine(FrameKernel):
+class Combine(PerFrameKernel):
     """Maps one after the other.
 
     Args:
@@ -25,7 +25,7 @@ class Combine(FrameKernel):
     """
 
     reverse: bool
-    frames_inputs: ClassVar[bool] = True
+    per_frame_inputs: ClassVar[bool] = True
 
     def infer(self, *maps: Spec) -> Spec:
         """The first one's."""
@@ -39,11 +39,11 @@ class Combine(FrameKernel):
         if len({each.shape[1:] for each in maps}) > 1:
             raise ValueError(f"the maps have different shapes: {', '.join(str(each.shape[1:]) for each in maps)}")
         ordered = reversed(maps) if self.reverse else maps
-        return reduce(lambda before, after: combined(context.xp, after, before), ordered)
+        return reduce(lambda before, after: compose(context.xp, after, before), ordered)
 
 
 @operator("transforms.combine")
-def combine(*transforms: DataNode, reverse_order: bool = False, **common: Unpack[Common]) -> DataNode:
+def combine(*transforms: DataNode, reverse_order: bool = False, **common: Unpack[CommonArguments]) -> DataNode:
     """Make one map of several that are applied one after the other.
 
     Args:

@@ -10,17 +10,17 @@ import numpy as np
 
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.operators.transforms.affine_operator import Affine, diagonal, dimensions, extent, spread
+from penstock.operators.transforms.affine_operator import AffineOperator, diagonal, dimensions, extent, per_dimension
 
 _NAMES = ("from_start", "from_end", "to_start", "to_end")
 
 
 @dataclass(frozen=True)
-class CropMap(Affine):
+class CropMap(AffineOperator):
     """A stretch and a shift by which two corners come to lie on two others.
 
     Args:
@@ -32,7 +32,7 @@ class CropMap(Affine):
 
     def parts(self, xp: Any, ndim: int, given: Mapping[str, Any]) -> tuple[Any, Any]:
         """A diagonal matrix."""
-        start, end, low, high = (spread(xp, given[name], ndim) for name in _NAMES)
+        start, end, low, high = (per_dimension(xp, given[name], ndim) for name in _NAMES)
         if self.absolute:
             start, end = xp.minimum(start, end), xp.maximum(start, end)
             low, high = xp.minimum(low, high), xp.maximum(low, high)
@@ -51,7 +51,7 @@ def crop(
     to_end: float | Sequence[float] | DataNode = 1.0,
     absolute: bool = False,
     reverse_order: bool = False,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Make the map by which coordinates follow a crop, alone or after another map.
 

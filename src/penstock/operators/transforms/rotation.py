@@ -10,15 +10,15 @@ import numpy as np
 
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.operators.transforms.affine_operator import Affine, about, check_center, dimensions
+from penstock.operators.transforms.affine_operator import AffineOperator, center_offset, check_center, dimensions
 
 
 @dataclass(frozen=True)
-class Rotation(Affine):
+class Rotation(AffineOperator):
     """A turn by an angle in degrees, about a centre; in space, about an axis through it."""
 
     schema: ClassVar[Mapping[str, Argument]] = {
@@ -44,7 +44,7 @@ class Rotation(Affine):
             entries += [y * x * rest + z * sine, cosine + y * y * rest, y * z * rest - x * sine]
             entries += [z * x * rest - y * sine, z * y * rest + x * sine, cosine + z * z * rest]
         linear = xp.stack(entries, axis=1).reshape(-1, ndim, ndim)
-        return linear, about(xp, linear, given.get("center"))
+        return linear, center_offset(xp, linear, given.get("center"))
 
 
 @operator("transforms.rotation")
@@ -55,7 +55,7 @@ def rotation(
     axis: Sequence[float] | DataNode | None = None,
     center: Sequence[float] | DataNode | None = None,
     reverse_order: bool = False,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Make the map that turns, in the plane or in space, alone or after another map.
 

@@ -9,24 +9,24 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.argument_limits import Rank
 from penstock.operators.transforms.affine_operator import (
-    Affine,
-    about,
+    AffineOperator,
+    center_offset,
     check_center,
     diagonal,
     dimensions,
     extent,
-    spread,
+    per_dimension,
 )
 
 
 @dataclass(frozen=True)
-class Scaling(Affine):
+class Scaling(AffineOperator):
     """Each coordinate times a factor, about a centre."""
 
     schema: ClassVar[Mapping[str, Argument]] = {
@@ -36,8 +36,8 @@ class Scaling(Affine):
 
     def parts(self, xp: Any, ndim: int, given: Mapping[str, Any]) -> tuple[Any, Any]:
         """A diagonal matrix."""
-        linear = diagonal(xp, spread(xp, given["scale"], ndim))
-        return linear, about(xp, linear, given.get("center"))
+        linear = diagonal(xp, per_dimension(xp, given["scale"], ndim))
+        return linear, center_offset(xp, linear, given.get("center"))
 
 
 @operator("transforms.scale")
@@ -48,7 +48,7 @@ def scale(
     center: Sequence[float] | DataNode | None = None,
     ndim: Rank | None = None,
     reverse_order: bool = False,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Make the map that multiplies coordinates, alone or after another map.
 

@@ -10,16 +10,22 @@ import numpy as np
 
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.tensors.reshape import reshape
-from penstock.operators.transforms.affine_operator import Affine, about, check_center, dimensions, extent
+from penstock.operators.transforms.affine_operator import (
+    AffineOperator,
+    center_offset,
+    check_center,
+    dimensions,
+    extent,
+)
 
 
 @dataclass(frozen=True)
-class Shear(Affine):
+class Shear(AffineOperator):
     """Each coordinate, plus multiples of the others, about a centre."""
 
     schema: ClassVar[Mapping[str, Argument]] = {
@@ -42,7 +48,7 @@ class Shear(Affine):
         places = [(row, column) for row in range(ndim) for column in range(ndim)]
         entries = [one if row == column else factors[:, next(count)] for row, column in places]
         linear = xp.stack(entries, axis=1).reshape(-1, ndim, ndim)
-        return linear, about(xp, linear, given.get("center"))
+        return linear, center_offset(xp, linear, given.get("center"))
 
 
 @operator("transforms.shear")
@@ -53,7 +59,7 @@ def shear(
     angles: Sequence[float] | DataNode | None = None,
     center: Sequence[float] | DataNode | None = None,
     reverse_order: bool = False,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Make the map that slants, in the plane or in space, alone or after another map.
 

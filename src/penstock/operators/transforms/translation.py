@@ -9,15 +9,15 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.operators.transforms.affine_operator import Affine, diagonal, dimensions, extent
+from penstock.operators.transforms.affine_operator import AffineOperator, diagonal, dimensions, extent
 
 
 @dataclass(frozen=True)
-class Translation(Affine):
+class Translation(AffineOperator):
     """x + offset."""
 
     schema: ClassVar[Mapping[str, Argument]] = {"offset": Argument(np.float32, (None,))}
@@ -36,7 +36,7 @@ def translation(
     *,
     offset: float | Sequence[float] | DataNode,
     reverse_order: bool = False,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Make the map that moves points, alone or after another map.
 

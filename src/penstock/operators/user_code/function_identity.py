@@ -13,7 +13,7 @@ import numpy as np
 
 
 @dataclass(frozen=True, eq=False)
-class UserCode:
+class FunctionIdentity:
     """A function of the user's.
 
     Two are equal if they are made by the same lines from equal values: a definition that contains a function makes a
@@ -36,7 +36,7 @@ class UserCode:
         return getattr(inner, "__name__", type(inner).__name__)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, UserCode) and _same(self.function, other.function)
+        return isinstance(other, FunctionIdentity) and _same(self.function, other.function)
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -45,7 +45,7 @@ class UserCode:
         return self.name
 
 
-class CodeNow:
+class FunctionSnapshot:
     """A function as it is now, with the values that it finds outside itself.
 
     What is compiled from it has these values, and serves for another one that is equal, too.
@@ -59,13 +59,13 @@ class CodeNow:
         self._found = _found(function)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, CodeNow) or len(self._found) != len(other._found):
+        if not isinstance(other, FunctionSnapshot) or len(self._found) != len(other._found):
             return False
         pairs = zip(self._found, other._found, strict=True)
         return all(mine is theirs if callable(mine) else _same(mine, theirs) for mine, theirs in pairs)
 
     def __hash__(self) -> int:
-        return hash(UserCode(self.function))
+        return hash(FunctionIdentity(self.function))
 
 
 def _inner(function: Any) -> Any:

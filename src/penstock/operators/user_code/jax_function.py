@@ -13,14 +13,14 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
 from penstock.core.columns import Array
-from penstock.errors import ArgumentTypeError, DefinitionError, shown
+from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph.arguments.argument_kinds import Range
-from penstock.graph.identity.call_record import Hint, running
+from penstock.graph.identity.call_record import PerformanceHint, current_call
 from penstock.graph.tracing.apply import apply_many
-from penstock.graph.tracing.registry import named, operator
+from penstock.graph.tracing.registry import operator, wrap_operator
 from penstock.graph.tracing.trace import DataNode, as_value, defining_trace
-from penstock.operators.user_code.function_identity import UserCode
-from penstock.operators.user_code.jax_program import JaxFunction
+from penstock.operators.user_code.function_identity import FunctionIdentity
+from penstock.operators.user_code.jax_program import JaxProgram
 
 _KIND = "jax_function"
 
@@ -31,7 +31,7 @@ def jax_function(
     *,
     num_outputs: Annotated[int, Range(0, 1000)] = 1,
     output_layouts: str | Sequence[str] | None = None,
-    sharding: Hint[Any] = None,
+    sharding: PerformanceHint[Any] = None,
     device: str | None = None,
     preserve: bool = True,
     state: Any = None,
@@ -54,7 +54,7 @@ def jax_function(
 
     With `state`, the function carries something from batch to batch: it is called as ``function(state, *arrays)``
     and returns ``(new state, outputs)``. It then sees the global array, and every device holds the whole state. The
-    state is part of `iterator.state()`; an iterator over such a definition cannot go to a step without it.
+    state is part of `iterator.get_state()`; an iterator over such a definition cannot go to a step without it.
 
     Args:
         function: from arrays `(rows, ...)`, one per input, to as many arrays as `num_outputs` says, with as many rows.
@@ -102,21 +102,23 @@ def jax_function(
             state=state,
         )
     if not callable(function):
-        raise ArgumentTypeError(f"fn.{_KIND} takes a function", given=shown(function))
+        raise ArgumentTypeError(f"fn.{_KIND} takes a function", given=short_repr(function))
     if device not in (None, "cpu", "gpu"):
-        raise ArgumentTypeError(f"fn.{_KIND}: no such device", given=shown(device), expected='"cpu", "gpu" or None')
+        raise ArgumentTypeError(
+            f"fn.{_KIND}: no such device", given=short_repr(device), expected='"cpu", "gpu" or None'
+        )
     if sharding is not None and not (isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh)):
         raise DefinitionError(
             f"fn.{_KIND}: sharding must be a jax.sharding.NamedSharding over a Mesh of devices",
-            given=f"{shown(sharding)} of type {type(sharding).__name__}",
+            given=f"{short_repr(sharding)} of type {type(sharding).__name__}",
         )
     leaves, structure = _initial(state)
-    made = JaxFunction(
-        code=UserCode(function),
+    made = JaxProgram(
+        code=FunctionIdentity(function),
         num_outputs=num_outputs,
         layouts=_layouts(output_layouts, num_outputs),
         whole=sharding is not None or state is not None,
-        initial=leaves,
+        initial_state=leaves,
         structure=structure,
         sharding=sharding,
     )
@@ -128,10 +130,10 @@ def jax_function(
         return nodes[0] if num_outputs == 1 else nodes
 
     call.__name__, call.__doc__ = made.code.name, function.__doc__
-    return named(_KIND, call, running())
+    return wrap_operator(_KIND, call, current_call())
 
 
-def _for_rows(made: JaxFunction) -> JaxFunction:
+def _for_rows(made: JaxProgram) -> JaxProgram:
     """The operator, to be tried with as many rows as it will see."""
     trace = defining_trace()
     rows = trace.rows
@@ -170,6 +172,6 @@ def _initial(state: Any) -> tuple[tuple[Array, ...], Any]:
         except Exception:  # noqa: BLE001  # whatever an array-like of somebody else's raises
             array = np.empty(0, object)
         if array.dtype.kind not in "biufcV":
-            raise DefinitionError(f"fn.{_KIND}: a state holds arrays and numbers", given=shown(leaf))
+            raise DefinitionError(f"fn.{_KIND}: a state holds arrays and numbers", given=short_repr(leaf))
         arrays.append(array.astype(jax.dtypes.canonicalize_dtype(array.dtype)))
     return tuple(arrays), structure

@@ -19,7 +19,7 @@ from penstock.graph.ir.node import Value
 from penstock.graph.ir.operator import DeviceContext, DeviceKernel, Operator
 from penstock.graph.layouts import check_layout
 from penstock.operators.first_sample import first_sample
-from penstock.operators.user_code.function_identity import UserCode
+from penstock.operators.user_code.function_identity import FunctionIdentity
 
 _FILLERS = (96, 160)
 """Extents that stand for an unknown one while a function is tried: what differs between the two is unknown after it."""
@@ -28,7 +28,7 @@ _KIND = "jax_function"
 
 
 @dataclass(frozen=True)
-class JaxFunction(Operator, DeviceKernel):
+class JaxProgram(Operator, DeviceKernel):
     """A function from arrays to arrays.
 
     Args:
@@ -43,11 +43,11 @@ class JaxFunction(Operator, DeviceKernel):
         samples: the shapes of the first samples of its inputs, where it does not take any other extents.
     """
 
-    code: UserCode
+    code: FunctionIdentity
     num_outputs: int
     layouts: tuple[str | None, ...]
     whole: bool
-    initial: tuple[Array, ...] = ()
+    initial_state: tuple[Array, ...] = ()
     structure: Any = None
     sharding: Any = field(default=None, compare=False)
     rows: int = field(default=1, compare=False)
@@ -111,7 +111,7 @@ class JaxFunction(Operator, DeviceKernel):
             )
             for spec in inputs
         ]
-        state = tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in self.initial)
+        state = tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in self.initial_state)
         call = self._on_all if self.whole else self._call
         try:
             _, outputs = jax.eval_shape(call, state, *given)
@@ -142,14 +142,14 @@ class JaxFunction(Operator, DeviceKernel):
     def _state(self, new: Any) -> tuple[Any, ...]:
         leaves, structure = jax.tree.flatten(new)
         kinds = [(np.shape(leaf), jax.dtypes.result_type(leaf)) for leaf in leaves]
-        if structure != self.structure or kinds != [(leaf.shape, leaf.dtype) for leaf in self.initial]:
+        if structure != self.structure or kinds != [(leaf.shape, leaf.dtype) for leaf in self.initial_state]:
             raise DefinitionError(
                 f"fn.{_KIND}: {self.code} returns a state of another kind than it was given",
                 given=jax.tree.unflatten(structure, [f"{dtype}{list(shape)}" for shape, dtype in kinds]),
-                expected=jax.tree.unflatten(self.structure, [f"{i.dtype}{list(i.shape)}" for i in self.initial]),
+                expected=jax.tree.unflatten(self.structure, [f"{i.dtype}{list(i.shape)}" for i in self.initial_state]),
             )
         return tuple(
-            jax.lax.convert_element_type(leaf, old.dtype) for leaf, old in zip(leaves, self.initial, strict=True)
+            jax.lax.convert_element_type(leaf, old.dtype) for leaf, old in zip(leaves, self.initial_state, strict=True)
         )
 
     def _outputs(self, result: Any) -> tuple[Any, ...]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from penstock.core.columns import Column
 from penstock.native.machine_code import address
-from penstock.operators.user_code.function_identity import CodeNow
+from penstock.operators.user_code.function_identity import FunctionSnapshot
 from penstock.operators.user_code.numpy_function import Kinds
 
 Shapes = NDArray[np.int64]
@@ -33,7 +33,7 @@ Setup = Callable[[Sequence[Shapes], Sequence[Shapes]], None]
 
 
 @functools.lru_cache(maxsize=128)  # a definition is traced for each block of rows, and in debug mode for each batch
-def run_loop(run: CodeNow, outputs: Kinds, inputs: Kinds, *, by_batch: bool) -> Run:
+def run_loop(run: FunctionSnapshot, outputs: Kinds, inputs: Kinds, *, by_batch: bool) -> Run:
     """What computes all samples of a batch: it fills the outputs with zeros, and lets the user's function go on.
 
     Args:
@@ -61,7 +61,7 @@ def run_loop(run: CodeNow, outputs: Kinds, inputs: Kinds, *, by_batch: bool) -> 
 
 
 @functools.lru_cache(maxsize=128)
-def setup_loop(setup: CodeNow, outputs: int, inputs: int, *, by_batch: bool) -> Setup:
+def setup_loop(setup: FunctionSnapshot, outputs: int, inputs: int, *, by_batch: bool) -> Setup:
     """What says the shapes of so many outputs for those of so many inputs, for all samples of a batch.
 
     Args:

@@ -12,13 +12,13 @@ import numpy as np
 from penstock.core.columns import Column
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.identity.call_record import Hint
-from penstock.graph.ir.operator import BatchContext, Common, HostBatchKernel, Operator, WholeBatchKernel
+from penstock.graph.identity.call_record import PerformanceHint
+from penstock.graph.ir.operator import BatchContext, CommonArguments, HostBatchKernel, Operator, WholeBatchKernel
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.argument_limits import Rank
-from penstock.operators.user_code.function_identity import CodeNow, UserCode
+from penstock.operators.user_code.function_identity import FunctionIdentity, FunctionSnapshot
 from penstock.operators.user_code.numba_batch_loop import Run, Setup, Shapes, run_loop, setup_loop
 from penstock.operators.user_code.numpy_function import Kinds
 from penstock.types import as_dtype
@@ -38,8 +38,8 @@ class _NumbaFunction(Operator):
         inputs: what the user says of the inputs.
     """
 
-    run: UserCode
-    setup: UserCode | None
+    run: FunctionIdentity
+    setup: FunctionIdentity | None
     outputs: Kinds
     inputs: Kinds
 
@@ -76,9 +76,9 @@ class _NumbaFunction(Operator):
         counts = len(self.outputs), len(self.inputs)
         return run, None if self.setup is None else self._compiled(self.setup, setup_loop, *counts)
 
-    def _compiled(self, code: UserCode, make: Callable[..., Any], *kinds: Any) -> Any:
+    def _compiled(self, code: FunctionIdentity, make: Callable[..., Any], *kinds: Any) -> Any:
         try:
-            return make(CodeNow(code.function), *kinds, by_batch=isinstance(self, WholeBatchKernel))
+            return make(FunctionSnapshot(code.function), *kinds, by_batch=isinstance(self, WholeBatchKernel))
         except Exception as error:
             raise DefinitionError(
                 f"fn.{_KIND}: numba cannot compile {code}: {type(error).__name__}: {error}",
@@ -113,7 +113,7 @@ class _NumbaFunction(Operator):
 class NumbaFunction(_NumbaFunction, HostBatchKernel):
     """A function of one sample."""
 
-    takes_ragged: ClassVar[bool] = True
+    accepts_ragged: ClassVar[bool] = True
 
     def batch(self, context: BatchContext, *inputs: Column) -> Any:
         """The samples' outputs."""
@@ -153,9 +153,9 @@ def numba_function(
     ins_ndim: Rank | Sequence[Rank],
     setup_fn: Callable[..., Any] | None = None,
     batch_processing: bool = False,
-    blocks: Hint[Any] = None,
-    threads_per_block: Hint[Any] = None,
-    **common: Unpack[Common],
+    blocks: PerformanceHint[Any] = None,
+    threads_per_block: PerformanceHint[Any] = None,
+    **common: Unpack[CommonArguments],
 ) -> Any:
     """Compile a function by numba, and call it with each sample, or with all samples of a batch, on the host.
 
@@ -204,8 +204,8 @@ def numba_function(
         )
     kind = NumbaBatchFunction if batch_processing else NumbaFunction
     made = kind(
-        UserCode(run_fn),
-        None if setup_fn is None else UserCode(setup_fn),
+        FunctionIdentity(run_fn),
+        None if setup_fn is None else FunctionIdentity(setup_fn),
         _kinds("out_types", out_types, "outs_ndim", outs_ndim),
         _kinds("in_types", in_types, "ins_ndim", ins_ndim),
     )

@@ -11,12 +11,12 @@ import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
-from penstock.errors import DefinitionError, SampleError, shown
+from penstock.errors import DefinitionError, SampleError, short_repr
 from penstock.graph.ir.node import Value
 from penstock.graph.ir.operator import Operator
 from penstock.graph.layouts import check_layout
 from penstock.operators.first_sample import first_sample
-from penstock.operators.user_code.function_identity import UserCode
+from penstock.operators.user_code.function_identity import FunctionIdentity
 from penstock.types import as_dtype
 
 _FILLERS = (96, 160)
@@ -32,7 +32,7 @@ Kinds = tuple[tuple[np.dtype[Any], int], ...]
 
 
 @dataclass(frozen=True)
-class Function(Operator):
+class NumpyFunction(Operator):
     """A function from arrays to arrays.
 
     Args:
@@ -45,7 +45,7 @@ class Function(Operator):
 
     reads_content: ClassVar[bool] = True
     kind: str
-    code: UserCode
+    code: FunctionIdentity
     num_outputs: int
     layouts: tuple[str, ...]
     kinds: Kinds
@@ -191,7 +191,7 @@ def kinds_of(kind: str, num_outputs: int, dtype: Any, ndim: int | Sequence[int] 
         DefinitionError: one is missing, or there are fewer or more.
     """
     if (dtype is None) != (ndim is None):
-        raise DefinitionError(f"fn.{kind}: dtype and ndim go together", given=f"dtype={shown(dtype)}, ndim={ndim}")
+        raise DefinitionError(f"fn.{kind}: dtype and ndim go together", given=f"dtype={short_repr(dtype)}, ndim={ndim}")
     if dtype is None:
         return ()
     dtypes = cast(list[Any], dtype) if isinstance(dtype, list | tuple) else [dtype] * num_outputs

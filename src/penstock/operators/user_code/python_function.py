@@ -10,21 +10,21 @@ from typing import Annotated, Any, Unpack, cast
 import numpy as np
 
 from penstock.core.columns import Array, Column
-from penstock.engine.host.batch_buffers import Buffers
-from penstock.errors import ArgumentTypeError, SampleError, shown
+from penstock.engine.host.batch_buffers import BatchBuffers
+from penstock.errors import ArgumentTypeError, SampleError, short_repr
 from penstock.graph.arguments.argument_kinds import Range
-from penstock.graph.identity.call_record import Hint
-from penstock.graph.ir.operator import BatchContext, Common, SampleContext, SampleKernel, WholeBatchKernel
+from penstock.graph.identity.call_record import PerformanceHint
+from penstock.graph.ir.operator import BatchContext, CommonArguments, SampleContext, SampleKernel, WholeBatchKernel
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode, as_value, defining_trace
 from penstock.operators.argument_limits import Rank
-from penstock.operators.user_code.function_identity import UserCode
-from penstock.operators.user_code.numpy_function import Function, as_array, kinds_of, layouts_of
+from penstock.operators.user_code.function_identity import FunctionIdentity
+from penstock.operators.user_code.numpy_function import NumpyFunction, as_array, kinds_of, layouts_of
 
 
 @dataclass(frozen=True)
-class PythonFunction(Function, SampleKernel):
+class PythonFunction(NumpyFunction, SampleKernel):
     """A function of one sample."""
 
     def attempt(self, samples: Sequence[Array]) -> Sequence[Array]:
@@ -39,7 +39,7 @@ class PythonFunction(Function, SampleKernel):
 
 
 @dataclass(frozen=True)
-class BatchFunction(Function, WholeBatchKernel):
+class BatchFunction(NumpyFunction, WholeBatchKernel):
     """A function of lists of samples.
 
     Args:
@@ -60,8 +60,8 @@ class BatchFunction(Function, WholeBatchKernel):
         return tuple(columns)
 
     @cached_property
-    def _memory(self) -> Buffers:
-        return Buffers(keep=4)
+    def _memory(self) -> BatchBuffers:
+        return BatchBuffers(keep=4)
 
     def _copies(self, column: Column) -> list[Array]:
         """A copy of each sample. Samples of one shape share memory, used again when the function has let go of it."""
@@ -98,7 +98,7 @@ def python_function(
     batch_processing: bool = False,
     dtype: Any = None,
     ndim: Rank | Sequence[Rank] | None = None,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> Any:
     """Call a Python function with each sample, or with all samples of a batch, on the host.
 
@@ -148,10 +148,10 @@ def dl_tensor_python_function(
     num_outputs: Annotated[int, Range(0, 1000)] = 1,
     output_layouts: str | Sequence[str] | None = None,
     batch_processing: bool = True,
-    synchronize_stream: Hint[bool] = True,
+    synchronize_stream: PerformanceHint[bool] = True,
     dtype: Any = None,
     ndim: Rank | Sequence[Rank] | None = None,
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> Any:
     """Call a function of another library with all samples of a batch, or with each, on the host.
 
@@ -202,15 +202,15 @@ def _made(
     by_batch: bool,
     dtype: Any,
     ndim: int | Sequence[int] | None,
-) -> Function:
+) -> NumpyFunction:
     if not callable(function):
-        raise ArgumentTypeError(f"fn.{kind} takes a function", given=shown(function))
+        raise ArgumentTypeError(f"fn.{kind} takes a function", given=short_repr(function))
     kinds = kinds_of(kind, num_outputs, dtype, ndim)
-    what = (kind, UserCode(function), num_outputs, layouts_of(kind, num_outputs, layouts), kinds)
+    what = (kind, FunctionIdentity(function), num_outputs, layouts_of(kind, num_outputs, layouts), kinds)
     return BatchFunction(*what, rows=defining_trace().batch) if by_batch else PythonFunction(*what)
 
 
-def _applied(made: Function, inputs: Sequence[DataNode], common: Common) -> Any:
-    kept: Common = {"preserve": True, **common}  # as in DALI: what they do besides is what they are often for
+def _applied(made: NumpyFunction, inputs: Sequence[DataNode], common: CommonArguments) -> Any:
+    kept: CommonArguments = {"preserve": True, **common}  # as in DALI: what they do besides is what they are often for
     nodes = apply_many(made.settled(list(map(as_value, inputs))), *inputs, common=kept)
     return nodes[0] if made.num_outputs == 1 else nodes

@@ -10,19 +10,19 @@ import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common, pick
+from penstock.graph.ir.operator import CommonArguments, select_arguments
 from penstock.graph.layouts import plane_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.steps import Images, Step
+from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.image.kernels.border_modes import Border
-from penstock.image.passes.sampling_coordinates import Places
-from penstock.operators.warping.warp_options import Warping, filling, interpolation
+from penstock.image.passes.sampling_coordinates import CoordinateMap
+from penstock.operators.warping.warp_options import WarpOptions, fill_color, warp_interpolation
 from penstock.types import INTERP_NN, DALIInterpType
 
 
-class DisplacementArguments(Common, total=False):
+class DisplacementArguments(CommonArguments, total=False):
     """What all displacements take.
 
     mask: whether an image is changed, 1 by default, or stays as it is, 0; a number, or a node with one per sample.
@@ -44,24 +44,24 @@ class Displacement(ImageOperator):
         places: where.
     """
 
-    warping: Warping
-    places: Places
-    by_matrix: ClassVar[bool] = False
+    warping: WarpOptions
+    places: CoordinateMap
+    is_matrix_map: ClassVar[bool] = False
     schema: ClassVar[Mapping[str, Argument]] = {"mask": Argument(np.int32)}
 
     def infer(self, images: Spec, *, mask: Any) -> Spec:
         """The input's."""
         return self.warping.made(images, None)
 
-    def describe(self, images: Images, bits: Any, *, mask: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any, *, mask: Any) -> Sequence[Step]:
         """One warp, with a number per row: whether it changes anything."""
         wanted = (mask != 0).astype(np.float32)
         return self.warping.steps(images, self.places, wanted[:, None])
 
 
-def displaced(
+def apply_displacement(
     operator: type[Displacement],
-    places: Places,
+    places: CoordinateMap,
     data: DataNode,
     kind: str,
     arguments: DisplacementArguments,
@@ -73,9 +73,15 @@ def displaced(
         DefinitionError: a volume; another interpolation than linear and nearest.
     """
     layout, own, fill = plane_layout(data, kind), data.spec.dtype, arguments.get("fill_value", 0.0)
-    fill = filling(data, layout, kind, np.trunc(fill) if own.kind in "iu" else fill)  # as DALI cuts fractions off
-    how = Warping(
-        layout, interpolation(arguments.get("interp_type", INTERP_NN), kind), Border.CONSTANT, fill, data.spec.dtype
+    fill = fill_color(data, layout, kind, np.trunc(fill) if own.kind in "iu" else fill)  # as DALI cuts fractions off
+    how = WarpOptions(
+        layout,
+        warp_interpolation(arguments.get("interp_type", INTERP_NN), kind),
+        Border.CONSTANT,
+        fill,
+        data.spec.dtype,
     )
     made = operator(how, places)
-    return apply(made, data, common=pick(Common, arguments), seed=seed, mask=arguments.get("mask", 1))
+    return apply(
+        made, data, common=select_arguments(CommonArguments, arguments), seed=seed, mask=arguments.get("mask", 1)
+    )

@@ -11,9 +11,9 @@ import numpy as np
 from penstock.graph.arguments.argument_kinds import Range
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.steps import Images, Step
-from penstock.image.passes.displacement_fields import Steps
-from penstock.operators.warping.displacement_operator import Displacement, DisplacementArguments, displaced
+from penstock.image.describe.steps import ImageInfo, Step
+from penstock.image.passes.displacement_fields import JitterCoordinates
+from penstock.operators.warping.displacement_operator import Displacement, DisplacementArguments, apply_displacement
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Jitter(Displacement):
         """A key, with which the steps of each pixel are drawn."""
         return 2
 
-    def describe(self, images: Images, bits: Any, *, mask: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any, *, mask: Any) -> Sequence[Step]:
         """One warp, with a flag and a key per row."""
         xp = images.xp
         halves = [
@@ -54,8 +54,8 @@ def jitter(
             move alike.
         nDegree: how many places there are along each axis.
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
-        **arguments: `mask`, `fill_value` and `interp_type` (see `penstock.operators.warping.displacement_operator`), and what
-            every operator takes.
+        **arguments: `mask`, `fill_value` and `interp_type` (see `displacement_operator`), and what every
+            operator takes.
 
     Returns:
         Same shape, dtype and layout.
@@ -74,4 +74,4 @@ def jitter(
         >>> moved.shape
         (8,)
     """
-    return displaced(Jitter, Steps(nDegree), data, "jitter", arguments, seed)
+    return apply_displacement(Jitter, JitterCoordinates(nDegree), data, "jitter", arguments, seed)

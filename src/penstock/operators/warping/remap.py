@@ -8,18 +8,18 @@ from typing import Any, Literal, Unpack
 import numpy as np
 
 from penstock.core.spec import Spec
-from penstock.errors import DefinitionError, did_you_mean, shown
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Common, Operator
+from penstock.errors import DefinitionError, did_you_mean, short_repr
+from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
 from penstock.graph.layouts import plane_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.image.kernels.border_modes import Border
-from penstock.image.kernels.strided_images import Memory
-from penstock.image.passes.sampling_coordinates import Maps
-from penstock.image.passes.warp_pass import Interpolation, Warp
-from penstock.numerics.casting import convert
-from penstock.operators.warping.warp_options import interpolation
+from penstock.image.kernels.strided_images import StridedImages
+from penstock.image.passes.sampling_coordinates import RemapCoordinates
+from penstock.image.passes.warp_pass import Interpolation, WarpPass
+from penstock.numerics.casting import cast_saturating
+from penstock.operators.warping.warp_options import warp_interpolation
 from penstock.types import INTERP_LINEAR, DALIInterpType
 
 _ORIGINS = {"corner": 0.0, "center": 0.5}
@@ -84,18 +84,20 @@ class Remap(Operator, BatchKernel):
         height, width = planes[0].shape[1:]
         numbers = xp.stack(planes, axis=1).reshape(context.rows * frames, -1)
         flat = images.reshape(context.rows * frames, *images.shape[-3:])
-        flat = flat if flat.dtype == np.uint8 else convert(xp, flat, np.dtype(np.float32))
+        flat = flat if flat.dtype == np.uint8 else cast_saturating(xp, flat, np.dtype(np.float32))
         shape = (height, width, flat.shape[-1])
-        warp = Warp("HWC", Maps(self.shift), self.interpolation, Border.CONSTANT)
+        warp = WarpPass("HWC", RemapCoordinates(self.shift), self.interpolation, Border.CONSTANT)
         terms = (numbers, np.zeros((1, 1), np.float32))
         if xp is np:
             made: Any = np.empty((len(flat), *shape), flat.dtype)
             sizes = (np.array([each.shape[1:]] * len(flat), np.int64).reshape(-1, 3) for each in (flat, made))
             given, target = sizes
-            warp.rows(Memory.of_batch(np.ascontiguousarray(flat)), given, terms, Memory.of_batch(made), target)
+            warp.run_host(
+                StridedImages.of_batch(np.ascontiguousarray(flat)), given, terms, StridedImages.of_batch(made), target
+            )
         else:
-            made = warp.trace(flat, np.array([flat.shape[1:]], np.int32), terms, np.array([shape], np.int32), shape)
-        return convert(xp, made, images.dtype).reshape(*images.shape[:-3], *shape)
+            made = warp.trace_xla(flat, np.array([flat.shape[1:]], np.int32), terms, np.array([shape], np.int32), shape)
+        return cast_saturating(xp, made, images.dtype).reshape(*images.shape[:-3], *shape)
 
 
 @operator("remap")
@@ -106,7 +108,7 @@ def remap(
     *,
     interp: DALIInterpType | int = INTERP_LINEAR,
     pixel_origin: Literal["corner", "center"] = "corner",
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Look the pixels of images up where two maps say, as OpenCV's ``remap`` does.
 
@@ -144,7 +146,7 @@ def remap(
         raise DefinitionError("fn.remap takes images with their channels last", given=layout, expected="HWC or FHWC")
     if pixel_origin not in _ORIGINS:
         raise DefinitionError(
-            "fn.remap: no such pixel_origin", given=shown(pixel_origin), fix=did_you_mean(pixel_origin, _ORIGINS)
+            "fn.remap: no such pixel_origin", given=short_repr(pixel_origin), fix=did_you_mean(pixel_origin, _ORIGINS)
         )
-    made = Remap(layout, interpolation(interp, "remap", cubic=True), _ORIGINS[pixel_origin])
+    made = Remap(layout, warp_interpolation(interp, "remap", cubic=True), _ORIGINS[pixel_origin])
     return apply(made, data, mapx, mapy, common=common)

@@ -9,17 +9,17 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from penstock.core.spec import Spec
-from penstock.errors import DefinitionError, shown
+from penstock.errors import DefinitionError, short_repr
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Common, pick
+from penstock.graph.ir.operator import CommonArguments, select_arguments
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.steps import Images, Step
+from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.image.passes.sampling_coordinates import Affine
-from penstock.operators.warping.warp_options import WarpArguments, Warping, given_size, warping
+from penstock.operators.warping.warp_options import WarpArguments, WarpOptions, given_size, warping
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class Rotate(ImageOperator):
         frames: how many images, one after the other, have one canvas.
     """
 
-    warping: Warping
+    warping: WarpOptions
     canvas: str
     frames: int = 1
     schema: ClassVar[Mapping[str, Argument]] = {
-        "angle": Argument(np.float32, typical=30.0),
+        "angle": Argument(np.float32, example=30.0),
         "size": Argument(np.float32, (2,), low=1),
     }
 
@@ -61,7 +61,7 @@ class Rotate(ImageOperator):
         made = grown(np.ravel(np.asarray(angle, np.float32))[:1], np.array([height]), np.array([width]))
         return self.warping.made(images, (int(made[0][0]), int(made[1][0])))
 
-    def describe(self, images: Images, bits: Any, *, angle: Any, size: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any, *, angle: Any, size: Any) -> Sequence[Step]:
         """One warp about the centres of the image and of the canvas."""
         xp = images.xp
         given = [images.sizes[self.warping.layout.index(letter)] for letter in "HW"]
@@ -126,11 +126,11 @@ class RotateVolume(ImageOperator):
         frames: likewise.
     """
 
-    warping: Warping
+    warping: WarpOptions
     canvas: str
     frames: int = 1
     schema: ClassVar[Mapping[str, Argument]] = {
-        "angle": Argument(np.float32, typical=30.0),
+        "angle": Argument(np.float32, example=30.0),
         "axis": Argument(np.float32, (3,)),
         "size": Argument(np.float32, (3,), low=1),
     }
@@ -160,7 +160,7 @@ class RotateVolume(ImageOperator):
         made = grown_in_space(turn, depth, height, width)
         return self.warping.made(images, [int(each[0]) for each in made])
 
-    def describe(self, images: Images, bits: Any, *, angle: Any, axis: Any, size: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any, *, angle: Any, axis: Any, size: Any) -> Sequence[Step]:
         """One warp about the centres of the volume and of the canvas."""
         xp, half = images.xp, np.float32(0.5)
         if xp is np and not axis.any(axis=1).all():
@@ -269,16 +269,16 @@ def rotate(
     if ("D" in layout) != (axis is not None):
         raise DefinitionError(
             f"fn.{kind}: volumes turn about an axis, and images in their plane",
-            given=f"layout {layout!r} and axis={shown(axis)}",
+            given=f"layout {layout!r} and axis={short_repr(axis)}",
             fix="axis=[0, 0, 1] turns x towards y" if axis is None else "leave out axis",
         )
-    how = warping(data, layout, kind, pick(WarpArguments, arguments))
+    how = warping(data, layout, kind, select_arguments(WarpArguments, arguments))
     made = RotateVolume if "D" in layout else Rotate
     turn: dict[str, Any] = {"angle": angle} if axis is None else {"angle": angle, "axis": axis}
     return apply(
         made(how, "given" if sized else "kept" if keep_size else "grown"),
         data,
-        common=pick(Common, arguments),
+        common=select_arguments(CommonArguments, arguments),
         size=given_size(size, len(how.axes)),
         **turn,
     )

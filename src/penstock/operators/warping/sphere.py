@@ -6,8 +6,8 @@ from typing import Unpack
 
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.passes.displacement_fields import Ball
-from penstock.operators.warping.displacement_operator import Displacement, DisplacementArguments, displaced
+from penstock.image.passes.displacement_fields import SphereCoordinates
+from penstock.operators.warping.displacement_operator import Displacement, DisplacementArguments, apply_displacement
 
 
 @operator("sphere")
@@ -20,8 +20,8 @@ def sphere(data: DataNode, **arguments: Unpack[DisplacementArguments]) -> DataNo
 
     Args:
         data: images or sequences of any dtype; layout with H and W (HWC where none is named).
-        **arguments: `mask`, `fill_value` and `interp_type` (see `penstock.operators.warping.displacement_operator`), and what
-            every operator takes.
+        **arguments: `mask`, `fill_value` and `interp_type` (see `displacement_operator`), and what every
+            operator takes.
 
     Returns:
         Same shape, dtype and layout.
@@ -39,4 +39,4 @@ def sphere(data: DataNode, **arguments: Unpack[DisplacementArguments]) -> DataNo
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [0, 2, 2, 3, 3, 5]
     """
-    return displaced(Displacement, Ball(), data, "sphere", arguments)
+    return apply_displacement(Displacement, SphereCoordinates(), data, "sphere", arguments)

@@ -11,15 +11,22 @@ import numpy as np
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument, as_numbers
-from penstock.graph.ir.operator import Common, pick
+from penstock.graph.ir.operator import CommonArguments, select_arguments
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.steps import Images, Step
+from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.image.passes.sampling_coordinates import Affine
-from penstock.operators.warping.warp_options import WarpArguments, Warping, adjugate, given_size, in_a_row, warping
+from penstock.operators.warping.warp_options import (
+    WarpArguments,
+    WarpOptions,
+    adjugate,
+    flatten_matrices,
+    given_size,
+    warping,
+)
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,7 @@ class WarpAffine(ImageOperator):
         sized: whether the result has a size of its own.
     """
 
-    warping: Warping
+    warping: WarpOptions
     inverse: bool
     sized: bool
     schema: ClassVar[Mapping[str, Argument]] = {
@@ -44,7 +51,7 @@ class WarpAffine(ImageOperator):
         """The input's, with another height and width where a size is given."""
         return self.warping.sized(images, size) if self.sized else self.warping.made(images, None)
 
-    def describe(self, images: Images, bits: Any, *, matrix: Any, size: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any, *, matrix: Any, size: Any) -> Sequence[Step]:
         """One warp, with the matrix from the result to the image."""
         xp = images.xp
         sizes = [extents.astype(np.int32) for extents in size.T] if self.sized else None
@@ -124,16 +131,18 @@ def warp_affine(
     layout = image_layout(data, kind)
     if mtx is not None and matrix is not None:
         raise DefinitionError(f"fn.{kind}: the matrix is given twice", given="mtx and matrix=", fix="leave out one")
-    how = warping(data, layout, kind, pick(WarpArguments, arguments))
+    how = warping(data, layout, kind, select_arguments(WarpArguments, arguments))
     space = len(how.axes)
     count = space * (space + 1)
     numbers: Any = mtx if mtx is not None else matrix
     if isinstance(numbers, DataNode):
-        numbers = in_a_row(numbers, count)
+        numbers = flatten_matrices(numbers, count)
     elif numbers is None or as_numbers(f"fn.{kind}: matrix", numbers).size == 0:
         numbers = np.eye(space, space + 1).ravel()
     elif np.shape(numbers) == (space, space + 1):
         numbers = np.reshape(numbers, count)
     sized = isinstance(size, DataNode) or (size is not None and np.size(size) > 0)
     made = (WarpVolume if space == 3 else WarpAffine)(how, bool(inverse_map), sized)
-    return apply(made, data, common=pick(Common, arguments), matrix=numbers, size=given_size(size, space))
+    return apply(
+        made, data, common=select_arguments(CommonArguments, arguments), matrix=numbers, size=given_size(size, space)
+    )

@@ -9,23 +9,23 @@ from typing import Any
 import numpy as np
 
 from penstock.core.spec import Spec
-from penstock.errors import DefinitionError, shown
-from penstock.graph.ir.operator import Common
+from penstock.errors import DefinitionError, short_repr
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import SPATIAL
 from penstock.graph.tracing.trace import DataNode
 from penstock.image.codecs.image_header import MAX_PIXELS
-from penstock.image.describe.custom_pass import Transform, applied
-from penstock.image.describe.steps import Images, Step
+from penstock.image.describe.custom_pass import CustomPass, custom_steps
+from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.kernels.border_modes import Border
-from penstock.image.passes.sampling_coordinates import Places
-from penstock.image.passes.warp_pass import Interpolation, Warp
-from penstock.image.passes.warp_volume_pass import WarpVolume
-from penstock.numerics.casting import convert, own_or_float, result_dtype
+from penstock.image.passes.sampling_coordinates import CoordinateMap
+from penstock.image.passes.warp_pass import Interpolation, WarpPass
+from penstock.image.passes.warp_volume_pass import WarpVolumePass
+from penstock.numerics.casting import cast_saturating, output_dtype, result_dtype
 from penstock.operators.tensors.reshape import reshape
 from penstock.types import INTERP_CUBIC, INTERP_LINEAR, INTERP_NN, DALIDataType, DALIInterpType
 
 
-class WarpArguments(Common, total=False):
+class WarpArguments(CommonArguments, total=False):
     """What all warps take.
 
     fill_value: the value of what lies outside of the image, converted to the input's dtype; by default the pixels at
@@ -40,7 +40,7 @@ class WarpArguments(Common, total=False):
 
 
 @dataclass(frozen=True)
-class Warping:
+class WarpOptions:
     """How a warp is done, the same for all samples.
 
     Args:
@@ -76,7 +76,9 @@ class Warping:
         unknown = (None,) * len(self.axes)
         return self.made(images, unknown if isinstance(size, Spec) else np.asarray(size).astype(int).tolist())
 
-    def steps(self, images: Images, places: Places, numbers: Any, size: Sequence[Any] | None = None) -> Sequence[Step]:
+    def steps(
+        self, images: ImageInfo, places: CoordinateMap, numbers: Any, size: Sequence[Any] | None = None
+    ) -> Sequence[Step]:
         """The warp, and the conversions around it.
 
         Args:
@@ -92,11 +94,13 @@ class Warping:
             if images.xp is np and (np.prod(np.asarray(size, np.float64), axis=0) > MAX_PIXELS).any():
                 raise ValueError(f"the result has more than {MAX_PIXELS} pixels")
         if "D" in self.layout:
-            transform: Transform = WarpVolume(self.layout, self.interpolation is Interpolation.NEAREST, self.border)
+            transform: CustomPass = WarpVolumePass(
+                self.layout, self.interpolation is Interpolation.NEAREST, self.border
+            )
         else:
-            transform = Warp(self.layout, places, self.interpolation, self.border)
+            transform = WarpPass(self.layout, places, self.interpolation, self.border)
         fill = np.array([self.fill], np.float32)
-        return applied(transform, images, sizes, (numbers, fill), self.dtype)
+        return custom_steps(transform, images, sizes, (numbers, fill), self.dtype)
 
 
 def adjugate(matrix: Sequence[Any]) -> tuple[Any, ...]:
@@ -109,7 +113,7 @@ def adjugate(matrix: Sequence[Any]) -> tuple[Any, ...]:
     )
 
 
-def warping(data: DataNode, layout: str, kind: str, arguments: WarpArguments) -> Warping:
+def warping(data: DataNode, layout: str, kind: str, arguments: WarpArguments) -> WarpOptions:
     """How a warp is done.
 
     Raises:
@@ -118,10 +122,12 @@ def warping(data: DataNode, layout: str, kind: str, arguments: WarpArguments) ->
     fill, own = arguments.get("fill_value"), data.spec.dtype
     dtype = result_dtype(own, arguments.get("dtype"), arguments.get("output_dtype"))
     if own != np.float32 or dtype not in _OF_FLOATS:
-        dtype = own_or_float(own, dtype, kind)
+        dtype = output_dtype(own, dtype, kind)
     border = Border.REPLICATE if fill is None else Border.CONSTANT
-    fills = filling(data, layout, kind, 0.0 if fill is None else fill)
-    return Warping(layout, interpolation(arguments.get("interp_type", INTERP_LINEAR), kind), border, fills, dtype)
+    fills = fill_color(data, layout, kind, 0.0 if fill is None else fill)
+    return WarpOptions(
+        layout, warp_interpolation(arguments.get("interp_type", INTERP_LINEAR), kind), border, fills, dtype
+    )
 
 
 _OF_FLOATS = (np.dtype(np.uint8), np.dtype(np.int16), np.dtype(np.int32))
@@ -145,7 +151,7 @@ _INTERPOLATIONS = {
 }
 
 
-def interpolation(given: DALIInterpType | int, kind: str, *, cubic: bool = False) -> Interpolation:
+def warp_interpolation(given: DALIInterpType | int, kind: str, *, cubic: bool = False) -> Interpolation:
     """How values are made of pixels.
 
     Args:
@@ -160,13 +166,13 @@ def interpolation(given: DALIInterpType | int, kind: str, *, cubic: bool = False
     if made is None or (made is Interpolation.CUBIC and not cubic):
         raise DefinitionError(
             f"fn.{kind} has no such interpolation",
-            given=f"interp_type={shown(given)}",
+            given=f"interp_type={short_repr(given)}",
             expected="types.INTERP_LINEAR, types.INTERP_NN" + (" or types.INTERP_CUBIC" if cubic else ""),
         )
     return made
 
 
-def filling(data: DataNode, layout: str, kind: str, value: float | Sequence[float]) -> tuple[float, ...]:
+def fill_color(data: DataNode, layout: str, kind: str, value: float | Sequence[float]) -> tuple[float, ...]:
     """The value of what lies outside, one or one per channel, as a pixel of the images has it.
 
     Raises:
@@ -178,10 +184,10 @@ def filling(data: DataNode, layout: str, kind: str, value: float | Sequence[floa
         raise DefinitionError(
             f"fn.{kind}: fill_value is one number, or one per channel", given=value, expected=f"1 or {channels}"
         )
-    return tuple(map(float, convert(np, values, data.spec.dtype)))
+    return tuple(map(float, cast_saturating(np, values, data.spec.dtype)))
 
 
-def in_a_row(matrix: DataNode, count: int) -> DataNode:
+def flatten_matrices(matrix: DataNode, count: int) -> DataNode:
     """The numbers of matrices in a row; with an entry per frame, those of each frame."""
     framed = matrix.spec.layout[:1] == "F"
     if len(matrix.spec.shape) != 2 + framed:

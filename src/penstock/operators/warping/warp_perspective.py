@@ -9,18 +9,25 @@ from typing import Any, ClassVar, Literal, Unpack
 import numpy as np
 
 from penstock.core.spec import Spec
-from penstock.errors import DefinitionError, did_you_mean, shown
+from penstock.errors import DefinitionError, did_you_mean, short_repr
 from penstock.graph.ir.argument_schema import Argument, as_numbers
-from penstock.graph.ir.operator import Common
+from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import plane_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.steps import Images, Step
+from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.image.kernels.border_modes import Border
 from penstock.image.passes.sampling_coordinates import Projective
-from penstock.operators.warping.warp_options import Warping, adjugate, filling, given_size, in_a_row, interpolation
+from penstock.operators.warping.warp_options import (
+    WarpOptions,
+    adjugate,
+    fill_color,
+    flatten_matrices,
+    given_size,
+    warp_interpolation,
+)
 from penstock.types import INTERP_LINEAR, DALIInterpType
 
 BORDERS: Mapping[str, Border] = {border.name.lower(): border for border in Border}
@@ -37,7 +44,7 @@ class WarpPerspective(ImageOperator):
         sized: whether the result has a size of its own.
     """
 
-    warping: Warping
+    warping: WarpOptions
     inverse: bool
     centered: bool
     sized: bool
@@ -50,7 +57,7 @@ class WarpPerspective(ImageOperator):
         """The input's, with another height and width where a size is given."""
         return self.warping.sized(images, size) if self.sized else self.warping.made(images, None)
 
-    def describe(self, images: Images, bits: Any, *, matrix: Any, size: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any, *, matrix: Any, size: Any) -> Sequence[Step]:
         """One warp, with the matrix from the result to the image, between corners of pixels."""
         xp, half = images.xp, np.float32(0.5)
         a, b, c, d, e, f, g, h, i = (matrix[:, k] for k in range(9))
@@ -78,7 +85,7 @@ def warp_perspective(
     interp_type: DALIInterpType | int = INTERP_LINEAR,
     inverse_map: bool = True,
     pixel_origin: Literal["corner", "center"] = "corner",
-    **common: Unpack[Common],
+    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Move the pixels of images by a projective map, as OpenCV's ``warpPerspective`` does.
 
@@ -127,7 +134,7 @@ def warp_perspective(
         ("pixel_origin", pixel_origin, ("corner", "center")),
     ):
         if given not in known:
-            raise DefinitionError(f"fn.{kind}: no such {name}", given=shown(given), fix=did_you_mean(given, known))
+            raise DefinitionError(f"fn.{kind}: no such {name}", given=short_repr(given), fix=did_you_mean(given, known))
     if (matrix_input is None) == (matrix is None):
         fix = "leave out one" if matrix is not None else "matrix=[...], nine numbers"
         raise DefinitionError(
@@ -135,11 +142,11 @@ def warp_perspective(
         )
     numbers: Any = matrix if matrix_input is None else matrix_input
     if isinstance(numbers, DataNode):
-        numbers = in_a_row(numbers, 9)
+        numbers = flatten_matrices(numbers, 9)
     elif as_numbers(f"fn.{kind}: matrix", numbers).shape == (3, 3):
         numbers = np.reshape(numbers, 9)
     border, sized = BORDERS[border_mode], isinstance(size, DataNode) or (size is not None and np.size(size) > 0)
-    fill = filling(data, layout, kind, fill_value if np.size(fill_value) else 0.0)
-    how = Warping(layout, interpolation(interp_type, kind, cubic=True), border, fill, data.spec.dtype)
+    fill = fill_color(data, layout, kind, fill_value if np.size(fill_value) else 0.0)
+    how = WarpOptions(layout, warp_interpolation(interp_type, kind, cubic=True), border, fill, data.spec.dtype)
     made = WarpPerspective(how, bool(inverse_map), pixel_origin == "center", sized)
     return apply(made, data, common=common, matrix=numbers, size=given_size(size, 2))

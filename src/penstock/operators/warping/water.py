@@ -7,8 +7,8 @@ from typing import Unpack
 
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.passes.displacement_fields import Waves
-from penstock.operators.warping.displacement_operator import Displacement, DisplacementArguments, displaced
+from penstock.image.passes.displacement_fields import WaterCoordinates
+from penstock.operators.warping.displacement_operator import Displacement, DisplacementArguments, apply_displacement
 
 
 @operator("water")
@@ -37,8 +37,8 @@ def water(
         freq_y: along y.
         phase_x: of the waves along x, in radians.
         phase_y: along y.
-        **arguments: `mask`, `fill_value` and `interp_type` (see `penstock.operators.warping.displacement_operator`), and what
-            every operator takes.
+        **arguments: `mask`, `fill_value` and `interp_type` (see `displacement_operator`), and what every
+            operator takes.
 
     Returns:
         Same shape, dtype and layout.
@@ -57,5 +57,7 @@ def water(
         >>> pipeline.run()[0].as_array()[0, :, :, 0].tolist()
         [[0, 1, 2], [3, 4, 5]]
     """
-    waves = Waves((float(ampl_x), float(ampl_y)), (float(freq_x), float(freq_y)), (float(phase_x), float(phase_y)))
-    return displaced(Displacement, waves, data, "water", arguments)
+    waves = WaterCoordinates(
+        (float(ampl_x), float(ampl_y)), (float(freq_x), float(freq_y)), (float(phase_x), float(phase_y))
+    )
+    return apply_displacement(Displacement, waves, data, "water", arguments)

@@ -6,7 +6,7 @@ from penstock.rocal.fn import decoders as decoders
 from penstock.rocal.fn import random as random
 from penstock.rocal.fn import readers as readers
 from penstock.rocal.operator_table import offer
-from penstock.rocal.pipeline import current
+from penstock.rocal.pipeline import current_pipeline
 
 
 def one_hot(*_labels: Any, num_classes: int = 0, **_hints: Any) -> list[Any]:
@@ -15,7 +15,7 @@ def one_hot(*_labels: Any, num_classes: int = 0, **_hints: Any) -> list[Any]:
     Returns:
         An empty list, as there: labels are not passed through the graph, but appended to the outputs.
     """
-    current().num_classes = num_classes
+    current_pipeline().num_classes = num_classes
     return []
 
 

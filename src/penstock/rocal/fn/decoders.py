@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.core.call_site import user_line
-from penstock.errors import ArgumentTypeError, shown
+from penstock.core.call_site import user_call_site
+from penstock.errors import ArgumentTypeError, short_repr
 from penstock.rocal.fn.readers import LOADER, Files
 from penstock.rocal.operator_table import offer
 
@@ -22,9 +22,9 @@ def __getattr__(name: str) -> Callable[..., Any]:
             return decode(files.read(**loader), **given)
         raise ArgumentTypeError(
             f"fn.decoders.{name} decodes what a reader lists",
-            given=shown(files),
+            given=short_repr(files),
             fix="jpegs, _ = fn.readers.file(...)",
-            where=user_line(),
+            where=user_call_site(),
         )
 
     decoder.__name__, decoder.__doc__ = name, decode.__doc__

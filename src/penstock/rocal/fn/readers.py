@@ -11,22 +11,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock import fn as core
-from penstock.core.call_site import located
+from penstock.core.call_site import with_call_site
 from penstock.errors import ArgumentTypeError, DefinitionError
 from penstock.graph.tracing.trace import DataNode
 from penstock.rocal import types
 from penstock.rocal.operator_table import OPERATORS as _OPERATORS
-from penstock.rocal.operator_table import Argument, meaning, passed_on, row
-from penstock.rocal.pipeline import READER, Reading, current
+from penstock.rocal.operator_table import ArgumentMapping, meaning, passed_on, row
+from penstock.rocal.pipeline import READER, ReaderOutputs, current_pipeline
 
 LOADER = {
-    "last_batch_policy": Argument(),
-    "num_shards": Argument("num_shards"),
-    "pad_last_batch": Argument("pad_last_batch"),
-    "random_shuffle": Argument("random_shuffle"),
-    "shard_id": Argument("shard_id"),
-    "shard_size": Argument(),
-    "stick_to_shard": Argument(),
+    "last_batch_policy": ArgumentMapping(),
+    "num_shards": ArgumentMapping("num_shards"),
+    "pad_last_batch": ArgumentMapping("pad_last_batch"),
+    "random_shuffle": ArgumentMapping("random_shuffle"),
+    "shard_id": ArgumentMapping("shard_id"),
+    "shard_size": ArgumentMapping(),
+    "stick_to_shard": ArgumentMapping(),
 }
 """Order and shard, which the decoders are told, and `cifar10`."""
 
@@ -49,7 +49,7 @@ class Files:
         Raises:
             DefinitionError: the pipeline has a reader already, or shards are to have a size of their own.
         """
-        pipeline = current()
+        pipeline = current_pipeline()
         if pipeline.reading is not None:
             raise DefinitionError("a pipeline of rocAL's has one reader", fix="penstock.pipeline_def takes any number")
         if loader.get("shard_size", -1) > 0:
@@ -58,7 +58,7 @@ class Files:
         told = {LOADER[each].core: meaning(value) for each, value in loader.items() if LOADER[each].core}
         arguments = {"pad_last_batch": True, **passed_on(self.name, step, self.given), **told}
         data, labels = getattr(core.readers, step.core.rpartition(".")[2])(**arguments, name=READER)
-        pipeline.reading = Reading(labels, meaning(loader.get("last_batch_policy", types.LAST_BATCH_FILL)))
+        pipeline.reading = ReaderOutputs(labels, meaning(loader.get("last_batch_policy", types.LAST_BATCH_FILL)))
         return data
 
 
@@ -144,7 +144,7 @@ def _note(name: str, given: Mapping[str, Any]) -> Files:
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    located(row)(f"readers.{name}")
+    with_call_site(row)(f"readers.{name}")
     raise ArgumentTypeError(f"penstock has fn.readers.{name}; its row in penstock.rocal lacks a function")
 
 

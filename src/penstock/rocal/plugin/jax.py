@@ -8,9 +8,9 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding
 
-from penstock.core.call_site import user_line
-from penstock.errors import ArgumentTypeError, shown
-from penstock.graph.arguments.argument_checks import checked
+from penstock.core.call_site import user_call_site
+from penstock.errors import ArgumentTypeError, short_repr
+from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.iterate import DataIterator, PeekableDataIterator
 from penstock.iterate.peekable import get_spec_for_array as get_spec_for_array
 from penstock.rocal.pipeline import Pipeline, iterator_arguments
@@ -43,7 +43,7 @@ class ROCALJaxIterator(DataIterator):
         [((2, 3, 32, 32), [0, 1]), ((2, 3, 32, 32), [2, 3])]
     """
 
-    @checked
+    @check_annotations
     def __init__(self, pipelines: Pipeline | Sequence[Pipeline], sharding: NamedSharding | None = None) -> None:
         super().__init__(**iterator_arguments(pipelines), sharding=sharding)
 
@@ -70,6 +70,6 @@ def convert_to_jax_array(array: Any) -> jax.Array:
     (2,)
     """
     if not hasattr(array, "__dlpack__"):
-        raise ArgumentTypeError("an array that knows DLPack is needed", given=shown(array), where=user_line())
+        raise ArgumentTypeError("an array that knows DLPack is needed", given=short_repr(array), where=user_call_site())
     # from_dlpack(copy=True) still shares memory that is aligned as XLA likes it; what a program returns shares none
     return jax.block_until_ready(jax.numpy.copy(jax.numpy.from_dlpack(array)))

@@ -1,1 +1,1 @@
-"""combine."""
+"""Sources made of other sources: subsets, concatenations, names of samples."""

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from penstock.core.columns import Array, Column, Indices
-from penstock.core.spec import Spec, bounded
+from penstock.core.spec import Spec, bounds_or_none
 from penstock.errors import DefinitionError, SampleError
-from penstock.sources.combine.subset import renumbered
-from penstock.sources.order.interleaving import Mixture
+from penstock.sources.combine.subset import with_index
+from penstock.sources.order.interleaving import InterleavedSelection
 from penstock.sources.source import Source
-from penstock.sources.storage.byte_range import Cost, Extent
+from penstock.sources.storage.byte_range import ByteRange, ReadCost
 
 Outcomes = tuple[tuple[Column, ...], dict[int, SampleError]]
 
@@ -24,7 +24,7 @@ _TOLD = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class ConcatMember:
     """A data set among others.
 
     Args:
@@ -43,7 +43,7 @@ class Part:
         return tuple(self.source.specs[value] for value in self.values)
 
 
-class Joined(Source):
+class ConcatSource(Source):
     """The samples of several data sets, one data set behind the other.
 
     Args:
@@ -54,12 +54,15 @@ class Joined(Source):
         DefinitionError: they differ in their number of values, or in dtype, number of axes or layout of one.
     """
 
-    def __init__(self, parts: Sequence[Part], choice: Mixture | None = None) -> None:
-        self._parts, self.choice = tuple(parts), choice
+    def __init__(self, parts: Sequence[ConcatMember], choice: InterleavedSelection | None = None) -> None:
+        self._parts, self.selection = tuple(parts), choice
         self._starts: Indices = np.cumsum([0, *(len(part.source) for part in parts)])
         self.specs = tuple(_common(parts, value) for value in range(_values(parts)))
-        named = [place for part in parts for place, value in enumerate(part.values) if value < part.source.named]
-        self.named, self.named_apart = 1 + max(named, default=0), any(part.source.named_apart for part in parts)
+        named = [place for part in parts for place, value in enumerate(part.values) if value < part.source.named_values]
+        self.named_values, self.separate_names = (
+            1 + max(named, default=0),
+            any(part.source.separate_names for part in parts),
+        )
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -68,16 +71,16 @@ class Joined(Source):
         """The samples; those of one data set are read together."""
         return self._gathered(indices, lambda part, inner: (part.source.read(inner, [None] * _count(part)), {}), out)[0]
 
-    def outcomes(self, indices: Indices, out: Sequence[Array | None]) -> Outcomes:
+    def read_tolerant(self, indices: Indices, out: Sequence[Array | None]) -> Outcomes:
         """The same, also where some cannot be read."""
-        return self._gathered(indices, lambda part, inner: part.source.outcomes(inner, [None] * _count(part)), out)
+        return self._gathered(indices, lambda part, inner: part.source.read_tolerant(inner, [None] * _count(part)), out)
 
     def _gathered(
-        self, indices: Indices, read: Callable[[Part, Indices], Outcomes], out: Sequence[Array | None]
+        self, indices: Indices, read: Callable[[ConcatMember, Indices], Outcomes], out: Sequence[Array | None]
     ) -> Outcomes:
         rows = len(indices)
         columns: list[Column] = [
-            (slot if slot is not None else np.empty((rows, *spec.sizes), spec.dtype))
+            (slot if slot is not None else np.empty((rows, *spec.fixed_shape), spec.dtype))
             if spec.dense
             else [np.empty(0, spec.dtype)] * rows
             for spec, slot in zip(self.specs, out, strict=True)
@@ -91,35 +94,35 @@ class Joined(Source):
             try:
                 found, failed = read(part, indices[places] - start)
             except SampleError as error:
-                raise renumbered(error, None if error.index is None else error.index + start) from error
+                raise with_index(error, None if error.index is None else error.index + start) from error
             for row, error in failed.items():
-                errors[int(places[row])] = renumbered(error, int(indices[places[row]]))
+                errors[int(places[row])] = with_index(error, int(indices[places[row]]))
             for column, value in zip(columns, part.values, strict=True):
                 _place(column, places.tolist(), found[value])
         return tuple(columns), errors
 
     @property
-    def cost(self) -> Cost:
+    def cost(self) -> ReadCost:
         """That of the data set that costs most."""
         costs = {part.source.cost for part in self._parts}
-        return next(cost for cost in (Cost.STORE, Cost.FILE, Cost.MEMORY) if cost in costs)
+        return next(cost for cost in (ReadCost.STORE, ReadCost.FILE, ReadCost.MEMORY) if cost in costs)
 
-    def needs(self, indices: Indices) -> list[Extent]:
+    def byte_ranges(self, indices: Indices) -> list[ByteRange]:
         """What the data sets fetch from object stores."""
         owners = self._owners(indices)
         present: list[int] = np.unique(owners).tolist()
         inner = {owner: indices[owners == owner] - int(self._starts[owner]) for owner in present}
-        return [extent for owner in present for extent in self._parts[owner].source.needs(inner[owner])]
+        return [extent for owner in present for extent in self._parts[owner].source.byte_ranges(inner[owner])]
 
     def describe(self, index: int) -> str:
         """Where the sample lies in its data set."""
         part, inner = self._find(index)
         return part.source.describe(inner)
 
-    def info(self, index: int, value: int = 0) -> str:
+    def source_info(self, index: int, value: int = 0) -> str:
         """Its name there."""
         part, inner = self._find(index)
-        return part.source.info(inner, part.values[value])
+        return part.source.source_info(inner, part.values[value])
 
     def path(self, index: int) -> str | None:
         """The file that holds it."""
@@ -129,33 +132,39 @@ class Joined(Source):
     def summary(self) -> str:
         """How many samples an epoch has, and of which data sets, in which shares."""
         texts = [f"{part.name} ({part.source.summary()})" for part in self._parts]
-        if self.choice is not None:
+        if self.selection is not None:
             texts = [f"{float(share):.4g} of {text}" for share, text in zip(self._shares, texts, strict=True)]
         more = f" and {len(texts) - _TOLD} more" if len(texts) > _TOLD else ""
         return f"{self.epoch_length} samples: {' + '.join(texts[:_TOLD])}{more}"
 
     @property
     def _shares(self) -> Sequence[Any]:
-        assert isinstance(self.choice, Mixture)
-        return self.choice.turns.shares
+        assert isinstance(self.selection, InterleavedSelection)
+        return self.selection.interleaving.shares
 
-    def same_data(self, other: Source) -> bool:
+    def reads_same_samples(self, other: Source) -> bool:
         """Whether the same data sets are read in the same manner."""
-        if not isinstance(other, Joined) or len(self._parts) != len(other._parts) or self.choice != other.choice:  # noqa: SLF001  # one class
+        if (
+            not isinstance(other, ConcatSource)
+            or len(self._parts) != len(other._parts)  # noqa: SLF001  # the same class
+            or self.selection != other.selection
+        ):
             return False
         pairs = zip(self._parts, other._parts, strict=True)  # noqa: SLF001  # likewise
-        return all(m.values == t.values and (m.source is t.source or m.source.same_data(t.source)) for m, t in pairs)
+        return all(
+            m.values == t.values and (m.source is t.source or m.source.reads_same_samples(t.source)) for m, t in pairs
+        )
 
     def fingerprint(self) -> str:
         """Those of the data sets, and how they are mixed."""
         texts = [f"{part.source.fingerprint()}{part.values}" for part in self._parts]
-        digest = hashlib.sha256("\0".join([*texts, str(self.choice)]).encode())
+        digest = hashlib.sha256("\0".join([*texts, str(self.selection)]).encode())
         return f"mix:{len(self)}:{digest.hexdigest()[:16]}"
 
     def _owners(self, indices: Indices) -> Indices:
         return np.searchsorted(self._starts, indices, side="right") - 1
 
-    def _find(self, index: int) -> tuple[Part, int]:
+    def _find(self, index: int) -> tuple[ConcatMember, int]:
         owner = int(np.searchsorted(self._starts, index, side="right")) - 1
         return self._parts[owner], index - int(self._starts[owner])
 
@@ -169,11 +178,11 @@ def _place(column: Column, places: list[int], samples: Column) -> None:
         column[place] = sample
 
 
-def _count(part: Part) -> int:
+def _count(part: ConcatMember) -> int:
     return len(part.source.specs)
 
 
-def _values(parts: Sequence[Part]) -> int:
+def _values(parts: Sequence[ConcatMember]) -> int:
     """How many values a sample has."""
     first, *others = parts
     for part in others:
@@ -187,7 +196,7 @@ def _values(parts: Sequence[Part]) -> int:
     return len(first.values)
 
 
-def _common(parts: Sequence[Part], value: int) -> Spec:
+def _common(parts: Sequence[ConcatMember], value: int) -> Spec:
     """What is known of a value in all parts."""
     specs = [part.specs[value] for part in parts]
     first = specs[0]
@@ -205,6 +214,6 @@ def _common(parts: Sequence[Part], value: int) -> Spec:
     shape = tuple(
         size if all(spec.shape[axis] == size for spec in specs) else None for axis, size in enumerate(first.shape)
     )
-    most = [spec.most for spec in specs]
-    bounds = bounded(None if None in sizes else max(sizes) for sizes in zip(*most, strict=True))  # pyright: ignore[reportArgumentType]  # None is left out above
+    most = [spec.max_shape for spec in specs]
+    bounds = bounds_or_none(None if None in sizes else max(sizes) for sizes in zip(*most, strict=True))  # pyright: ignore[reportArgumentType]  # None is left out above
     return Spec(first.dtype, shape, first.layout, bounds=() if None not in shape else bounds)

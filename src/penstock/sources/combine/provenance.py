@@ -12,7 +12,7 @@ from penstock.core.spec import Spec
 from penstock.sources.source import Source
 
 
-class Origins(Source):
+class SampleNames(Source):
     """The names of the samples of another source, as vectors of bytes. No sample is read for them.
 
     Args:
@@ -23,31 +23,31 @@ class Origins(Source):
     specs = (Spec(np.dtype(np.uint8), (None,)),)
 
     def __init__(self, source: Source, value: int = 0) -> None:
-        self._source, self._value, self.choice = source, value, source.choice
+        self._source, self._value, self.selection = source, value, source.selection
 
     def __len__(self) -> int:
         return len(self._source)
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """The names, without a terminator."""
-        names = [os.fsencode(self.info(index)) for index in indices.tolist()]
+        names = [os.fsencode(self.source_info(index)) for index in indices.tolist()]
         return ([np.frombuffer(name, np.uint8) for name in names],)
 
     def describe(self, index: int) -> str:
         """Where the sample lies."""
         return self._source.describe(index)
 
-    def info(self, index: int, value: int = 0) -> str:
+    def source_info(self, index: int, value: int = 0) -> str:
         """The name of the sample itself."""
         del value
-        return self._source.info(index, self._value)
+        return self._source.source_info(index, self._value)
 
-    def same_data(self, other: Source) -> bool:
+    def reads_same_samples(self, other: Source) -> bool:
         """Whether they are the names of the same samples."""
-        if not isinstance(other, Origins) or self._value != other._value:  # noqa: SLF001  # one class
+        if not isinstance(other, SampleNames) or self._value != other._value:  # noqa: SLF001  # one class
             return False
         mine, theirs = self._source, other._source  # noqa: SLF001  # likewise
-        return mine is theirs or mine.same_data(theirs)
+        return mine is theirs or mine.reads_same_samples(theirs)
 
     def fingerprint(self) -> str:
         """That of the samples."""

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Array, Column, Indices
-from penstock.errors import ArgumentTypeError, DefinitionError, SampleError, shown
-from penstock.sources.order.sample_order import Choice
-from penstock.sources.order.weighted_sampling import Weighted
+from penstock.errors import ArgumentTypeError, DefinitionError, SampleError, short_repr
+from penstock.sources.order.sample_order import SampleSelection
+from penstock.sources.order.weighted_sampling import WeightedSampling
 from penstock.sources.source import Source
-from penstock.sources.storage.byte_range import Cost, Extent
+from penstock.sources.storage.byte_range import ByteRange, ReadCost
 
 
-class Subset(Source):
+class SubsetSource(Source):
     """Some samples of another data set.
 
     Args:
@@ -26,10 +26,10 @@ class Subset(Source):
         choice: which of them an epoch visits.
     """
 
-    def __init__(self, source: Source, chosen: range | Indices, choice: Choice | None = None) -> None:
-        self.specs, self.choice = source.specs, choice
+    def __init__(self, source: Source, chosen: range | Indices, choice: SampleSelection | None = None) -> None:
+        self.specs, self.selection = source.specs, choice
         self._source, self._chosen = source, chosen
-        self.named, self.named_apart = source.named, source.named_apart
+        self.named_values, self.separate_names = source.named_values, source.separate_names
 
     def __len__(self) -> int:
         return len(self._chosen)
@@ -41,31 +41,31 @@ class Subset(Source):
             return self._source.read(inner, out)
         except SampleError as error:
             places: list[int] = np.flatnonzero(inner == error.index).tolist()
-            raise renumbered(error, int(indices[places[0]]) if places else None) from error
+            raise with_index(error, int(indices[places[0]]) if places else None) from error
 
-    def outcomes(
+    def read_tolerant(
         self, indices: Indices, out: Sequence[Array | None]
     ) -> tuple[tuple[Column, ...], dict[int, SampleError]]:
         """The same, also where some cannot be read."""
-        columns, errors = self._source.outcomes(self._inner(indices), out)
-        return columns, {row: renumbered(error, int(indices[row])) for row, error in errors.items()}
+        columns, errors = self._source.read_tolerant(self._inner(indices), out)
+        return columns, {row: with_index(error, int(indices[row])) for row, error in errors.items()}
 
     @property
-    def cost(self) -> Cost:
+    def cost(self) -> ReadCost:
         """That of the other one."""
         return self._source.cost
 
-    def needs(self, indices: Indices) -> Sequence[Extent]:
+    def byte_ranges(self, indices: Indices) -> Sequence[ByteRange]:
         """What the other one fetches from object stores."""
-        return self._source.needs(self._inner(indices))
+        return self._source.byte_ranges(self._inner(indices))
 
     def describe(self, index: int) -> str:
         """Where the sample lies in the other one."""
         return self._source.describe(self._number(index))
 
-    def info(self, index: int, value: int = 0) -> str:
+    def source_info(self, index: int, value: int = 0) -> str:
         """Its name there."""
-        return self._source.info(self._number(index), value)
+        return self._source.source_info(self._number(index), value)
 
     def path(self, index: int) -> str | None:
         """The file that holds it."""
@@ -76,19 +76,19 @@ class Subset(Source):
         part = self._source.summary()
         if len(self) != len(self._source) or not isinstance(self._chosen, range):
             part = f"{len(self)} of {part}"
-        return part if self.choice is None else f"{part}, drawn by weights"
+        return part if self.selection is None else f"{part}, drawn by weights"
 
-    def same_data(self, other: Source) -> bool:
+    def reads_same_samples(self, other: Source) -> bool:
         """Whether the same samples of the same data set are read."""
-        if not isinstance(other, Subset):
+        if not isinstance(other, SubsetSource):
             return False
         mine, theirs = self._source, other._source  # noqa: SLF001  # one class
         same = len(self) == len(other) and np.array_equal(self._chosen, other._chosen)  # noqa: SLF001  # likewise
-        return same and self.choice == other.choice and (mine is theirs or mine.same_data(theirs))
+        return same and self.selection == other.selection and (mine is theirs or mine.reads_same_samples(theirs))
 
     def fingerprint(self) -> str:
         """That of the other one, the numbers of the samples, and how they are drawn."""
-        digest = hashlib.sha256(f"{self._source.fingerprint()}{self.choice}".encode())
+        digest = hashlib.sha256(f"{self._source.fingerprint()}{self.selection}".encode())
         if isinstance(self._chosen, range):
             digest.update(f"{self._chosen}".encode())
         else:
@@ -104,7 +104,7 @@ class Subset(Source):
         return int(self._chosen[index])
 
 
-def renumbered(error: SampleError, index: int | None) -> SampleError:
+def with_index(error: SampleError, index: int | None) -> SampleError:
     """The error of a sample of another data set, with its number in this one."""
     if index is None:
         return error
@@ -112,7 +112,7 @@ def renumbered(error: SampleError, index: int | None) -> SampleError:
     return SampleError(said, index=index, source=error.source, path=error.path)
 
 
-def subset(source: Source, given: range | slice | Callable[[Indices], Any] | Any) -> Source:
+def make_subset(source: Source, given: range | slice | Callable[[Indices], Any] | Any) -> Source:
     """A part of a data set.
 
     Args:
@@ -134,17 +134,17 @@ def subset(source: Source, given: range | slice | Callable[[Indices], Any] | Any
         chosen = _numbers(said, count)
         ends = [int(chosen.min()), int(chosen.max())] if chosen.size else []
     if not ends:
-        raise DefinitionError("subset leaves no sample", given=shown(given), expected=f"some of {count} samples")
+        raise DefinitionError("subset leaves no sample", given=short_repr(given), expected=f"some of {count} samples")
     if min(ends) < 0 or max(ends) >= count:
         raise DefinitionError(
             "subset has numbers that the data set does not have",
             given=f"{min(ends)} to {max(ends)}",
             expected=f"0 to {count - 1}",
         )
-    return source if isinstance(chosen, range) and chosen == range(count) else Subset(source, chosen)
+    return source if isinstance(chosen, range) and chosen == range(count) else SubsetSource(source, chosen)
 
 
-def drawn(source: Source, weights: Any) -> Source:
+def resample_by_weight(source: Source, weights: Any) -> Source:
     """A data set of which each position has a sample of its own draw.
 
     Args:
@@ -156,7 +156,7 @@ def drawn(source: Source, weights: Any) -> Source:
         DefinitionError: not one weight per sample; a weight that is negative, nan or infinite; or all are 0.
     """
     values = check_weights(weights, len(source), "sample")
-    return Subset(source, range(len(source)), Weighted.by(values))
+    return SubsetSource(source, range(len(source)), WeightedSampling.from_weights(values))
 
 
 def check_weights(weights: Any, count: int, of: str) -> NDArray[np.float64]:
@@ -174,7 +174,7 @@ def check_weights(weights: Any, count: int, of: str) -> NDArray[np.float64]:
     try:
         values = np.asarray(weights, np.float64)
     except Exception as error:  # whatever an array-like of somebody else's raises
-        raise ArgumentTypeError("weights are numbers", given=shown(weights)) from error
+        raise ArgumentTypeError("weights are numbers", given=short_repr(weights)) from error
     if values.shape != (count,):
         given = f"{values.size} weights" if values.ndim == 1 else f"shape {values.shape}"
         raise DefinitionError(f"weights has a number for each {of}", given=given, expected=count)
@@ -184,7 +184,7 @@ def check_weights(weights: Any, count: int, of: str) -> NDArray[np.float64]:
             "weights are finite, and not negative", given=f"{values[bad[0]]} for {of} {bad[0]}", fix="0 leaves it out"
         )
     if not values.any():
-        raise DefinitionError(f"all weights are 0, so no {of} is left", given=shown(weights))
+        raise DefinitionError(f"all weights are 0, so no {of} is left", given=short_repr(weights))
     return values
 
 
@@ -194,7 +194,7 @@ def _asked(function: Callable[[Indices], Any], count: int) -> Any:
     except Exception as error:
         raise DefinitionError(
             f"subset's function failed: {type(error).__name__}: {error}",
-            given=shown(function),
+            given=short_repr(function),
             expected="a function of the numbers of all samples, an array of int64",
         ) from error
 
@@ -217,5 +217,5 @@ def _no_subset(said: Any) -> ArgumentTypeError:
     return ArgumentTypeError(
         "subset is a slice, a range, an array of numbers or of a truth value for each sample, or a function of the "
         "samples' numbers that returns one of these",
-        given=shown(said),
+        given=short_repr(said),
     )

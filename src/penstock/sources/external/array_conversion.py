@@ -11,11 +11,11 @@ import numpy as np
 
 from penstock.core.columns import Array, Column
 from penstock.core.spec import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError, SourceError, shown
+from penstock.errors import ArgumentTypeError, DefinitionError, SourceError, short_repr
 
 
 @dataclass(frozen=True)
-class Kind:
+class SampleKind:
     """What the samples of one output are, as far as it is known.
 
     Args:
@@ -35,7 +35,7 @@ class Kind:
             )
 
     @cached_property
-    def known(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether it tells a spec."""
         return self.dtype is not None and self.rank is not None
 
@@ -49,12 +49,12 @@ class Kind:
         """As a spec: samples may differ in shape. A kind that is not `known` has none."""
         return Spec(cast(Any, self.dtype), (None,) * (self.rank or 0), self.layout)
 
-    def seen(self, column: Column) -> Kind:
+    def refined_by(self, column: Column) -> SampleKind:
         """This kind with what a column shows."""
         sample: Any = column[0]
         dtype = sample.dtype if self.dtype is None else self.dtype
         rank = sample.ndim if self.rank is None else self.rank
-        return Kind(dtype, rank, self.layout or (letters(column) if rank == sample.ndim else ""))
+        return SampleKind(dtype, rank, self.layout or (declared_layout(column) if rank == sample.ndim else ""))
 
     def check(self, column: Column) -> None:
         """Check that samples are of this kind, so far as it is known.
@@ -81,14 +81,14 @@ class Kind:
         return f"{self.dtype or 'any dtype'} with {rank} axes" + (f", layout {self.layout}" if self.layout else "")
 
 
-def letters(column: Column) -> str:
+def declared_layout(column: Column) -> str:
     """The layout of samples that tell it, such as those of a `TensorListCPU`; else ""."""
     layout = getattr(column[0], "layout", None)
     told = layout() if callable(layout) else ""
     return told if isinstance(told, str) else ""
 
 
-def as_sample(given: Any) -> Array:
+def to_sample(given: Any) -> Array:
     """One sample as an array in host memory: of its own memory, where that can be shared.
 
     Raises:
@@ -103,7 +103,7 @@ def as_sample(given: Any) -> Array:
     if array.dtype.kind not in "biufc" and array.dtype.names is None and array.dtype.itemsize != 2:  # bfloat16
         raise ArgumentTypeError(
             "a sample is an array of numbers",
-            given=f"{shown(cast(Any, given))} of type {type(cast(Any, given)).__name__}",
+            given=f"{short_repr(cast(Any, given))} of type {type(cast(Any, given)).__name__}",
             fix="np.frombuffer for bytes; an index or a file name for text",
         )
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
@@ -120,21 +120,21 @@ def _converted(given: Any) -> Array:
         if hasattr(given, "__dlpack__"):
             return np.from_dlpack(given)
         raise ArgumentTypeError(
-            f"this is no array: {error}", given=f"{shown(given)} of type {type(given).__name__}"
+            f"this is no array: {error}", given=f"{short_repr(given)} of type {type(given).__name__}"
         ) from error
 
 
-def as_column(given: Any) -> Column:
+def to_column(given: Any) -> Column:
     """A batch as a column: an array with a leading axis of samples, or a list or tuple of samples.
 
     Raises:
         ArgumentTypeError: it is neither.
     """
     if isinstance(given, list | tuple):
-        return [as_sample(each) for each in cast(Sequence[Any], given)]
+        return [to_sample(each) for each in cast(Sequence[Any], given)]
     if not isinstance(given, np.ndarray) and hasattr(given, "is_dense_tensor"):  # of DALI's, or of `Pipeline.run`
-        return [as_sample(sample) for sample in given]
-    array = as_sample(cast(Any, given))
+        return [to_sample(sample) for sample in given]
+    array = to_sample(cast(Any, given))
     if not array.ndim:
         raise ArgumentTypeError(
             "a batch is an array with a leading axis of samples, or a list of samples",
@@ -144,18 +144,18 @@ def as_column(given: Any) -> Column:
     return array
 
 
-def copied(column: Column) -> Column:
+def copy_column(column: Column) -> Column:
     """The same in memory of its own; as one array, where the samples have one shape."""
     if isinstance(column, np.ndarray):
         return column.copy()
     return np.stack(column) if len({sample.shape for sample in column}) == 1 else [sample.copy() for sample in column]
 
 
-def kept(given: Any) -> Any:
+def copy_arrays(given: Any) -> Any:
     """What a source gave, with copies of NumPy's arrays."""
     if isinstance(given, np.ndarray):
         return cast(Array, given).copy()
     if isinstance(given, list | tuple):
-        parts = list(map(kept, cast(Sequence[Any], given)))
+        parts = list(map(copy_arrays, cast(Sequence[Any], given)))
         return parts if isinstance(given, list) else tuple(parts)
     return given

@@ -10,9 +10,9 @@ import numpy as np
 
 from penstock.core.columns import Column
 from penstock.errors import SourceError
-from penstock.sources.external.array_conversion import Kind, as_column, copied, letters
-from penstock.sources.external.external_stream import GivenStream
-from penstock.sources.stream import StarvedError, Turn
+from penstock.sources.external.array_conversion import SampleKind, copy_column, declared_layout, to_column
+from penstock.sources.external.external_stream import InProcessStream
+from penstock.sources.stream import BatchRequest, NothingFedError
 
 _GUESSES: Sequence[tuple[np.dtype[Any], int, str]] = [
     (np.dtype(dtype), ndim, "")
@@ -28,7 +28,7 @@ _GUESSES: Sequence[tuple[np.dtype[Any], int, str]] = [
 """What is fed most often: encoded files, images, points, labels; then, where letters count, sequences and volumes."""
 
 
-class Fed(GivenStream):
+class FeedQueue(InProcessStream):
     """What `Pipeline.feed_input` gives.
 
     Args:
@@ -37,7 +37,7 @@ class Fed(GivenStream):
         repeat_last: whether the last batch is given again where nothing waits.
     """
 
-    def __init__(self, kinds: Sequence[Kind], *, name: str, repeat_last: bool) -> None:
+    def __init__(self, kinds: Sequence[SampleKind], *, name: str, repeat_last: bool) -> None:
         super().__init__(kinds, name=name, lends=False)
         self._repeat_last = repeat_last
         self._last: Column | None = None
@@ -47,45 +47,45 @@ class Fed(GivenStream):
         """Gives, if it is still there, what is called when nothing is left: it feeds more, or raises StopIteration."""
 
     @property
-    def guesses(self) -> int:
+    def candidate_count(self) -> int:
         """How many kinds it may be of."""
         return len(self._guesses)
 
     @property
-    def guessed(self) -> bool:
+    def is_assumed(self) -> bool:
         """Whether its `specs` are a guess, or are said not to have the layout that it was fed."""
         known = self.kinds[0]
-        return not known.known or self.specs != (known.spec,)
+        return not known.is_complete or self.specs != (known.spec,)
 
     @property
-    def waits(self) -> bool:
+    def has_batch(self) -> bool:
         """Whether a batch waits."""
         return bool(self._queue)
 
     @property
-    def _guesses(self) -> list[Kind]:
+    def _guesses(self) -> list[SampleKind]:
         known = self.kinds[0]
-        if known.known or self._queue:
+        if known.is_complete or self._queue:
             return [known]
         guesses = [
-            Kind(known.dtype or dtype, ndim if known.rank is None else known.rank, known.layout or layout)
+            SampleKind(known.dtype or dtype, ndim if known.rank is None else known.rank, known.layout or layout)
             for dtype, ndim, layout in _GUESSES
             if not layout or (not known.layout and known.rank in (None, ndim))
         ]
         return list(dict.fromkeys(guesses))
 
-    def guess(self, number: int) -> None:
+    def assume_kind(self, number: int) -> None:
         """Let it be of one of these kinds, until something is fed."""
         self._guess = number
 
-    def learn(self) -> None:
+    def infer_specs(self) -> None:
         """What it is fed, or a guess."""
-        if self._queue or self.kinds[0].known:
-            super().learn()
+        if self._queue or self.kinds[0].is_complete:
+            super().infer_specs()
         else:
-            self.specs = (self._guesses[self._guess % self.guesses].spec,)
+            self.specs = (self._guesses[self._guess % self.candidate_count].spec,)
 
-    def settle(self) -> None:
+    def fix_kind(self) -> None:
         """Learn what it is fed.
 
         Raises:
@@ -93,25 +93,25 @@ class Fed(GivenStream):
         """
         if not self._queue:
             raise self._starved()
-        self.learn()
+        self.infer_specs()
 
-    def _starved(self) -> StarvedError:
-        return StarvedError(
+    def _starved(self) -> NothingFedError:
+        return NothingFedError(
             f"nothing was fed to {self.name}", fix=f"pipeline.feed_input({self.name!r}, ...) before each run"
         )
 
     @property
-    def obstacle(self) -> str | None:
+    def seek_obstacle(self) -> str | None:
         """It waits for what comes."""
         return "it is fed by hand"
 
     def feed(self, data: Any, layout: str | None) -> None:
         """Put a batch behind those that wait."""
-        column = as_column(data)
+        column = to_column(data)
         if not len(column):
             raise SourceError(f"{self.name} was fed an empty batch")
         known = self.kinds[0]
-        layout = layout or letters(column) or known.layout
+        layout = layout or declared_layout(column) or known.layout
         if layout != known.layout and (known.layout or self._last is not None):
             raise SourceError(
                 f"{self.name} was fed a batch of another layout",
@@ -119,12 +119,12 @@ class Fed(GivenStream):
                 expected=known.layout or "none, as of the batches before",
                 fix="one layout for all batches; layout= of fn.external_source says which",
             )
-        kind = Kind(known.dtype, known.ndim, layout)
+        kind = SampleKind(known.dtype, known.ndim, layout)
         kind.check(column)
-        self._queue.append(copied(column))
+        self._queue.append(copy_column(column))
         self.kinds = (kind,)
 
-    def give(self, turn: Turn, row: int | None) -> Any:
+    def fetch(self, turn: BatchRequest, row: int | None) -> Any:
         """The next batch that was fed."""
         del turn, row
         if not self._queue and (refill := self.refill()) is not None:

@@ -1,1 +1,1 @@
-"""files."""
+"""Data sets of whole files: class folders, file lists, sequences."""

@@ -12,14 +12,14 @@ from pathlib import Path
 
 from penstock.errors import SourceError, SourceNotFoundError
 from penstock.sources.files.file_source import FileSource
-from penstock.sources.storage.file_stamps import stamp_of
-from penstock.sources.storage.object_store import cannot_open, is_remote, listed
+from penstock.sources.storage.file_stamps import file_stamps
+from penstock.sources.storage.object_store import is_remote, list_prefix, open_error
 from penstock.sources.storage.remote_folders import subfolders
 
 _log = logging.getLogger("penstock")
 
 
-def from_root(
+def list_class_folders(
     root: str, file_filters: tuple[str, ...], dir_filters: tuple[str, ...], case_sensitive: bool
 ) -> FileSource:
     """The files of the folders directly below `root`, labelled with the number of their folder.
@@ -79,11 +79,11 @@ def _from_remote_root(
     try:
         folders = subfolders(root, _matcher(dir_filters, case_sensitive=True))
     except OSError as error:
-        raise cannot_open(root, error) from error
+        raise open_error(root, error) from error
     wanted = _matcher(file_filters, case_sensitive=case_sensitive)
     found: list[tuple[bytes, int, str]] = []
     for label, (folder, objects) in enumerate(folders):
-        named = sorted((os.fsencode(each.path.rpartition("/")[2]), each.tag) for each in objects)
+        named = sorted((os.fsencode(each.path.rpartition("/")[2]), each.etag) for each in objects)
         found += [(folder + b"/" + name, label, tag) for name, tag in named if wanted(name)]
     if not found:
         raise _none_found(root, len(folders), file_filters)
@@ -91,7 +91,7 @@ def _from_remote_root(
     return FileSource(root, names, labels, tags)
 
 
-def from_tree(root: str, file_filter: str) -> FileSource:
+def list_files(root: str, file_filter: str) -> FileSource:
     """The files in a folder and in the folders directly below it, each labelled with 0.
 
     The folder's own come first, then those of its folders; all are sorted by the bytes of their names.
@@ -132,12 +132,12 @@ def _none_in_tree(root: str, folders: int, file_filter: str) -> SourceError:
 def _from_remote_tree(root: str, file_filter: str, wanted: Callable[[bytes], bool]) -> FileSource:
     """The same of a prefix in an object store."""
     try:
-        own, folders = listed(root)[1], subfolders(root, lambda _: True)
+        own, folders = list_prefix(root)[1], subfolders(root, lambda _: True)
     except OSError as error:
-        raise cannot_open(root, error) from error
+        raise open_error(root, error) from error
     found: list[tuple[bytes, str]] = []
     for folder, objects in ((b"", own), *((name + b"/", objects) for name, objects in folders)):
-        named = sorted((os.fsencode(each.path.rpartition("/")[2]), each.tag) for each in objects)
+        named = sorted((os.fsencode(each.path.rpartition("/")[2]), each.etag) for each in objects)
         found += [(folder + name, tag) for name, tag in named if wanted(name)]
     if not found:
         raise _none_in_tree(root, len(folders), file_filter)
@@ -145,11 +145,11 @@ def _from_remote_tree(root: str, file_filter: str, wanted: Callable[[bytes], boo
     return FileSource(root, names, [0] * len(names), tags)
 
 
-def stamp_of_root(root: str) -> Hashable:
+def class_folder_stamp(root: str) -> Hashable:
     """What changes when `from_root` would find other files: the stamps of the folder and of the folders in it."""
     if not Path(root).is_dir():
         return None
-    return stamp_of(root, *sorted(each.path for each in _entries(os.fsencode(root)) if _kind(each) == stat.S_IFDIR))
+    return file_stamps(root, *sorted(each.path for each in _entries(os.fsencode(root)) if _kind(each) == stat.S_IFDIR))
 
 
 def _entries(folder: bytes) -> Iterator[os.DirEntry[bytes]]:

@@ -8,10 +8,10 @@ from pathlib import Path
 from penstock.errors import SourceError, SourceNotFoundError
 from penstock.sources.files.file_source import FileSource
 from penstock.sources.storage.disk_cache import read_bytes
-from penstock.sources.storage.object_store import cannot_open, is_remote
+from penstock.sources.storage.object_store import is_remote, open_error
 
 
-def from_files(root: str, files: tuple[str, ...], labels: tuple[int, ...] | None) -> FileSource:
+def files_from_paths(root: str, files: tuple[str, ...], labels: tuple[int, ...] | None) -> FileSource:
     """The files named, each labelled as given, or with its number.
 
     Raises:
@@ -29,7 +29,7 @@ def from_files(root: str, files: tuple[str, ...], labels: tuple[int, ...] | None
     return _checked(FileSource(root, [os.fsencode(file) for file in files], numbers))
 
 
-def from_names(list_path: str, root: str | None) -> FileSource:
+def files_from_name_list(list_path: str, root: str | None) -> FileSource:
     """The files that a text file lists, a path per line, each labelled with 0.
 
     Paths are relative to the list's folder or to `root`; they may contain spaces; blank lines do not count.
@@ -44,7 +44,7 @@ def from_names(list_path: str, root: str | None) -> FileSource:
     return _checked(FileSource(_folder_of(list_path) if root is None else root, names, [0] * len(names)))
 
 
-def from_list(list_path: str, root: str | None) -> FileSource:
+def files_from_labeled_list(list_path: str, root: str | None) -> FileSource:
     """The files that a text file lists, a line each: a path, a space, a label.
 
     Paths are relative to the list's folder or to `root`; they may contain spaces; blank lines do not count.
@@ -77,7 +77,7 @@ def _lines(list_path: str) -> list[bytes]:
         try:
             return read_bytes(list_path).splitlines()
         except OSError as error:
-            raise cannot_open(list_path, error) from error
+            raise open_error(list_path, error) from error
     path = Path(list_path)
     if not path.is_file():
         raise SourceNotFoundError(f"file_list is no file: {list_path!r}")

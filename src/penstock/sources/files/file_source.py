@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from penstock.core.columns import Array, Column, Indices
 from penstock.core.spec import Spec
-from penstock.errors import ResourceError, SampleError, SourceNotFoundError, reason_of
+from penstock.errors import ResourceError, SampleError, SourceNotFoundError, error_text
 from penstock.sources.source import Source
-from penstock.sources.storage.byte_range import Cost, Extent
-from penstock.sources.storage.local_bytes import content
-from penstock.sources.storage.object_store import cannot_open, head, is_remote
+from penstock.sources.storage.byte_range import ByteRange, ReadCost
+from penstock.sources.storage.local_bytes import read_file
+from penstock.sources.storage.object_store import head, is_remote, open_error
 from penstock.sources.storage.prefetch import ahead
 
 
@@ -63,18 +63,18 @@ class FileSource(Source):
 
     def attempts(self, indices: Indices) -> Iterable[Array | OSError]:
         """The bytes of each file, or what went wrong with it."""
-        if not self._remote and not ahead.holds:
+        if not self._remote and not ahead.is_active:
             return map(self._local, indices.tolist())
-        return ahead.read(self.needs(indices))
+        return ahead.read(self.byte_ranges(indices))
 
     @property
-    def cost(self) -> Cost:
+    def cost(self) -> ReadCost:
         """What reading costs."""
-        return Cost.STORE if self._remote else Cost.FILE
+        return ReadCost.STORE if self._remote else ReadCost.FILE
 
-    def needs(self, indices: Indices) -> list[Extent]:
+    def byte_ranges(self, indices: Indices) -> list[ByteRange]:
         """The files that are read for some samples."""
-        return [Extent(path, 0, None, tag, limited=True) for path, tag in self._tagged(indices)]
+        return [ByteRange(path, 0, None, tag, limited=True) for path, tag in self._tagged(indices)]
 
     def ranges(self, indices: Indices, starts: Sequence[int], stops: Sequence[int]) -> list[Array | OSError]:
         """Bytes of some files, of each from its start to its stop; or what went wrong with it.
@@ -82,7 +82,7 @@ class FileSource(Source):
         Where a file ends before, there are fewer, or something went wrong.
         """
         files = zip(self._tagged(indices), starts, stops, strict=True)
-        return list(ahead.read([Extent(path, start, stop, tag) for (path, tag), start, stop in files]))
+        return list(ahead.read([ByteRange(path, start, stop, tag) for (path, tag), start, stop in files]))
 
     def is_shorter(self, index: int, size: int) -> bool:
         """Whether a file has fewer bytes; of an object that is not known."""
@@ -92,9 +92,9 @@ class FileSource(Source):
         except (OSError, ValueError):
             return True
 
-    def range_needs(self, indices: Indices, start: int, stop: int) -> list[Extent]:
+    def range_needs(self, indices: Indices, start: int, stop: int) -> list[ByteRange]:
         """What `ranges` reads for one range of each file."""
-        return [Extent(path, start, stop, tag) for path, tag in self._tagged(indices)]
+        return [ByteRange(path, start, stop, tag) for path, tag in self._tagged(indices)]
 
     def _tagged(self, indices: Indices) -> Iterable[tuple[str, str]]:
         """The paths of some files, and their tags."""
@@ -117,7 +117,7 @@ class FileSource(Source):
 
     def _local(self, index: int) -> Array | OSError:
         try:
-            return content(self._path(index), limited=True)
+            return read_file(self._path(index), limited=True)
         except OSError as error:
             return error
 
@@ -133,7 +133,7 @@ class FileSource(Source):
         if isinstance(data, ResourceError):
             raise data
         name = self.describe(index)
-        raise SampleError.of(index, name, f"cannot be read: {reason_of(data)}", name) from data
+        raise SampleError.of(index, name, f"cannot be read: {error_text(data)}", name) from data
 
     def _path(self, index: int) -> bytes:
         return self._joined(bytes(self._names[index]))
@@ -164,16 +164,16 @@ class FileSource(Source):
             try:
                 head(first)
             except OSError as error:
-                raise cannot_open(first, error) from error
+                raise open_error(first, error) from error
         elif not os.path.lexists(first):
             raise SourceNotFoundError(f"there is no file {first!r}", fix=fix)
 
-    def info(self, index: int, value: int = 0) -> str:
+    def source_info(self, index: int, value: int = 0) -> str:
         """The file's path as the data set has it: relative to its root."""
         del value
         return os.fsdecode(self._names[index])
 
-    def same_data(self, other: Source) -> bool:
+    def reads_same_samples(self, other: Source) -> bool:
         """Whether the same files have the same labels."""
         if not isinstance(other, FileSource) or self._root != other._root:  # noqa: SLF001  # one class
             return False

@@ -12,7 +12,7 @@ from os import PathLike, fspath
 from pathlib import Path as LocalPath
 
 from penstock.errors import SourceNotFoundError
-from penstock.sources.storage.object_store import cannot_open, is_remote, listed
+from penstock.sources.storage.object_store import is_remote, list_prefix, open_error
 
 Path = str | PathLike[str]
 
@@ -70,9 +70,9 @@ def _objects(path: str, suffix: str) -> list[str]:
     if path.startswith("http") or (name and not has_magic(name)):
         return [path]
     try:
-        objects = [found.path for found in listed(folder)[1]]
+        objects = [found.path for found in list_prefix(folder)[1]]
     except OSError as error:
-        raise cannot_open(path, error) from error
+        raise open_error(path, error) from error
     pattern = name or f"*{suffix}"
     files = sorted(each for each in objects if fnmatchcase(each.rpartition("/")[2], pattern))
     return _some(files, f"no object matches {folder}/{pattern}")

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from penstock.core.columns import Array, Column, Indices
 from penstock.core.spec import Spec
 from penstock.errors import SampleError, SourceError
-from penstock.sources.files.class_folders import from_root
+from penstock.sources.files.class_folders import list_class_folders
 from penstock.sources.files.file_source import FileSource
 from penstock.sources.source import Source
-from penstock.sources.storage.byte_range import Cost, Extent
+from penstock.sources.storage.byte_range import ByteRange, ReadCost
 
 _VISIBLE = ("[!.]*",)
 
@@ -34,7 +34,7 @@ class SequenceSource(Source):
     """
 
     def __init__(self, root: str, patterns: tuple[str, ...], length: int, step: int, stride: int) -> None:
-        self._files: FileSource = from_root(root, patterns, _VISIBLE, False)
+        self._files: FileSource = list_class_folders(root, patterns, _VISIBLE, False)
         counts: list[int] = np.bincount(self._files.labels).tolist()
         whole = (length - 1) * stride
         starts: list[NDArray[np.int64]] = []
@@ -72,26 +72,26 @@ class SequenceSource(Source):
             raise SampleError.of(index, self.describe(index), f"cannot be read: {error.args[0]}", error.path) from error
 
     @property
-    def cost(self) -> Cost:
+    def cost(self) -> ReadCost:
         """What reading costs."""
         return self._files.cost
 
-    def needs(self, indices: Indices) -> list[Extent]:
+    def byte_ranges(self, indices: Indices) -> list[ByteRange]:
         """What is fetched from object stores for some samples."""
-        return self._files.needs((self._starts[indices][:, None] + self._offsets).ravel())
+        return self._files.byte_ranges((self._starts[indices][:, None] + self._offsets).ravel())
 
     def describe(self, index: int) -> str:
         """The paths of the first and the last file."""
         first, last = (self._files.describe(int(self._starts[index] + self._offsets[end])) for end in (0, -1))
         return first if first == last else f"{first} to {last}"
 
-    def same_data(self, other: Source) -> bool:
+    def reads_same_samples(self, other: Source) -> bool:
         """Whether the same sequences of the same files are read."""
         return (
             isinstance(other, SequenceSource)
             and np.array_equal(self._starts, other._starts)  # noqa: SLF001  # one class
             and np.array_equal(self._offsets, other._offsets)  # noqa: SLF001  # likewise
-            and self._files.same_data(other._files)  # noqa: SLF001  # likewise
+            and self._files.reads_same_samples(other._files)  # noqa: SLF001  # likewise
         )
 
     def fingerprint(self) -> str:

@@ -1,1 +1,1 @@
-"""formats."""
+"""One file or folder per format, each with a `Source`."""

@@ -18,8 +18,8 @@ from penstock.core.spec import Spec
 from penstock.errors import SampleError, SourceError, SourceNotFoundError
 from penstock.sources.formats.tfrecord.examples import Examples, Features
 from penstock.sources.source import Source
-from penstock.sources.storage.file_stamps import stamp_of
-from penstock.sources.storage.local_copies import Copies
+from penstock.sources.storage.file_stamps import file_stamps
+from penstock.sources.storage.local_copies import LocalCopies
 
 _RESTING = 64
 """Files that stay open between batches, at most: each has its index in memory."""
@@ -48,9 +48,9 @@ class ArrayRecordSource(Source):
     def __init__(self, paths: tuple[str, ...], features: Features = ()) -> None:
         self._module = array_record_module("fn.readers.array_record")
         self._paths, self._features = paths, features
-        self._copies = Copies(paths)
+        self._copies = LocalCopies(paths)
         self._files = self._copies.files
-        self._stamps = [stamp_of(file) for file in self._files]
+        self._stamps = [file_stamps(file) for file in self._files]
         self._readers: OrderedDict[int, Any] = OrderedDict()
         self._lock = threading.Lock()
         self._starts = np.cumsum([0, *map(self._count, range(len(paths)))])
@@ -63,7 +63,7 @@ class ArrayRecordSource(Source):
             except SampleError as error:
                 raise SourceError(f"the first record cannot be read: {error.args[0]}") from error
             self.specs = self._examples.specs
-            self.named = len(self.specs)
+            self.named_values = len(self.specs)
 
     def _count(self, file: int) -> int:
         path = self._paths[file]
@@ -80,7 +80,7 @@ class ArrayRecordSource(Source):
         Raises:
             ValueError: it is damaged, or has been written to.
         """
-        if stamp_of(self._files[file]) != self._stamps[file]:
+        if file_stamps(self._files[file]) != self._stamps[file]:
             raise ValueError("the file has been written to since the data set was opened")
         with self._lock:
             if file in self._readers:
@@ -158,7 +158,7 @@ class ArrayRecordSource(Source):
     def _file(self, index: int) -> int:
         return int(np.searchsorted(self._starts, index, side="right")) - 1
 
-    def same_data(self, other: Source) -> bool:
+    def reads_same_samples(self, other: Source) -> bool:
         """Whether the same files are read."""
         return (
             isinstance(other, ArrayRecordSource)
@@ -183,4 +183,4 @@ def array_record_module(needed_for: str) -> Any:
     Raises:
         MissingExtraError: it is not installed.
     """
-    return optional_import.load("array_record.python.array_record_module", "array-record", needed_for)
+    return optional_import.import_extra("array_record.python.array_record_module", "array-record", needed_for)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.core.columns import Array, Indices, Picked
+from penstock.core.columns import Array, Indices, RowSelection
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.sources.source import Source
-from penstock.sources.storage.memory_map import mapped_rows
+from penstock.sources.storage.memory_map import as_memory_mapped
 
 _BLOCK = 1 << 20
 """How many bytes of two arrays are compared at a time."""
@@ -42,7 +42,7 @@ class ArraySource(Source):
         )
         self.arrays = tuple(arrays)
         self._name = name
-        self._mapped = list(map(mapped_rows, arrays))
+        self._mapped = list(map(as_memory_mapped, arrays))
         self.in_memory = () if any(self._mapped) else self.arrays
 
     def __len__(self) -> int:
@@ -60,13 +60,13 @@ class ArraySource(Source):
 
     def _rows(self, value: int, indices: Indices, out: Array | None = None) -> Array:
         mapped = self._mapped[value]
-        return Picked(self.arrays[value], indices).copied(out) if mapped is None else mapped.copied(indices, out)
+        return RowSelection(self.arrays[value], indices).gather(out) if mapped is None else mapped.copied(indices, out)
 
     def describe(self, index: int) -> str:
         """The row's number."""
         return f"row {index} of {self._name}"
 
-    def same_data(self, other: Source) -> bool:
+    def reads_same_samples(self, other: Source) -> bool:
         """Whether the rows are the same: a definition that makes its arrays makes new ones for every shard."""
         if not isinstance(other, ArraySource) or (other.specs, len(other)) != (self.specs, len(self)):
             return False

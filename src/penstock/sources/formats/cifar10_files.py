@@ -10,10 +10,10 @@ import numpy as np
 from penstock.core.columns import Array
 from penstock.errors import SourceError, SourceNotFoundError
 from penstock.sources.formats.array_source import ArraySource
-from penstock.sources.storage.byte_range import Extent, Found
-from penstock.sources.storage.disk_cache import fetch_through
-from penstock.sources.storage.file_stamps import stamp_of
-from penstock.sources.storage.object_store import cannot_open, is_remote, listed
+from penstock.sources.storage.byte_range import ByteRange, ObjectInfo
+from penstock.sources.storage.disk_cache import fetch_cached
+from penstock.sources.storage.file_stamps import file_stamps
+from penstock.sources.storage.object_store import is_remote, list_prefix, open_error
 
 _PIXELS = (3, 32, 32)
 _RECORD = 1 + 3 * 32 * 32
@@ -60,10 +60,10 @@ def stamp_of_cifar10(folder: str, prefix: str) -> Hashable:
     """What changes when `open_cifar10` would read something else."""
     if is_remote(folder) or not Path(folder).is_dir():
         return None
-    return stamp_of(folder, *(file.path for file in _files(folder, prefix)))
+    return file_stamps(folder, *(file.path for file in _files(folder, prefix)))
 
 
-def _files(folder: str, prefix: str) -> list[Found]:
+def _files(folder: str, prefix: str) -> list[ObjectInfo]:
     """The files that are read, in their order.
 
     Raises:
@@ -76,30 +76,30 @@ def _files(folder: str, prefix: str) -> list[Found]:
     ]
 
 
-def _listed(folder: str) -> tuple[list[str], list[Found]]:
+def _listed(folder: str) -> tuple[list[str], list[ObjectInfo]]:
     """The names of folders and the files that lie in a folder, sorted."""
     try:
         if is_remote(folder):
-            folders, files = listed(folder)
+            folders, files = list_prefix(folder)
         else:
             entries = list(Path(folder).iterdir())
             folders = [each.name for each in entries if each.is_dir()]
-            files = [Found(str(each), each.stat().st_size, "") for each in entries if each.is_file()]
+            files = [ObjectInfo(str(each), each.stat().st_size, "") for each in entries if each.is_file()]
     except OSError as error:
         if is_remote(folder):
-            raise cannot_open(folder, error) from error
+            raise open_error(folder, error) from error
         raise SourceError(f"{folder} cannot be read: {error.strerror}") from error
     return sorted(folders), sorted(files, key=_name)
 
 
-def _name(file: Found) -> str:
+def _name(file: ObjectInfo) -> str:
     return file.path.rpartition("/")[2]
 
 
-def _records(file: Found, count: int) -> Array:
+def _records(file: ObjectInfo, count: int) -> Array:
     try:
         if is_remote(file.path):
-            data = fetch_through(Extent(file.path, tag=file.tag))
+            data = fetch_cached(ByteRange(file.path, etag=file.etag))
         else:
             data = np.fromfile(file.path, np.uint8, count * _RECORD)
     except OSError as error:
@@ -111,7 +111,7 @@ def _records(file: Found, count: int) -> Array:
     return data.reshape(count, _RECORD)
 
 
-def _count(file: Found) -> int:
+def _count(file: ObjectInfo) -> int:
     if file.size % _RECORD:
         raise SourceError(
             f"{file.path} is no CIFAR-10 file",

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.native.compiled import Compiled, ahead
+from penstock.native.compiled import Compiled, precompile
 
 
 def decimals(text: bytes) -> NDArray[np.int64]:
@@ -26,7 +26,7 @@ def decimals(text: bytes) -> NDArray[np.int64]:
     return numbers[: count[0]]
 
 
-@ahead("u1[1] i8[1] i8[1]")
+@precompile("u1[1] i8[1] i8[1]")
 @Compiled
 def _parse(text: Array, numbers: Array, count: Array) -> None:
     """`count` becomes how many there are, or less than 0 for something else."""

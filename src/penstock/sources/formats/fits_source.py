@@ -16,14 +16,14 @@ from penstock.core import optional_import
 from penstock.core.columns import Array, Column, Indices
 from penstock.core.spec import Spec
 from penstock.errors import SampleError, SourceError
-from penstock.sources.files.file_selection import ChosenFiles, FileChoice
+from penstock.sources.files.file_selection import FileSelection, SelectedFilesSource
 from penstock.sources.source import Source
 
 _MOST = 4096
 """How many times as large as its file an image may be: a compressed one says itself how large it becomes."""
 
 
-class FitsSource(ChosenFiles):
+class FitsSource(SelectedFilesSource):
     """Images of FITS files, one of each place per sample.
 
     Args:
@@ -37,8 +37,10 @@ class FitsSource(ChosenFiles):
         SourceError: it is no FITS file, has no such images, or has others than `dtypes` says.
     """
 
-    def __init__(self, choice: FileChoice, places: tuple[int, ...], dtypes: tuple[np.dtype[Any], ...] | None) -> None:
-        self._fits = optional_import.load("astropy.io.fits", "fits", "fn.readers.fits")
+    def __init__(
+        self, choice: FileSelection, places: tuple[int, ...], dtypes: tuple[np.dtype[Any], ...] | None
+    ) -> None:
+        self._fits = optional_import.import_extra("astropy.io.fits", "fits", "fn.readers.fits")
         super().__init__(choice)
         self._places = places
         try:
@@ -90,11 +92,11 @@ class FitsSource(ChosenFiles):
         """The file's path."""
         return self.describe(index)
 
-    def same_data(self, other: Source) -> bool:
+    def reads_same_samples(self, other: Source) -> bool:
         """Whether the same images of the same files are read."""
         if not isinstance(other, FitsSource) or self._places != other._places:  # noqa: SLF001  # one class
             return False
-        return self.records.same_data(other.records)
+        return self.records.reads_same_samples(other.records)
 
     def fingerprint(self) -> str:
         """The names of the files below their common folder, and which images are read."""

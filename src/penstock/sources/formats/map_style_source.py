@@ -10,11 +10,11 @@ import numpy as np
 
 from penstock.core.columns import Array, Column, Indices
 from penstock.errors import DefinitionError, PenstockError, SampleError
-from penstock.sources.external.array_conversion import Kind, as_sample
+from penstock.sources.external.array_conversion import SampleKind, to_sample
 from penstock.sources.source import Source
 
 
-class ItemSource(Source):
+class MapStyleSource(Source):
     """Samples of a sequence. It is asked for items from several threads.
 
     Args:
@@ -38,10 +38,10 @@ class ItemSource(Source):
         self._columns, self._length = columns, lengths.pop()
         first = self._item(0)
         parts = self._parts(first, 0)
-        self.named, self.several = isinstance(first, Mapping), isinstance(first, Mapping | tuple)
-        self.names: list[Any] = list(first) if self.named else list(range(len(parts)))
+        self.named_values, self.several = isinstance(first, Mapping), isinstance(first, Mapping | tuple)
+        self.names: list[Any] = list(first) if self.named_values else list(range(len(parts)))
         layout = [layouts if isinstance(layouts, str) else layouts.get(name, "") for name in self.names]
-        self._kinds = [Kind(layout=each).seen([part]) for each, part in zip(layout, parts, strict=True)]
+        self._kinds = [SampleKind(layout=each).refined_by([part]) for each, part in zip(layout, parts, strict=True)]
         self.specs = tuple(kind.spec for kind in self._kinds)
 
     def __len__(self) -> int:
@@ -67,9 +67,9 @@ class ItemSource(Source):
         """The item's number."""
         return f"item {index} of a {type(self._items).__name__}"
 
-    def same_data(self, other: Source) -> bool:
+    def reads_same_samples(self, other: Source) -> bool:
         """Whether it is over the same sequence."""
-        return isinstance(other, ItemSource) and other.fingerprint() == self.fingerprint()
+        return isinstance(other, MapStyleSource) and other.fingerprint() == self.fingerprint()
 
     def fingerprint(self) -> str:
         """The length, the kinds of the values, and the first and the last item."""
@@ -97,6 +97,6 @@ class ItemSource(Source):
         elif isinstance(item, tuple):
             values = list(cast(tuple[Any, ...], item))
         try:
-            return [as_sample(v.encode() if isinstance(v, str) else v) for v in values]
+            return [to_sample(v.encode() if isinstance(v, str) else v) for v in values]
         except PenstockError as error:
             raise SampleError(f"{self.describe(index)}: {error.args[0]}", index=index) from error

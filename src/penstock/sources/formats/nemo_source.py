@@ -24,10 +24,10 @@ import numpy as np
 from penstock.core import optional_import
 from penstock.core.columns import Array, Column, Indices
 from penstock.core.spec import Spec
-from penstock.errors import SampleError, SourceError, SourceNotFoundError, reason_of
+from penstock.errors import SampleError, SourceError, SourceNotFoundError, error_text
 from penstock.sources.files.file_source import FileSource
 from penstock.sources.source import Source
-from penstock.sources.storage.byte_range import Cost, Extent
+from penstock.sources.storage.byte_range import ByteRange, ReadCost
 from penstock.sources.storage.disk_cache import read_bytes
 from penstock.sources.storage.object_store import is_remote
 from penstock.sources.storage.sample_limit import check_announced_size
@@ -98,20 +98,20 @@ class NemoSource(Source):
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """The signals, their rates, the texts and the numbers."""
         rows: list[int] = indices.tolist()
-        far = self._files.contents(indices) if self.cost is Cost.STORE else [None] * len(rows)
+        far = self._files.contents(indices) if self.cost is ReadCost.STORE else [None] * len(rows)
         signals, rates = zip(*map(self._signal, rows, far), strict=True)
         texts = [self._texts[self._bounds[index] : self._bounds[index + 1]] for index in rows]
         numbers = np.take(self._numbers, indices, axis=0, out=out[3], mode="clip")
         return list(signals), np.array(rates, np.float32), texts, numbers
 
     @property
-    def cost(self) -> Cost:
+    def cost(self) -> ReadCost:
         """What reading costs."""
         return self._files.cost
 
-    def needs(self, indices: Indices) -> list[Extent]:
+    def byte_ranges(self, indices: Indices) -> list[ByteRange]:
         """The sound files that are fetched for some samples: as a whole, whatever the parts."""
-        return self._files.needs(indices) if self.cost is Cost.STORE else []
+        return self._files.byte_ranges(indices) if self.cost is ReadCost.STORE else []
 
     def _signal(self, index: int, data: Array | None) -> tuple[Array, float]:
         """The part of the file that an entry names, and the file's rate.
@@ -123,7 +123,7 @@ class NemoSource(Source):
         Raises:
             SampleError: it cannot be read.
         """
-        soundfile = optional_import.load("soundfile", "audio", "fn.readers.nemo_asr")
+        soundfile = optional_import.import_extra("soundfile", "audio", "fn.readers.nemo_asr")
         path = self._files.describe(index)
         offset, duration = float(self._offsets[index]), float(self._durations[index])
         try:
@@ -142,7 +142,7 @@ class NemoSource(Source):
                 if len(values) < count:
                     raise ValueError(f"the file is cut short: {len(values)} of {count} elements are left")
         except (OSError, ValueError, soundfile.SoundFileError) as error:
-            what = f"cannot be read: {reason_of(error)}"
+            what = f"cannot be read: {error_text(error)}"
             raise SampleError.of(index, self.describe(index), what, path) from error
         if self._downmix:
             values = values.mean(axis=1, dtype=np.float32)
@@ -161,9 +161,9 @@ class NemoSource(Source):
         """The sound file."""
         return self._files.describe(index)
 
-    def same_data(self, other: Source) -> bool:
+    def reads_same_samples(self, other: Source) -> bool:
         """Whether the same parts of the same files are read in the same way."""
-        if not isinstance(other, NemoSource) or not self._files.same_data(other._files):  # noqa: SLF001  # one class
+        if not isinstance(other, NemoSource) or not self._files.reads_same_samples(other._files):  # noqa: SLF001  # one class
             return False
         return self.specs == other.specs and all(map(np.array_equal, self._parts(), other._parts()))  # noqa: SLF001  # one class
 

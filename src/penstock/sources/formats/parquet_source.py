@@ -19,11 +19,11 @@ from penstock.core.columns import Array, Column, Indices
 from penstock.core.spec import Spec
 from penstock.errors import SampleError, SourceError, SourceNotFoundError, did_you_mean
 from penstock.sources.source import Source
-from penstock.sources.storage.byte_range import Cost, Extent, Found
-from penstock.sources.storage.file_stamps import stamp_of
-from penstock.sources.storage.object_store import cannot_open, is_remote, several
+from penstock.sources.storage.byte_range import ByteRange, ObjectInfo, ReadCost
+from penstock.sources.storage.file_stamps import file_stamps
+from penstock.sources.storage.object_store import is_remote, map_concurrently, open_error
 from penstock.sources.storage.random_access_file import FetchedFile, RemoteFile
-from penstock.sources.storage.range_coalescing import Pieces
+from penstock.sources.storage.range_coalescing import RangeReader
 
 _KEPT = 1 << 28
 """Bytes of row groups that are kept in memory, at most, besides the last one."""
@@ -53,15 +53,15 @@ class ParquetSource(Source):
         self._paths = paths
         self._metadata: list[Any] = []
         self._stamps: list[Hashable] = []
-        self._objects: list[Found] = []
-        for opened in several(self._open, paths) if self.cost is Cost.STORE else map(self._open, paths):
+        self._objects: list[ObjectInfo] = []
+        for opened in map_concurrently(self._open, paths) if self.cost is ReadCost.STORE else map(self._open, paths):
             if isinstance(opened, Exception):
                 raise opened
             metadata, stamp, found = opened
             self._metadata.append(metadata)
             self._stamps.append(stamp)
             self._objects.append(found)
-        self._pieces = Pieces(self._objects)
+        self._pieces = RangeReader(self._objects)
         schemas = [each.schema.to_arrow_schema() for each in self._metadata]
         self.names: tuple[str, ...] = tuple(schemas[0].names) if columns is None else columns
         self.specs = tuple(_spec(paths[0], schemas[0], name) for name in self.names)
@@ -78,17 +78,17 @@ class ParquetSource(Source):
         self._sizes, self._held = dict[int, int](), 0
         self._lock = threading.Lock()
 
-    def _open(self, path: str) -> tuple[Any, Hashable, Found]:
+    def _open(self, path: str) -> tuple[Any, Hashable, ObjectInfo]:
         """What the end of a file says, what changes when the file is written to, and what is known of an object."""
         if is_remote(path):
             try:
                 file = RemoteFile(path)
             except OSError as error:
-                raise cannot_open(path, error) from error
-            return self._metadata_of(path, file.raw()), file.state, Found(path, file.size, file.tag)
+                raise open_error(path, error) from error
+            return self._metadata_of(path, file.raw()), file.state, ObjectInfo(path, file.size, file.tag)
         if not Path(path).is_file():
             raise SourceNotFoundError(f"there is no file {path!r}")
-        return self._metadata_of(path, path), stamp_of(path), Found(path, 0, "")
+        return self._metadata_of(path, path), file_stamps(path), ObjectInfo(path, 0, "")
 
     def _metadata_of(self, path: str, file: Any) -> Any:
         try:
@@ -157,7 +157,7 @@ class ParquetSource(Source):
         path = self._paths[number]
         if is_remote(path):
             opened = self._fetched(group).raw()
-        elif stamp_of(path) == self._stamps[number]:
+        elif file_stamps(path) == self._stamps[number]:
             opened = path
         else:
             raise ValueError("the file has been written to since the data set was opened")
@@ -166,16 +166,19 @@ class ParquetSource(Source):
             return file.read_row_group(place, columns=columns, use_threads=False)
 
     @property
-    def cost(self) -> Cost:
+    def cost(self) -> ReadCost:
         """What reading costs."""
-        return Cost.STORE if any(map(is_remote, self._paths)) else Cost.FILE
+        return ReadCost.STORE if any(map(is_remote, self._paths)) else ReadCost.FILE
 
-    def needs(self, indices: Indices) -> list[Extent]:
+    def byte_ranges(self, indices: Indices) -> list[ByteRange]:
         """What is fetched from object stores for some rows: the columns of their row groups."""
         groups: list[int] = np.unique(np.searchsorted(self._starts, indices, side="right") - 1).tolist()
         far = [group for group in groups if is_remote(self._paths[self._groups[group][0]])]
         return [
-            each for group in far if group not in self._tables for each in self._pieces.extents(*self._chunks(group))
+            each
+            for group in far
+            if group not in self._tables
+            for each in self._pieces.coalesced_ranges(*self._chunks(group))
         ]
 
     def _chunks(self, group: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -214,7 +217,7 @@ class ParquetSource(Source):
         """The file."""
         return self._paths[self._groups[int(np.searchsorted(self._starts, index, side="right")) - 1][0]]
 
-    def same_data(self, other: Source) -> bool:
+    def reads_same_samples(self, other: Source) -> bool:
         """Whether the same columns of the same files are read."""
         return (
             isinstance(other, ParquetSource)
@@ -235,7 +238,7 @@ def _pyarrow(module: str) -> Any:
     Raises:
         MissingExtraError: it is not installed.
     """
-    return optional_import.load(f"pyarrow.{module}", "parquet", "fn.readers.parquet")
+    return optional_import.import_extra(f"pyarrow.{module}", "parquet", "fn.readers.parquet")
 
 
 def _column(names: Sequence[str], name: str) -> str:

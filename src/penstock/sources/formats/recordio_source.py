@@ -23,9 +23,9 @@ from penstock.sources.formats.decimal_index import decimals
 from penstock.sources.record_source import RecordSource
 from penstock.sources.source import Source
 from penstock.sources.storage.disk_cache import read_bytes
-from penstock.sources.storage.object_store import several
+from penstock.sources.storage.object_store import map_concurrently
 from penstock.sources.storage.random_access_file import Opened, open_file
-from penstock.sources.storage.record_ranges import Heads, Spans
+from penstock.sources.storage.record_ranges import HeaderReader, RecordRanges
 
 _MAGIC = 0xCED7230A
 _MAGIC_BYTES = np.frombuffer(_MAGIC.to_bytes(4, "little"), np.uint8)
@@ -34,7 +34,7 @@ _HEADER = struct.Struct("<IfQQ")
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
 
 
-class RecordIOSource(RecordSource[Spans]):
+class RecordIOSource(RecordSource[RecordRanges]):
     """Images and labels of RecordIO files, file after file, in the order in which they lie there.
 
     Args:
@@ -49,7 +49,9 @@ class RecordIOSource(RecordSource[Spans]):
     """
 
     def __init__(self, paths: tuple[str, ...], indexes: tuple[str, ...]) -> None:
-        super().__init__(Spans(paths, _Index(indexes, paths).find) if indexes else Spans(paths, _walk, "recordio"))
+        super().__init__(
+            RecordRanges(paths, _Index(indexes, paths).find) if indexes else RecordRanges(paths, _walk, "recordio")
+        )
         if not len(self):
             raise SourceError("the RecordIO files have no records", given=", ".join(paths[:4]))
         labels: Spec = Spec(np.dtype(np.float32), (None,))
@@ -82,13 +84,13 @@ class RecordIOSource(RecordSource[Spans]):
         """The file."""
         return self.records.path(index)
 
-    def same_data(self, other: Source) -> bool:
+    def reads_same_samples(self, other: Source) -> bool:
         """Whether the same records are read."""
         return isinstance(other, RecordIOSource) and self.records.same_records(other.records)
 
     def fingerprint(self) -> str:
         """The names of the files, and the sizes of the records."""
-        return f"mxnet:{self.records.digest()}"
+        return f"mxnet:{self.records.fingerprint()}"
 
 
 def parse_record(data: Array) -> tuple[Array, Array]:
@@ -175,7 +177,7 @@ class _Index:
     def __init__(self, names: tuple[str, ...], paths: tuple[str, ...]) -> None:
         self._names, self._last = names, len(paths) - 1
         self._starts = [_read_index(name) for name in names]
-        sizes = several(_size, paths) if len(names) == 1 < len(paths) else []
+        sizes = map_concurrently(_size, paths) if len(names) == 1 < len(paths) else []
         known = [0 if isinstance(size, OSError) else size for size in sizes]  # who opens the file says what is wrong
         self._before = np.cumsum([0, *known])  # an index for all files counts their bytes, too
 
@@ -225,9 +227,9 @@ def _walk(number: int, file: Opened, size: int) -> Places:
     """
     del number
     starts = array("q")
-    heads, at, whole = Heads(file), 0, True
+    heads, at, whole = HeaderReader(file), 0, True
     while at < size:
-        head = heads.at(at, _PART.size)
+        head = heads.read_at(at, _PART.size)
         if len(head) < _PART.size:
             raise ValueError(f"the file is cut short: {size - at} bytes follow the last record")
         try:

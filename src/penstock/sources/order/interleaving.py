@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Indices
-from penstock.sources.order.permutation import mix
-from penstock.sources.order.sample_order import Choice, Order
+from penstock.sources.order.permutation import hash_words
+from penstock.sources.order.sample_order import SampleOrder, SampleSelection
 
 _LARGEST = 1 << 30
 """The largest denominator of a share: products with remainders fit 64 bits."""
@@ -34,25 +34,29 @@ Tree = int | tuple["Tree", "Tree", Fraction]
 
 
 @dataclass(frozen=True)
-class Turns:
+class Interleaving:
     """An endless sequence of turns.
 
     Args:
         shares: what each of the data sets has of all samples; they sum to 1. One of 0 has no turn.
 
-    >>> Turns((Fraction(3, 4), Fraction(1, 4))).at(np.arange(8))[0].tolist()
+    >>> Interleaving((Fraction(3, 4), Fraction(1, 4))).member_at(np.arange(8))[0].tolist()
     [0, 0, 1, 0, 0, 0, 1, 0]
     """
 
     shares: tuple[Fraction, ...]
 
+    def __str__(self) -> str:
+        # Part of the fingerprint of a data set, which states hold: it keeps the name of the first version.
+        return f"Turns(shares={self.shares!r})"
+
     @staticmethod
-    def weighted(weights: Any) -> Turns:
+    def from_weights(weights: Any) -> Interleaving:
         """Turns by weights: numbers, not all 0, none negative; as decimals they are exact."""
         exact = [Fraction(str(weight)) for weight in weights]
-        return Turns(tuple(each / sum(exact) for each in exact))
+        return Interleaving(tuple(each / sum(exact) for each in exact))
 
-    def at(self, positions: Indices) -> tuple[Indices, Indices]:
+    def member_at(self, positions: Indices) -> tuple[Indices, Indices]:
         """Who has the turn at each position, and how many it has had before.
 
         Args:
@@ -83,7 +87,7 @@ class Turns:
         return heap[0][2]
 
     @cached_property
-    def deviation(self) -> float:
+    def max_deviation(self) -> float:
         """How many samples more or less than its share a data set has at most, of the first P samples for any P."""
         return float(_deviation(self._tree, Fraction(0)))
 
@@ -118,22 +122,27 @@ def _deviation(tree: Tree, above: Fraction) -> Fraction:
 
 
 @dataclass(frozen=True)
-class Mixture(Choice):
+class InterleavedSelection(SampleSelection):
     """What a mixture visits, of data sets that lie one behind the other.
 
     Each of them visits every sample once before any again, and goes on in the next epoch where it was.
 
     Args:
         sizes: how many samples each has.
-        choices: which of them it visits.
-        turns: when.
+        selections: which of them it visits.
+        interleaving: when.
         epoch: how many positions an epoch has.
     """
 
     sizes: tuple[int, ...]
-    choices: tuple[Choice | None, ...]
-    turns: Turns
+    selections: tuple[SampleSelection | None, ...]
+    interleaving: Interleaving
     epoch: int
+
+    def __str__(self) -> str:
+        # Part of the fingerprint of a data set, which states hold: it keeps the names of the first version.
+        choices = ", ".join(map(str, self.selections)) + "," * (len(self.selections) == 1)
+        return f"Mixture(sizes={self.sizes!r}, choices=({choices}), turns={self.interleaving}, epoch={self.epoch!r})"
 
     @property
     def length(self) -> int:
@@ -142,29 +151,29 @@ class Mixture(Choice):
 
     def indices(self, positions: Indices, *, shuffle: bool, seed: int) -> Indices:
         """Which sample stands at each position of the endless order."""
-        owners, ranks = self.turns.at(positions)
+        owners, ranks = self.interleaving.member_at(positions)
         result = np.empty_like(positions)
         for owner, here in _grouped(owners):
-            own = self._order(owner, shuffle=shuffle, seed=seed).endless(ranks[here])
+            own = self._order(owner, shuffle=shuffle, seed=seed).indices_over_epochs(ranks[here])
             result[here] = own + self._starts[owner]
         return result
 
-    def others(self, indices: Indices, shifts: NDArray[np.uint64]) -> Indices:
+    def replacement_indices(self, indices: Indices, shifts: NDArray[np.uint64]) -> Indices:
         """Other samples of the same data sets."""
         result = np.empty_like(indices)
         for owner, here in _grouped(np.searchsorted(self._starts, indices, side="right") - 1):
             start = self._starts[owner]
-            result[here] = self._order(owner).others(indices[here] - start, shifts[here]) + start
+            result[here] = self._order(owner).replacement_indices(indices[here] - start, shifts[here]) + start
         return result
 
     @cached_property
     def _starts(self) -> Indices:
         return np.cumsum((0, *self.sizes[:-1]))
 
-    def _order(self, owner: int, *, shuffle: bool = False, seed: int = 0) -> Order:
-        choice = self.choices[owner]
+    def _order(self, owner: int, *, shuffle: bool = False, seed: int = 0) -> SampleOrder:
+        choice = self.selections[owner]
         length = self.sizes[owner] if choice is None else choice.length
-        return Order(length, shuffle, mix(seed, owner), choice=choice)
+        return SampleOrder(length, shuffle, hash_words(seed, owner), choice=choice)
 
 
 def _grouped(owners: Indices) -> Iterator[tuple[int, NDArray[np.intp]]]:

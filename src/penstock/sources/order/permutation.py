@@ -12,10 +12,10 @@ from penstock.core.columns import Indices
 _MASK64 = (1 << 64) - 1
 
 
-def mix(*words: int) -> int:
+def hash_words(*words: int) -> int:
     """Hash integers to 64 bits (SplitMix64's output function, chained), to derive keys from seeds.
 
-    >>> mix(1, 2) == mix(1, 2) != mix(2, 1)
+    >>> hash_words(1, 2) == hash_words(1, 2) != hash_words(2, 1)
     True
     """
     state = 0x9E3779B97F4A7C15
@@ -27,7 +27,7 @@ def mix(*words: int) -> int:
     return state
 
 
-def permute(positions: Indices, length: int, key: int) -> Indices:
+def permuted_index(positions: Indices, length: int, key: int) -> Indices:
     """The permutation of range(length) that `key` selects, at `positions`.
 
     A Feistel network over the smallest power of two that holds `length`, repeated for the values that fall outside
@@ -42,7 +42,7 @@ def permute(positions: Indices, length: int, key: int) -> Indices:
     Returns:
         int64 of the same shape, each in [0, length); distinct for distinct positions.
 
-    >>> sorted(permute(np.arange(5), 5, key=1).tolist())
+    >>> sorted(permuted_index(np.arange(5), 5, key=1).tolist())
     [0, 1, 2, 3, 4]
     """
     bits = max(2, (length - 1).bit_length())
@@ -50,7 +50,7 @@ def permute(positions: Indices, length: int, key: int) -> Indices:
     low = word(bits // 2)
     low_mask, high_mask = word((1 << bits // 2) - 1), word((1 << bits - bits // 2) - 1)
     rounds = 6 if bits > 12 else 12 if bits > 8 else 24  # a few bits per half mix slowly
-    keys = [word(mix(key, turn) & int(np.iinfo(word).max)) for turn in range(rounds)]
+    keys = [word(hash_words(key, turn) & int(np.iinfo(word).max)) for turn in range(rounds)]
 
     def encrypt(values: NDArray[Any]) -> NDArray[Any]:
         left, right = values >> low, values & low_mask

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Indices
-from penstock.sources.order.permutation import mix, permute
+from penstock.sources.order.permutation import hash_words, permuted_index
 
 _PAGE = 4096
 _CHOSEN = 1024
@@ -25,7 +25,7 @@ _CHOSEN = 1024
 @lru_cache(maxsize=1024)  # 32 MiB at most: a mixture of many data sets has a page of each in use
 def _page(length: int, key: int, page: int) -> Indices:
     """`_PAGE` consecutive values of a permutation: batches are small, and NumPy's cost per call is not."""
-    return permute(np.arange(page * _PAGE, min(length, (page + 1) * _PAGE)), length, key)
+    return permuted_index(np.arange(page * _PAGE, min(length, (page + 1) * _PAGE)), length, key)
 
 
 def _permuted(positions: Indices, length: int, key: int) -> Indices:
@@ -45,7 +45,7 @@ def _paged(positions: Indices, page_of: Callable[[int], Indices], size: int) -> 
     return result
 
 
-class Choice(ABC):
+class SampleSelection(ABC):
     """Which samples an order visits, where that is not each of them once in every epoch. Pure; compares by value."""
 
     @property
@@ -64,18 +64,18 @@ class Choice(ABC):
         """
 
     @abstractmethod
-    def others(self, indices: Indices, shifts: NDArray[np.uint64]) -> Indices:
-        """As `Order.others`."""
+    def replacement_indices(self, indices: Indices, shifts: NDArray[np.uint64]) -> Indices:
+        """As `SampleOrder.others`."""
 
 
 @lru_cache(maxsize=64)
-def _chosen(choice: Choice, shuffle: bool, seed: int, page: int) -> Indices:
+def _chosen(choice: SampleSelection, shuffle: bool, seed: int, page: int) -> Indices:
     """A page of what a choice visits."""
     return choice.indices(np.arange(page * _CHOSEN, (page + 1) * _CHOSEN), shuffle=shuffle, seed=seed)
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class SampleOrder:
     """The order in which a reader visits its samples.
 
     Args:
@@ -86,10 +86,10 @@ class Order:
             and an epoch ends with a batch.
         shards: into how many contiguous, static parts the data set is cut; 1 for one global order.
         shard: which part this order visits.
-        stick: whether it stays with that part, or moves on by one part with each epoch.
+        stick_to_shard: whether it stays with that part, or moves on by one part with each epoch.
         choice: which samples it visits; None: each of them once in every epoch. It goes with one part.
 
-    >>> Order(length=5).indices(epoch=0, positions=np.arange(7)).tolist()
+    >>> SampleOrder(length=5).indices(epoch=0, positions=np.arange(7)).tolist()
     [0, 1, 2, 3, 4, 0, 1]
     """
 
@@ -99,17 +99,17 @@ class Order:
     pad_last: bool = False
     shards: int = 1
     shard: int = 0
-    stick: bool = False
-    choice: Choice | None = None
+    stick_to_shard: bool = False
+    choice: SampleSelection | None = None
 
     @property
     def epoch_length(self) -> int:
         """How many positions an epoch has; the longest part's where parts differ by one."""
         return -(-self.length // self.shards)
 
-    def part(self, epoch: int) -> tuple[int, int]:
+    def shard_bounds(self, epoch: int) -> tuple[int, int]:
         """First index and number of the samples that belong to this order in `epoch`."""
-        shard = self.shard if self.stick else (self.shard + epoch) % self.shards
+        shard = self.shard if self.stick_to_shard else (self.shard + epoch) % self.shards
         first = self.length * shard // self.shards
         return first, self.length * (shard + 1) // self.shards - first
 
@@ -124,7 +124,7 @@ class Order:
         Returns:
             Sample indices, int64, of the same shape.
         """
-        first, size = self.part(epoch)
+        first, size = self.shard_bounds(epoch)
         inside = np.minimum(positions, size - 1) if self.pad_last else positions % size
         if self.choice is not None:
             return _paged(inside + epoch * size, partial(_chosen, self.choice, self.shuffle, self.seed), _CHOSEN)
@@ -132,9 +132,9 @@ class Order:
             return inside + first
         return _permuted(inside, size, self._key(epoch, first)) + first
 
-    def span(self, epoch: int, start: int, count: int) -> Indices:
+    def index_range(self, epoch: int, start: int, count: int) -> Indices:
         """`indices` of `count` positions in a row, a slice where they lie on one page of the shuffle."""
-        first, size = self.part(epoch)
+        first, size = self.shard_bounds(epoch)
         page = start // _PAGE
         if start + count > min(size, (page + 1) * _PAGE) or self.choice is not None:
             return self.indices(epoch, np.arange(start, start + count))
@@ -145,19 +145,19 @@ class Order:
 
     def _key(self, epoch: int, first: int) -> int:
         """What selects the permutation of a part: data sets of other lengths get others, not nearly the same ones."""
-        return mix(self.seed, self.length, epoch, first)
+        return hash_words(self.seed, self.length, epoch, first)
 
-    def endless(self, positions: Indices, stride: int = 1) -> Indices:
+    def indices_over_epochs(self, positions: Indices, stride: int = 1) -> Indices:
         """Which sample stands at each position of an order that goes on from epoch to epoch without end.
 
         Args:
             positions: int64, each >= 0.
             stride: how many positions a batch passes. With `pad_last`, an epoch has a whole number of batches.
         """
-        if self == Order(self.length, seed=self.seed):
+        if self == SampleOrder(self.length, seed=self.seed):
             return positions % self.length  # whole epochs in order: a small data set has many of them
         if self.pad_last or self.shards == 1:
-            epochs, inside = np.divmod(positions, self.passed_by_epoch(stride))
+            epochs, inside = np.divmod(positions, self.positions_per_epoch(stride))
         else:  # the parts of successive epochs may differ in length by one
             epochs, inside = self._cycles(positions)
         result = np.empty_like(positions)
@@ -166,15 +166,15 @@ class Order:
             result[here] = self.indices(int(epoch), inside[here])
         return result
 
-    def endless_span(self, start: int, count: int, stride: int = 1) -> Indices:
+    def index_range_over_epochs(self, start: int, count: int, stride: int = 1) -> Indices:
         """`endless` of `count` positions in a row."""
-        passed = self.passed_by_epoch(stride)
+        passed = self.positions_per_epoch(stride)
         epoch, inside = divmod(start, passed)
         if inside + count > passed or (self.shards > 1 and not self.pad_last):
-            return self.endless(np.arange(start, start + count), stride)
-        return self.span(epoch, inside, count)
+            return self.indices_over_epochs(np.arange(start, start + count), stride)
+        return self.index_range(epoch, inside, count)
 
-    def others(self, indices: Indices, shifts: NDArray[np.uint64]) -> Indices:
+    def replacement_indices(self, indices: Indices, shifts: NDArray[np.uint64]) -> Indices:
         """Other samples in place of some.
 
         Orders over as many samples give samples of the same number, so that what belongs together stays together.
@@ -187,14 +187,14 @@ class Order:
             Sample indices, int64, of the same shape: none is that of the sample it stands for, if its part has others.
         """
         if self.choice is not None:
-            return self.choice.others(indices, shifts)
+            return self.choice.replacement_indices(indices, shifts)
         bounds = np.array([self.length * part // self.shards for part in range(self.shards + 1)])
         part = np.searchsorted(bounds, indices, side="right") - 1
         first, size = bounds[part], bounds[part + 1] - bounds[part]
         steps = 1 + (shifts % np.maximum(size - 1, 1).astype(np.uint64)).astype(np.int64)
         return np.where(shifts == 0, indices, first + (indices - first + steps) % size)
 
-    def passed_by_epoch(self, stride: int) -> int:
+    def positions_per_epoch(self, stride: int) -> int:
         """How many positions an epoch takes, in batches that pass `stride` of them.
 
         Where there are parts and none is padded, that of all parts together.
@@ -203,7 +203,7 @@ class Order:
 
     def _cycles(self, positions: Indices) -> tuple[Indices, Indices]:
         """Epochs and positions in them; a cycle of as many epochs as there are parts visits each part once."""
-        sizes = [self.part(epoch)[1] for epoch in range(self.shards)]
+        sizes = [self.shard_bounds(epoch)[1] for epoch in range(self.shards)]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         cycle, inside = np.divmod(positions, starts[-1])
         epoch = np.searchsorted(starts, inside, side="right") - 1

@@ -1,1 +1,1 @@
-"""Data sets in object stores: what is asked of a store, what is fetched ahead, what is kept on a local disk."""
+"""Bytes of local files and objects: ranges, prefetch, disk cache, record indexes."""

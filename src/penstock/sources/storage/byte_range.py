@@ -10,38 +10,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Extent(NamedTuple):
+class ByteRange(NamedTuple):
     """Bytes of an object.
 
     Args:
         path: the object's.
         start: the first byte.
         stop: the byte after the last one; None for all that follow.
-        tag: the ETag that the object must have; "" where it is not known.
+        etag: the ETag that the object must have; "" where it is not known.
         limited: whether the object is a sample, whose size has a limit.
     """
 
     path: str
     start: int = 0
     stop: int | None = None
-    tag: str = ""
+    etag: str = ""
     limited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ObjectInfo:
     """An object: its path, its bytes and its ETag ("" where the store has none)."""
 
     path: str
     size: int
-    tag: str
+    etag: str
 
 
 Answer = tuple[NDArray[np.uint8], str]
 """The bytes of an extent, uint8, and the object's ETag."""
 
 
-class Cost(Enum):
+class ReadCost(Enum):
     """What reading a sample costs, but for its bytes."""
 
     MEMORY = "memory"

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.native.compiled import Compiled, ahead
+from penstock.native.compiled import Compiled, precompile
 
 _POLYNOMIAL = 0x82F63B78
 _FIRST, _SECOND, _THIRD, _FOURTH, _REACH = map(np.uint64, (555, 575, 613, 716, 801))
@@ -54,7 +54,7 @@ def _tables() -> NDArray[np.uint32]:
     return tables
 
 
-@ahead("u1[1] i8[1] i8[1] u4[2] u1[1] u4[1]")
+@precompile("u1[1] i8[1] i8[1] u4[2] u1[1] u4[1]")
 @Compiled
 def _checksums(data: Array, starts: Array, stops: Array, tables: Array, sums: Array, out: Array) -> None:
     for part in range(starts.shape[0]):

@@ -23,7 +23,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import numpy as np
 
-from penstock.sources.storage.byte_range import Answer, Extent
+from penstock.sources.storage.byte_range import Answer, ByteRange
 from penstock.sources.storage.sample_limit import max_sample_size
 
 _CONNECT = 5.0
@@ -69,7 +69,7 @@ class Direct:
         """Whether nothing came for so long that the library alone is asked."""
         return self._next_pause > _LONGEST_PAUSE
 
-    def get(self, asked: Sequence[tuple[Extent, str]]) -> list[Answer | None]:
+    def get(self, asked: Sequence[tuple[ByteRange, str]]) -> list[Answer | None]:
         """Ask for a group of extents, all at once.
 
         After a group of which nothing came, the library is to be asked for what follows, too: for twice as many extents
@@ -107,7 +107,7 @@ class Direct:
         """Close the connections that are not in use."""
         self._idle.clear()
 
-    def _ask(self, asked: Sequence[tuple[Extent, str]], until: float) -> list[_Connection]:
+    def _ask(self, asked: Sequence[tuple[ByteRange, str]], until: float) -> list[_Connection]:
         """Connections over which extents were asked for, up to the first that cannot be."""
         connections: list[_Connection] = []
         with contextlib.suppress(Exception):  # likewise
@@ -135,17 +135,17 @@ class Direct:
                 return made
         raise OSError("no address of the server answers")
 
-    def _request(self, extent: Extent, key: str) -> bytes:
+    def _request(self, extent: ByteRange, key: str) -> bytes:
         """A request.
 
         Raises:
             ValueError: no request can have that key or that ETag.
         """
-        if _ODD_KEY.search(key) or not extent.tag.isprintable():
+        if _ODD_KEY.search(key) or not extent.etag.isprintable():
             raise ValueError
         lines = f"GET {self._target(key)} HTTP/1.1\r\n{self._headers}"
-        if extent.tag.startswith('"'):
-            lines += f"if-match: {extent.tag}\r\n"
+        if extent.etag.startswith('"'):
+            lines += f"if-match: {extent.etag}\r\n"
         if extent.stop is not None:
             lines += f"range: bytes={extent.start}-{extent.stop - 1}\r\n"
         return f"{lines}\r\n".encode("ascii")
@@ -207,7 +207,7 @@ class _Connection:
             self._socket.settimeout(_CONNECT)
         self._socket.sendall(request)
 
-    def read(self, extent: Extent, until: float) -> Answer:
+    def read(self, extent: ByteRange, until: float) -> Answer:
         """The answer to a request for an extent.
 
         Raises:
@@ -236,7 +236,7 @@ class _Connection:
             or size > (min(_LONGEST, max_sample_size()) if extent.limited else _LONGEST)
             or b"transfer-encoding" in fields
             or not re.fullmatch('(W/)?"[^"]*"', tag)
-            or extent.tag not in ("", tag)
+            or extent.etag not in ("", tag)
         ):
             raise ValueError("another answer")
         data = np.empty(size, np.uint8)

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from penstock.core import optional_import
-from penstock.core.atomic_files import UNFINISHED, make_folder, user_folder, write_whole
+from penstock.core.atomic_files import UNFINISHED, make_folder, user_cache_dir, write_atomically
 from penstock.core.columns import Array
 from penstock.errors import UsageError
-from penstock.sources.storage.byte_range import Extent
-from penstock.sources.storage.local_bytes import content, part
-from penstock.sources.storage.object_store import ask, fetch, head, is_remote
+from penstock.sources.storage.byte_range import ByteRange
+from penstock.sources.storage.local_bytes import read_file, read_range
+from penstock.sources.storage.object_store import fetch, head, is_remote, request_many
 from penstock.sources.storage.sample_limit import bytes_of
 
 _SUM = struct.Struct("<4sQ")  # b"PSC2", the checksum of what follows
@@ -39,7 +39,7 @@ _STALE = 600.0
 _log = logging.getLogger("penstock")
 
 
-class Cache:
+class DiskCache:
     """A folder of entries, which any number of processes share.
 
     Args:
@@ -51,16 +51,16 @@ class Cache:
     """
 
     def __init__(self, folder: str, size: int) -> None:
-        self._xxh3: Any = optional_import.load("xxhash", "stores", "what is kept of object stores").xxh3_64
+        self._xxh3: Any = optional_import.import_extra("xxhash", "stores", "what is kept of object stores").xxh3_64
         self._folder, self._size = Path(folder), size
         self._total, self._unseen = 0, size  # so that the first entry looks
         self._usable = True
         self._lock = threading.Lock()
 
-    def find(self, extent: Extent) -> tuple[Array, str] | None:
+    def find(self, extent: ByteRange) -> tuple[Array, str] | None:
         """The bytes of an extent and the ETag that the object had; None where they are not there, or damaged."""
         try:
-            entry = content(self._place(extent))
+            entry = read_file(self._place(extent))
         except OSError:
             return None
         if len(entry) < _HEAD:
@@ -74,16 +74,16 @@ class Cache:
             return None
         return entry[start:], entry.data[_HEAD:start].tobytes().decode()
 
-    def has(self, extent: Extent) -> bool:
+    def has(self, extent: ByteRange) -> bool:
         """Whether there is an entry for an extent, perhaps a damaged one or that of another state of the object."""
         return os.path.exists(self._place(extent))  # noqa: PTH110  # a path costs more than the look
 
-    def same(self, extent: Extent) -> Array | None:
+    def find_exact(self, extent: ByteRange) -> Array | None:
         """The bytes of an extent with a known ETag; None where they are not there, or are others."""
-        kept = self.find(extent) if extent.tag else None
-        return kept[0] if kept is not None and kept[1] == extent.tag else None
+        kept = self.find(extent) if extent.etag else None
+        return kept[0] if kept is not None and kept[1] == extent.etag else None
 
-    def keep(self, extent: Extent, data: Array, tag: str) -> None:
+    def store(self, extent: ByteRange, data: Array, tag: str) -> None:
         """Write an entry. Where that fails, a warning says so, and nothing is written any more."""
         name = tag.encode()
         size = _HEAD + len(name) + len(data)
@@ -95,14 +95,14 @@ class Cache:
         place = Path(self._place(extent))
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(place, [_SUM.pack(_MAGIC, checksum.intdigest()), rest, data.data])
+            write_atomically(place, [_SUM.pack(_MAGIC, checksum.intdigest()), rest, data.data])
         except OSError as error:
             self._usable = False
             _log.warning("objects are not kept in %s any more: %s", self._folder, error.strerror or error)
             return
         self._make_room(size)
 
-    def _place(self, extent: Extent) -> str:
+    def _place(self, extent: ByteRange) -> str:
         stop = "" if extent.stop is None else extent.stop
         name = hashlib.sha256(f"{extent.path}\0{extent.start}\0{stop}".encode()).hexdigest()
         return f"{self._folder}/{name[:2]}/{name[2:42]}"
@@ -137,7 +137,7 @@ class Cache:
         return entries
 
 
-def fetch_through(extent: Extent) -> Array:
+def fetch_cached(extent: ByteRange) -> Array:
     """The bytes of an extent, from the cache where they are there and the object is the same; of local files, too.
 
     Raises:
@@ -145,48 +145,48 @@ def fetch_through(extent: Extent) -> Array:
     """
     if not is_remote(extent.path):
         return (
-            content(extent.path, extent.limited)
+            read_file(extent.path, extent.limited)
             if extent.stop is None
-            else part(extent.path, extent.start, extent.stop)
+            else read_range(extent.path, extent.start, extent.stop)
         )
-    cache = the_cache()
+    cache = configured_cache()
     if cache is None:
         return _fetched(extent)[0]
     kept = cache.find(extent)
     if kept is not None and kept[1]:
         data, tag = kept
-        if extent.tag == tag or (not extent.tag and fetch(extent, unless=tag) is None):
+        if extent.etag == tag or (not extent.etag and fetch(extent, unless=tag) is None):
             return data
     data, tag = _fetched(extent)
     if tag:  # without one, nothing tells whether the object is still the same
-        cache.keep(extent, data, tag)
+        cache.store(extent, data, tag)
     return data
 
 
-def fetch_together(extents: Sequence[Extent]) -> list[Array | None]:
+def fetch_many(extents: Sequence[ByteRange]) -> list[Array | None]:
     """The bytes of extents, all asked for at once; None where `fetch_through` is to be asked."""
-    cache = the_cache()
-    far = [each for each in extents if is_remote(each.path) and (cache is None or (each.tag and not cache.has(each)))]
-    answers = dict(zip(far, ask(far), strict=True))
+    cache = configured_cache()
+    far = [each for each in extents if is_remote(each.path) and (cache is None or (each.etag and not cache.has(each)))]
+    answers = dict(zip(far, request_many(far), strict=True))
     results: list[Array | None] = []
     for extent in extents:
         answer = answers.get(extent)
         if answer is not None and cache is not None:
-            cache.keep(extent, *answer)
+            cache.store(extent, *answer)
         results.append(None if answer is None else answer[0])
     return results
 
 
-def kept_of(extents: Sequence[Extent]) -> list[Array | None]:
+def lookup_many(extents: Sequence[ByteRange]) -> list[Array | None]:
     """The bytes of those extents whose ETags are known and that are on the local disk."""
-    cache = the_cache() if extents else None
-    return [None if cache is None else cache.same(extent) for extent in extents]
+    cache = configured_cache() if extents else None
+    return [None if cache is None else cache.find_exact(extent) for extent in extents]
 
 
-def without_kept(extents: Sequence[Extent]) -> Sequence[Extent]:
+def uncached(extents: Sequence[ByteRange]) -> Sequence[ByteRange]:
     """Those of some extents that are not on the local disk, and worth to be fetched ahead."""
-    cache = the_cache()
-    return extents if cache is None else [extent for extent in extents if not (extent.tag and cache.has(extent))]
+    cache = configured_cache()
+    return extents if cache is None else [extent for extent in extents if not (extent.etag and cache.has(extent))]
 
 
 def read_bytes(path: str) -> bytes:
@@ -197,16 +197,16 @@ def read_bytes(path: str) -> bytes:
     """
     if not is_remote(path):
         return Path(path).read_bytes()
-    return fetch_through(Extent(path, tag=head(path).tag)).tobytes()
+    return fetch_cached(ByteRange(path, etag=head(path).etag)).tobytes()
 
 
-def _fetched(extent: Extent) -> tuple[Array, str]:
+def _fetched(extent: ByteRange) -> tuple[Array, str]:
     result = fetch(extent)
     assert result is not None
     return result
 
 
-def the_cache() -> Cache | None:
+def configured_cache() -> DiskCache | None:
     """That of the environment: ``PENSTOCK_CACHE_SIZE``, such as 50GB, and ``PENSTOCK_CACHE_DIR``.
 
     Raises:
@@ -217,7 +217,7 @@ def the_cache() -> Cache | None:
         return None
     folder = os.environ.get("PENSTOCK_CACHE_DIR")
     if not folder:
-        own = user_folder()
+        own = user_cache_dir()
         if own is None:
             raise UsageError("PENSTOCK_CACHE_SIZE keeps objects in a home, and there is none", fix="PENSTOCK_CACHE_DIR")
         with contextlib.suppress(OSError):
@@ -227,6 +227,6 @@ def the_cache() -> Cache | None:
 
 
 @functools.lru_cache(maxsize=8)
-def _opened(folder: str, size: str) -> Cache | None:
+def _opened(folder: str, size: str) -> DiskCache | None:
     count = bytes_of("PENSTOCK_CACHE_SIZE", size)
-    return Cache(folder, count) if count else None
+    return DiskCache(folder, count) if count else None

@@ -6,7 +6,7 @@ import os
 from collections.abc import Hashable
 
 
-def stamp_of(*paths: str | bytes | os.PathLike[str]) -> Hashable:
+def file_stamps(*paths: str | bytes | os.PathLike[str]) -> Hashable:
     """What changes when one of these files is written, or an entry of one of these folders comes, goes or is renamed.
 
     It costs a look at each path and reads nothing. A path that does not exist has a stamp, too.

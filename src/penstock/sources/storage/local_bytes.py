@@ -14,7 +14,7 @@ from penstock.sources.storage.sample_limit import check_sample_size
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
-def content(path: bytes | str, limited: bool = False) -> NDArray[np.uint8]:
+def read_file(path: bytes | str, limited: bool = False) -> NDArray[np.uint8]:
     """The bytes of a file.
 
     Args:
@@ -43,7 +43,7 @@ def content(path: bytes | str, limited: bool = False) -> NDArray[np.uint8]:
     return _array(data)
 
 
-def part(path: bytes | str, start: int, stop: int) -> NDArray[np.uint8]:
+def read_range(path: bytes | str, start: int, stop: int) -> NDArray[np.uint8]:
     """Bytes of a file, fewer where it ends before.
 
     Raises:

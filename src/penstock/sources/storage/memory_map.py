@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.core.columns import Array, Indices, Picked
+from penstock.core.columns import Array, Indices, RowSelection
 from penstock.errors import SourceError
 
 _PIECES = 1024
@@ -32,7 +32,7 @@ _GROUP = 1 << 22
 """How many bytes are copied at once: also what NumPy copies between two looks at the size of the file."""
 
 
-def mapped_rows(array: Array) -> MappedRows | None:
+def as_memory_mapped(array: Array) -> MemoryMappedRows | None:
     """The rows of an array that NumPy has mapped, or of any view of it; None for another array."""
     whole: Any = None
     shown: Any = array
@@ -41,10 +41,10 @@ def mapped_rows(array: Array) -> MappedRows | None:
         shown = shown.obj if isinstance(shown, memoryview) else getattr(shown, "base", None)
     if shown is None or not isinstance(whole, np.memmap):
         return None
-    return MappedRows(array, cast("np.memmap[Any, Any]", whole), shown)
+    return MemoryMappedRows(array, cast("np.memmap[Any, Any]", whole), shown)
 
 
-class MappedRows:
+class MemoryMappedRows:
     """The rows of an array that is mapped from a file.
 
     Args:
@@ -108,7 +108,7 @@ class MappedRows:
         except OSError as error:
             self._check()
             if error.errno != errno.EFAULT:  # the system does not allow it
-                Picked(array, indices).copied(rows)
+                RowSelection(array, indices).gather(rows)
                 return
             raise SourceError(f"a part of {self._name} cannot be read", fix="look for errors of its disk") from None
         if memory is not rows:

@@ -20,7 +20,7 @@ import numpy as np
 
 from penstock.core import optional_import
 from penstock.errors import ResourceError, SourceError, SourceNotFoundError
-from penstock.sources.storage.byte_range import Answer, Extent, Found
+from penstock.sources.storage.byte_range import Answer, ByteRange, ObjectInfo
 from penstock.sources.storage.sample_limit import check_sample_size
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def is_remote(path: str | bytes | os.PathLike[str]) -> bool:
     return b"://" in text[:8] if isinstance(text, bytes) else "://" in text[:8]
 
 
-def head(path: str) -> Found:
+def head(path: str) -> ObjectInfo:
     """What is known of an object.
 
     Raises:
@@ -81,7 +81,7 @@ def head(path: str) -> Found:
             meta = api.get(store, key).meta  # a server may know no HEAD
         except Exception:  # noqa: BLE001  # then it is not that
             raise failure from error
-    return Found(path, meta["size"], _tag(meta))
+    return ObjectInfo(path, meta["size"], _tag(meta))
 
 
 def _tag(meta: Any) -> str:
@@ -107,7 +107,7 @@ def _bucket_exists(api: Any, store: Any, path: str) -> None:
             raise failure from error
 
 
-def listed(path: str) -> tuple[list[str], list[Found]]:
+def list_prefix(path: str) -> tuple[list[str], list[ObjectInfo]]:
     """What lies directly under a prefix: the names of the folders, and the objects.
 
     Raises:
@@ -122,10 +122,10 @@ def listed(path: str) -> tuple[list[str], list[Found]]:
         raise _failure(path, error) from error
     folders = [each.rpartition("/")[2] for each in result["common_prefixes"]]
     base = path[: len(path) - len(key)] if key else path.rstrip("/") + "/"
-    return folders, [Found(base + each["path"], each["size"], _tag(each)) for each in result["objects"]]
+    return folders, [ObjectInfo(base + each["path"], each["size"], _tag(each)) for each in result["objects"]]
 
 
-def fetch(extent: Extent, unless: str = "") -> Answer | None:
+def fetch(extent: ByteRange, unless: str = "") -> Answer | None:
     """The bytes of an extent, uint8, and the object's ETag. None where it still has the ETag `unless`.
 
     Raises:
@@ -133,7 +133,7 @@ def fetch(extent: Extent, unless: str = "") -> Answer | None:
     """
     client, key = _client_of(extent.path)
     api = client.api
-    options: dict[str, Any] = {"if_match": extent.tag} if extent.tag.startswith('"') else {}
+    options: dict[str, Any] = {"if_match": extent.etag} if extent.etag.startswith('"') else {}
     if unless.startswith('"'):
         options["if_none_match"] = unless
     if extent.stop is not None:
@@ -152,7 +152,7 @@ def fetch(extent: Extent, unless: str = "") -> Answer | None:
         raise
     except Exception as error:
         raise _failure(extent.path, error) from error
-    if extent.tag and tag != extent.tag:  # servers may ignore conditions
+    if extent.etag and tag != extent.etag:  # servers may ignore conditions
         raise OSError(errno.ESTALE, _CHANGED)
     expected = meta["size"] if extent.stop is None else extent.stop - extent.start
     if len(data) != expected:
@@ -160,7 +160,7 @@ def fetch(extent: Extent, unless: str = "") -> Answer | None:
     return np.frombuffer(data, np.uint8) if len(data) else np.empty(0, np.uint8), tag
 
 
-def asked_together(extent: Extent) -> bool:
+def can_batch(extent: ByteRange) -> bool:
     """Whether one thread may ask for an extent and others at once."""
     found = _ASKED_TOGETHER.match(extent.path)
     if found is None or (extent.stop is not None and extent.stop - extent.start > _LONGEST_TOGETHER):
@@ -169,14 +169,14 @@ def asked_together(extent: Extent) -> bool:
     return client is None or client.asks_directly
 
 
-def ask(extents: Sequence[Extent]) -> list[Answer | None]:
+def request_many(extents: Sequence[ByteRange]) -> list[Answer | None]:
     """Ask for extents, all at once.
 
     Returns:
         For each its bytes and the object's ETag; None where `fetch` is to be asked.
     """
     results: list[Answer | None] = [None] * len(extents)
-    groups: dict[Direct, list[tuple[int, tuple[Extent, str]]]] = {}
+    groups: dict[Direct, list[tuple[int, tuple[ByteRange, str]]]] = {}
     for place, extent in enumerate(extents):
         with contextlib.suppress(OSError):  # which `fetch` raises, too
             client, key = _client_of(extent.path)
@@ -195,7 +195,7 @@ def close_idle() -> None:
         client.close_idle()
 
 
-def several(function: Any, items: Any) -> list[Any]:
+def map_concurrently(function: Any, items: Any) -> list[Any]:
     """What a function gives for each of some items, or the OSError that it raises, many at a time."""
 
     def outcome(item: Any) -> Any:
@@ -222,11 +222,11 @@ def is_object(path: str) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise cannot_open(path, error) from error
+        raise open_error(path, error) from error
     return True
 
 
-def cannot_open(path: str, error: OSError) -> SourceError:
+def open_error(path: str, error: OSError) -> SourceError:
     """The error for a data set whose object cannot be opened."""
     kind = SourceNotFoundError if isinstance(error, FileNotFoundError) else SourceError
     return kind(f"{path!r} cannot be read: {error.strerror}")
@@ -332,8 +332,8 @@ def _obstore() -> Any:
     Raises:
         MissingExtraError: it is not installed.
     """
-    optional_import.load("obstore.store", "stores", "a path of an object store")
-    return optional_import.load("obstore", "stores", "a path of an object store")
+    optional_import.import_extra("obstore.store", "stores", "a path of an object store")
+    return optional_import.import_extra("obstore", "stores", "a path of an object store")
 
 
 def _said(error: Exception) -> str:

@@ -14,9 +14,9 @@ from concurrent.futures import CancelledError, Future
 from typing import Any
 
 from penstock.core.columns import Array
-from penstock.sources.storage.byte_range import Extent
-from penstock.sources.storage.disk_cache import fetch_through, fetch_together, kept_of
-from penstock.sources.storage.object_store import asked_together, close_idle, is_remote, several
+from penstock.sources.storage.byte_range import ByteRange
+from penstock.sources.storage.disk_cache import fetch_cached, fetch_many, lookup_many
+from penstock.sources.storage.object_store import can_batch, close_idle, is_remote, map_concurrently
 
 _GUESS = 1 << 17
 """Bytes of an object of which no size is known."""
@@ -26,7 +26,7 @@ _SHORT = 1 << 21
 """Bytes of all of them."""
 
 
-class Readers:
+class FetchThreads:
     """Threads that may wait for a store.
 
     Args:
@@ -42,12 +42,12 @@ class Readers:
 class _Entry:
     __slots__ = ("extent", "fetching", "holders", "place", "size")
 
-    def __init__(self, extent: Extent) -> None:
+    def __init__(self, extent: ByteRange) -> None:
         self.extent = extent
         self.size = _GUESS if extent.stop is None else extent.stop - extent.start
         self.fetching: Future[list[Array | OSError | None]] | None = None
         self.place = 0  # in what that gives
-        self.holders: list[Readers] = []  # per announcement who fetches it
+        self.holders: list[FetchThreads] = []  # per announcement who fetches it
 
 
 class _Group:
@@ -58,27 +58,27 @@ class _Group:
     def __init__(self, entry: _Entry) -> None:
         self.entries = [entry]
         self.size = entry.size
-        self.together = asked_together(entry.extent)  # all of it at once
+        self.together = can_batch(entry.extent)  # all of it at once
 
     def takes(self, entry: _Entry) -> bool:
         """Add another extent, if there is room for it."""
         most = _TOGETHER if self.together else _IN_TURN
         fits = len(self.entries) < most and self.size + entry.size <= _SHORT
-        if not fits or asked_together(entry.extent) != self.together:
+        if not fits or can_batch(entry.extent) != self.together:
             return False
         self.entries.append(entry)
         self.size += entry.size
         return True
 
 
-class Announcement:
+class PrefetchRequest:
     """Extents that will be read. Their bytes are held until it is released."""
 
-    def __init__(self, entries: list[_Entry], readers: Readers) -> None:
+    def __init__(self, entries: list[_Entry], readers: FetchThreads) -> None:
         self.entries, self.readers = entries, readers
 
 
-class Ahead:
+class PrefetchCache:
     """What is announced, on its way, or there.
 
     Args:
@@ -87,23 +87,23 @@ class Ahead:
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
-        self._entries: dict[Extent, _Entry] = {}
+        self._entries: dict[ByteRange, _Entry] = {}
         self._waiting: deque[_Group] = deque()
-        self._released: deque[Announcement] = deque()
+        self._released: deque[PrefetchRequest] = deque()
         self._held = 0
         self._lock = threading.Lock()
 
     @property
-    def holds(self) -> bool:
+    def is_active(self) -> bool:
         """Whether anything is announced."""
         return bool(self._entries)
 
     @property
-    def held(self) -> int:
+    def bytes_held(self) -> int:
         """How many bytes are held or on their way."""
         return self._held
 
-    def announce(self, extents: Iterable[Extent], readers: Readers) -> Announcement:
+    def prefetch(self, extents: Iterable[ByteRange], readers: FetchThreads) -> PrefetchRequest:
         """Say what will be read next, after all that was announced before.
 
         Args:
@@ -123,20 +123,20 @@ class Ahead:
                 entry.holders.append(readers)
                 entries.append(entry)
         self._go_on()
-        return Announcement(entries, readers)
+        return PrefetchRequest(entries, readers)
 
-    def release(self, announcement: Announcement) -> None:
+    def release(self, announcement: PrefetchRequest) -> None:
         """Forget an announcement: from now on, nothing begins for its sake."""
         with self._lock:
             self._forget(announcement)
         self._go_on()
 
-    def abandon(self, announcement: Announcement) -> None:
+    def abandon(self, announcement: PrefetchRequest) -> None:
         """The same for finalizers, which may run in a thread that holds the lock: at once, or when it lets go."""
         self._released.append(announcement)
         self._go_on()
 
-    def read(self, extents: Sequence[Extent]) -> list[Array | OSError]:
+    def read(self, extents: Sequence[ByteRange]) -> list[Array | OSError]:
         """The bytes of each extent, or what went wrong with it."""
         with self._lock:
             found = [self._entries.get(extent) for extent in extents]
@@ -147,11 +147,11 @@ class Ahead:
                 with contextlib.suppress(CancelledError):
                     results[place] = entry.fetching.result()[entry.place]
         missing = [place for place, result in enumerate(results) if result is None]
-        for place, data in zip(missing, kept_of([extents[place] for place in missing]), strict=True):
+        for place, data in zip(missing, lookup_many([extents[place] for place in missing]), strict=True):
             results[place] = data
         missing = [place for place in missing if results[place] is None]
         far = [place for place in missing if is_remote(extents[place].path)]
-        for place, result in zip(far, several(fetch_through, [extents[place] for place in far]), strict=True):
+        for place, result in zip(far, map_concurrently(fetch_cached, [extents[place] for place in far]), strict=True):
             results[place] = result
         for place in missing:
             if results[place] is None:
@@ -191,11 +191,11 @@ class Ahead:
             self._held += entry.size
 
     def _fetched(self, entries: Sequence[_Entry], turns: threading.Semaphore | None) -> list[Array | OSError | None]:
-        answers: dict[Extent, Array | None] = {}
+        answers: dict[ByteRange, Array | None] = {}
         if turns is not None:
             with turns:
                 wanted = [entry.extent for entry in entries if entry.holders]
-                answers = dict(zip(wanted, fetch_together(wanted), strict=True))
+                answers = dict(zip(wanted, fetch_many(wanted), strict=True))
         results: list[Array | OSError | None] = []
         for entry in entries:
             data = answers.get(entry.extent)
@@ -210,7 +210,7 @@ class Ahead:
         self._close_idle()
         return results
 
-    def _forget(self, announcement: Announcement) -> None:
+    def _forget(self, announcement: PrefetchRequest) -> None:
         for entry in announcement.entries:
             entry.holders.remove(announcement.readers)
             if not entry.holders:
@@ -226,12 +226,12 @@ class Ahead:
             close_idle()
 
 
-def _or_error(extent: Extent) -> Array | OSError:
+def _or_error(extent: ByteRange) -> Array | OSError:
     try:
-        return fetch_through(extent)
+        return fetch_cached(extent)
     except OSError as error:
         return error
 
 
-ahead = Ahead(1 << 28)
+ahead = PrefetchCache(1 << 28)
 """That of the process."""

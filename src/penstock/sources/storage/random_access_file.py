@@ -9,8 +9,8 @@ from collections.abc import Hashable
 from typing import Any
 
 from penstock.core.columns import Array, Indices
-from penstock.sources.storage.byte_range import Extent, Found
-from penstock.sources.storage.disk_cache import fetch_through
+from penstock.sources.storage.byte_range import ByteRange, ObjectInfo
+from penstock.sources.storage.disk_cache import fetch_cached
 from penstock.sources.storage.object_store import head, is_remote
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0)
@@ -57,7 +57,7 @@ class LocalFile:
                 raise ValueError(f"the file is cut short: {done} of {len(view)} bytes are left")
             done += count
 
-    def announce(self, starts: Indices, stops: Indices) -> None:
+    def advise(self, starts: Indices, stops: Indices) -> None:
         """Tell the operating system which bytes will be read next, so that a disk need not be waited for in turns."""
         if not hasattr(os, "posix_fadvise"):
             return
@@ -92,8 +92,8 @@ class RemoteFile:
     def __init__(self, path: str) -> None:
         self._known(head(path))
 
-    def _known(self, found: Found) -> None:
-        self._path, self.size, self.tag = found.path, found.size, found.tag
+    def _known(self, found: ObjectInfo) -> None:
+        self._path, self.size, self.tag = found.path, found.size, found.etag
         self._start, self._block = 0, memoryview(b"")
 
     @property
@@ -108,13 +108,13 @@ class RemoteFile:
             return b""
         if not (self._start <= at and stop <= self._start + len(self._block)):
             start, end = at, min(max(stop, at + _BLOCK), self.size)
-            self._block = fetch_through(Extent(self._path, start, end, self.tag)).data
+            self._block = fetch_cached(ByteRange(self._path, start, end, self.tag)).data
             self._start = start
         return bytes(self._block[at - self._start : stop - self._start])
 
     def raw(self) -> io.RawIOBase:
         """The file as Python's libraries read it."""
-        return _Raw(self)
+        return RawFileAdapter(self)
 
     def close(self) -> None:
         """Let go of the block."""
@@ -129,7 +129,7 @@ class FetchedFile(RemoteFile):
         parts: where each begins, and its bytes.
     """
 
-    def __init__(self, found: Found, parts: list[tuple[int, Array]]) -> None:
+    def __init__(self, found: ObjectInfo, parts: list[tuple[int, Array]]) -> None:
         self._known(found)
         self._parts = parts
 
@@ -141,25 +141,32 @@ class FetchedFile(RemoteFile):
         return super().pread(count, at)
 
 
-class _Raw(io.RawIOBase):
+class RawFileAdapter(io.RawIOBase):
+    """Adapter from a remote file to Python's raw I/O interface, with a position."""
+
     def __init__(self, file: RemoteFile) -> None:
         self._file, self._at = file, 0
 
     def readable(self) -> bool:
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
+        """Return True."""
         return True
 
     def tell(self) -> int:
+        """Return the position in bytes."""
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Change the position. Nothing is read."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size}[whence]
         self._at = base + offset
         return self._at
 
     def readinto(self, buffer: Any) -> int:
+        """Read at the position into a buffer, and return the number of bytes."""
         data = self._file.pread(len(buffer), self._at)
         buffer[: len(data)] = data
         self._at += len(data)

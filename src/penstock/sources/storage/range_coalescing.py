@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.sources.storage.byte_range import Extent, Found
+from penstock.sources.storage.byte_range import ByteRange, ObjectInfo
 from penstock.sources.storage.prefetch import ahead
 
 _GAP = 4096
@@ -23,17 +23,17 @@ _LONG = 1 << 23
 Numbers = NDArray[np.int64]
 
 
-class Pieces:
+class RangeReader:
     """Reads parts of objects.
 
     Args:
         objects: they.
     """
 
-    def __init__(self, objects: Sequence[Found]) -> None:
+    def __init__(self, objects: Sequence[ObjectInfo]) -> None:
         self._objects = objects
 
-    def extents(self, files: Numbers, starts: Numbers, stops: Numbers) -> list[Extent]:
+    def coalesced_ranges(self, files: Numbers, starts: Numbers, stops: Numbers) -> list[ByteRange]:
         """What is fetched for some parts, in the order of their places.
 
         Args:
@@ -73,7 +73,7 @@ class Pieces:
                         outs[part][first - start : last - start] = data[first - extent.start : last - extent.start]
         return errors
 
-    def _runs(self, files: Numbers, starts: Numbers, stops: Numbers) -> Iterator[tuple[list[int], list[Extent]]]:
+    def _runs(self, files: Numbers, starts: Numbers, stops: Numbers) -> Iterator[tuple[list[int], list[ByteRange]]]:
         """Parts that lie near each other, and what is fetched for them."""
         run: list[int] = []
         for part in np.lexsort((starts, files)).tolist():
@@ -86,12 +86,12 @@ class Pieces:
         if run:
             yield run, self._of_run(run, files, starts, stops)
 
-    def _of_run(self, run: list[int], files: Numbers, starts: Numbers, stops: Numbers) -> list[Extent]:
+    def _of_run(self, run: list[int], files: Numbers, starts: Numbers, stops: Numbers) -> list[ByteRange]:
         found = self._objects[int(files[run[0]])]
         first, last = int(starts[run[0]]), int(stops[run].max())
         if len(run) >= _MANY:
             blocks = range(first - first % _BLOCK, last, _BLOCK)
-            return [Extent(found.path, at, min(at + _BLOCK, found.size), found.tag) for at in blocks]
+            return [ByteRange(found.path, at, min(at + _BLOCK, found.size), found.etag) for at in blocks]
         if last - first <= _LONG:
-            return [Extent(found.path, first, last, found.tag)]
-        return [Extent(found.path, int(starts[part]), int(stops[part]), found.tag) for part in run]
+            return [ByteRange(found.path, first, last, found.etag)]
+        return [ByteRange(found.path, int(starts[part]), int(stops[part]), found.etag) for part in run]

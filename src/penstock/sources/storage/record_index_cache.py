@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.atomic_files import make_folder, user_folder, write_whole
+from penstock.core.atomic_files import make_folder, user_cache_dir, write_atomically
 from penstock.sources.storage.object_store import is_remote
 from penstock.sources.storage.random_access_file import LocalFile, Opened
 
@@ -33,7 +33,7 @@ _SETTLED = 2 * 10**9
 """Nanoseconds after a change in which another one may show the same time."""
 
 
-def kept(path: str, file: Opened, what: str, find: Callable[[], Places]) -> Places:
+def cached_record_index(path: str, file: Opened, what: str, find: Callable[[], Places]) -> Places:
     """What `find` gives, or gave for the same state of the file: its size, and its time or ETag.
 
     Args:
@@ -58,7 +58,7 @@ def kept(path: str, file: Opened, what: str, find: Callable[[], Places]) -> Plac
 
 
 def _entry(path: str, what: str) -> Path | None:
-    folder = user_folder()
+    folder = user_cache_dir()
     if folder is None:
         return None
     place = path if is_remote(path) else os.path.realpath(path)
@@ -90,4 +90,4 @@ def _write(entry: Path, state: str, found: Places) -> None:
     head = json.dumps({"state": state, "crc32": zlib.crc32(data), "bytes": len(data)}).encode()
     with contextlib.suppress(OSError):
         make_folder(entry.parent)
-        write_whole(entry, [head, b"\n", data])
+        write_atomically(entry, [head, b"\n", data])

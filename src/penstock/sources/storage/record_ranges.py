@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Array, Indices
-from penstock.errors import PenstockError, SampleError, SourceError, SourceNotFoundError, reason_of
-from penstock.sources.storage.byte_range import Cost, Extent, Found
-from penstock.sources.storage.object_store import cannot_open, is_remote, several
+from penstock.errors import PenstockError, SampleError, SourceError, SourceNotFoundError, error_text
+from penstock.sources.storage.byte_range import ByteRange, ObjectInfo, ReadCost
+from penstock.sources.storage.object_store import is_remote, map_concurrently, open_error
 from penstock.sources.storage.random_access_file import LocalFile, Opened, open_file
-from penstock.sources.storage.range_coalescing import Pieces
-from penstock.sources.storage.record_index_cache import Places, kept
+from penstock.sources.storage.range_coalescing import RangeReader
+from penstock.sources.storage.record_index_cache import Places, cached_record_index
 from penstock.sources.storage.sample_limit import check_sample_size, max_sample_size
 
 _AHEAD = 1 << 16
@@ -26,7 +26,7 @@ _AHEAD = 1 << 16
 
 
 @dataclass(frozen=True)
-class Block:
+class RecordBlock:
     """Records that were read at once: ``data[start:stop]`` each, in the order that was asked for."""
 
     data: Array
@@ -34,7 +34,7 @@ class Block:
     stops: NDArray[np.int64]
 
 
-class Spans:
+class RecordRanges:
     """Where each record of some files lies: 16 bytes of memory a record.
 
     A file is opened for a batch and closed after it, so any number of files will do. One that has been written to since
@@ -56,7 +56,7 @@ class Spans:
         self._find, self._what = find, what
         numbers = range(len(self.paths))
         self._far = np.array([is_remote(path) for path in self.paths], bool)
-        found = several(self._records_of, numbers) if self._far.any() else list(map(self._records_of, numbers))
+        found = map_concurrently(self._records_of, numbers) if self._far.any() else list(map(self._records_of, numbers))
         for each in found:
             if isinstance(each, Exception):
                 raise each
@@ -64,30 +64,30 @@ class Spans:
         self.bounds = np.cumsum([0, *(len(starts) for _, starts, *_ in found)])
         self.starts = np.concatenate([starts for _, starts, *_ in found])
         self.sizes = np.concatenate([sizes for _, _, sizes, _ in found])
-        self.cost = Cost.STORE if self._far.any() else Cost.FILE
-        self._objects = Pieces([opened for *_, opened in found])
+        self.cost = ReadCost.STORE if self._far.any() else ReadCost.FILE
+        self._objects = RangeReader([opened for *_, opened in found])
 
-    def _records_of(self, number: int) -> tuple[Hashable, NDArray[np.int64], NDArray[np.int64], Found]:
+    def _records_of(self, number: int) -> tuple[Hashable, NDArray[np.int64], NDArray[np.int64], ObjectInfo]:
         """The state of a file, where its records begin, their sizes, and what is known of an object."""
         path = self.paths[number]
         try:
             file = open_file(path)
         except FileNotFoundError as error:
             if is_remote(path):
-                raise cannot_open(path, error) from error
+                raise open_error(path, error) from error
             raise SourceNotFoundError(f"there is no file {path!r}") from None
         except OSError as error:
             raise SourceError(f"{path!r} cannot be read: {error.strerror}") from error
         try:
             find = partial(self._find, number, file, file.size)
-            starts, sizes = kept(path, file, self._what, find) if self._what else find()
+            starts, sizes = cached_record_index(path, file, self._what, find) if self._what else find()
         except (OSError, ValueError) as error:
             if isinstance(error, PenstockError):
                 raise
-            raise SourceError(f"{path!r} cannot be read: {reason_of(error)}") from error
+            raise SourceError(f"{path!r} cannot be read: {error_text(error)}") from error
         finally:
             file.close()
-        return file.state, starts, sizes, Found(path, file.size, file.tag)
+        return file.state, starts, sizes, ObjectInfo(path, file.size, file.tag)
 
     def __len__(self) -> int:
         return int(self.bounds[-1])
@@ -100,11 +100,11 @@ class Spans:
         """The file and the byte at which record `number` begins."""
         return f"{self.path(number)} at byte {self.starts[number]}"
 
-    def info(self, number: int) -> str:
+    def source_info(self, number: int) -> str:
         """The same, as DALI says it."""
         return f"{self.path(number)} at index {self.starts[number]}"
 
-    def read(self, numbers: Indices, samples: Indices | None = None) -> Block:
+    def read(self, numbers: Indices, samples: Indices | None = None) -> RecordBlock:
         """The bytes of records, file by file in the order of their places.
 
         Args:
@@ -120,10 +120,10 @@ class Spans:
         stops = np.cumsum(sizes)
         starts = stops - sizes
         data = np.empty(int(sizes.sum()), np.uint8)
-        block = Block(data, starts, stops)
+        block = RecordBlock(data, starts, stops)
         files = np.searchsorted(self.bounds, numbers, side="right") - 1
         places = np.lexsort((self.starts[numbers], files))
-        if self.cost is Cost.STORE:
+        if self.cost is ReadCost.STORE:
             far = self._far[files[places]]
             self._fetch(numbers, samples, files, places[far], block)
             places = places[~far]
@@ -137,7 +137,9 @@ class Spans:
             largest = int(sizes.argmax())
             check_sample_size(int(sizes[largest]), self.describe(int(numbers[largest])))
 
-    def _read_file(self, file: int, numbers: Indices, samples: Indices | None, places: Indices, block: Block) -> None:
+    def _read_file(
+        self, file: int, numbers: Indices, samples: Indices | None, places: Indices, block: RecordBlock
+    ) -> None:
         """Read those records that lie in one local file, in the order of their places there."""
         begins = self.starts[numbers[places]]
         ends = begins + self.sizes[numbers[places]]
@@ -149,7 +151,7 @@ class Spans:
             if opened.state != self._stamps[file]:
                 raise ValueError("the file has been written to since the data set was opened")
             if len(runs) > 2:
-                opened.announce(begins[runs[:-1]], ends[runs[1:] - 1])
+                opened.advise(begins[runs[:-1]], ends[runs[1:] - 1])
             view = block.data.data
             for first, last in itertools.pairwise(runs.tolist()):
                 bad = int(places[first])
@@ -166,7 +168,9 @@ class Spans:
             if opened is not None:
                 opened.close()
 
-    def _fetch(self, numbers: Indices, samples: Indices | None, files: Indices, places: Indices, block: Block) -> None:
+    def _fetch(
+        self, numbers: Indices, samples: Indices | None, files: Indices, places: Indices, block: RecordBlock
+    ) -> None:
         """Read those records that lie in objects of a store."""
         begin = self.starts[numbers[places]]
         outs = [block.data[block.starts[place] : block.stops[place]] for place in places.tolist()]
@@ -174,27 +178,27 @@ class Spans:
         for part in sorted(errors):
             raise self._unreadable(int(places[part]), numbers, samples, errors[part]) from errors[part]
 
-    def needs(self, numbers: Indices) -> list[Extent]:
+    def byte_ranges(self, numbers: Indices) -> list[ByteRange]:
         """What is fetched from object stores for some records."""
-        if self.cost is not Cost.STORE:
+        if self.cost is not ReadCost.STORE:
             return []
         files = np.searchsorted(self.bounds, numbers, side="right") - 1
         far = self._far[files] & (self.sizes[numbers] <= max_sample_size())  # `read` refuses the others
         begin = self.starts[numbers[far]]
-        return self._objects.extents(files[far], begin, begin + self.sizes[numbers[far]])
+        return self._objects.coalesced_ranges(files[far], begin, begin + self.sizes[numbers[far]])
 
     def _unreadable(
         self, place: int, numbers: Indices, samples: Indices | None, error: OSError | ValueError
     ) -> SampleError:
         number = int(numbers[place])
         index = number if samples is None else int(samples[place])
-        return self.error(index, number, f"cannot be read: {reason_of(error)}")
+        return self.error(index, number, f"cannot be read: {error_text(error)}")
 
     def error(self, index: int, number: int, what: str) -> SampleError:
         """The error for sample `index`, whose record `number` is not what it should be."""
         return SampleError.of(index, self.describe(number), what, self.path(number))
 
-    def same_records(self, other: Spans) -> bool:
+    def same_records(self, other: RecordRanges) -> bool:
         """Whether the same records of the same files are read."""
         return self is other or (
             self.paths == other.paths
@@ -203,7 +207,7 @@ class Spans:
             and np.array_equal(self.sizes, other.sizes)
         )
 
-    def digest(self) -> str:
+    def fingerprint(self) -> str:
         """A short text that tells these records from others, wherever the files lie: names, counts and sizes."""
         digest = hashlib.sha256("\0".join(os.path.basename(path) for path in self.paths).encode())  # noqa: PTH119  # text
         for part in (self.bounds, self.starts, self.sizes):
@@ -211,7 +215,7 @@ class Spans:
         return f"{len(self)}:{digest.hexdigest()[:16]}"
 
 
-class Heads:
+class HeaderReader:
     """The heads of records that lie one after the other: read many at once where records are small.
 
     Args:
@@ -222,7 +226,7 @@ class Heads:
         self._file = file
         self._block, self._start, self._last = b"", 0, 0
 
-    def at(self, at: int, count: int) -> bytes:
+    def read_at(self, at: int, count: int) -> bytes:
         """The `count` bytes that begin at byte `at`, or fewer at the end of the file."""
         if not self._start <= at <= self._start + len(self._block) - count:
             ahead = _AHEAD if at - self._last < _AHEAD // 8 else count

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from penstock.sources.storage.byte_range import Found
-from penstock.sources.storage.object_store import listed, several
+from penstock.sources.storage.byte_range import ObjectInfo
+from penstock.sources.storage.object_store import list_prefix, map_concurrently
 
 
-def subfolders(root: str, wanted: Callable[[bytes], bool]) -> list[tuple[bytes, list[Found]]]:
+def subfolders(root: str, wanted: Callable[[bytes], bool]) -> list[tuple[bytes, list[ObjectInfo]]]:
     """The folders directly below a prefix, sorted by the bytes of their names, with the objects directly in each.
 
     Args:
@@ -20,12 +20,12 @@ def subfolders(root: str, wanted: Callable[[bytes], bool]) -> list[tuple[bytes, 
         OSError: a folder cannot be listed.
     """
     root = root.rstrip("/")
-    folders = sorted(name for folder in listed(root)[0] if wanted(name := os.fsencode(folder)))
+    folders = sorted(name for folder in list_prefix(root)[0] if wanted(name := os.fsencode(folder)))
 
-    def objects(folder: bytes) -> list[Found]:
-        return listed(f"{root}/{os.fsdecode(folder)}")[1]
+    def objects(folder: bytes) -> list[ObjectInfo]:
+        return list_prefix(f"{root}/{os.fsdecode(folder)}")[1]
 
-    found = several(objects, folders)
+    found = map_concurrently(objects, folders)
     for each in found:
         if isinstance(each, OSError):
             raise each

@@ -6,7 +6,7 @@ import functools
 import os
 import re
 
-from penstock.errors import ResourceError, UsageError, shown
+from penstock.errors import ResourceError, UsageError, short_repr
 
 _NAME = "PENSTOCK_MAX_SAMPLE_SIZE"
 _DEFAULT = 1 << 31
@@ -26,7 +26,7 @@ def bytes_of(name: str, text: str) -> int:
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?\s*", text, re.IGNORECASE)
     if match is None:
-        raise UsageError(f"{name} is a number of bytes", given=shown(text), expected="50GB, 500MB or 0")
+        raise UsageError(f"{name} is a number of bytes", given=short_repr(text), expected="50GB, 500MB or 0")
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock import fn, pipeline_def, types
 from penstock.errors import DefinitionError, SampleError
-from penstock.operators.readers.reader_arguments import load
+from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.testing import ListSource
 
 try:
@@ -66,7 +66,7 @@ def test_rows_cannot_fail_in_a_branch_that_they_do_not_take(jpeg):
     files = [good, good[:9], good, good[:5]]
 
     def define(wanted):
-        data, ok = load(ListSource([files, np.array([1, 0, 1, 0], np.bool_)], ("", "")), {})
+        data, ok = apply_reader(ListSource([files, np.array([1, 0, 1, 0], np.bool_)], ("", "")), {})
         if ok == wanted:
             images = fn.decoders.image(data)
         else:
@@ -91,7 +91,7 @@ def test_a_reader_in_a_branch_reads_for_its_rows():
     def define():
         x = fn.readers.arrays(NUMBERS)
         if x > 5:
-            (x,) = load(Noted([NUMBERS * 10], ("",)), {})
+            (x,) = apply_reader(Noted([NUMBERS * 10], ("",)), {})
         return x
 
     assert values(made(define, exec_async=False).run()[0]) == [0, 1, 2, 3, 4, 5, 60, 70]
@@ -102,7 +102,7 @@ def test_a_shape_is_learnt_from_the_first_sample_that_takes_the_branch():
     images = [np.full((2, 3) if n > 4 else (1, n + 1), n, np.uint8) for n in range(8)]
 
     def define(limit):
-        data, x = load(ListSource([images, NUMBERS], ("", "")), {})
+        data, x = apply_reader(ListSource([images, NUMBERS], ("", "")), {})
         if x >= limit:
             y = fn.reshape(data, shape=[6])
         else:

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from penstock import DataIterator, Pipeline, data_iterator, fn, types
-from penstock.core.columns import Picked
+from penstock.core.columns import RowSelection
 from penstock.core.spec import Spec
 from penstock.errors import InternalError, SampleError
 from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.ir.operator import Operator, Reader, SampleKernel, WholeBatchKernel
 from penstock.graph.tracing.apply import apply, apply_many
-from penstock.operators.readers.reader_arguments import load
+from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.testing import ListSource
 
 FLOAT = np.dtype(np.float32)
@@ -62,7 +62,7 @@ def test_an_argument_that_is_made_beside_its_user_is_checked_row_by_row():
     def run(factor):
         pipeline = Pipeline(3, 1)
         with pipeline:
-            (data,) = load(ListSource([numbers], [""]), {})
+            (data,) = apply_reader(ListSource([numbers], [""]), {})
             factors = fn.reshape(fn.cast(data, dtype=np.int32), shape=[-1]) * factor
             pipeline.set_outputs(apply(Times(), data, factor=factors))
         return [sample.tolist() for sample in pipeline.run()[0]]
@@ -158,13 +158,13 @@ def test_images_in_memory_are_computed_from_where_they_lie(dtype, lying):
 
 
 def test_images_in_memory_are_not_copied_for_a_chain_alone(monkeypatch):
-    copied, copy = [], Picked.copied
+    copied, copy = [], RowSelection.gather
 
     def counted(picked, out=None):
         copied.append(picked.array.ndim)
         return copy(picked, out)
 
-    monkeypatch.setattr(Picked, "copied", counted)
+    monkeypatch.setattr(RowSelection, "gather", counted)
     iterator = flipped(np.zeros((12, 5, 7, 3), np.uint8))
     copied.clear()  # of planning
     assert len([*iterator, *iterator]) == 6
@@ -175,7 +175,7 @@ def test_an_image_in_memory_on_which_a_chain_fails_is_replaced_or_named():
     images = np.arange(12 * 6 * 6 * 3, dtype=np.uint8).reshape(12, 6, 6, 3)
 
     def iterator(on_error):
-        @data_iterator(output_map=["images", "numbers"], reader_name="reader", on_error=on_error, error_limit=None)
+        @data_iterator(output_map=["images", "numbers"], reader_name="reader", on_error=on_error, max_bad_samples=None)
         def definition():
             data, number = fn.readers.arrays((images, np.arange(12)), layout=("HWC", ""), name="reader")
             start = fn.cast(number == 5, dtype=types.INT32) * 4

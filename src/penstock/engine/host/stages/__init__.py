@@ -1,1 +1,1 @@
-"""stages."""
+"""Stages of the host program: one class for each way to compute nodes."""

@@ -11,12 +11,12 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.core.columns import Array, Column, Indices
-from penstock.engine.host.execution_frame import Frame
+from penstock.engine.host.execution_frame import ExecutionFrame
 from penstock.engine.host.stages.host_stages import HostStage
 from penstock.engine.host.stages.operand_binding import Registers
-from penstock.graph.ir.branch_operators import Select
+from penstock.graph.ir.branch_operators import BranchSelect
 from penstock.graph.ir.node import Node, Value
-from penstock.plan.stage_grouping import Stage, Way
+from penstock.plan.stage_grouping import Stage, StageKind
 
 
 class BranchStage:
@@ -31,13 +31,13 @@ class BranchStage:
     def __init__(self, stage: HostStage, planned: Stage, registers: Registers) -> None:
         guard = planned.guard
         assert guard is not None  # it is a stage of a branch
-        self.label, self.by_row, self.outputs = stage.label, stage.by_row, stage.outputs
+        self.label, self.row_independent, self.outputs = stage.label, stage.row_independent, stage.outputs
         self._stage, self._guard, self._taken = stage, guard, registers[guard]
-        nodes = () if planned.way is Way.SELECT else planned.nodes  # it finds the rows that it needs itself
+        nodes = () if planned.way is StageKind.SELECT else planned.nodes  # it finds the rows that it needs itself
         operands = dict.fromkeys(value for node in nodes for value in node.operands if value.node not in nodes)
         self._operands = [(value, registers[value]) for value in operands]
 
-    def compute(self, frame: Frame) -> None:
+    def compute(self, frame: ExecutionFrame) -> None:
         """Fill the registers of the branch's frame."""
         branch = frame.branches.get(self._guard)
         if branch is None:
@@ -46,11 +46,11 @@ class BranchStage:
             return
         for value, register in self._operands:
             if branch.columns[register] is None:
-                branch.columns[register] = gathered(value, register, branch, np.arange(branch.rows))
+                branch.columns[register] = gather_rows(value, register, branch, np.arange(branch.rows))
         self._stage.compute(branch)
 
-    def _begin(self, frame: Frame) -> Frame:
-        outer = frame.home(self._guard.node.guard)
+    def _begin(self, frame: ExecutionFrame) -> ExecutionFrame:
+        outer = frame.frame_of(self._guard.node.guard)
         return outer.branch(np.flatnonzero(outer.columns[self._taken]) if outer.rows else np.arange(0))
 
 
@@ -58,27 +58,27 @@ class SelectStage:
     """The rows of several branches, put together.
 
     Args:
-        node: the node, whose operator is a `Select`.
+        node: the node, whose operator is a `BranchSelect`.
         registers: where columns are.
     """
 
-    by_row = True
+    row_independent = True
 
     def __init__(self, node: Node, registers: Registers) -> None:
         self.label = node.kind
-        count = cast(Select, node.operator).branches
+        count = cast(BranchSelect, node.operator).branches
         inputs = [(value, registers[value]) for value in node.inputs]
         self._guards, self._values = inputs[:count], inputs[count:]
         self._value, self._register = node.values[0], registers[node.values[0]]
         self.outputs = [(self._value, self._register)]
         self._dense = all(value.spec.dense for value in (*node.inputs, self._value))
 
-    def compute(self, frame: Frame) -> None:
+    def compute(self, frame: ExecutionFrame) -> None:
         """Take each row from the first branch that it takes."""
         remain = np.ones(frame.rows, np.bool_)
         parts: list[Indices] = []
         for guard, register in self._guards:
-            taken = remain & spread(guard, register, frame)[frame.at(np.arange(frame.rows))]
+            taken = remain & scatter_rows(guard, register, frame)[frame.to_whole_rows(np.arange(frame.rows))]
             parts.append(np.flatnonzero(taken))
             remain &= ~taken
         parts.append(np.flatnonzero(remain))
@@ -86,7 +86,7 @@ class SelectStage:
         for rows, (value, register) in zip(parts, self._values, strict=True):
             if not len(rows):
                 continue
-            entries = gathered(value, register, frame, rows)
+            entries = gather_rows(value, register, frame, rows)
             if self._dense:
                 column[rows] = entries
             else:
@@ -95,36 +95,38 @@ class SelectStage:
         if self._dense:
             frame.columns[self._register] = column
         else:
-            frame.keep(self._value, self._register, column)
+            frame.set_column(self._value, self._register, column)
 
 
-def gathered(value: Value, register: int, frame: Frame, rows: Indices) -> Column:
+def gather_rows(value: Value, register: int, frame: ExecutionFrame, rows: Indices) -> Column:
     """The entries of a value for some rows of a frame, which all have one."""
-    home = frame.home(value.node.guard)
+    home = frame.frame_of(value.node.guard)
     column: Column = home.columns[register]
     if home.rows == len(rows):
         return column
-    at = home.find(frame.at(rows))
+    at = home.from_whole_rows(frame.to_whole_rows(rows))
     return column[at] if isinstance(column, np.ndarray) else [column[row] for row in at.tolist()]
 
 
-def spread(value: Value, register: int, frame: Frame) -> Array:
+def scatter_rows(value: Value, register: int, frame: ExecutionFrame) -> Array:
     """A dense value for the rows of the whole frame; zeros where it has none."""
-    home = frame.home(value.node.guard)
+    home = frame.frame_of(value.node.guard)
     if home is frame.whole:
         return home.columns[register]
-    column = np.zeros((frame.whole.rows, *value.spec.sizes), value.spec.dtype)
+    column = np.zeros((frame.whole.rows, *value.spec.fixed_shape), value.spec.dtype)
     if home.rows:
-        column[home.at(np.arange(home.rows))] = home.columns[register]
+        column[home.to_whole_rows(np.arange(home.rows))] = home.columns[register]
     return column
 
 
-def delivered(value: Value, register: int, frame: Frame) -> Column:
+def full_column(value: Value, register: int, frame: ExecutionFrame) -> Column:
     """The column of a result, with an entry for each row of the whole frame: zeros, or None, where it has none."""
     if value.node.guard is None or value.spec.dense:
-        return spread(value, register, frame)
-    home = frame.home(value.node.guard)
+        return scatter_rows(value, register, frame)
+    home = frame.frame_of(value.node.guard)
     column: list[Any] = [None] * frame.whole.rows
-    for place, sample in zip(home.at(np.arange(home.rows)).tolist(), home.columns[register] or (), strict=True):
+    for place, sample in zip(
+        home.to_whole_rows(np.arange(home.rows)).tolist(), home.columns[register] or (), strict=True
+    ):
         column[place] = sample
     return column

@@ -7,16 +7,16 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.core.columns import Column, Picked
-from penstock.engine.host.execution_frame import Frame, Register, unfit
-from penstock.engine.host.stages.operand_binding import Call, Registers
+from penstock.core.columns import Column, RowSelection
+from penstock.engine.host.execution_frame import ExecutionFrame, Register, unfit
+from penstock.engine.host.stages.operand_binding import OperandBinding, Registers
 from penstock.errors import InternalError, PenstockError
-from penstock.graph.ir.fusion import ChainKernel, Work
+from penstock.graph.ir.fusion import FusedWork, FusibleOperator
 from penstock.graph.ir.node import Node
-from penstock.plan.engine_operators import Describe
+from penstock.plan.engine_operators import HostDescription
 
 
-class ChainStage:
+class FusedStage:
     """Operators of one family, in one visit to the data.
 
     Args:
@@ -25,7 +25,7 @@ class ChainStage:
         seed: of the pipeline.
     """
 
-    by_row = True
+    row_independent = True
 
     def __init__(self, nodes: Sequence[Node], registers: Registers, seed: int) -> None:
         self._begin(nodes, registers, seed)
@@ -36,10 +36,10 @@ class ChainStage:
     def _begin(self, nodes: Sequence[Node], registers: Registers, seed: int) -> None:
         self.label = " + ".join(node.kind for node in nodes)
         self._nodes = nodes
-        self._chain = cast(ChainKernel, nodes[0].operator).chain([node.link for node in nodes])
-        self._calls = [Call(node, registers, seed) for node in nodes]
+        self._chain = cast(FusibleOperator, nodes[0].operator).fusion_group([node.as_fused for node in nodes])
+        self._calls = [OperandBinding(node, registers, seed) for node in nodes]
 
-    def compute(self, frame: Frame) -> None:
+    def compute(self, frame: ExecutionFrame) -> None:
         """Describe, check what will come out, compute."""
         try:
             self._compute(frame)
@@ -49,46 +49,46 @@ class ChainStage:
             self._blame(frame)
             raise
 
-    def _compute(self, frame: Frame) -> None:
+    def _compute(self, frame: ExecutionFrame) -> None:
         work = self._describe(frame)
         value, register = self.outputs[0]
         if not value.spec.dense:
-            frame.keep(value, register, work.compute(None))
+            frame.set_column(value, register, work.compute(None))
             return
         self._check_shapes(frame, work)
         out = frame.allocate(value, register)
         work.compute(out)
         frame.columns[register] = out
 
-    def _describe(self, frame: Frame) -> Work:
+    def _describe(self, frame: ExecutionFrame) -> FusedWork:
         gathered = [call.gather(frame) for call in self._calls]
         arguments, bits = [each[1] for each in gathered], [each[2] for each in gathered]
         return self._chain.describe(self._data(frame), arguments, bits)
 
-    def _data(self, frame: Frame) -> Column | Picked:
+    def _data(self, frame: ExecutionFrame) -> Column | RowSelection:
         return frame.columns[self._input]
 
-    def _try(self, work: Work, *, whole: bool) -> None:
+    def _try(self, work: FusedWork, *, whole: bool) -> None:
         """Do with one row of the whole chain, or of its first operators, what may fail."""
         del whole
         work.compute(None)
 
-    def _check_shapes(self, frame: Frame, work: Work) -> None:
-        fits = work.shapes == self._nodes[-1].specs[0].sizes
+    def _check_shapes(self, frame: ExecutionFrame, work: FusedWork) -> None:
+        fits = work.shapes == self._nodes[-1].specs[0].fixed_shape
         if not fits.all():
             raise self._unfit(frame, int(fits.all(axis=1).argmin()))
 
-    def _unfit(self, frame: Frame, row: int) -> PenstockError:
+    def _unfit(self, frame: ExecutionFrame, row: int) -> PenstockError:
         """The error for a row of another shape: of the first node whose spec it departs from."""
         gathered = [call.gather(frame) for call in self._calls]
         for count, node in enumerate(self._nodes, start=1):
             value = node.values[0]
             shape = tuple(self._alone(self._data(frame), gathered, row, count).shapes[0].tolist())
-            if value.spec.dense and shape != value.spec.sizes:
+            if value.spec.dense and shape != value.spec.fixed_shape:
                 return frame.failure(node, row, unfit(value, value.spec.dtype, shape))
         return InternalError(f"{self.label} describes row {row} in another way when it is alone")
 
-    def _blame(self, frame: Frame) -> None:
+    def _blame(self, frame: ExecutionFrame) -> None:
         """Find the first row that fails, and in which node, and raise the error that names its sample."""
         gathered = [call.gather(frame) for call in self._calls]
         data = self._data(frame)
@@ -99,7 +99,7 @@ class ChainStage:
                 except Exception as error:
                     raise frame.failure(node, row, error) from error
 
-    def _alone(self, data: Column | Picked, gathered: Sequence[Any], row: int, count: int) -> Work:
+    def _alone(self, data: Column | RowSelection, gathered: Sequence[Any], row: int, count: int) -> FusedWork:
         """What the first `count` nodes of the chain do with one row."""
         one = slice(row, row + 1)
         arguments = [
@@ -107,11 +107,11 @@ class ChainStage:
             for call, each in zip(self._calls[:count], gathered, strict=False)
         ]
         bits = [None if each[2] is None else each[2][one] for each in gathered[:count]]
-        chain = type(self._chain)([node.link for node in self._nodes[:count]])
+        chain = type(self._chain)([node.as_fused for node in self._nodes[:count]])
         return chain.describe(data[one], arguments, bits)
 
 
-class DescribeStage(ChainStage):
+class HostDescriptionStage(FusedStage):
     """The numbers of a chain that the device program computes, and images of several sizes on canvases of one.
 
     Args:
@@ -121,7 +121,7 @@ class DescribeStage(ChainStage):
     """
 
     def __init__(self, node: Node, registers: Registers, seed: int) -> None:
-        operator = cast(Describe, node.operator)
+        operator = cast(HostDescription, node.operator)
         self._begin(operator.nodes, registers, seed)
         self.label = f"describe {self.label}"
         self._canvas = operator.canvas
@@ -129,11 +129,11 @@ class DescribeStage(ChainStage):
         self._spec = operator.given.spec
         self.outputs = [(value, registers[value]) for value in node.values]
 
-    def _compute(self, frame: Frame) -> None:
+    def _compute(self, frame: ExecutionFrame) -> None:
         work = self._describe(frame)
         if self._nodes[-1].specs[0].dense:
             self._check_shapes(frame, work)
-        frame.keep(*self.outputs[0], self._canvas.pack(work))
+        frame.set_column(*self.outputs[0], self._canvas.pack(work))
         for value, register in self.outputs[1:]:
             canvas = frame.allocate(value, register)
             for row, sample in enumerate(self._data(frame)):
@@ -142,11 +142,11 @@ class DescribeStage(ChainStage):
                 canvas[(row, *map(slice, sample.shape))] = sample
             frame.columns[register] = canvas
 
-    def _data(self, frame: Frame) -> Column:
+    def _data(self, frame: ExecutionFrame) -> Column:
         if self._given is not None:
             return frame.columns[self._given]
-        return np.broadcast_to(np.zeros((), self._spec.dtype), (frame.rows, *self._spec.sizes))
+        return np.broadcast_to(np.zeros((), self._spec.dtype), (frame.rows, *self._spec.fixed_shape))
 
-    def _try(self, work: Work, *, whole: bool) -> None:
+    def _try(self, work: FusedWork, *, whole: bool) -> None:
         if whole:
             self._canvas.pack(work)

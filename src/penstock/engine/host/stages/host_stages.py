@@ -8,13 +8,20 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from penstock.core.columns import Picked
-from penstock.engine.host.execution_frame import Frame, Register, unfit
-from penstock.engine.host.sharded_reader import read
-from penstock.engine.host.stages.operand_binding import Call, Registers
+from penstock.core.columns import RowSelection
+from penstock.engine.host.execution_frame import ExecutionFrame, Register, unfit
+from penstock.engine.host.sharded_reader import read_columns
+from penstock.engine.host.stages.operand_binding import OperandBinding, Registers
 from penstock.errors import InternalError, PenstockError, SampleError
 from penstock.graph.ir.node import Node, Value
-from penstock.graph.ir.operator import BatchContext, BatchKernel, SampleContext, SampleKernel, View, WholeBatchKernel
+from penstock.graph.ir.operator import (
+    BatchContext,
+    BatchKernel,
+    SampleContext,
+    SampleKernel,
+    ViewKernel,
+    WholeBatchKernel,
+)
 from penstock.plan.engine_operators import RowOperator
 
 
@@ -22,7 +29,7 @@ class HostStage(Protocol):
     """A compiled stage. Immutable: frames on several threads pass through it at once."""
 
     label: str
-    by_row: bool
+    row_independent: bool
     """Whether a row can be computed without the others."""
 
     @property
@@ -30,7 +37,7 @@ class HostStage(Protocol):
         """What later stages, or the consumer, may need of it."""
         ...
 
-    def compute(self, frame: Frame) -> None:
+    def compute(self, frame: ExecutionFrame) -> None:
         """Fill the registers of its outputs.
 
         Raises:
@@ -48,7 +55,7 @@ class ReadStage:
         picked: the values that need not be copied.
     """
 
-    by_row = True
+    row_independent = True
 
     def __init__(self, node: Node, registers: Registers, picked: AbstractSet[Value]) -> None:
         self.label = node.kind
@@ -56,54 +63,54 @@ class ReadStage:
         self.outputs = [(value, registers[value]) for value in node.values]
         self._picked = [value in picked for value in node.values]
 
-    def compute(self, frame: Frame) -> None:
+    def compute(self, frame: ExecutionFrame) -> None:
         """Read the samples that stand in the rows."""
         slots = [frame.slots[register] for _, register in self.outputs]
         try:
-            columns, errors = read(frame.samples(self._node), frame.rows, slots, self._picked)
+            columns, errors = read_columns(frame.samples(self._node), frame.rows, slots, self._picked)
         except PenstockError as error:
             error.where = error.where or self._node.where
             raise
         for row in sorted(errors):
-            frame.tolerate(frame.unreadable(self._node, row, errors[row]))
+            frame.drop_row(frame.unreadable(self._node, row, errors[row]))
         for (value, register), column in zip(self.outputs, columns, strict=True):
-            if isinstance(column, Picked):
+            if isinstance(column, RowSelection):
                 frame.columns[register] = column
             else:
-                frame.keep(value, register, column)
+                frame.set_column(value, register, column)
 
 
 class FeedStage:
     """What a stream gave for the batch."""
 
-    by_row = True
+    row_independent = True
 
     def __init__(self, node: Node, registers: Registers) -> None:
         self.label = node.kind
         self._node = node
         self.outputs = [(value, registers[value]) for value in node.values]
 
-    def compute(self, frame: Frame) -> None:
+    def compute(self, frame: ExecutionFrame) -> None:
         """Take the rows' part of it."""
         assert frame.fed is not None
-        columns = frame.fed.of(self._node, frame.numbers)
+        columns = frame.fed.of(self._node, frame.rows_in_batch)
         for (value, register), column in zip(self.outputs, columns, strict=True):
-            frame.keep(value, register, column)
+            frame.set_column(value, register, column)
 
 
 class RowStage:
     """A value that comes from the coordinates of the rows."""
 
-    by_row = True
+    row_independent = True
 
     def __init__(self, node: Node, registers: Registers) -> None:
         self.label = node.kind
         self._operator = cast(RowOperator, node.operator)
         self.outputs = [(node.values[0], registers[node.values[0]])]
 
-    def compute(self, frame: Frame) -> None:
+    def compute(self, frame: ExecutionFrame) -> None:
         """Compute it."""
-        frame.keep(*self.outputs[0], self._operator.compute(frame.coordinates))
+        frame.set_column(*self.outputs[0], self._operator.compute(frame.coordinates))
 
 
 class BatchStage:
@@ -116,17 +123,17 @@ class BatchStage:
         in_place: whether it is a view of what stands in its own slot already.
     """
 
-    by_row = True
+    row_independent = True
 
     def __init__(self, node: Node, registers: Registers, seed: int, *, in_place: bool) -> None:
         self.label = node.kind
         self._node, self._kernel = node, cast(BatchKernel, node.operator)
-        self._call = Call(node, registers, seed)
+        self._call = OperandBinding(node, registers, seed)
         self.outputs = [(value, registers[value]) for value in node.values]
-        self._writes = not isinstance(node.operator, View)
+        self._writes = not isinstance(node.operator, ViewKernel)
         self._in_place = in_place
 
-    def compute(self, frame: Frame) -> None:
+    def compute(self, frame: ExecutionFrame) -> None:
         """Compute the batch; written straight into its slot where the kernel can do that."""
         first = self.outputs[0][1]
         if self._in_place and frame.slots[first] is not None:
@@ -140,9 +147,9 @@ class BatchStage:
             self._blame(frame, inputs, arguments, bits)
             raise
         for (value, register), column in zip(self.outputs, _outputs(result), strict=True):
-            frame.keep(value, register, column)
+            frame.set_column(value, register, column)
 
-    def _blame(self, frame: Frame, inputs: Sequence[Any], arguments: Mapping[str, Any], bits: Any) -> None:
+    def _blame(self, frame: ExecutionFrame, inputs: Sequence[Any], arguments: Mapping[str, Any], bits: Any) -> None:
         """Find the first row for which the kernel fails alone, and raise the error that names its sample."""
         for row in range(frame.rows):
             one = slice(row, row + 1)
@@ -163,15 +170,15 @@ class WholeBatchStage:
         seed: of the pipeline.
     """
 
-    by_row = False
+    row_independent = False
 
     def __init__(self, node: Node, registers: Registers, seed: int) -> None:
         self.label = node.kind
         self._node = node
-        self._call = Call(node, registers, seed)
+        self._call = OperandBinding(node, registers, seed)
         self.outputs = [(value, registers[value]) for value in node.values]
 
-    def compute(self, frame: Frame) -> None:
+    def compute(self, frame: ExecutionFrame) -> None:
         """Compute the batch."""
         inputs, arguments, _ = self._call.gather(frame)
         kernel = cast(WholeBatchKernel, self._node.operator)
@@ -185,7 +192,7 @@ class WholeBatchStage:
             if not value.spec.dense:
                 for row, sample in enumerate(column):
                     frame.check(value, row, sample)
-            frame.keep(value, register, column if value.spec.dense else list(column))
+            frame.set_column(value, register, column if value.spec.dense else list(column))
 
 
 class SampleStage:
@@ -198,16 +205,16 @@ class SampleStage:
         seed: of the pipeline.
     """
 
-    by_row = True
+    row_independent = True
 
     def __init__(self, nodes: Sequence[Node], registers: Registers, kept: set[Value], seed: int) -> None:
         self.label = " + ".join(node.kind for node in nodes)
-        calls = [(node, Call(node, registers, seed, nodes)) for node in nodes]
+        calls = [(node, OperandBinding(node, registers, seed, nodes)) for node in nodes]
         self._parts = [(node, _sample_kernel(node, call), call) for node, call in calls]
         self._filled = {node: [(value, registers[value], value in kept) for value in node.values] for node in nodes}
         self.outputs = [(value, registers[value]) for node in nodes for value in node.values if value in kept]
 
-    def compute(self, frame: Frame) -> None:
+    def compute(self, frame: ExecutionFrame) -> None:
         """Take each row through all nodes."""
         steps = [(node, self._bind(node, kernel, call, frame)) for node, kernel, call in self._parts]
         node, row = self._parts[0][0], 0
@@ -222,9 +229,11 @@ class SampleStage:
             except Exception as error:  # noqa: BLE001  # whatever a user's function raises
                 failure = frame.failure(node, row, error)
                 failure.__cause__ = error
-                frame.tolerate(failure)
+                frame.drop_row(failure)
 
-    def _bind(self, node: Node, kernel: Callable[..., Any], call: Call, frame: Frame) -> Callable[[int], None]:
+    def _bind(
+        self, node: Node, kernel: Callable[..., Any], call: OperandBinding, frame: ExecutionFrame
+    ) -> Callable[[int], None]:
         """A function that computes one row of a node, bound to the columns it reads and writes."""
         outputs = self._filled[node]
         columns = [_column(value, register, kept, frame) for value, register, kept in outputs]
@@ -238,8 +247,8 @@ class SampleStage:
             context.bits = None if bits is None else bits[row]
             context.out = columns[0][row, ...] if writes else None
             given = {**constant, **{name: column[row] for name, column in varying}} if varying else constant
-            for name, schema in call.unmade.items():
-                given[name] = schema.rows(np, [given[name]], 1, varying=True)[0]
+            for name, schema in call.deferred.items():
+                given[name] = schema.broadcast_rows(np, [given[name]], 1, varying=True)[0]
             result = kernel(context, *[column[row] for column in inputs], **given)
             if result is context.out and result is not None and len(columns) == 1:
                 return
@@ -261,7 +270,7 @@ class _Latest(list[Any]):
         super().__setitem__(0, sample)
 
 
-def _column(value: Value, register: int, kept: bool, frame: Frame) -> Any:
+def _column(value: Value, register: int, kept: bool, frame: ExecutionFrame) -> Any:
     """The column that a sample stage fills row by row."""
     if not kept:
         column: Any = _Latest([None])
@@ -273,7 +282,7 @@ def _column(value: Value, register: int, kept: bool, frame: Frame) -> Any:
     return column
 
 
-def check_fits(frame: Frame, value: Value, column: Any, dtype: np.dtype[Any]) -> None:
+def check_narrowing(frame: ExecutionFrame, value: Value, column: Any, dtype: np.dtype[Any]) -> None:
     """Check that the integers of a value fit the narrower dtype in which JAX delivers them; rows may fail."""
     if column.dtype.kind not in "iu" or dtype.itemsize >= column.dtype.itemsize or not column.size:
         return
@@ -287,14 +296,14 @@ def check_fits(frame: Frame, value: Value, column: Any, dtype: np.dtype[Any]) ->
             given=f"values from {by_row[row].min()} to {by_row[row].max()}",
             fix="jax.config.update('jax_enable_x64', True), or make them smaller",
         )
-        frame.tolerate(frame.failure(value.node, row, error))
+        frame.drop_row(frame.failure(value.node, row, error))
 
 
 def _outputs(result: Any) -> tuple[Any, ...]:
     return cast(tuple[Any, ...], result) if isinstance(result, tuple) else (result,)
 
 
-def _sample_kernel(node: Node, call: Call) -> Callable[..., Any]:
+def _sample_kernel(node: Node, call: OperandBinding) -> Callable[..., Any]:
     """A node's sample kernel, or its batch kernel on batches of one."""
     kernel = node.operator
     if isinstance(kernel, SampleKernel):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.engine.host.execution_frame import Frame
+from penstock.engine.host.execution_frame import ExecutionFrame
 from penstock.graph.ir.node import Node, Value
 from penstock.numerics.random_bits import random_bits
 
@@ -15,13 +15,13 @@ Registers = Mapping[Value, int]
 """Per value the register that holds its column."""
 
 
-class Call:
+class OperandBinding:
     """How a node's inputs, arguments and random bits are gathered from a frame.
 
     Attributes:
         varying: the arguments that are values of the graph, each with the register of its column.
         by_row: the arguments that are gathered with an entry per row: these, and constants of the operator's schema.
-        unmade: those of the schema that are not there yet when the others are gathered, and are given as they are.
+        deferred: those of the schema that are not there yet when the others are gathered, and are given as they are.
 
     Args:
         node: the node.
@@ -33,16 +33,16 @@ class Call:
     def __init__(self, node: Node, registers: Registers, seed: int, beside: Sequence[Node] = ()) -> None:
         self._inputs = [registers[value] for value in node.inputs if value in registers]
         self._constants = node.constants
-        self.varying = {name: registers[value] for name, value in node.linked.items()}
+        self.varying = {name: registers[value] for name, value in node.node_arguments.items()}
         self._node, self._schema = node, node.operator.schema
         self.by_row = frozenset(name for name in node.arguments if name in self.varying or name in self._schema)
-        made = [name for name, value in node.linked.items() if value.node in beside]
-        self.unmade = {name: self._schema[name] for name in made if name in self._schema}
+        made = [name for name, value in node.node_arguments.items() if value.node in beside]
+        self.deferred = {name: self._schema[name] for name in made if name in self._schema}
         self._bits = node.operator.random_bits
         self._key = node.key(seed)
         self._last: tuple[int, dict[str, Any]] = -1, {}
 
-    def gather(self, frame: Frame) -> tuple[list[Any], dict[str, Any], Any]:
+    def gather(self, frame: ExecutionFrame) -> tuple[list[Any], dict[str, Any], Any]:
         """Inputs, arguments and random bits, each with an entry per row, but for arguments that have no schema."""
         columns = frame.columns
         arguments = dict(self._constant(frame.rows))
@@ -53,16 +53,16 @@ class Call:
             bits = random_bits(np, *self._key, frame.counters, self._bits)
         return [columns[register] for register in self._inputs], arguments, bits
 
-    def _varying(self, name: str, column: Any, frame: Frame) -> Any:
+    def _varying(self, name: str, column: Any, frame: ExecutionFrame) -> Any:
         schema = self._schema.get(name)
-        if schema is None or name in self.unmade:
+        if schema is None or name in self.deferred:
             return column
         try:
-            return schema.rows(np, column, frame.rows, varying=True)
+            return schema.broadcast_rows(np, column, frame.rows, varying=True)
         except ValueError:
             for row in range(frame.rows):
                 try:
-                    schema.rows(np, column[row : row + 1], 1, varying=True)
+                    schema.broadcast_rows(np, column[row : row + 1], 1, varying=True)
                 except ValueError as error:
                     raise frame.failure(self._node, row, ValueError(f"{name}: {error}")) from None
             shapes = [np.shape(each) for each in column]
@@ -75,6 +75,8 @@ class Call:
         known, arguments = self._last
         if known != rows:
             schemas = [(name, value, self._schema.get(name)) for name, value in self._constants.items()]
-            arguments = {name: s.rows(np, value, rows, varying=False) if s else value for name, value, s in schemas}
+            arguments = {
+                name: s.broadcast_rows(np, value, rows, varying=False) if s else value for name, value, s in schemas
+            }
             self._last = rows, arguments  # by one assignment, since several threads may do so
         return arguments

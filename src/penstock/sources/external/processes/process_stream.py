@@ -9,10 +9,10 @@ from itertools import pairwise
 import numpy as np
 
 from penstock.core.columns import Column
-from penstock.sources.external.array_conversion import copied
-from penstock.sources.external.external_stream import ExternalStream, GivenStream
-from penstock.sources.external.processes.worker_processes import Ticket, Workers
-from penstock.sources.stream import Columns, EndOfStreamError, Turn
+from penstock.sources.external.array_conversion import copy_column
+from penstock.sources.external.external_stream import ExternalStream, InProcessStream
+from penstock.sources.external.processes.worker_processes import PendingRequest, WorkerPool
+from penstock.sources.stream import BatchRequest, Columns, EndOfStreamError
 
 
 class ParallelStream(ExternalStream):
@@ -29,28 +29,30 @@ class ParallelStream(ExternalStream):
         alone: whether only one worker calls it.
     """
 
-    def __init__(self, source: GivenStream, payload: bytes, workers: Workers, *, ahead: int, alone: bool) -> None:
+    def __init__(
+        self, source: InProcessStream, payload: bytes, workers: WorkerPool, *, ahead: int, alone: bool
+    ) -> None:
         super().__init__(source.kinds, several=source.several, batch=source.batched, name=source.name)
-        self.ahead = ahead
-        self._obstacle = source.obstacle
+        self.prefetch_depth = ahead
+        self._obstacle = source.seek_obstacle
         self._workers, self._alone = workers, alone
         self._number = workers.add(payload)
-        self._asked: dict[Turn, Sequence[Ticket]] = {}
+        self._asked: dict[BatchRequest, Sequence[PendingRequest]] = {}
         self._probed: deque[Columns] = deque()
 
     @property
-    def obstacle(self) -> str | None:
+    def seek_obstacle(self) -> str | None:
         """The source's."""
         return self._obstacle
 
-    def expect(self, turn: Turn) -> None:
+    def prefetch(self, turn: BatchRequest) -> None:
         """Ask for the batch of a turn, unless that has been done. Where the source only goes on, for some more."""
         if turn in self._asked or turn in self._made:
             return
-        if self.obstacle is None or len(self._asked) <= self.ahead:
+        if self.seek_obstacle is None or len(self._asked) <= self.prefetch_depth:
             self._asked[turn] = self._ask(turn)
 
-    def next(self, turn: Turn) -> Columns:
+    def next(self, turn: BatchRequest) -> Columns:
         """Wait for a batch."""
         if self._probed:
             return self._checked(self._probed.popleft(), turn)
@@ -58,16 +60,16 @@ class ParallelStream(ExternalStream):
 
     def probe(self) -> Columns:
         """The first sample. A source that only goes on gives its batch later, not again."""
-        turn = Turn(0, 0, 1, 1)
+        turn = BatchRequest(0, 0, 1, 1)
         first = self._answer(self._ask(turn), turn)
-        if self.obstacle is not None:
+        if self.seek_obstacle is not None:
             self._probed.append(first)
         return tuple([column[:1] for column in self._checked(first)])
 
     def rewind(self) -> None:
         """Go back behind what was delivered. A source that only goes on keeps what it was asked for."""
         super().rewind()
-        if self.obstacle is None:
+        if self.seek_obstacle is None:
             self._forget(list(self._asked))
 
     def close(self) -> None:
@@ -76,40 +78,40 @@ class ParallelStream(ExternalStream):
         self._asked.clear()
         self._workers.close()
 
-    def _ask(self, turn: Turn) -> Sequence[Ticket]:
+    def _ask(self, turn: BatchRequest) -> Sequence[PendingRequest]:
         count = self._workers.count
         if self.batched:
             worker = self._number if self._alone else turn.iteration
-            return [self._workers.ask(worker, self._number, turn, None)]
+            return [self._workers.submit(worker, self._number, turn, None)]
         parts = min(count, turn.rows)
         cuts = pairwise([turn.rows * part // parts for part in range(parts + 1)])
-        return [self._workers.ask(worker, self._number, turn, rows) for worker, rows in enumerate(cuts)]
+        return [self._workers.submit(worker, self._number, turn, rows) for worker, rows in enumerate(cuts)]
 
-    def _tickets(self, turn: Turn) -> Sequence[Ticket]:
+    def _tickets(self, turn: BatchRequest) -> Sequence[PendingRequest]:
         """What was asked for a turn. Where the source only goes on: what it was asked for first."""
         for other, tickets in list(self._asked.items()):
             if any(ticket.lost for ticket in tickets) or (
-                self.obstacle is None and (other.epoch, other.iteration) < (turn.epoch, turn.iteration)
+                self.seek_obstacle is None and (other.epoch, other.iteration) < (turn.epoch, turn.iteration)
             ):
                 self._forget([other])
-        if self.obstacle is None or not self._asked:
-            self.expect(turn)
+        if self.seek_obstacle is None or not self._asked:
+            self.prefetch(turn)
             return self._asked.pop(turn)
         return self._asked.pop(next(iter(self._asked)))
 
-    def _forget(self, turns: Sequence[Turn]) -> None:
+    def _forget(self, turns: Sequence[BatchRequest]) -> None:
         for turn in turns:
             for ticket in self._asked.pop(turn):
-                ticket.drop()
+                ticket.discard()
 
-    def _answer(self, tickets: Sequence[Ticket], turn: Turn) -> Columns:
+    def _answer(self, tickets: Sequence[PendingRequest], turn: BatchRequest) -> Columns:
         """The parts of a batch, one behind the other, in memory of their own."""
         try:
             doing = f"{self.name}, batch {turn.iteration} of epoch {turn.epoch}"
-            parts = [ticket.answer(doing) for ticket in tickets]
+            parts = [ticket.result(doing) for ticket in tickets]
             return tuple([_joined(column) for column in zip(*parts, strict=True)])
         except EndOfStreamError:
-            if self.obstacle is None:
+            if self.seek_obstacle is None:
                 self._forget([other for other in self._asked if other.epoch == turn.epoch])
             raise
         except BaseException as error:
@@ -118,11 +120,11 @@ class ParallelStream(ExternalStream):
             raise
         finally:
             for ticket in tickets:
-                ticket.drop()
+                ticket.discard()
 
 
 def _joined(parts: Sequence[Column]) -> Column:
     dense = [part for part in parts if isinstance(part, np.ndarray)]
     if len(dense) == len(parts) and len({(part.dtype, part.shape[1:]) for part in dense}) == 1:
         return dense[0].copy() if len(dense) == 1 else np.concatenate(dense)
-    return copied([sample for part in parts for sample in part])
+    return copy_column([sample for part in parts for sample in part])

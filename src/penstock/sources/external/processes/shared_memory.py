@@ -21,7 +21,7 @@ _ALIGNMENT = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ArrayLocation:
     """Where an array lies in a segment.
 
     Args:
@@ -35,7 +35,7 @@ class Place:
     offset: int
 
 
-class Segments:
+class SharedSegments:
     """The memory of a worker: a segment holds the answer to one request, until it is returned."""
 
     def __init__(self) -> None:
@@ -43,7 +43,9 @@ class Segments:
         self._lent: dict[int, mmap.mmap] = {}
         self._count = 0
 
-    def put(self, columns: Columns) -> tuple[int, list[Place | list[Place]], tuple[int, ...], int | None]:
+    def put(
+        self, columns: Columns
+    ) -> tuple[int, list[ArrayLocation | list[ArrayLocation]], tuple[int, ...], int | None]:
         """Copy columns into a segment.
 
         Returns:
@@ -73,13 +75,13 @@ class Segments:
                     np.stack(given, out=view(memory, one))
         return number, places, dropped, descriptor
 
-    def take_back(self, numbers: tuple[int, ...]) -> None:
+    def recycle(self, numbers: tuple[int, ...]) -> None:
         """Use segments again."""
         for number in numbers:
             self._free[number] = self._lent.pop(number)
 
 
-def view(memory: mmap.mmap, place: Place) -> Array:
+def view(memory: mmap.mmap, place: ArrayLocation) -> Array:
     """The array at a place, in the memory itself."""
     return np.ndarray(place.shape, place.dtype, memory, place.offset)
 
@@ -92,19 +94,19 @@ def opened(descriptor: int) -> mmap.mmap:
         os.close(descriptor)
 
 
-def _places(columns: Columns) -> tuple[list[Place | list[Place]], int]:
+def _places(columns: Columns) -> tuple[list[ArrayLocation | list[ArrayLocation]], int]:
     """Where columns are put: one array for each whose samples are alike; and how many bytes are needed."""
     end = 0
 
-    def place(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Place:
+    def place(dtype: np.dtype[Any], shape: tuple[int, ...]) -> ArrayLocation:
         nonlocal end
         if dtype.hasobject:
             raise ArgumentTypeError("arrays of objects cannot pass from a worker process", given=dtype)
-        made = Place(dtype, shape, end)
+        made = ArrayLocation(dtype, shape, end)
         end = -(-(end + int(np.prod(shape)) * dtype.itemsize) // _ALIGNMENT) * _ALIGNMENT
         return made
 
-    places: list[Place | list[Place]] = []
+    places: list[ArrayLocation | list[ArrayLocation]] = []
     for column in columns:
         if isinstance(column, np.ndarray):
             places.append(place(column.dtype, column.shape))

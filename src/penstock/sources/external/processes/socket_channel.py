@@ -8,14 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.sources.external.processes.shared_memory import Place
-from penstock.sources.stream import Turn
+from penstock.sources.external.processes.shared_memory import ArrayLocation
+from penstock.sources.stream import BatchRequest
 
 _FLAGS = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Add:
+class RegisterSource:
     """A source, which requests will name by its number.
 
     Args:
@@ -28,7 +28,7 @@ class Add:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class Request:
     """A request for a batch, or for some rows of one.
 
     Args:
@@ -41,13 +41,13 @@ class Ask:
 
     ticket: int
     source: int
-    turn: Turn
+    turn: BatchRequest
     rows: tuple[int, int] | None
     returned: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class Response:
     """What the source gave.
 
     Args:
@@ -59,12 +59,12 @@ class Given:
 
     ticket: int
     segment: int
-    columns: list[Place | list[Place]]
+    columns: list[ArrayLocation | list[ArrayLocation]]
     dropped: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class ErrorResponse:
     """Why the source gave nothing.
 
     Args:

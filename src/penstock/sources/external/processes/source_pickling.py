@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from penstock.core import optional_import
-from penstock.errors import ArgumentTypeError, shown
-from penstock.sources.external.external_stream import GivenStream
+from penstock.errors import ArgumentTypeError, short_repr
+from penstock.sources.external.external_stream import InProcessStream
 
 
-def pickled(stream: GivenStream, name: str, pickler: Any = None) -> bytes:
+def pickled(stream: InProcessStream, name: str, pickler: Any = None) -> bytes:
     """A pickle that a process can load which does not run the user's program.
 
     Args:
@@ -34,7 +34,7 @@ def pickled(stream: GivenStream, name: str, pickler: Any = None) -> bytes:
         payload, why = None, f"cannot be pickled ({error})"
     if payload is not None and b"__main__" not in payload:
         return payload
-    cloudpickle = optional_import.load(
+    cloudpickle = optional_import.import_extra(
         "cloudpickle", "parallel", f"{name} {why}, so that sending it to a worker process"
     )
     return _dumped(cloudpickle.dumps, stream, name)
@@ -54,16 +54,18 @@ def _load(loads: Callable[..., Any], payload: bytes, options: dict[str, Any]) ->
     return loads(payload, **options)
 
 
-def _by(pickler: Any, stream: GivenStream, name: str) -> bytes:
+def _by(pickler: Any, stream: InProcessStream, name: str) -> bytes:
     given: list[Any] = list(cast(tuple[Any, ...], pickler)) if isinstance(pickler, tuple) else [pickler]
     given += [{}, {}]
     how, dumping, loading = given[:3]
     if not (hasattr(how, "dumps") and hasattr(how, "loads")):
         raise ArgumentTypeError(
-            "py_callback_pickler has the functions dumps and loads", given=shown(how), fix="py_callback_pickler=dill"
+            "py_callback_pickler has the functions dumps and loads",
+            given=short_repr(how),
+            fix="py_callback_pickler=dill",
         )
     dumps = functools.partial(how.dumps, **dumping)
-    sent = stream.replaced(lambda source: _Loading(how.loads, _dumped(dumps, source, name), loading))
+    sent = stream.with_source(lambda source: _Loading(how.loads, _dumped(dumps, source, name), loading))
     return _dumped(pickle.dumps, sent, name)
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from penstock.errors import SourceError
-from penstock.sources.external.external_stream import GivenStream
-from penstock.sources.external.processes.shared_memory import Segments
-from penstock.sources.external.processes.socket_channel import Add, Ask, Channel, Failed, Given
+from penstock.sources.external.external_stream import InProcessStream
+from penstock.sources.external.processes.shared_memory import SharedSegments
+from penstock.sources.external.processes.socket_channel import Channel, ErrorResponse, RegisterSource, Request, Response
 
 GRACE = 0.5
 """Seconds that a source has to return after its program has hung up."""
@@ -30,18 +30,18 @@ def serve(descriptor: int) -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is for the program, which ends its workers
     channel = Channel(socket.socket(fileno=descriptor))
-    requests: SimpleQueue[Add | Ask | None] = SimpleQueue()
+    requests: SimpleQueue[RegisterSource | Request | None] = SimpleQueue()
     threading.Thread(target=_listen, args=(channel, requests), daemon=True).start()
     worker = _Worker(channel)
     with suppress(OSError):  # the program has ended while it was answered
         while (request := requests.get()) is not None:
-            if isinstance(request, Add):
+            if isinstance(request, RegisterSource):
                 worker.payloads[request.source] = request.payload
             else:
                 worker.answer(request)
 
 
-def _listen(channel: Channel, requests: SimpleQueue[Add | Ask | None]) -> None:
+def _listen(channel: Channel, requests: SimpleQueue[RegisterSource | Request | None]) -> None:
     """Receive requests while a source may be running, and end the process when there will be no more."""
     with suppress(EOFError):
         while True:
@@ -57,23 +57,23 @@ class _Worker:
     def __init__(self, channel: Channel) -> None:
         self.payloads: dict[int, bytes] = {}
         self._channel = channel
-        self._segments = Segments()
-        self._streams: dict[int, GivenStream] = {}
+        self._segments = SharedSegments()
+        self._streams: dict[int, InProcessStream] = {}
 
-    def answer(self, ask: Ask) -> None:
+    def answer(self, ask: Request) -> None:
         """Call a source, and send what it gives."""
-        self._segments.take_back(ask.returned)
+        self._segments.recycle(ask.returned)
         try:
-            columns = self._stream(ask.source).part(ask.turn, None if ask.rows is None else range(*ask.rows))
+            columns = self._stream(ask.source).fetch_rows(ask.turn, None if ask.rows is None else range(*ask.rows))
             segment, places, dropped, descriptor = self._segments.put(columns)
         except Exception as error:  # noqa: BLE001  # whatever the user's code raises is the program's to see
             self._channel.send(_failure(ask.ticket, error))
             return
-        self._channel.send(Given(ask.ticket, segment, places, dropped), descriptor)
+        self._channel.send(Response(ask.ticket, segment, places, dropped), descriptor)
         if descriptor is not None:
             os.close(descriptor)
 
-    def _stream(self, number: int) -> GivenStream:
+    def _stream(self, number: int) -> InProcessStream:
         if number not in self._streams:
             try:
                 self._streams[number] = pickle.loads(self.payloads[number])
@@ -85,7 +85,7 @@ class _Worker:
         return self._streams[number]
 
 
-def _failure(ticket: int, error: Exception) -> Failed:
+def _failure(ticket: int, error: Exception) -> ErrorResponse:
     """An error as it can be sent: with the line that raised it, and the cause, if that can be pickled."""
     cause = error.__cause__
     if cause is not None:
@@ -95,7 +95,7 @@ def _failure(ticket: int, error: Exception) -> Failed:
             pickle.loads(pickle.dumps(cause))
         except Exception:  # noqa: BLE001  # an exception of the user's may be anything
             cause = None
-    return Failed(ticket, error, cause)
+    return ErrorResponse(ticket, error, cause)
 
 
 def _line_of(error: BaseException) -> str:

@@ -16,14 +16,17 @@ from dataclasses import dataclass
 from penstock.core.columns import Column
 from penstock.errors import ContextError, SourceError
 from penstock.sources.external.processes.shared_memory import opened, view
-from penstock.sources.external.processes.socket_channel import Add, Ask, Channel, Failed, Given
+from penstock.sources.external.processes.socket_channel import Channel, ErrorResponse, RegisterSource, Request, Response
 from penstock.sources.external.processes.worker_main import GRACE
-from penstock.sources.stream import Turn
+from penstock.sources.stream import BatchRequest
 
-_PROGRAM = "import sys; sys.path[:] = {path!r}; from penstock.sources.external.processes.worker_main import serve; serve({descriptor})"
+_PROGRAM = (
+    "import sys; sys.path[:] = {path!r}; "
+    "from penstock.sources.external.processes.worker_main import serve; serve({descriptor})"
+)
 
 
-class Process:
+class WorkerProcess:
     """A worker. It ends by itself when its program does, however that ends."""
 
     def __init__(self) -> None:
@@ -41,25 +44,25 @@ class Process:
         self.closed = False
         self._memory: dict[int, mmap.mmap] = {}
         self._asked = 0
-        self._answers: dict[int, Given | Failed] = {}
+        self._answers: dict[int, Response | ErrorResponse] = {}
         self._unwanted: set[int] = set()
         self._returned: list[int] = []
 
-    def send(self, message: Add | Ask) -> None:
+    def send(self, message: RegisterSource | Request) -> None:
         """Send a message. That it cannot arrive shows when the answer is waited for."""
         try:
             self._channel.send(message)
         except OSError:
             return
 
-    def ask(self, source: int, turn: Turn, rows: tuple[int, int] | None) -> Ticket:
+    def submit(self, source: int, turn: BatchRequest, rows: tuple[int, int] | None) -> PendingRequest:
         """Ask for a batch, or for some rows of one, and do not wait."""
         self._asked += 1
         returned, self._returned = tuple(self._returned), []
-        self.send(Ask(self._asked, source, turn, rows, returned))
-        return Ticket(self, self._asked)
+        self.send(Request(self._asked, source, turn, rows, returned))
+        return PendingRequest(self, self._asked)
 
-    def answer(self, ticket: int, doing: str) -> tuple[Column, ...]:
+    def result(self, ticket: int, doing: str) -> tuple[Column, ...]:
         """Wait for an answer. Its arrays are valid until `drop` is called.
 
         Args:
@@ -79,12 +82,12 @@ class Process:
             if descriptor is not None:
                 self._memory[message.segment] = opened(descriptor)
             self._answers[message.ticket] = message
-            for number in message.dropped if isinstance(message, Given) else ():
+            for number in message.dropped if isinstance(message, Response) else ():
                 del self._memory[number]
             for unwanted in self._unwanted & self._answers.keys():
                 self.drop(unwanted)
         answer = self._answers[ticket]
-        if isinstance(answer, Failed):
+        if isinstance(answer, ErrorResponse):
             raise answer.error from answer.cause
         memory = self._memory[answer.segment]
         return tuple([[view(memory, p) for p in c] if isinstance(c, list) else view(memory, c) for c in answer.columns])
@@ -96,7 +99,7 @@ class Process:
             self._unwanted.add(ticket)
             return
         self._unwanted.discard(ticket)
-        if isinstance(answer, Given):
+        if isinstance(answer, Response):
             self._returned.append(answer.segment)
 
     def hang_up(self) -> None:
@@ -130,7 +133,7 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
+class PendingRequest:
     """A request that was made.
 
     Args:
@@ -138,7 +141,7 @@ class Ticket:
         number: of the request.
     """
 
-    process: Process
+    process: WorkerProcess
     number: int
 
     @property
@@ -146,16 +149,16 @@ class Ticket:
         """Whether there will be no answer."""
         return self.process.closed
 
-    def answer(self, doing: str) -> tuple[Column, ...]:
-        """See `Process.answer`."""
-        return self.process.answer(self.number, doing)
+    def result(self, doing: str) -> tuple[Column, ...]:
+        """See `WorkerProcess.answer`."""
+        return self.process.result(self.number, doing)
 
-    def drop(self) -> None:
-        """See `Process.drop`."""
+    def discard(self) -> None:
+        """See `WorkerProcess.drop`."""
         self.process.drop(self.number)
 
 
-class Workers:
+class WorkerPool:
     """Worker processes that all sources of a definition share. They begin with the first request, and end with `close`.
 
     Args:
@@ -165,7 +168,7 @@ class Workers:
     def __init__(self, count: int) -> None:
         self.count = count
         self._payloads: list[bytes] = []
-        self._processes: list[Process] = []
+        self._processes: list[WorkerProcess] = []
         weakref.finalize(self, _end, self._processes)
 
     def add(self, payload: bytes) -> int:
@@ -177,25 +180,25 @@ class Workers:
         self._payloads.append(payload)
         number = len(self._payloads) - 1
         for process in self._processes:
-            process.send(Add(number, payload))
+            process.send(RegisterSource(number, payload))
         return number
 
-    def ask(self, worker: int, source: int, turn: Turn, rows: tuple[int, int] | None) -> Ticket:
-        """Ask a worker, and do not wait; see `Process.ask`."""
+    def submit(self, worker: int, source: int, turn: BatchRequest, rows: tuple[int, int] | None) -> PendingRequest:
+        """Ask a worker, and do not wait; see `WorkerProcess.ask`."""
         if not self._processes:
-            self._processes += [Process() for _ in range(self.count)]
+            self._processes += [WorkerProcess() for _ in range(self.count)]
             for process in self._processes:
                 for number, payload in enumerate(self._payloads):
-                    process.send(Add(number, payload))
-        return self._processes[worker % self.count].ask(source, turn, rows)
+                    process.send(RegisterSource(number, payload))
+        return self._processes[worker % self.count].submit(source, turn, rows)
 
     def close(self) -> None:
         """End all workers, in a second at most. Another request begins new ones."""
         _end(self._processes)
 
 
-def _end(processes: list[Process]) -> None:
-    ending: Iterable[Process] = list(processes)
+def _end(processes: list[WorkerProcess]) -> None:
+    ending: Iterable[WorkerProcess] = list(processes)
     processes.clear()
     for process in ending:
         process.hang_up()

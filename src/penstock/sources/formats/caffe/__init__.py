@@ -1,1 +1,1 @@
-"""caffe."""
+"""Caffe and Caffe2 records in LMDB."""

@@ -20,15 +20,15 @@ from penstock.sources.formats.caffe.tensor_protos import (
     STRING,
     STRING_DATA,
     Tensor,
-    parse,
+    parse_tensor_protos,
 )
 from penstock.sources.formats.lmdb.lmdb_records import write_records
-from penstock.sources.formats.lmdb.lmdb_source import DatabaseSource
+from penstock.sources.formats.lmdb.lmdb_source import LmdbSource
 from penstock.sources.formats.protobuf_wire import Record
 from penstock.types import LabelType
 
 
-class Caffe2Source(DatabaseSource):
+class Caffe2Source(LmdbSource):
     """The records of one or several Caffe2 LMDBs, one after the other.
 
     Args:
@@ -40,7 +40,7 @@ class Caffe2Source(DatabaseSource):
         image_available: whether a record begins with an image.
 
     Raises:
-        SourceError: as `Databases`, or the first record is not what these arguments say.
+        SourceError: as `LmdbRecordStore`, or the first record is not what these arguments say.
     """
 
     format = "Caffe2"
@@ -56,7 +56,7 @@ class Caffe2Source(DatabaseSource):
     ) -> None:
         self._label_type, self._num_labels = label_type, num_labels
         self._additional, self._bbox, self._image = additional_inputs, bbox, image_available
-        self.named = int(image_available)
+        self.named_values = int(image_available)
         super().__init__(paths, (label_type, num_labels, additional_inputs, bbox, image_available))
         single = image_available and not additional_inputs and not bbox and label_type is LabelType.SINGLE_LABEL
         self._common = single and [(s.dtype, s.shape) for s in self.specs] == [
@@ -81,7 +81,7 @@ class Caffe2Source(DatabaseSource):
         return super().read(indices, out) if common is None else common
 
     def _values(self, record: Record) -> list[Array]:
-        tensors = parse(record)
+        tensors = parse_tensor_protos(record)
         values: list[Array] = []
         if self._image:
             if not tensors:

@@ -16,7 +16,7 @@ from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.sources.formats import protobuf_wire
 from penstock.sources.formats.lmdb.lmdb_records import write_records
-from penstock.sources.formats.lmdb.lmdb_source import DatabaseSource
+from penstock.sources.formats.lmdb.lmdb_source import LmdbSource
 from penstock.sources.formats.protobuf_wire import Record
 
 _CHANNELS, _HEIGHT, _WIDTH, _DATA, _LABEL, _FLOAT_DATA, _ENCODED = range(1, 8)
@@ -47,7 +47,7 @@ class Datum:
         return data.reshape(self.shape)
 
 
-def parse(record: Record) -> Datum:
+def parse_datum(record: Record) -> Datum:
     """The Datum in the bytes of a record.
 
     It holds pixels if it says that it is not encoded; one that says nothing is encoded, as DALI reads it.
@@ -75,7 +75,7 @@ def parse(record: Record) -> Datum:
     return Datum(data, label, (height, width, channels))
 
 
-class CaffeSource(DatabaseSource):
+class CaffeSource(LmdbSource):
     """The records of one or several Caffe LMDBs, one database after the other.
 
     Args:
@@ -84,14 +84,14 @@ class CaffeSource(DatabaseSource):
         label_available: whether classes are read.
 
     Raises:
-        SourceError: as `Databases`, or the first record is not what these arguments say.
+        SourceError: as `LmdbRecordStore`, or the first record is not what these arguments say.
     """
 
     format = "Caffe"
 
     def __init__(self, paths: tuple[str, ...], image_available: bool, label_available: bool) -> None:
         self._image, self._label = image_available, label_available
-        self.named = int(image_available)
+        self.named_values = int(image_available)
         super().__init__(paths, (image_available, label_available))
 
     def _specs_of(self, first: Sequence[Array]) -> tuple[Spec, ...]:
@@ -99,7 +99,7 @@ class CaffeSource(DatabaseSource):
         return (*([pixels] if self._image else []), *([_CLASS] if self._label else []))
 
     def _values(self, record: Record) -> list[Array]:
-        datum = parse(record)
+        datum = parse_datum(record)
         values = [datum.image()] if self._image else []
         if self._label:
             if datum.label is None:

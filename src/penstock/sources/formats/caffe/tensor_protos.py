@@ -66,7 +66,7 @@ class Tensor:
         return np.array(self.values, dtype)
 
 
-def parse(record: Record) -> list[Tensor]:
+def parse_tensor_protos(record: Record) -> list[Tensor]:
     """The tensors of a TensorProtos record.
 
     Raises:

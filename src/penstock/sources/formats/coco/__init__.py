@@ -1,1 +1,1 @@
-"""coco."""
+"""COCO annotations and masks."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from penstock.errors import SourceError, SourceNotFoundError
-from penstock.sources.formats.coco.segmentation_masks import Outline, as_outline
+from penstock.sources.formats.coco.segmentation_masks import Segmentation, parse_segmentation
 from penstock.sources.storage.disk_cache import read_bytes
 
 
@@ -34,7 +34,7 @@ class CocoOptions:
 
 
 @dataclass
-class Annotated:
+class AnnotatedImage:
     """An image with its objects."""
 
     number: int
@@ -43,10 +43,10 @@ class Annotated:
     boxes: list[list[float]] = field(default_factory=list[list[float]])
     classes: list[int] = field(default_factory=list[int])
     polygons: list[tuple[int, list[float]]] = field(default_factory=list[tuple[int, list[float]]])
-    outlines: list[tuple[int, Outline]] = field(default_factory=list[tuple[int, Outline]])
+    outlines: list[tuple[int, Segmentation]] = field(default_factory=list[tuple[int, Segmentation]])
 
 
-def annotated(path: str, options: CocoOptions) -> list[Annotated]:
+def load_annotations(path: str, options: CocoOptions) -> list[AnnotatedImage]:
     """The images in the order of their numbers, with the objects that the options leave.
 
     Raises:
@@ -68,7 +68,7 @@ def annotated(path: str, options: CocoOptions) -> list[Annotated]:
         raise SourceError(
             f"{path!r} has no COCO annotations", expected='{"images": [...], "annotations": [...], "categories": [...]}'
         ) from None
-    images: dict[int, Annotated] = {}
+    images: dict[int, AnnotatedImage] = {}
     classes: dict[int, int] = {}
     kind, place = "images", 0
     try:
@@ -77,7 +77,7 @@ def annotated(path: str, options: CocoOptions) -> list[Annotated]:
             if number in images:
                 raise ValueError(f"the image {number} is there twice")
             size = (_number(each["width"]), _number(each["height"]))
-            images[number] = Annotated(number, str(each["file_name"]), size)
+            images[number] = AnnotatedImage(number, str(each["file_name"]), size)
         kind = "categories"
         for place, each in enumerate(entries[kind]):
             number = _whole(each["id"])
@@ -93,7 +93,7 @@ def annotated(path: str, options: CocoOptions) -> list[Annotated]:
     return [images[number] for number in sorted(images)]
 
 
-def _add(image: Annotated, entry: Any, classes: dict[int, int], options: CocoOptions) -> None:
+def _add(image: AnnotatedImage, entry: Any, classes: dict[int, int], options: CocoOptions) -> None:
     """Add an object to its image, unless the options leave it out.
 
     Raises:
@@ -116,7 +116,7 @@ def _add(image: Annotated, entry: Any, classes: dict[int, int], options: CocoOpt
             raise ValueError("a polygon with half a point")
         image.polygons += [(len(image.boxes), polygon) for polygon in polygons]
     if options.pixelwise_masks:
-        image.outlines.append((classes[category], as_outline(outline)))
+        image.outlines.append((classes[category], parse_segmentation(outline)))
     image.boxes.append(box)
     image.classes.append(classes[category])
 

@@ -18,9 +18,9 @@ from penstock.core.columns import Array, Column, Indices
 from penstock.core.spec import Spec
 from penstock.errors import SampleError, SourceError, SourceNotFoundError
 from penstock.sources.files.file_source import FileSource
-from penstock.sources.formats.coco.coco_annotations import Annotated, CocoOptions, annotated
-from penstock.sources.formats.coco.preprocessed_annotations import keep, preprocessed
-from penstock.sources.formats.coco.segmentation_masks import Outline, classes_of_pixels
+from penstock.sources.formats.coco.coco_annotations import AnnotatedImage, CocoOptions, load_annotations
+from penstock.sources.formats.coco.preprocessed_annotations import read_preprocessed, write_preprocessed
+from penstock.sources.formats.coco.segmentation_masks import Segmentation, class_map
 from penstock.sources.record_source import RecordSource
 from penstock.sources.source import Source
 from penstock.sources.storage.object_store import is_remote
@@ -30,7 +30,7 @@ _BOXES = Spec(np.dtype(np.float32), (None, 4))
 _PIXELS = Spec(np.dtype(np.int32), (None, None, 1), "HWC")
 _POLYGONS = (Spec(np.dtype(np.int32), (None, 3)), Spec(np.dtype(np.float32), (None, 2)))
 
-_Outlined = tuple[list[tuple[int, Outline]], tuple[float, float]]
+_Outlined = tuple[list[tuple[int, Segmentation]], tuple[float, float]]
 """The classes and outlines of an image's objects, and the image's width and height."""
 
 
@@ -53,16 +53,16 @@ class CocoSource(RecordSource[FileSource]):
         if not is_remote(root) and not Path(root).is_dir():
             raise SourceNotFoundError(f"file_root is no folder: {root!r}")
         if options.pixelwise_masks:
-            optional_import.load("pycocotools.mask", "coco", "fn.readers.coco(pixelwise_masks=True)")
+            optional_import.import_extra("pycocotools.mask", "coco", "fn.readers.coco(pixelwise_masks=True)")
         if options.preprocessed:
-            found = preprocessed(
+            found = read_preprocessed(
                 annotations,
                 polygons=options.polygon_masks,
                 pixels=options.pixelwise_masks,
                 numbers=options.image_ids,
             )
         else:
-            found = annotated(annotations, options)
+            found = load_annotations(annotations, options)
         if names is not None:
             by_name = {image.name: image for image in found}
             missing = [name for name in names if name not in by_name]
@@ -105,15 +105,15 @@ class CocoSource(RecordSource[FileSource]):
     def _pixels(self, index: int, outlined: _Outlined) -> Array:
         outlines, (width, height) = outlined
         try:
-            return classes_of_pixels(outlines, int(height), int(width))
+            return class_map(outlines, int(height), int(width))
         except ValueError as error:
             raise SampleError(
                 f"{self.describe(index)!r} is annotated with {error}", index=index, path=self.describe(index)
             ) from error
 
-    def same_data(self, other: Source) -> bool:
+    def reads_same_samples(self, other: Source) -> bool:
         """Whether the same images have the same objects."""
-        same = isinstance(other, CocoSource) and self.records.same_data(other.records)
+        same = isinstance(other, CocoSource) and self.records.reads_same_samples(other.records)
         return same and self.fingerprint() == other.fingerprint()
 
     def fingerprint(self) -> str:
@@ -127,7 +127,7 @@ class CocoSource(RecordSource[FileSource]):
         return f"coco:{len(self)}:{digest.hexdigest()[:16]}"
 
 
-def _save(folder: str, images: Sequence[Annotated], numbers: Array, options: CocoOptions) -> None:
+def _save(folder: str, images: Sequence[AnnotatedImage], numbers: Array, options: CocoOptions) -> None:
     pixels = options.pixelwise_masks
     if pixels:
         for image in images:
@@ -136,10 +136,10 @@ def _save(folder: str, images: Sequence[Annotated], numbers: Array, options: Coc
     outlined = replace(options, polygon_masks=options.polygon_masks or pixels)
     values = [_values(image, outlined) for image in images]
     names = [os.fsencode(image.name) for image in images]
-    keep(folder, names, values, numbers if options.image_ids else None, images if pixels else ())
+    write_preprocessed(folder, names, values, numbers if options.image_ids else None, images if pixels else ())
 
 
-def _values(image: Annotated, options: CocoOptions) -> tuple[Array, ...]:
+def _values(image: AnnotatedImage, options: CocoOptions) -> tuple[Array, ...]:
     boxes = np.array(image.boxes, np.float32).reshape(-1, 4)
     if options.ltrb:
         boxes[:, 2:] += boxes[:, :2]

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.atomic_files import write_whole
+from penstock.core.atomic_files import write_atomically
 from penstock.core.columns import Array
 from penstock.errors import SourceError, SourceNotFoundError
-from penstock.sources.formats.coco.coco_annotations import Annotated
-from penstock.sources.formats.coco.segmentation_masks import Outline, as_outline, run_lengths
+from penstock.sources.formats.coco.coco_annotations import AnnotatedImage
+from penstock.sources.formats.coco.segmentation_masks import Segmentation, parse_segmentation, run_lengths
 from penstock.sources.storage.disk_cache import read_bytes
 
 NAMES = "filenames.dat"
@@ -32,7 +32,7 @@ _MORE = (
 """The files that only some options write."""
 
 
-def preprocessed(folder: str, *, polygons: bool, pixels: bool, numbers: bool) -> list[Annotated]:
+def read_preprocessed(folder: str, *, polygons: bool, pixels: bool, numbers: bool) -> list[AnnotatedImage]:
     """The images in the order in which they were written.
 
     Args:
@@ -55,7 +55,7 @@ def preprocessed(folder: str, *, polygons: bool, pixels: bool, numbers: bool) ->
     if len(ids) != count:
         raise _damaged(folder, "original_ids.dat", f"{len(ids)} numbers of {count} images")
     images = [
-        Annotated(int(number), name, (0, 0), boxes[part].tolist(), classes[part].tolist())
+        AnnotatedImage(int(number), name, (0, 0), boxes[part].tolist(), classes[part].tolist())
         for number, name, part in zip(ids, names, objects, strict=True)
     ]
     if polygons or pixels:
@@ -65,12 +65,12 @@ def preprocessed(folder: str, *, polygons: bool, pixels: bool, numbers: bool) ->
     return images
 
 
-def keep(
+def write_preprocessed(
     folder: str,
     names: Sequence[bytes],
     values: Sequence[Sequence[Array]],
     ids: Array | None,
-    outlined: Sequence[Annotated] = (),
+    outlined: Sequence[AnnotatedImage] = (),
 ) -> None:
     """Write a folder that `preprocessed` reads; the one that is there is left alone if it has the same.
 
@@ -120,19 +120,19 @@ def keep(
         for name in (NAMES, *(there.keys() - contents.keys())):
             (place / name).unlink(missing_ok=True)  # without the names, written last, nobody reads the others
         for name, content in contents.items():
-            write_whole(place / name, [content])
+            write_atomically(place / name, [content])
             with contextlib.suppress(OSError):  # whoever reads the folder reads the file
                 (place / name).chmod(place.stat().st_mode & 0o666)
     except OSError as error:
         raise SourceError(f"{folder!r} cannot be written: {error.strerror}") from error
 
 
-def _with_runs(image: Annotated) -> list[int]:
+def _with_runs(image: AnnotatedImage) -> list[int]:
     """Which objects of an image have run lengths."""
     return [number for number, (_, outline) in enumerate(image.outlines) if outline.runs is not None]
 
 
-def _run_lengths(outlined: Sequence[Annotated]) -> dict[str, bytes]:
+def _run_lengths(outlined: Sequence[AnnotatedImage]) -> dict[str, bytes]:
     """The file of run lengths, each after the height and the width of its image and their number."""
     parts: list[bytes] = []
     for image in outlined:
@@ -152,7 +152,7 @@ def _places(starts: str, counts: str, dtype: Any, column: Sequence[Sequence[Any]
     return {starts: np.cumsum(lengths, dtype=dtype) - lengths, counts: lengths}
 
 
-def _add_polygons(folder: str, images: list[Annotated]) -> None:
+def _add_polygons(folder: str, images: list[AnnotatedImage]) -> None:
     outlines = _entries(folder, "polygon_data", np.int32, 3)
     points = _entries(folder, "vertices", np.float32, 2)
     kinds = np.int64, len(images)
@@ -166,7 +166,7 @@ def _add_polygons(folder: str, images: list[Annotated]) -> None:
             image.polygons.append((number, mine[start:stop].ravel().tolist()))
 
 
-def _add_outlines(folder: str, images: list[Annotated]) -> None:
+def _add_outlines(folder: str, images: list[AnnotatedImage]) -> None:
     sizes = np.stack([_entries(folder, name, np.int32) for name in ("widths", "heights")], 1).tolist()
     numbers = _entries(folder, "masks_rles_idx", np.int32)
     of_image = _parts(folder, "masks_offset", "mask_count", np.int64, len(images), len(numbers))
@@ -187,13 +187,13 @@ def _add_outlines(folder: str, images: list[Annotated]) -> None:
         for number, polygon in image.polygons:
             polygons[number].append(polygon)
         try:
-            outlines = [as_outline(each) for each in polygons]
+            outlines = [parse_segmentation(each) for each in polygons]
         except ValueError as error:
             raise _damaged(folder, "vertices.dat", f"{image.name!r} has {error}") from error
         for number, (width, height, counts) in zip(numbers[part].tolist(), runs[part], strict=True):
             if not (0 <= number < len(outlines) and [width, height] == size):
                 raise _damaged(folder, _RUNS, f"a mask of {image.name!r} that is another image's")
-            outlines[number] = Outline(runs=counts)
+            outlines[number] = Segmentation(runs=counts)
         image.outlines[:] = zip(image.classes, outlines, strict=True)
 
 

@@ -23,7 +23,7 @@ _LARGEST = 1 << 28
 
 
 @dataclass(frozen=True)
-class Outline:
+class Segmentation:
     """Where an object is.
 
     Args:
@@ -35,7 +35,7 @@ class Outline:
     runs: Any = None
 
 
-def as_outline(segmentation: Any) -> Outline:
+def parse_segmentation(segmentation: Any) -> Segmentation:
     """What the entry of an object says; run lengths are checked where they are drawn.
 
     Raises:
@@ -45,16 +45,16 @@ def as_outline(segmentation: Any) -> Outline:
         runs = cast(dict[str, Any], segmentation)["counts"]
         if not isinstance(runs, str | list):
             raise TypeError(f"run lengths {runs!r}")
-        return Outline(runs=runs)
+        return Segmentation(runs=runs)
     polygons = cast(list[list[float]], segmentation or [])
     for polygon in polygons:
         points = np.asarray(polygon, np.float64)
         if points.ndim != 1 or len(points) % 2 or not (np.abs(points) <= _FARTHEST).all():
             raise ValueError("a polygon that is no list of x and y, each within 65,536 pixels")
-    return Outline([polygon for polygon in polygons if len(polygon) >= 6])
+    return Segmentation([polygon for polygon in polygons if len(polygon) >= 6])
 
 
-def classes_of_pixels(objects: Sequence[tuple[int, Outline]], height: int, width: int) -> Array:
+def class_map(objects: Sequence[tuple[int, Segmentation]], height: int, width: int) -> Array:
     """The class of each pixel: where objects overlap, the largest number; 0 where none is.
 
     Args:
@@ -76,7 +76,7 @@ def classes_of_pixels(objects: Sequence[tuple[int, Outline]], height: int, width
     return pixels
 
 
-def _inside(outline: Outline, height: int, width: int) -> Array:
+def _inside(outline: Segmentation, height: int, width: int) -> Array:
     """Which pixels are inside: bool of shape (height, width)."""
     if outline.runs is None and not outline.polygons:
         return np.zeros((height, width), bool)
@@ -89,7 +89,7 @@ def _inside(outline: Outline, height: int, width: int) -> Array:
 
 def _drawn(polygons: Sequence[Sequence[float]], height: int, width: int) -> str:
     """The compressed run lengths of what is inside of any polygon."""
-    library = optional_import.load("pycocotools.mask", "coco", "the pixels inside of polygons")
+    library = optional_import.import_extra("pycocotools.mask", "coco", "the pixels inside of polygons")
     merged: dict[str, Any] = library.merge(library.frPyObjects(list(polygons), height, width))
     return merged["counts"].decode()
 

@@ -1,1 +1,1 @@
-"""lmdb."""
+"""LMDB databases: pages, records, and the source."""

@@ -27,12 +27,12 @@ HEAD = _HEADER.size
 """How many bytes of a page, or of the first page of a long value, tell what it is."""
 
 
-class DamagedError(Exception):
+class CorruptDatabaseError(Exception):
     """What was read is no LMDB, or is not whole."""
 
 
 @dataclass(frozen=True, slots=True)
-class Root:
+class MetaPage:
     """What the last transaction left: its number, the size of a page, the tree's root, depth, and number of records."""
 
     transaction: int
@@ -42,7 +42,7 @@ class Root:
     records: int
 
 
-class Index:
+class KeyIndex:
     """Keys, and where values lie, in the order of the tree: a few flat arrays.
 
     A value that begins `HEAD` bytes into a page has pages of its own: nodes begin further on.
@@ -61,7 +61,7 @@ class Index:
         return bytes(self.keys[self.ends[number] : self.ends[number + 1]])
 
 
-def read_root(file: Opened) -> Root:
+def read_meta_page(file: Opened) -> MetaPage:
     """The newer one of the two pages that begin a file.
 
     Raises:
@@ -70,45 +70,45 @@ def read_root(file: Opened) -> Root:
     first = _meta(file.pread(HEAD + _META.size, 0), 0)
     second = _meta(file.pread(HEAD + _META.size, first.page), 1)
     if first.page != second.page:
-        raise DamagedError("its first two pages differ in the size of a page")
+        raise CorruptDatabaseError("its first two pages differ in the size of a page")
     return max(first, second, key=lambda root: root.transaction)
 
 
-def _meta(data: bytes, number: int) -> Root:
+def _meta(data: bytes, number: int) -> MetaPage:
     if len(data) < HEAD + _META.size:
-        raise DamagedError("it is shorter than two pages")
+        raise CorruptDatabaseError("it is shorter than two pages")
     page, _, flags, _, _ = _HEADER.unpack_from(data)
     fields = _META.unpack_from(data, HEAD)
     magic, version, size = fields[0], fields[1], fields[4]
     kind, depth, records, root, transaction = fields[13], fields[14], fields[18], fields[19], fields[21]
     if page != number or not flags & _META_PAGE or magic != _MAGIC:
-        raise DamagedError(f"page {number} does not begin a database")
+        raise CorruptDatabaseError(f"page {number} does not begin a database")
     if version != _VERSION:
-        raise DamagedError(f"version {version} of the format; {_VERSION} can be read")
+        raise CorruptDatabaseError(f"version {version} of the format; {_VERSION} can be read")
     if not 512 <= size <= 1 << 16 or size & (size - 1):
-        raise DamagedError(f"pages of {size} bytes")
+        raise CorruptDatabaseError(f"pages of {size} bytes")
     if kind & _DUPLICATE_KEYS:
-        raise DamagedError("keys with several values cannot be read")
-    return Root(transaction, size, root, depth, records)
+        raise CorruptDatabaseError("keys with several values cannot be read")
+    return MetaPage(transaction, size, root, depth, records)
 
 
-def read_index(file: Opened, root: Root) -> Index:
+def walk_tree(file: Opened, root: MetaPage) -> KeyIndex:
     """Walk the tree.
 
     Raises:
         DamagedError: a page is not what it should be, or lies past the end of the file.
     """
-    index, end = Index(), file.size
+    index, end = KeyIndex(), file.size
     todo = [] if root.root == _NOWHERE else [(root.root, 1)]
     seen = 0
     while todo:
         number, level = todo.pop()
         seen += 1
         if level > root.depth or seen * root.page > end:
-            raise DamagedError("its pages lead in circles")
+            raise CorruptDatabaseError("its pages lead in circles")
         page = file.pread(root.page, number * root.page) if (number + 1) * root.page <= end else b""
         if len(page) < root.page:
-            raise DamagedError(f"page {number} lies past its end: it is cut short")
+            raise CorruptDatabaseError(f"page {number} lies past its end: it is cut short")
         flags, pointers = _pointers(page, number)
         try:
             if level == root.depth and flags & _LEAF:
@@ -116,14 +116,14 @@ def read_index(file: Opened, root: Root) -> Index:
             elif level < root.depth and flags & _BRANCH:
                 todo += [(_child(page, pointer), level + 1) for pointer in reversed(pointers)]
             else:
-                raise DamagedError(f"page {number} is of another kind than its place in the tree")
+                raise CorruptDatabaseError(f"page {number} is of another kind than its place in the tree")
         except struct.error:
-            raise DamagedError(f"page {number} points past its end") from None
+            raise CorruptDatabaseError(f"page {number} points past its end") from None
     if len(index) != root.records:
-        raise DamagedError(f"{len(index)} records are found, and it says {root.records}")
+        raise CorruptDatabaseError(f"{len(index)} records are found, and it says {root.records}")
     last = max(map(int.__add__, index.starts, index.sizes), default=0)
     if last > end:
-        raise DamagedError(f"it is cut short: {end} bytes, and a record ends at {last}")
+        raise CorruptDatabaseError(f"it is cut short: {end} bytes, and a record ends at {last}")
     return index
 
 
@@ -131,11 +131,11 @@ def _pointers(page: bytes, number: int) -> tuple[int, tuple[int, ...]]:
     """The flags of a page, and where its nodes are."""
     own, _, flags, lower, upper = _HEADER.unpack_from(page)
     if own != number or not HEAD <= lower <= upper <= len(page) or lower % 2:
-        raise DamagedError(f"page {number} is damaged")
+        raise CorruptDatabaseError(f"page {number} is damaged")
     count = (lower - HEAD) // 2
     pointers = struct.unpack_from(f"<{count}H", page, HEAD)
     if count and min(pointers) < upper:
-        raise DamagedError(f"page {number} is damaged")
+        raise CorruptDatabaseError(f"page {number} is damaged")
     return flags, pointers
 
 
@@ -144,7 +144,7 @@ def _child(page: bytes, pointer: int) -> int:
     return low | high << 16 | top << 32
 
 
-def _leaf(index: Index, page: bytes, number: int, pointers: tuple[int, ...]) -> None:
+def _leaf(index: KeyIndex, page: bytes, number: int, pointers: tuple[int, ...]) -> None:
     """Add the records of a leaf page."""
     keys, ends, starts, sizes, unpack = index.keys, index.ends, index.starts, index.sizes, _NODE.unpack_from
     base, length = number * len(page), len(page)
@@ -158,14 +158,14 @@ def _leaf(index: Index, page: bytes, number: int, pointers: tuple[int, ...]) -> 
         else:
             start, stop = base + value, value + size
         if stop > length or flags & (_SUB | _DUPLICATES) or start >> 63:
-            raise DamagedError(f"page {number} is damaged, or holds more than keys with one value each")
+            raise CorruptDatabaseError(f"page {number} is damaged, or holds more than keys with one value each")
         keys += page[pointer + 8 : value]
         ends.append(len(keys))
         starts.append(start)
         sizes.append(size)
 
 
-def check_long(head: bytes, page: int, number: int, size: int) -> None:
+def check_overflow_page(head: bytes, page: int, number: int, size: int) -> None:
     """Check the first bytes of a long value's pages.
 
     Raises:
@@ -173,4 +173,4 @@ def check_long(head: bytes, page: int, number: int, size: int) -> None:
     """
     own, _, flags, low, high = _HEADER.unpack(head)
     if own != number or not flags & _OVERFLOW or (low | high << 16) * page < HEAD + size:
-        raise DamagedError(f"page {number} is no part of it any more")
+        raise CorruptDatabaseError(f"page {number} is no part of it any more")

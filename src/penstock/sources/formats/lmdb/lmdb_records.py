@@ -11,27 +11,33 @@ import numpy as np
 
 from penstock.core import optional_import
 from penstock.core.columns import Indices
-from penstock.errors import SampleError, SourceError, SourceNotFoundError, reason_of
-from penstock.sources.formats.lmdb.btree import HEAD, DamagedError, check_long, read_index, read_root
+from penstock.errors import SampleError, SourceError, SourceNotFoundError, error_text
+from penstock.sources.formats.lmdb.btree import (
+    HEAD,
+    CorruptDatabaseError,
+    check_overflow_page,
+    read_meta_page,
+    walk_tree,
+)
 from penstock.sources.formats.protobuf_wire import Record
-from penstock.sources.open_sources import shared
-from penstock.sources.storage.byte_range import Cost, Extent, Found
-from penstock.sources.storage.file_stamps import stamp_of
-from penstock.sources.storage.object_store import cannot_open, is_remote
+from penstock.sources.open_sources import open_shared
+from penstock.sources.storage.byte_range import ByteRange, ObjectInfo, ReadCost
+from penstock.sources.storage.file_stamps import file_stamps
+from penstock.sources.storage.object_store import is_remote, open_error
 from penstock.sources.storage.random_access_file import open_file
-from penstock.sources.storage.range_coalescing import Pieces
+from penstock.sources.storage.range_coalescing import RangeReader
 from penstock.sources.storage.sample_limit import check_sample_size, max_sample_size
 
 _COPY = "copy it again, from where it is whole"
 
 
-def open_records(path: str) -> LmdbRecords:
+def open_lmdb(path: str) -> LmdbRecords:
     """The records of the LMDB in a folder, listed once for as long as nobody writes to it.
 
     Raises:
         PenstockError: as `LmdbRecords`.
     """
-    return shared(LmdbRecords, path, stamp=stamp_of(_file_in(path)))
+    return open_shared(LmdbRecords, path, stamp=file_stamps(_file_in(path)))
 
 
 def _file_in(folder: str) -> str:
@@ -59,25 +65,25 @@ class LmdbRecords:
 
     def __init__(self, path: str) -> None:
         self.file = _file_in(path)
-        self.cost = Cost.STORE if is_remote(path) else Cost.FILE
-        if self.cost is Cost.FILE and not Path(self.file).is_file():
+        self.cost = ReadCost.STORE if is_remote(path) else ReadCost.FILE
+        if self.cost is ReadCost.FILE and not Path(self.file).is_file():
             raise SourceNotFoundError(f"no LMDB at {path!r}", expected="a folder that holds data.mdb")
         try:
             self._opened = open_file(self.file)
             weakref.finalize(self, self._opened.close)  # also where the program ends
-            self._root = read_root(self._opened)
-            self._index = read_index(self._opened, self._root)
+            self._root = read_meta_page(self._opened)
+            self._index = walk_tree(self._opened, self._root)
             self._check_unchanged()
         except OSError as error:
-            if self.cost is Cost.STORE:
-                raise cannot_open(self.file, error) from error
+            if self.cost is ReadCost.STORE:
+                raise open_error(self.file, error) from error
             raise SourceError(f"{self.file!r} cannot be read: {error.strerror}", fix=_COPY) from error
-        except DamagedError as error:
+        except CorruptDatabaseError as error:
             raise SourceError(f"{self.file!r} is no LMDB, or is damaged: {error}", fix=_COPY) from error
         if not len(self):
             raise SourceError(f"the LMDB at {path!r} holds no records")
         self.path = path
-        self._pieces = Pieces([Found(self.file, self._opened.size, self._opened.tag)])
+        self._pieces = RangeReader([ObjectInfo(self.file, self._opened.size, self._opened.tag)])
 
     def __len__(self) -> int:
         return len(self._index)
@@ -90,12 +96,12 @@ class LmdbRecords:
         """Whether the other is the same database, in the same state."""
         return self._opened.state == other._opened.state and self._root == other._root
 
-    def needs(self, indices: Indices) -> list[Extent]:
+    def byte_ranges(self, indices: Indices) -> list[ByteRange]:
         """What is fetched from an object store for some records."""
-        if self.cost is not Cost.STORE:
+        if self.cost is not ReadCost.STORE:
             return []
         small = np.frombuffer(self._index.sizes, np.int64)[indices] <= max_sample_size()  # `get` refuses the others
-        return self._pieces.extents(*self._places(indices[small]))
+        return self._pieces.coalesced_ranges(*self._places(indices[small]))
 
     def _places(self, indices: Indices) -> tuple[Indices, Indices, Indices]:
         """Where records lie, with the head of a long one: the number of the file, the first byte, the one after."""
@@ -122,7 +128,7 @@ class LmdbRecords:
         if indices:
             largest = max(indices, key=sizes.__getitem__)
             check_sample_size(sizes[largest], self._named(largest))
-        far = self._fetched(np.array(indices, np.int64)) if self.cost is Cost.STORE else None
+        far = self._fetched(np.array(indices, np.int64)) if self.cost is ReadCost.STORE else None
         if far is None and (short := self._short(indices)) is not None:
             return short
         records: list[Record] = []
@@ -134,14 +140,14 @@ class LmdbRecords:
                 if isinstance(data, OSError):
                     raise data
                 if head:
-                    check_long(bytes(data[:HEAD]).ljust(HEAD, b"\0"), page, start // page, size)
+                    check_overflow_page(bytes(data[:HEAD]).ljust(HEAD, b"\0"), page, start // page, size)
                 record = memoryview(data)[head:] if head else data
                 if len(record) != size:
-                    raise DamagedError(f"{len(record)} bytes of {size} are left")
-            except (OSError, DamagedError) as error:
+                    raise CorruptDatabaseError(f"{len(record)} bytes of {size} are left")
+            except (OSError, CorruptDatabaseError) as error:
                 self._check_unchanged()
                 raise SampleError.of(
-                    index, self._named(index), f"cannot be read: {reason_of(error)}", self.file
+                    index, self._named(index), f"cannot be read: {error_text(error)}", self.file
                 ) from error
             records.append(record)
         self._check_unchanged()
@@ -172,11 +178,11 @@ class LmdbRecords:
         Raises:
             SourceError: one has.
         """
-        if self.cost is Cost.STORE:
+        if self.cost is ReadCost.STORE:
             return  # every answer has been compared with the ETag
         try:
-            now = read_root(self._opened)
-        except (OSError, DamagedError) as error:
+            now = read_meta_page(self._opened)
+        except (OSError, CorruptDatabaseError) as error:
             raise SourceError(f"{self.file!r} has been damaged since it was opened: {error}", fix=_COPY) from error
         if now != self._root:
             raise SourceError(
@@ -187,7 +193,7 @@ class LmdbRecords:
             )
 
 
-class Databases:
+class LmdbRecordStore:
     """The records of several LMDBs, one database after the other.
 
     Args:
@@ -200,23 +206,23 @@ class Databases:
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._parts: list[LmdbRecords] = [
-            open_records(path if is_remote(path) else str(Path(path).resolve())) for path in paths
+            open_lmdb(path if is_remote(path) else str(Path(path).resolve())) for path in paths
         ]
         self._given = tuple(paths)
         self._starts = np.cumsum([0, *(len(part) for part in self._parts)])
-        self.cost = Cost.STORE if any(part.cost is Cost.STORE for part in self._parts) else Cost.FILE
+        self.cost = ReadCost.STORE if any(part.cost is ReadCost.STORE for part in self._parts) else ReadCost.FILE
 
     def __len__(self) -> int:
         return int(self._starts[-1])
 
-    def needs(self, indices: Indices) -> list[Extent]:
+    def byte_ranges(self, indices: Indices) -> list[ByteRange]:
         """What is fetched from object stores for some records."""
         owners = np.searchsorted(self._starts, indices, side="right") - 1
         return [
             extent
             for number, part in enumerate(self._parts)
-            if part.cost is Cost.STORE
-            for extent in part.needs(indices[owners == number] - self._starts[number])
+            if part.cost is ReadCost.STORE
+            for extent in part.byte_ranges(indices[owners == number] - self._starts[number])
         ]
 
     def get(self, indices: Indices) -> list[Record]:
@@ -249,7 +255,7 @@ class Databases:
         """The database, by its whole path, and the key of record `index`."""
         return f"{self._parts[self._part(index)].path} at key {self._key(index)}"
 
-    def info(self, index: int) -> str:
+    def source_info(self, index: int) -> str:
         """The database as it was given, and the key."""
         return f"{self._given[self._part(index)]} at key {self._key(index)}"
 
@@ -268,7 +274,7 @@ class Databases:
         """The error for record `index`, which is not what it should be."""
         return SampleError.of(index, self.describe(index), what, self.path(index))
 
-    def same_records(self, other: Databases) -> bool:
+    def same_records(self, other: LmdbRecordStore) -> bool:
         """Whether the others are the same databases, in the same state."""
         mine, theirs = self._parts, other._parts
         return len(mine) == len(theirs) and all(map(LmdbRecords.same_records, mine, theirs))
@@ -282,9 +288,9 @@ class Databases:
         return f"{len(self)}:{digest.hexdigest()[:16]}"
 
 
-def stamp_of_databases(paths: Sequence[str]) -> Hashable:
+def lmdb_stamp(paths: Sequence[str]) -> Hashable:
     """What changes when one of the databases does."""
-    return stamp_of(*map(_file_in, paths))
+    return file_stamps(*map(_file_in, paths))
 
 
 def write_records(path: str | Path, records: Iterable[bytes]) -> int:
@@ -296,7 +302,7 @@ def write_records(path: str | Path, records: Iterable[bytes]) -> int:
     Raises:
         MissingExtraError: the package lmdb is not installed.
     """
-    lmdb = optional_import.load("lmdb", "lmdb", "writing an LMDB")  # reading needs no package
+    lmdb = optional_import.import_extra("lmdb", "lmdb", "writing an LMDB")  # reading needs no package
     Path(path).mkdir(parents=True, exist_ok=True)
     environment = lmdb.open(str(path), map_size=1 << 40)  # an upper bound; the file grows as it is filled
     count = 0

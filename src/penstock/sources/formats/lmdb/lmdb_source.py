@@ -11,13 +11,13 @@ import numpy as np
 from penstock.core.columns import Array, Column, Indices
 from penstock.core.spec import Spec
 from penstock.errors import SourceError
-from penstock.sources.formats.lmdb.lmdb_records import Databases
+from penstock.sources.formats.lmdb.lmdb_records import LmdbRecordStore
 from penstock.sources.formats.protobuf_wire import Record
 from penstock.sources.record_source import RecordSource
 from penstock.sources.source import Source
 
 
-class DatabaseSource(RecordSource[Databases]):
+class LmdbSource(RecordSource[LmdbRecordStore]):
     """The records of one or several LMDBs, one database after the other.
 
     Args:
@@ -25,14 +25,14 @@ class DatabaseSource(RecordSource[Databases]):
         read_as: the arguments that say what of a record is read.
 
     Raises:
-        SourceError: as `Databases`, or the first record is not what the arguments say.
+        SourceError: as `LmdbRecordStore`, or the first record is not what the arguments say.
     """
 
     format: ClassVar[str]
     """What its records are called."""
 
     def __init__(self, paths: tuple[str, ...], read_as: tuple[Any, ...]) -> None:
-        super().__init__(Databases(paths))
+        super().__init__(LmdbRecordStore(paths))
         self._read_as = read_as
         try:
             first = self._values(self.records.get(np.zeros(1, np.int64))[0])
@@ -72,7 +72,7 @@ class DatabaseSource(RecordSource[Databases]):
         """The database's file."""
         return self.records.path(index)
 
-    def same_data(self, other: Source) -> bool:
+    def reads_same_samples(self, other: Source) -> bool:
         """Whether the same records of the same databases are read in the same way."""
         return (
             isinstance(other, type(self))

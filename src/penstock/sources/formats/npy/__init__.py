@@ -1,1 +1,1 @@
-"""npy."""
+"""NumPy files, and regions of them."""

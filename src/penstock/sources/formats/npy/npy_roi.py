@@ -10,16 +10,16 @@ import numpy as np
 
 from penstock.core.columns import Array, Column, Indices
 from penstock.core.spec import Spec
-from penstock.sources.formats.npy.npy_source import Header, NpySource, read_header
+from penstock.sources.formats.npy.npy_source import Header, NpySource, read_npy_header
 from penstock.sources.record_source import RecordSource
 from penstock.sources.source import Source
-from penstock.sources.storage.byte_range import Extent
+from penstock.sources.storage.byte_range import ByteRange
 
 Windows = Sequence[tuple[int, int]]
 """Per axis the first index, and how many; they may lie outside."""
 
 
-class Part(Protocol):
+class RegionOfInterest(Protocol):
     """Which part of each array is read; equal ones are the same."""
 
     def spec(self, whole: Spec) -> Spec:
@@ -60,7 +60,7 @@ class _Slab:
         return self.first * step, self.stop * step
 
 
-class NpyParts(RecordSource[NpySource]):
+class NpyRoiSource(RecordSource[NpySource]):
     """Parts of arrays, as `fn.slice` cuts them out.
 
     What is unusual is read as a whole: an array of one number, a header of another length than the first file's, a file
@@ -71,7 +71,7 @@ class NpyParts(RecordSource[NpySource]):
         part: which part.
     """
 
-    def __init__(self, whole: NpySource, part: Part) -> None:
+    def __init__(self, whole: NpySource, part: RegionOfInterest) -> None:
         super().__init__(whole)
         self._part = part
         self.specs = (part.spec(whole.specs[0]),)
@@ -92,7 +92,7 @@ class NpyParts(RecordSource[NpySource]):
         if isinstance(head, Exception):
             return None
         try:
-            header, begin = read_header(head)
+            header, begin = read_npy_header(head)
         except ValueError:
             return None
         shape, spec = header.shape, self.records.specs[0]
@@ -119,7 +119,7 @@ class NpyParts(RecordSource[NpySource]):
         windows[slab.axis] = windows[slab.axis][0] - slab.first, windows[slab.axis][1]
         return _part(slab.header.values(data, tuple(shape)), windows, self._fill)
 
-    def needs(self, indices: Indices) -> list[Extent]:
+    def byte_ranges(self, indices: Indices) -> list[ByteRange]:
         """What is fetched from object stores, where files are like the first one."""
         begin, shape = self.records.begin, self.records.first.shape
         found = self.records.records.range_needs(indices, 0, begin)
@@ -133,11 +133,11 @@ class NpyParts(RecordSource[NpySource]):
         start, stop = _Slab(self.records.first, windows, *_inside(windows[axis], shape[axis])).places
         return [*found, *self.records.records.range_needs(indices, begin + start, begin + stop)]
 
-    def same_data(self, other: Source) -> bool:
+    def reads_same_samples(self, other: Source) -> bool:
         """Whether the same parts of the same files are read."""
-        if not isinstance(other, NpyParts) or self._part != other._part:  # noqa: SLF001  # one class
+        if not isinstance(other, NpyRoiSource) or self._part != other._part:  # noqa: SLF001  # one class
             return False
-        return self.records.same_data(other.records)
+        return self.records.reads_same_samples(other.records)
 
     def fingerprint(self) -> str:
         """That of the files: the definition says which part."""

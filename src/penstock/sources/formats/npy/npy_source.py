@@ -18,7 +18,7 @@ import numpy as np
 from penstock.core.columns import Array, Column, Indices
 from penstock.core.spec import Spec
 from penstock.errors import ResourceError, SampleError, SourceError
-from penstock.sources.files.file_selection import ChosenFiles, FileChoice
+from penstock.sources.files.file_selection import FileSelection, SelectedFilesSource
 from penstock.sources.source import Source
 
 _MAGIC = b"\x93NUMPY"
@@ -46,7 +46,7 @@ class Header:
         return np.ascontiguousarray(values, self.dtype.newbyteorder("=")).reshape(shape)
 
 
-class NpySource(ChosenFiles):
+class NpySource(SelectedFilesSource):
     """The arrays in .npy files, one per sample, in C order and in the machine's byte order.
 
     Args:
@@ -61,14 +61,14 @@ class NpySource(ChosenFiles):
         begin: where the values begin in it.
     """
 
-    def __init__(self, choice: FileChoice) -> None:
+    def __init__(self, choice: FileSelection) -> None:
         super().__init__(choice)
         try:
             content = self.content(0)
             array = parse_npy(content)
         except ValueError as error:
             raise SourceError(f"{self.describe(0)} is no .npy file that can be read: {error}") from error
-        self.first, self.begin = read_header(content)
+        self.first, self.begin = read_npy_header(content)
         self.specs = (Spec(array.dtype, (None,) * array.ndim),)
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
@@ -95,7 +95,7 @@ class NpySource(ChosenFiles):
             return self.records.checked(index, data)
         head = self._until(index, _LONGEST)
         try:
-            header, begin = read_header(head)
+            header, begin = read_npy_header(head)
         except ValueError:
             return head  # which says what is wrong with it
         stop = begin + header.nbytes
@@ -127,9 +127,9 @@ class NpySource(ChosenFiles):
         path = self.describe(index)
         return SampleError.of(index, path, what, path)
 
-    def same_data(self, other: Source) -> bool:
+    def reads_same_samples(self, other: Source) -> bool:
         """Whether the same files are read."""
-        return isinstance(other, NpySource) and self.records.same_data(other.records)
+        return isinstance(other, NpySource) and self.records.reads_same_samples(other.records)
 
     def fingerprint(self) -> str:
         """The names of the files below their common folder."""
@@ -147,13 +147,13 @@ def parse_npy(data: Array) -> Array:
     >>> parse_npy(np.frombuffer(file.getvalue(), np.uint8)).tolist()
     [[1, 2], [3, 4]]
     """
-    header, begin = read_header(data)
+    header, begin = read_npy_header(data)
     if header.nbytes > len(data) - begin:
         raise ValueError(f"it is cut short: {len(data) - begin} of {header.nbytes} bytes are left")
     return header.values(data[begin : begin + header.nbytes], header.shape)
 
 
-def read_header(data: Array) -> tuple[Header, int]:
+def read_npy_header(data: Array) -> tuple[Header, int]:
     """What the header in the first bytes of a .npy file says, and where its values begin.
 
     Raises:

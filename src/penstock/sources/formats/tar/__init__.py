@@ -1,1 +1,1 @@
-"""tar."""
+"""Tar archives in WebDataset's convention."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from penstock.core.columns import Array
 from penstock.errors import SourceError, SourceNotFoundError
-from penstock.native.compiled import Compiled, ahead
+from penstock.native.compiled import Compiled, precompile
 from penstock.sources.storage.disk_cache import read_bytes
 
 _KINDS = 256
@@ -66,7 +66,7 @@ def read_tar_index(index: str, size: int) -> Members:
     return members
 
 
-@ahead("u1[1] i8 i8[2] i8[2] i8[1]")
+@precompile("u1[1] i8 i8[2] i8[2] i8[1]")
 @Compiled
 def _parse(text: Array, width: int, found: Array, kinds: Array, count: Array) -> None:
     """List files: extension, sample, start and size; and extensions: where each is first.

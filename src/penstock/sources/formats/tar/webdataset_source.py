@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from penstock.core.columns import Array, Column, Indices
 from penstock.core.spec import Spec
-from penstock.errors import PenstockError, SourceError, shown
+from penstock.errors import PenstockError, SourceError, short_repr
 from penstock.sources.formats.tar.tar_index import Members, read_tar_index
 from penstock.sources.source import Source
-from penstock.sources.storage.byte_range import Cost, Extent
+from penstock.sources.storage.byte_range import ByteRange, ReadCost
 from penstock.sources.storage.random_access_file import Opened, open_file
-from penstock.sources.storage.record_ranges import Spans
+from penstock.sources.storage.record_ranges import RecordRanges
 
 _BLOCK = 512
 Component = tuple[str, int, int]
@@ -79,7 +79,7 @@ class WebdatasetSource(Source):
             lacks what it must have; no samples are left.
     """
 
-    named_apart = True
+    separate_names = True
 
     def __init__(
         self,
@@ -90,8 +90,10 @@ class WebdatasetSource(Source):
         numbers: frozenset[int] = frozenset(),
     ) -> None:
         self._read_as = components, dtypes, numbers
-        self._count = self.named = len(components.wanted)
-        self._parts = Spans(paths, functools.partial(_find, indexes, components), "" if indexes else str(components))
+        self._count = self.named_values = len(components.wanted)
+        self._parts = RecordRanges(
+            paths, functools.partial(_find, indexes, components), "" if indexes else str(components)
+        )
         if not len(self):
             wanted = ", ".join(";".join(sorted(each)) for each in components.wanted)
             raise SourceError(
@@ -135,7 +137,7 @@ class WebdatasetSource(Source):
             if _WHOLE.fullmatch(text):
                 return _number(int(text), spec, output)
             if spec.dense:
-                what = f"has {shown(text[:40])}" if text else "has nothing"
+                what = f"has {short_repr(text[:40])}" if text else "has nothing"
                 skipped = "" if text else '; missing_component_behavior="skip" leaves such samples out'
                 raise ValueError(f"{what} for output {output}, where the text of a whole number is expected{skipped}")
         if len(data) % spec.dtype.itemsize:
@@ -146,20 +148,20 @@ class WebdatasetSource(Source):
         return (indices[:, None] * self._count + np.arange(self._count)).ravel()
 
     @property
-    def cost(self) -> Cost:
+    def cost(self) -> ReadCost:
         """What reading costs."""
         return self._parts.cost
 
-    def needs(self, indices: Indices) -> list[Extent]:
+    def byte_ranges(self, indices: Indices) -> list[ByteRange]:
         """What is fetched from object stores for some samples."""
-        return self._parts.needs(self._numbers_of(indices))
+        return self._parts.byte_ranges(self._numbers_of(indices))
 
     def describe(self, index: int) -> str:
         """The file, and the byte at which what the sample has begins."""
         first = index * self._count
         return self._parts.describe(first + int(np.argmax(self._parts.sizes[first : first + self._count] > 0)))
 
-    def info(self, index: int, value: int = 0) -> str:
+    def source_info(self, index: int, value: int = 0) -> str:
         """The file, where the data of an output begin, and the name of what has them, as DALI joins them."""
         number = index * self._count + value
         path, start = self._parts.path(number), int(self._parts.starts[number])
@@ -170,7 +172,7 @@ class WebdatasetSource(Source):
                 return ""
         return f"{path}:{start}:{name}"
 
-    def same_data(self, other: Source) -> bool:
+    def reads_same_samples(self, other: Source) -> bool:
         """Whether the same components of the same samples are read."""
         return (
             isinstance(other, WebdatasetSource)
@@ -180,7 +182,7 @@ class WebdatasetSource(Source):
 
     def fingerprint(self) -> str:
         """The names of the files, and the places of what is read."""
-        return f"webdataset:{self._parts.digest()}"
+        return f"webdataset:{self._parts.fingerprint()}"
 
 
 def _name(path: str, start: int) -> str:

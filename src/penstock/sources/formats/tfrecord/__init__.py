@@ -1,1 +1,1 @@
-"""tfrecord."""
+"""TFRecord files and the Example messages in them."""

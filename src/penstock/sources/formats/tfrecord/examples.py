@@ -12,7 +12,7 @@ from penstock.core.columns import Array, Column, Indices
 from penstock.core.spec import Spec
 from penstock.errors import SampleError
 from penstock.sources.formats.tfrecord.features import Feature, FixedLenFeature, VarLenFeature, string
-from penstock.sources.formats.tfrecord.tf_example import DTYPES, Found, default_of, find_features, value_of
+from penstock.sources.formats.tfrecord.tf_example import DTYPES, Found, decode_feature, default_value, locate_features
 
 Features = tuple[tuple[str, Feature], ...]
 _PROBED, _AT_ONCE = 512, 64
@@ -51,7 +51,7 @@ class Examples:
         self._wanted = {key: feature for _, key, feature in self.features}
         for _, feature in features:
             if feature.default_value is not None:
-                default_of(feature)
+                default_value(feature)
 
     def open(self, messages: Messages, count: int) -> None:
         """Look for features of varying length that none of `count` messages has, and read the first message.
@@ -90,7 +90,7 @@ class Examples:
     def _found(self, messages: Messages, indices: Indices) -> Iterator[tuple[int, dict[bytes, Found], Array]]:
         for index, message in messages.messages(indices):
             try:
-                found = find_features(message.data, self._wanted)
+                found = locate_features(message.data, self._wanted)
             except ValueError as error:
                 raise messages.error(index, f"{_NOT_READ}: {error}") from error
             yield index, found, message
@@ -106,7 +106,7 @@ class Examples:
             view: memoryview = message.data
             for column, (name, key, feature) in zip(columns, self.features, strict=True):
                 try:
-                    column.append(value_of(feature, found.get(key), view, message))
+                    column.append(decode_feature(feature, found.get(key), view, message))
                 except ValueError as error:
                     raise messages.error(index, f"{_NOT_READ}: feature {name!r}: {error}") from error
         return tuple(

@@ -8,8 +8,8 @@ from typing import Any, cast, overload
 
 import numpy as np
 
-from penstock.core.call_site import located
-from penstock.errors import ArgumentTypeError, DefinitionError, shown
+from penstock.core.call_site import with_call_site
+from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 
 int64, string, float32 = 0, 1, 2
 """The types that features have in the format."""
@@ -28,20 +28,20 @@ class Feature:
         DefinitionError: the type does not exist, or an extent is not positive.
     """
 
-    @located
+    @with_call_site
     def __init__(self, shape: Sequence[int], dtype: int, default_value: Any) -> None:
         if not isinstance(cast(Any, dtype), int | np.integer) or dtype not in (int64, string, float32):
             raise DefinitionError(
-                "no such type of a feature", given=shown(dtype), expected="tfrecord.int64, string or float32"
+                "no such type of a feature", given=short_repr(dtype), expected="tfrecord.int64, string or float32"
             )
         try:
             self.shape = tuple([operator.index(extent) for extent in shape])
         except Exception:  # noqa: BLE001  # a user's object may raise anything
-            raise ArgumentTypeError("a feature's shape is a list of whole numbers", given=shown(shape)) from None
+            raise ArgumentTypeError("a feature's shape is a list of whole numbers", given=short_repr(shape)) from None
         if min(self.shape, default=1) < 1:
             raise DefinitionError(
                 "a feature's extents are at least 1",
-                given=shown(shape),
+                given=short_repr(shape),
                 fix="VarLenFeature(dtype, default_value), where the first one varies",
             )
         self.dtype, self.default_value = dtype, default_value
@@ -71,7 +71,7 @@ class VarLenFeature(Feature):
     def __init__(self, dtype: int, default_value: Any, /) -> None: ...
     @overload
     def __init__(self, shape: Sequence[int], dtype: int, default_value: Any, /) -> None: ...
-    @located
+    @with_call_site
     def __init__(self, *given: Any) -> None:
         if len(given) not in (2, 3):
             raise ArgumentTypeError(

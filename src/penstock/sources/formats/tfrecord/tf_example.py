@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.errors import DefinitionError, shown
+from penstock.errors import DefinitionError, short_repr
 from penstock.sources.formats.protobuf_wire import (
     BYTES,
     FIXED32,
@@ -35,7 +35,7 @@ Found = tuple[int, list[tuple[int, int, int]]]
 """The type of a feature, and what its list has: wire type and the two integers of `protobuf.fields`."""
 
 
-def find_features(data: memoryview, wanted: Mapping[bytes, Feature]) -> dict[bytes, Found]:
+def locate_features(data: memoryview, wanted: Mapping[bytes, Feature]) -> dict[bytes, Found]:
     """Where the values of the wanted features lie in an Example. Features that it does not name are left out.
 
     Raises:
@@ -70,7 +70,7 @@ def _feature(data: memoryview, start: int, stop: int) -> Found | None:
     return found if found is not None and found[1] else None  # an empty list has any type
 
 
-def value_of(feature: Feature, found: Found | None, data: memoryview, pixels: Array) -> Array:
+def decode_feature(feature: Feature, found: Found | None, data: memoryview, pixels: Array) -> Array:
     """The value of a feature of one example, of the default where the example does not have it.
 
     Args:
@@ -83,7 +83,7 @@ def value_of(feature: Feature, found: Found | None, data: memoryview, pixels: Ar
         ValueError: it has another type or another number of values.
     """
     if found is None or not found[1]:
-        return default_of(feature)
+        return default_value(feature)
     kind, values = found
     if kind != feature.dtype:
         raise ValueError(f"it has the type {_NAMES[kind]}, and {_NAMES[feature.dtype]} is asked for")
@@ -98,13 +98,13 @@ def value_of(feature: Feature, found: Found | None, data: memoryview, pixels: Ar
             raise ValueError(f"it has {len(numbers)} values, and rows of {list(feature.shape)} are asked for")
         return numbers.reshape(len(numbers) // size, *feature.shape)
     if not len(numbers) and size:
-        return default_of(feature)  # some writers give what is missing as an empty list
+        return default_value(feature)  # some writers give what is missing as an empty list
     if len(numbers) != size:
         raise ValueError(f"it has {len(numbers)} values, and the shape {list(feature.shape)} is asked for")
     return numbers.reshape(feature.shape)
 
 
-def default_of(feature: Feature) -> Array:
+def default_value(feature: Feature) -> Array:
     """What an example has that lacks the feature: nothing where the length varies, else the default value.
 
     Raises:
@@ -125,7 +125,7 @@ def default_of(feature: Feature) -> Array:
     except (TypeError, ValueError, OverflowError):
         raise DefinitionError(
             "a feature's default value has another type or shape than the feature",
-            given=shown(given),
+            given=short_repr(given),
             expected=f"{_NAMES[feature.dtype]}{list(feature.shape) if feature.shape else ''}",
         ) from None
 
@@ -183,8 +183,8 @@ def encode_example(features: Mapping[str, bytes | Sequence[int] | Sequence[float
         features: by name bytes, or a list of integers or floats.
 
     >>> example = memoryview(encode_example({"x": [1.5]}))
-    >>> found = find_features(example, {b"x": VarLenFeature(float32, 0.0)})
-    >>> value_of(VarLenFeature(float32, 0.0), found[b"x"], example, np.asarray(example)).tolist()
+    >>> found = locate_features(example, {b"x": VarLenFeature(float32, 0.0)})
+    >>> decode_feature(VarLenFeature(float32, 0.0), found[b"x"], example, np.asarray(example)).tolist()
     [1.5]
     """
     entries = b""

@@ -24,12 +24,12 @@ from penstock.sources.source import Source
 from penstock.sources.storage.crc32c import masked_crc32c
 from penstock.sources.storage.disk_cache import read_bytes
 from penstock.sources.storage.random_access_file import Opened
-from penstock.sources.storage.record_ranges import Block, Heads, Spans
+from penstock.sources.storage.record_ranges import HeaderReader, RecordBlock, RecordRanges
 
 _HEAD, _TAIL = 12, 4
 
 
-class TFRecordSource(RecordSource[Spans]):
+class TFRecordSource(RecordSource[RecordRanges]):
     """Features of the Examples in TFRecord files, file after file. All checksums are verified.
 
     Args:
@@ -46,10 +46,10 @@ class TFRecordSource(RecordSource[Spans]):
 
     def __init__(self, paths: tuple[str, ...], indexes: tuple[str, ...], features: Features) -> None:
         self._examples = Examples(features)
-        super().__init__(Spans(paths, functools.partial(_find, indexes), "" if indexes else "tfrecord"))
+        super().__init__(RecordRanges(paths, functools.partial(_find, indexes), "" if indexes else "tfrecord"))
         if not len(self):
             raise SourceError("the TFRecord files have no records", given=", ".join(paths[:4]))
-        self.named = len(features)
+        self.named_values = len(features)
         try:
             self._examples.open(self, len(self))
         except SampleError as error:
@@ -76,7 +76,7 @@ class TFRecordSource(RecordSource[Spans]):
         """The error of a record."""
         return self.records.error(index, index, reason)
 
-    def _verify(self, indices: Indices, block: Block) -> None:
+    def _verify(self, indices: Indices, block: RecordBlock) -> None:
         """Check lengths and checksums.
 
         Raises:
@@ -94,7 +94,7 @@ class TFRecordSource(RecordSource[Spans]):
             reason = "its length is another one" if wrong_length[place] else "a checksum is wrong"
             raise self.records.error(index, index, f"is no record of a TFRecord file, or is damaged: {reason}")
 
-    def same_data(self, other: Source) -> bool:
+    def reads_same_samples(self, other: Source) -> bool:
         """Whether the same features of the same records are read."""
         return (
             isinstance(other, TFRecordSource)
@@ -104,7 +104,7 @@ class TFRecordSource(RecordSource[Spans]):
 
     def fingerprint(self) -> str:
         """The names of the files, and the sizes of the records."""
-        return f"tfrecord:{self.records.digest()}"
+        return f"tfrecord:{self.records.fingerprint()}"
 
 
 def _words(data: Array) -> NDArray[np.uint32]:
@@ -115,10 +115,10 @@ Places = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def _find(indexes: tuple[str, ...], number: int, file: Opened, size: int) -> Places:
-    return read_index(indexes[number], size) if indexes else _walk(file, size)
+    return read_tfrecord_index(indexes[number], size) if indexes else _walk(file, size)
 
 
-def read_index(index: str, size: int) -> Places:
+def read_tfrecord_index(index: str, size: int) -> Places:
     """The records that an index lists.
 
     Raises:
@@ -153,9 +153,9 @@ def _walk(file: Opened, size: int) -> Places:
     """
     starts, sizes = array("q"), array("q")
     heads = bytearray()
-    at, ahead = 0, Heads(file)
+    at, ahead = 0, HeaderReader(file)
     while at < size:
-        head = ahead.at(at, _HEAD)
+        head = ahead.read_at(at, _HEAD)
         length = struct.unpack("<Q", head[:8])[0] if len(head) == _HEAD else 0
         if len(head) < _HEAD or length > size - at - _HEAD - _TAIL:
             if len(head) == _HEAD and not _sound(head):

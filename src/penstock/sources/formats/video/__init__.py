@@ -1,1 +1,1 @@
-"""video."""
+"""Video files."""

@@ -46,7 +46,7 @@ class VideoIndex:
         return len(self.times)
 
 
-def read_index(file: str | IO[bytes]) -> VideoIndex:
+def index_video(file: str | IO[bytes]) -> VideoIndex:
     """List the frames of a video. The file is read once; nothing is decoded.
 
     Raises:
@@ -164,7 +164,7 @@ class VideoDecoder:
         Raises:
             ValueError: the frame has another size than the video.
         """
-        Interpolation = optional_import.load("av.video.reformatter", "video", _NEEDED_FOR).Interpolation  # noqa: N806  # a class
+        Interpolation = optional_import.import_extra("av.video.reformatter", "video", _NEEDED_FOR).Interpolation  # noqa: N806  # a class
         how = Interpolation.BILINEAR | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
         pixels: Array = frame.reformat(format="rgb24", interpolation=how).to_ndarray()
         expected = self._index.height, self._index.width, 3
@@ -174,7 +174,7 @@ class VideoDecoder:
 
 
 def _open(file: str | IO[bytes]) -> tuple[InputContainer, VideoStream]:
-    av = optional_import.load("av", "video", _NEEDED_FOR)
+    av = optional_import.import_extra("av", "video", _NEEDED_FOR)
     try:
         container: InputContainer = av.open(file, "r")
     except av.error.FFmpegError as error:
@@ -193,14 +193,16 @@ def _open(file: str | IO[bytes]) -> tuple[InputContainer, VideoStream]:
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    return optional_import.load("av.error", "video", _NEEDED_FOR).FFmpegError, ValueError, EOFError
+    return optional_import.import_extra("av.error", "video", _NEEDED_FOR).FFmpegError, ValueError, EOFError
 
 
-def padded(numbers: NDArray[np.int64], stop: int, mode: str) -> NDArray[np.int64]:
+def padded_frame_indices(numbers: NDArray[np.int64], stop: int, mode: str) -> NDArray[np.int64]:
     """Numbers of frames, with others in place of those that are not below `stop`.
 
-    >>> [padded(np.arange(2, 7), 4, mode).tolist() for mode in ("constant", "edge", "reflect", "symmetric")]
-    [[2, 3, -1, -1, -1], [2, 3, 3, 3, 3], [2, 3, 2, 1, 0], [2, 3, 3, 2, 1]]
+    >>> [padded_frame_indices(np.arange(2, 7), 4, mode).tolist() for mode in ("constant", "edge", "reflect")]
+    [[2, 3, -1, -1, -1], [2, 3, 3, 3, 3], [2, 3, 2, 1, 0]]
+    >>> padded_frame_indices(np.arange(2, 7), 4, "symmetric").tolist()
+    [2, 3, 3, 2, 1]
 
     Args:
         numbers: at least 0, except in the mode "constant".

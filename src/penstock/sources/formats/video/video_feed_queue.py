@@ -10,13 +10,13 @@ import numpy as np
 
 from penstock.core.columns import Array
 from penstock.errors import SourceError
-from penstock.sources.external.array_conversion import Kind, as_column
-from penstock.sources.external.feed_queue import Fed
-from penstock.sources.formats.video.video_decoder import VideoDecoder, VideoIndex, read_index
-from penstock.sources.stream import Turn
+from penstock.sources.external.array_conversion import SampleKind, to_column
+from penstock.sources.external.feed_queue import FeedQueue
+from penstock.sources.formats.video.video_decoder import VideoDecoder, VideoIndex, index_video
+from penstock.sources.stream import BatchRequest
 
 
-class FedVideo(Fed):
+class VideoFeedQueue(FeedQueue):
     """Batches of sequences of frames, from what `Pipeline.feed_input` gives: one encoded video at a time.
 
     Frames are decoded when their batch is asked for.
@@ -29,12 +29,12 @@ class FedVideo(Fed):
     """
 
     def __init__(self, *, name: str, rows: int, length: int, pads: bool) -> None:
-        super().__init__((Kind(np.dtype(np.uint8), 4, "FHWC"),), name=name, repeat_last=False)
+        super().__init__((SampleKind(np.dtype(np.uint8), 4, "FHWC"),), name=name, repeat_last=False)
         self._rows, self._length, self._pads = rows, length, pads
         self._batches: deque[tuple[VideoDecoder, VideoIndex, int]] = deque()
 
     @property
-    def waits(self) -> bool:
+    def has_batch(self) -> bool:
         """Whether a batch waits."""
         return bool(self._batches)
 
@@ -45,7 +45,7 @@ class FedVideo(Fed):
             SourceError: it is not one video, as a vector of bytes.
         """
         del layout
-        column = as_column(data)
+        column = to_column(data)
         if len(column) != 1 or (column[0].dtype, column[0].ndim) != (np.dtype(np.uint8), 1):
             raise SourceError(
                 f"{self.name} is fed one encoded video at a time",
@@ -54,17 +54,17 @@ class FedVideo(Fed):
             )
         file = io.BytesIO(column[0].tobytes())
         try:
-            index = read_index(file)
+            index = index_video(file)
             file.seek(0)
             decoder = VideoDecoder(file, index)
         except (OSError, ValueError) as error:
             raise SourceError(f"what was fed to {self.name} is no video that can be decoded", given=error) from None
         self._batches += [(decoder, index, first) for first in range(0, len(index), self._rows * self._length)]
 
-    def give(self, turn: Turn, row: int | None) -> Any:
+    def fetch(self, turn: BatchRequest, row: int | None) -> Any:
         """The next batch of a video."""
         if not self._batches:
-            return super().give(turn, row)
+            return super().fetch(turn, row)
         decoder, index, first = self._batches.popleft()
         stop = min(first + self._rows * self._length, len(index))
         frames = [frame for _, frame in decoder.frames(range(first, stop))]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.errors import SourceError, SourceNotFoundError
-from penstock.sources.files.class_folders import from_root
+from penstock.sources.files.class_folders import list_class_folders
 from penstock.sources.formats.video.video_decoder import VideoIndex
 from penstock.sources.storage.disk_cache import read_bytes
 
@@ -66,7 +66,7 @@ def _place(value: float, video: VideoIndex, frames: bool, up: bool) -> int:
 
 def videos_in(root: str) -> tuple[Entry, ...]:
     """The videos in the folders directly below `root`, labelled with the number of their folder; see `from_root`."""
-    files = from_root(root, tuple(f"*.{each}" for each in EXTENSIONS), (), False)
+    files = list_class_folders(root, tuple(f"*.{each}" for each in EXTENSIONS), (), False)
     return tuple(Entry(files.describe(index), label) for index, label in enumerate(files.labels))
 
 

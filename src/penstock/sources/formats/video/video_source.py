@@ -16,12 +16,18 @@ from numpy.typing import NDArray
 from penstock.core.columns import Array, Column, Indices
 from penstock.core.spec import Spec
 from penstock.errors import SampleError, SourceError, SourceNotFoundError
-from penstock.sources.formats.video.video_decoder import VideoDecoder, VideoIndex, fill_of, padded, read_index
+from penstock.sources.formats.video.video_decoder import (
+    VideoDecoder,
+    VideoIndex,
+    fill_of,
+    index_video,
+    padded_frame_indices,
+)
 from penstock.sources.formats.video.video_list import ROUNDING, Entry, Rounding
 from penstock.sources.source import Source
-from penstock.sources.storage.byte_range import Cost
-from penstock.sources.storage.file_stamps import stamp_of
-from penstock.sources.storage.object_store import cannot_open, is_remote, several
+from penstock.sources.storage.byte_range import ReadCost
+from penstock.sources.storage.file_stamps import file_stamps
+from penstock.sources.storage.object_store import is_remote, map_concurrently, open_error
 from penstock.sources.storage.random_access_file import RemoteFile
 
 _CHANGED = "the file has been written to since the data set was opened"
@@ -63,7 +69,7 @@ class VideoSource(Source):
     def __init__(self, entries: tuple[Entry, ...], options: ClipOptions) -> None:
         self._options, self._entries = options, entries
         paths = [entry.path for entry in entries]
-        found = several(_index, paths) if self.cost is Cost.STORE else list(map(_index, paths))
+        found = map_concurrently(_index, paths) if self.cost is ReadCost.STORE else list(map(_index, paths))
         for each in found:
             if isinstance(each, Exception):
                 raise each
@@ -117,7 +123,7 @@ class VideoSource(Source):
 
     def _room(self, files: list[int], out: Array | None) -> Column:
         if self.specs[0].dense:
-            return np.empty((len(files), *self.specs[0].sizes), np.uint8) if out is None else out
+            return np.empty((len(files), *self.specs[0].fixed_shape), np.uint8) if out is None else out
         videos = [self._videos[file] for file in files]
         return [np.empty((self._options.length, video.height, video.width, 3), np.uint8) for video in videos]
 
@@ -127,7 +133,7 @@ class VideoSource(Source):
         count = self._options.length
         if self._options.uniform:
             return np.floor(np.linspace(start, stop - 1, count) + 0.5).astype(np.int64)
-        return padded(start + self._options.stride * np.arange(count), stop, self._options.pad_mode)
+        return padded_frame_indices(start + self._options.stride * np.arange(count), stop, self._options.pad_mode)
 
     def _times(self, file: int, numbers: NDArray[np.int64]) -> Array:
         video = self._videos[file]
@@ -173,7 +179,7 @@ class VideoSource(Source):
         """
         path = self._entries[file].path
         far = is_remote(path)
-        if not far and stamp_of(path) != self._stamps[file]:
+        if not far and file_stamps(path) != self._stamps[file]:
             raise ValueError(_CHANGED)
         with self._lock:
             for place, (other, decoder) in enumerate(self._resting):
@@ -186,15 +192,15 @@ class VideoSource(Source):
         return VideoDecoder(opened, self._videos[file])
 
     @property
-    def cost(self) -> Cost:
+    def cost(self) -> ReadCost:
         """What reading costs."""
-        return Cost.STORE if any(is_remote(entry.path) for entry in self._entries) else Cost.FILE
+        return ReadCost.STORE if any(is_remote(entry.path) for entry in self._entries) else ReadCost.FILE
 
     def describe(self, index: int) -> str:
         """The file, and the first frame."""
         return f"{self.path(index)} from frame {self._starts[index]}"
 
-    def info(self, index: int, value: int = 0) -> str:
+    def source_info(self, index: int, value: int = 0) -> str:
         """The file."""
         del value
         return self.path(index)
@@ -203,7 +209,7 @@ class VideoSource(Source):
         """The file."""
         return self._entries[int(self._files[index])].path
 
-    def same_data(self, other: Source) -> bool:
+    def reads_same_samples(self, other: Source) -> bool:
         """Whether the same clips of the same files are read."""
         return (
             isinstance(other, VideoSource)
@@ -222,7 +228,7 @@ class VideoSource(Source):
 
 def stamp_of_clips(entries: Sequence[Entry]) -> Hashable:
     """What changes when one of the videos does."""
-    return stamp_of(*(entry.path for entry in entries))
+    return file_stamps(*(entry.path for entry in entries))
 
 
 def _opened(path: str) -> tuple[str | IO[bytes], Hashable]:
@@ -232,7 +238,7 @@ def _opened(path: str) -> tuple[str | IO[bytes], Hashable]:
         OSError: there is no such object.
     """
     if not is_remote(path):
-        return path, stamp_of(path)
+        return path, file_stamps(path)
     file = RemoteFile(path)
     return cast(IO[bytes], file.raw()), file.state
 
@@ -243,9 +249,9 @@ def _index(path: str) -> tuple[VideoIndex, Hashable]:
     try:
         file, stamp = _opened(path)
     except OSError as error:
-        raise cannot_open(path, error) from error
+        raise open_error(path, error) from error
     try:
-        return read_index(file), stamp
+        return index_video(file), stamp
     except (OSError, ValueError) as error:
         raise SourceError(f"{path!r} cannot be read as a video: {error}", fix="leave it out of the data set") from error
 

@@ -1,0 +1,122 @@
+"""Arguments of cropping operators: DALI's names for the size and position of a window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, TypedDict
+
+import numpy as np
+
+from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean, short_repr
+from penstock.graph.identity.call_record import Default
+from penstock.graph.layouts import SPATIAL
+from penstock.graph.tracing.trace import DataNode
+from penstock.image.describe.crop_window import POLICIES, POSITION_ARGUMENTS, SIZE_ARGUMENTS, CropWindow
+from penstock.operators.tensors.cat import cat
+
+Number = float | DataNode
+
+
+class CropPositionArguments(TypedDict, total=False):
+    """How DALI's cropping operators are told what to cut out.
+
+    crop: the size, (height, width) or (depth, height, width), in pixels; fractions are cut off; images without a depth
+    ignore it. crop_h, crop_w, crop_d: the same, one by one. crop_pos_x, crop_pos_y, crop_pos_z: where the window lies,
+    0 for the left, top or front edge, 1 for the other, 0.5 for the centre. rounding: "round" or "truncate" the first
+    pixel.
+    """
+
+    crop: Number | Sequence[Number] | None
+    crop_h: Number
+    crop_w: Number
+    crop_d: Number
+    crop_pos_x: Annotated[Number, Default(0.5)]
+    crop_pos_y: Annotated[Number, Default(0.5)]
+    crop_pos_z: Annotated[Number, Default(0.5)]
+    rounding: Annotated[str, Default("round")]
+
+
+class CropWindowArguments(CropPositionArguments, total=False):
+    """And what to do where the window is larger than the image.
+
+    out_of_bounds_policy: "error", "pad" with fill_values, or "trim_to_shape". fill_values: one number, or one per
+    channel, in the dtype of the result; for integers fractions are cut off.
+    """
+
+    out_of_bounds_policy: Annotated[str, Default("error")]
+    fill_values: Annotated[float | Sequence[float], Default(0.0)]
+
+
+def make_window(
+    arguments: CropPositionArguments | CropWindowArguments, layout: str, kind: str, *, frames: bool = False
+) -> tuple[CropWindow, dict[str, Any]]:
+    """The window that a user's arguments describe, and the operator arguments for its size and place.
+
+    Args:
+        arguments: the user's.
+        layout: of the values it is cut from.
+        kind: the public name of the operator.
+        frames: whether frames count as depth in sequences of images, as in DALI's crops.
+
+    Raises:
+        DefinitionError: a size is given twice, or in part; a rounding or policy that does not exist.
+    """
+    given: dict[str, Any] = dict(arguments)
+    crop = given.pop("crop", None)
+    sizes: dict[str, Any] = {name: given.pop(name, 0) for name in dict.fromkeys(SIZE_ARGUMENTS.values())}
+    depth = "D" if "D" in layout else "F" if frames and "F" in layout else ""
+    if crop is not None:
+        named = [name for name, size in sizes.items() if isinstance(size, DataNode) or size]
+        if named:
+            raise DefinitionError(f"fn.{kind}: the size is given twice", given=f"crop and {', '.join(named)}")
+        sizes |= _split(crop, depth, kind)
+    wanted = [
+        axis
+        for axis in depth + "HW"
+        if isinstance(sizes[SIZE_ARGUMENTS[axis]], DataNode) or sizes[SIZE_ARGUMENTS[axis]] > 0
+    ]
+    if ("H" in wanted) != ("W" in wanted) and crop is None:
+        raise DefinitionError(f"fn.{kind}: crop_h and crop_w are given together", given=sizes)
+    places = {name: given.pop(name, 0.5) for name in dict.fromkeys(POSITION_ARGUMENTS.values())}
+    for name, place in places.items():
+        if not isinstance(place, DataNode) and not 0 <= place <= 1:
+            raise DefinitionError(f"fn.{kind}: {name} lies between 0 and 1", given=place)
+    rounding, policy = given.pop("rounding", "round"), given.pop("out_of_bounds_policy", "error")
+    one_of(rounding, ("round", "truncate"), f"fn.{kind}: rounding")
+    one_of(policy, POLICIES, f"fn.{kind}: out_of_bounds_policy")
+    fill = np.atleast_1d(np.asarray(given.pop("fill_values", 0.0), np.float64)).tolist()
+    axes = "".join(axis for axis in layout if axis in wanted or (wanted and axis in SPATIAL))
+    cut = CropWindow(layout, axes, rounding == "truncate", POLICIES[policy], tuple(fill))
+    used = {names[axis] for axis in axes for names in (SIZE_ARGUMENTS, POSITION_ARGUMENTS)}
+    return cut, {name: value for name, value in (sizes | places).items() if name in used}
+
+
+def _split(crop: Any, depth: str, kind: str) -> dict[str, Any]:
+    """The sizes of a crop of two or three numbers, by the names of their arguments."""
+    if isinstance(crop, DataNode):
+        (count,) = crop.spec.shape if len(crop.spec.shape) == 1 else (0,)
+        numbers: Any = crop
+        if depth and count is None:  # with a 0 in front, which counts as none, the last three are there
+            zero: Any = np.zeros(1, crop.spec.dtype)
+            numbers = cat(zero, crop)
+    else:
+        numbers = np.atleast_1d(np.asarray(crop)).tolist()
+        count = len(numbers)
+    if count not in (2, 3, None):
+        raise DefinitionError(
+            f"fn.{kind}: crop has a size for each axis",
+            given=crop,
+            expected="(height, width) or (depth, height, width)",
+        )
+    result = {"crop_h": numbers[-2], "crop_w": numbers[-1]}
+    return {"crop_d": numbers[-3], **result} if depth and count != 2 else result
+
+
+def one_of(name: Any, known: Any, what: str) -> None:
+    """Check that a choice is one of those on offer.
+
+    Raises:
+        ArgumentTypeError: it is not.
+    """
+    if name not in known:
+        raise ArgumentTypeError(f"{what}: no such choice", given=short_repr(name), fix=did_you_mean(name, known))
