@@ -269,7 +269,8 @@ def test_batches_larger_than_the_window_are_a_window(on_error, share, options):
         return fn.copy(fn.readers.arrays(np.where(rows % 100 < share, 2**40, rows), name="r"))
 
     names = ["x", "valid"] if on_error == "skip" else ["x"]
-    one = data_iterator(definition, names, reader_name="r", on_error=on_error, **options)(batch_size=4096)
+    # A seed, because of half of the samples sixteen in a row are bad once in eleven runs, which ends a run.
+    one = data_iterator(definition, names, reader_name="r", on_error=on_error, **options)(batch_size=4096, seed=1)
     batches = taken(one, 3)
     assert one.stats()["bad samples"]["readers.arrays 'r'"] >= np.sum(rows % 100 < share)
     assert all((batch["x"] < 2**31 - 1).all() for batch in batches)
