@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 import penstock
-from penstock.graph.ir.operator import CommonArguments
+from penstock.graph.arguments.argument_groups import CommonArguments
 from penstock.graph.tracing import registry
 from penstock.image.describe.steps import Step
 from penstock.operators.readers.reader_arguments import ReaderArguments

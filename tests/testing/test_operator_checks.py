@@ -6,14 +6,13 @@ from typing import Unpack
 
 import pytest
 
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing import registry
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.testing import check_docstring
 
 
-class Base(CommonArguments, total=False):
+class Base(TypedDict, total=False):
     """More.
 
     base: what it is.

@@ -55,7 +55,7 @@ def check_annotations(
 
     Example:
         >>> from typing import Annotated
-        >>> from penstock.graph.arguments.argument_kinds import Range
+        >>> from penstock.graph.arguments.argument_marks import Range
         >>> @check_annotations
         ... def take(count: Annotated[int, Range(1)]) -> None: ...
         >>> take(0)
@@ -120,31 +120,47 @@ def coerce_arguments(
     """
     hints = type_hints(function)
 
-    def one(argument: str, given: Any) -> Any:
+    def one(argument: str, value: Any) -> Any:
         hint = hints.get(argument, Any)
-        try:
-            return coerce(hint, given)
-        except MismatchError as error:
-            wrong = error
-        if one_is_many and isinstance(given, int | float | np.number | str):
-            with suppress(MismatchError):
-                return coerce(hint, [given])
-        refusal, what = (limits, "out of range") if isinstance(wrong, OutOfRangeError) else (kind, "of another kind")
-        fix = suggest_value(hint, wrong.given) or dali_object_hint(wrong.given)
-        if wrong.at and isinstance(wrong.given, NodeHandle):
-            fix = "fn.stack(...), which makes one node of nodes and numbers"
-        raise refusal(f"{name}: {argument} is {what}", given=wrong, expected=describe_annotation(hint), fix=fix)
+        return coerce_argument(hint, value, name, argument, kind=kind, limits=limits, one_is_many=one_is_many)
 
     result = inspect.BoundArguments(bound.signature, bound.arguments.copy())
     for argument, value in bound.arguments.items():
         parameter = bound.signature.parameters[argument]
         if parameter.kind is parameter.VAR_POSITIONAL:
-            result.arguments[argument] = tuple([one(argument, each) for each in value])
+            result.arguments[argument] = tuple([one(argument, item) for item in value])
         elif parameter.kind is parameter.VAR_KEYWORD:
-            result.arguments[argument] = {option: one(option, given) for option, given in value.items()}
+            result.arguments[argument] = {option: one(option, item) for option, item in value.items()}
         elif argument != "self" and value is not parameter.default:
             result.arguments[argument] = one(argument, value)
     return result
+
+
+def coerce_argument(
+    hint: Any,
+    value: Any,
+    name: str,
+    argument: str,
+    *,
+    kind: type[PenstockError] = ArgumentTypeError,
+    limits: type[PenstockError] = DefinitionError,
+    one_is_many: bool = False,
+) -> Any:
+    """Return one argument in the type that its annotation declares; see `coerce_arguments`."""
+    try:
+        return coerce(hint, value)
+    except MismatchError as error:
+        mismatch = error
+    if one_is_many and isinstance(value, int | float | np.number | str):
+        with suppress(MismatchError):
+            return coerce(hint, [value])
+    refusal, what = (limits, "out of range") if isinstance(mismatch, OutOfRangeError) else (kind, "of another kind")
+    fix = suggest_value(hint, mismatch.given) or dali_object_hint(mismatch.given)
+    if mismatch.at and isinstance(mismatch.given, NodeHandle):
+        fix = "fn.stack(...), which makes one node of nodes and numbers"
+    raise refusal(
+        f"{name}: {argument} is {what}", given=mismatch, expected=describe_annotation(hint), fix=fix
+    ) from None
 
 
 @functools.cache

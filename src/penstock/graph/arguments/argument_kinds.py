@@ -6,7 +6,6 @@ import math
 import types
 import typing
 from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence, ValuesView
-from dataclasses import dataclass
 from enum import Enum, EnumMeta, IntEnum
 from itertools import chain
 from typing import Annotated, Any, Literal, NotRequired, Required, Union, cast
@@ -14,6 +13,7 @@ from typing import Annotated, Any, Literal, NotRequired, Required, Union, cast
 import numpy as np
 
 from penstock.errors import did_you_mean, short_repr
+from penstock.graph.arguments.argument_marks import Range
 from penstock.graph.ir.node import NodeHandle
 from penstock.types import Constant, DALIDataType, DALIImageType, DALIInterpType
 
@@ -22,24 +22,6 @@ _WHOLE = 2**63
 
 _AT_ONCE = 4096
 """Elements of a sequence that are looked at together: where one of them is wrong, it is looked for one by one."""
-
-
-@dataclass(frozen=True)
-class Range:
-    """The limits of a number, or of each number of a sequence: ``Annotated[int, Range(1)]``.
-
-    Args:
-        low: the least.
-        high: the greatest.
-    """
-
-    low: float = -np.inf
-    high: float = np.inf
-
-    def __str__(self) -> str:
-        if not np.isfinite(self.high):
-            return f" of at least {self.low}" if np.isfinite(self.low) else ""
-        return f" from {self.low} to {self.high}" if np.isfinite(self.low) else f" of at most {self.high}"
 
 
 class MismatchError(Exception):

@@ -96,7 +96,7 @@ def _is_set(given: Any) -> TypeGuard[list[Any]]:
 
 
 def _one_of(bound: inspect.BoundArguments, number: int) -> inspect.BoundArguments:
-    """The arguments with element `number` of each list of inputs. A name is for the first call: names are distinct."""
+    """Return the arguments with element `number` of each list of inputs."""
 
     def pick(given: Any) -> Any:
         return given[number] if _is_set(given) else given
@@ -106,8 +106,6 @@ def _one_of(bound: inspect.BoundArguments, number: int) -> inspect.BoundArgument
         kind = bound.signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_POSITIONAL:
             result.arguments[name] = tuple(map(pick, value))
-        elif kind is inspect.Parameter.VAR_KEYWORD:
-            result.arguments[name] = {n: v for n, v in value.items() if n != "name" or number == 0}
-        elif kind is not inspect.Parameter.KEYWORD_ONLY:
+        elif kind not in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD):
             result.arguments[name] = pick(value)
     return result

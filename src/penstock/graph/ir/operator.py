@@ -21,7 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, TypedDict, TypeVar, cast, get_type_hints
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -289,24 +289,3 @@ class StreamInput(Operator):
 def parameters(operator: Operator) -> dict[str, Any]:
     """The fields of an operator by name, but for those that do not take part in comparisons."""
     return {part.name: getattr(operator, part.name) for part in fields(cast(Any, operator)) if part.compare}
-
-
-class CommonArguments(TypedDict, total=False):
-    """What every operator takes besides its own arguments.
-
-    name: a name for the node. device: "cpu", "gpu" or "mixed", a placement hint. preserve: whether it
-    runs though nothing uses it, where running it can have an effect. bytes_per_sample_hint: a hint of DALI's.
-    """
-
-    name: str | None
-    device: str | None
-    preserve: bool
-    bytes_per_sample_hint: int | list[int]
-
-
-Arguments = TypeVar("Arguments")
-
-
-def select_arguments(kind: type[Arguments], arguments: Mapping[str, Any]) -> Arguments:
-    """Those of a function's keyword arguments that one of its typed dictionaries declares."""
-    return cast(Arguments, {name: arguments[name] for name in get_type_hints(kind) if name in arguments})

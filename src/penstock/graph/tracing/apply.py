@@ -7,12 +7,13 @@ from typing import Any, cast
 
 from penstock.core.call_site import user_call_site
 from penstock.errors import ArgumentTypeError, did_you_mean, short_repr
+from penstock.graph.arguments.argument_groups import CommonArguments
 from penstock.graph.identity.call_record import current_call, internal_call
 from penstock.graph.ir.branch_operators import BranchSelect
 from penstock.graph.ir.node import Node, Value, infer_specs
 from penstock.graph.ir.node_checks import check_branch_scope, check_fusible_input, check_memory, check_no_device_to_host
-from penstock.graph.ir.operator import CommonArguments, Operator
-from penstock.graph.tracing.registry import kind, lookup
+from penstock.graph.ir.operator import Operator
+from penstock.graph.tracing.registry import common_arguments, kind, lookup
 from penstock.graph.tracing.trace import DataNode, as_value, current_trace
 
 _HINTS = {"cpu": "cpu", "gpu": "gpu", "mixed": "gpu", None: None}
@@ -56,7 +57,8 @@ def apply_many(
     Args:
         operator: what is computed.
         inputs: nodes, or constants.
-        common: the arguments that every operator takes.
+        common: the arguments that every operator takes, by default those of the call that runs; {} for a node that only
+            helps to compute an operator's results, and for one `beside` another.
         seed: a seed for this node alone; None or a negative one derives it from the pipeline's.
         beside: a node with which this one goes: it is computed for the same rows, from the same random bits.
         arguments: what may differ per sample: nodes or constants.
@@ -68,7 +70,8 @@ def apply_many(
         PenstockError: what the operator's spec rule raises; also for a batch that no memory holds.
     """
     trace = current_trace()
-    common = common or {}
+    if common is None:
+        common = common_arguments() if beside is None else {}
     values = tuple(as_value(value) for value in inputs)
     guard = trace.guard if beside is None else beside.guard
     if operator.needs_one_shape and guard is not None:  # one shape in the branch, not of all samples

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from penstock.core.columns import Array
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_kinds import Range
-from penstock.graph.identity.call_record import Default
+from penstock.graph.arguments.argument_marks import Default, Range
 from penstock.image.describe.axis_mapping import Rows
 from penstock.native.compiled import Compiled, precompile
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Unpack
 
 import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -92,7 +91,6 @@ def mel_filter_bank(
     freq_high: float = 0.0,
     normalize: bool = True,
     mel_formula: str = "slaney",
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Gather the frequencies of a spectrogram in bands of equal width on the mel scale.
 
@@ -104,7 +102,6 @@ def mel_filter_bank(
         freq_high: where the last one ends, in Hz; 0 for half the sample rate.
         normalize: whether the weights of each band are divided by its width.
         mel_formula: "slaney" or "htk".
-        **common: what every operator takes.
 
     Returns:
         float32, bands in the place of frequencies.
@@ -132,4 +129,4 @@ def mel_filter_bank(
         )
     axis = data.layout.index("f") if "f" in data.layout else max(data.ndim - 2, 0)
     kernel = MelFilterBank(axis, nfilter, float(sample_rate), float(freq_low), high, mel_formula == "htk", normalize)
-    return apply(kernel, data, common=common)
+    return apply(kernel, data)

@@ -11,8 +11,9 @@ import numpy as np
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
+from penstock.graph.arguments.argument_groups import select_arguments
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, CommonArguments, HostBatchKernel, Operator, select_arguments
+from penstock.graph.ir.operator import BatchContext, HostBatchKernel, Operator
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -50,7 +51,7 @@ class Windows(TypedDict, total=False):
     quiet: bool
 
 
-class RandomBBoxCropArguments(Windows, CommonArguments, total=False):
+class RandomBBoxCropArguments(Windows, total=False):
     """The windows, and what every operator takes."""
 
 
@@ -259,7 +260,7 @@ def random_bbox_crop(
     made = RandomBBoxCrop(**made, indices=bool(output_bbox_indices))
     inputs = (bboxes,) if labels is None else (bboxes, labels)
     given: dict[str, Any] = {name: shape for name, shape in shapes.items() if shape is not None}
-    return apply_many(made, *inputs, common=select_arguments(CommonArguments, arguments), seed=seed, **given)
+    return apply_many(made, *inputs, seed=seed, **given)
 
 
 def _operator(

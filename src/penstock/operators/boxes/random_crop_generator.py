@@ -10,14 +10,15 @@ import numpy as np
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel, select_arguments
+from penstock.graph.arguments.argument_groups import select_arguments
+from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.image.describe.random_window import RandomWindow, RandomWindowArguments, random_window
 
 
-class RandomCropGeneratorArguments(RandomWindowArguments, CommonArguments, total=False):
+class RandomCropGeneratorArguments(RandomWindowArguments, total=False):
     """The window, and what every operator takes."""
 
 
@@ -84,4 +85,4 @@ def random_crop_generator(
     made = RandomCropGenerator(
         random_window(select_arguments(RandomWindowArguments, arguments), "random_crop_generator")
     )
-    return apply_many(made, shapes, common=select_arguments(CommonArguments, arguments), seed=seed)
+    return apply_many(made, shapes, seed=seed)

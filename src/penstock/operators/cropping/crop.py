@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from penstock.core.spec import Spec
+from penstock.graph.arguments.argument_groups import select_arguments
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments, Operator, select_arguments
+from penstock.graph.ir.operator import Operator
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.fix_suggestions import ShapeProblem, register_fix
@@ -27,7 +28,7 @@ from penstock.types import DALIDataType, DALIImageType
 register_fix(ShapeProblem.RAGGED, "fn.crop(..., crop=(height, width))")
 
 
-class CropOperatorArguments(CropWindowArguments, CommonArguments):
+class CropOperatorArguments(CropWindowArguments):
     """The window, and what every operator takes."""
 
 
@@ -108,4 +109,4 @@ def crop(
     layout = image_layout(data, "crop", rank_4="DHWC")
     cut, place = make_window(select_arguments(CropWindowArguments, arguments), layout, "crop", frames=True)
     result = result_dtype(data.spec.dtype, dtype, output_dtype)
-    return apply(Crop(cut, result), data, common=select_arguments(CommonArguments, arguments), **place)
+    return apply(Crop(cut, result), data, **place)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypedDict
 import numpy as np
 
 from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean, short_repr
-from penstock.graph.identity.call_record import Default
+from penstock.graph.arguments.argument_marks import Default
 from penstock.graph.layouts import SPATIAL
 from penstock.graph.tracing.trace import DataNode
 from penstock.image.describe.crop_window import POLICIES, POSITION_ARGUMENTS, SIZE_ARGUMENTS, CropWindow

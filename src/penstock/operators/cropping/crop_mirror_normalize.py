@@ -12,8 +12,9 @@ import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, short_repr
+from penstock.graph.arguments.argument_groups import select_arguments
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments, Operator, select_arguments
+from penstock.graph.ir.operator import Operator
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -37,7 +38,7 @@ from penstock.types import FLOAT, DALIImageType, as_dtype
 _DTYPES = ("float32", "float16", "uint8", "int8")
 
 
-class CropMirrorNormalizeArguments(CropWindowArguments, CommonArguments):
+class CropMirrorNormalizeArguments(CropWindowArguments):
     """The window, and what every operator takes."""
 
 
@@ -253,7 +254,7 @@ def crop_mirror_normalize(
         shift=float(shift),
         pad_channels=bool(pad_output),
     )
-    return apply(chain, images, common=select_arguments(CommonArguments, arguments), mirror=mirror, **varying, **place)
+    return apply(chain, images, mirror=mirror, **varying, **place)
 
 
 def _numbers(terms: Any) -> tuple[float, ...]:

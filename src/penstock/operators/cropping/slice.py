@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument, as_numbers
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import axis_numbers
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -129,7 +128,6 @@ def slice(  # noqa: A001  # DALI's name
     dtype: DALIDataType | Any = None,
     image_type: DALIImageType | None = None,
     output_dtype: DALIDataType | Any = None,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Cut a part out of arrays: all between a first and a last index, along some of the axes.
 
@@ -157,7 +155,6 @@ def slice(  # noqa: A001  # DALI's name
         dtype: of the result, the input's by default; integers saturate.
         image_type: DALI's, without effect there and here.
         output_dtype: an older name of `dtype`.
-        **common: what every operator takes.
 
     Returns:
         The parts, in the input's layout.
@@ -201,7 +198,7 @@ def slice(  # noqa: A001  # DALI's name
         fill_values,
         result_dtype(data.spec.dtype, dtype, output_dtype),
     )
-    return apply(kernel, data, common=common, **bounds)
+    return apply(kernel, data, **bounds)
 
 
 def cut(

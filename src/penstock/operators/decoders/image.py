@@ -11,8 +11,8 @@ import numpy as np
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph.identity.call_record import Default, PerformanceHint
-from penstock.graph.ir.operator import CommonArguments, select_arguments
+from penstock.graph.arguments.argument_groups import select_arguments
+from penstock.graph.arguments.argument_marks import Default, PerformanceHint
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.fix_suggestions import ShapeProblem, register_fix
 from penstock.graph.tracing.registry import operator
@@ -196,7 +196,7 @@ def decoder(options: DecoderOptions, kind: str) -> DecodeImage:
     return DecodeImage(decoding, dtype, reduced, (int(limits[0]), int(limits[1])))
 
 
-class DecoderArguments(DecoderOptions, DecoderHints, CommonArguments, total=False):
+class DecoderArguments(DecoderOptions, DecoderHints, total=False):
     """Options, hints, and what every operator takes."""
 
 
@@ -240,4 +240,4 @@ def image(data: DataNode, **arguments: Unpack[DecoderArguments]) -> DataNode:
         (2, 4, 3)
     """
     kernel = decoder(select_arguments(DecoderOptions, arguments), "decoders.image")
-    return apply(kernel, data, common=select_arguments(CommonArguments, arguments))
+    return apply(kernel, data)

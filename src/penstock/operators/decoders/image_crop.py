@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from penstock.graph.ir.operator import CommonArguments, select_arguments
+from penstock.graph.arguments.argument_groups import select_arguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -43,6 +43,4 @@ def image_crop(data: DataNode, **arguments: Unpack[ImageCropArguments]) -> DataN
     """
     decode = decoder(select_arguments(DecoderOptions, arguments), "decoders.image_crop")
     cut, place = make_window(select_arguments(CropPositionArguments, arguments), "HWC", "decoders.image_crop")
-    return apply(
-        Crop(cut, decode.dtype), apply(decode, data), common=select_arguments(CommonArguments, arguments), **place
-    )
+    return apply(Crop(cut, decode.dtype), apply(decode, data, common={}), **place)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 from penstock.core.spec import Spec
-from penstock.graph.ir.operator import CommonArguments, select_arguments
+from penstock.graph.arguments.argument_groups import select_arguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -73,5 +73,5 @@ def image_random_crop(data: DataNode, *, seed: int = -1, **arguments: Unpack[Ima
     """
     options = select_arguments(DecoderOptions, arguments)
     draw = RandomCrop(random_window(select_arguments(RandomWindowArguments, arguments), "decoders.image_random_crop"))
-    images = apply(decoder(options, "decoders.image_random_crop"), data)
-    return apply(draw, images, common=select_arguments(CommonArguments, arguments), seed=seed)
+    images = apply(decoder(options, "decoders.image_random_crop"), data, common={})
+    return apply(draw, images, seed=seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
 
-from penstock.graph.ir.operator import CommonArguments, select_arguments
+from penstock.graph.arguments.argument_groups import select_arguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -71,11 +71,10 @@ def image_slice(
         ...     fn.decoders.image_slice(data, start=(4, 2), shape=(20, 10))
         DataNode(slice: uint8[10, 20, 3] HWC)
     """
-    image = apply(decoder(select_arguments(DecoderOptions, arguments), "decoders.image_slice"), data)
-    return cut_out(
+    image = apply(decoder(select_arguments(DecoderOptions, arguments), "decoders.image_slice"), data, common={})
+    return cut_out.forward(
         image,
         anchor,
         shape_like,
         **select_arguments(SliceBounds, arguments),
-        **select_arguments(CommonArguments, arguments),
     )

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, short_repr
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import by_axis, plane_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -107,7 +106,6 @@ def filter(  # noqa: A001  # DALI's name
     border: str = "reflect_101",
     mode: str = "same",
     dtype: DALIDataType | Any = None,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Correlate images with weights. Sums are in float32.
 
@@ -123,7 +121,6 @@ def filter(  # noqa: A001  # DALI's name
             "reflect" (with them), "wrap", "clamp" or "constant".
         mode: "same" for results as large as the images, "valid" for the pixels alone for which no border is needed.
         dtype: of the result: FLOAT or the input's, which it is by default.
-        **common: what every operator takes.
 
     Returns:
         The filtered images, in the input's layout; integers are rounded and clipped.
@@ -151,4 +148,4 @@ def filter(  # noqa: A001  # DALI's name
     result = output_dtype(data.spec.dtype, dtype, "filter")
     weights = filter.array() if isinstance(filter, Constant) else filter
     made = Filter(layout, border, mode == "valid", result)
-    return apply(made, data, common=common, filter=weights, anchor=anchor, fill_value=fill_value)
+    return apply(made, data, filter=weights, anchor=anchor, fill_value=fill_value)

@@ -11,7 +11,6 @@ import numpy as np
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, short_repr
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.trace import DataNode
@@ -91,7 +90,6 @@ class Morphology(ImageOperator):
 
 def morphology(
     data: DataNode,
-    common: CommonArguments,
     *,
     greatest: bool,
     mask_size: int | Sequence[int] | DataNode,
@@ -115,4 +113,4 @@ def morphology(
     if iterations < 1:
         raise DefinitionError(f"fn.{kind}: iterations is a number of times", given=iterations, expected="at least 1")
     made = Morphology(layout, greatest, _BORDERS[border_mode], int(iterations))
-    return apply(made, data, common=common, mask_size=mask_size, anchor=anchor)
+    return apply(made, data, mask_size=mask_size, anchor=anchor)

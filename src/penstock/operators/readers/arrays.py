@@ -10,7 +10,7 @@ import numpy as np
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
-from penstock.graph.identity.call_record import DataLocation
+from penstock.graph.arguments.argument_marks import DataLocation
 from penstock.graph.layouts import check_layout
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode

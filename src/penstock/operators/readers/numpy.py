@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
-from penstock.graph.identity.call_record import DataLocation, PerformanceHint
+from penstock.graph.arguments.argument_marks import DataLocation, PerformanceHint
 from penstock.graph.layouts import axis_numbers
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph.identity.call_record import DataLocation, Default, PerformanceHint
-from penstock.graph.ir.operator import CommonArguments, Reader, select_arguments
+from penstock.graph.arguments.argument_marks import DataLocation, Default, PerformanceHint
+from penstock.graph.ir.operator import Reader
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.trace import DataNode
 from penstock.sources.combine.subset import make_subset, resample_by_weight
@@ -14,7 +14,7 @@ from penstock.sources.source import Source
 from penstock.types import OnError, as_on_error
 
 
-class ReaderOrderArguments(CommonArguments, total=False):
+class ReaderOrderArguments(TypedDict, total=False):
     """In which order a reader visits its samples, and for which shard.
 
     random_shuffle: visit the samples of each epoch in an order of its own: a permutation of the whole data set, another
@@ -124,8 +124,7 @@ def apply_whole_reader(source: Source, arguments: ReaderOrderArguments) -> list[
         stick_to_shard=stick,
         on_error=_checked(arguments.get("on_error")),
     )
-    common = select_arguments(CommonArguments, arguments)
-    return apply_many(reader, common=common, seed=arguments.get("seed", -1) if seed is None else seed)
+    return apply_many(reader, seed=arguments.get("seed", -1) if seed is None else seed)
 
 
 def _checked(on_error: Any) -> OnError | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Unpack
 
 from penstock.errors import DefinitionError
-from penstock.graph.identity.call_record import DataLocation, PerformanceHint
+from penstock.graph.arguments.argument_marks import DataLocation, PerformanceHint
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.readers.feature_options import as_features

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core import optional_import
 from penstock.errors import DefinitionError, did_you_mean, short_repr
-from penstock.graph.identity.call_record import DataLocation, Default, PerformanceHint
+from penstock.graph.arguments.argument_marks import DataLocation, Default, PerformanceHint
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.argument_limits import Length

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Unpack
 
-from penstock.graph.identity.call_record import Default
-from penstock.graph.ir.operator import select_arguments
+from penstock.graph.arguments.argument_groups import select_arguments
+from penstock.graph.arguments.argument_marks import Default
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.argument_limits import Length

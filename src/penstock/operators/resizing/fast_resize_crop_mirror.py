@@ -10,7 +10,7 @@ from penstock.operators.resizing.resize_crop_mirror import ResizeCropMirrorArgum
 from penstock.types import DALIDataType
 
 
-@operator("fast_resize_crop_mirror")
+@operator("fast_resize_crop_mirror", defaults={"antialias": False})
 def fast_resize_crop_mirror(
     data: DataNode,
     *,
@@ -44,4 +44,4 @@ def fast_resize_crop_mirror(
         [6, 2]
     """
     given: ResizeCropMirrorArguments = {"antialias": False, **arguments}
-    return resize_crop_mirror(data, mirror=mirror, dtype=dtype, **given)
+    return resize_crop_mirror.forward(data, mirror=mirror, dtype=dtype, **given)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypedDict
 import numpy as np
 
 from penstock.errors import ArgumentTypeError, short_repr
-from penstock.graph.identity.call_record import Default, PerformanceHint
+from penstock.graph.arguments.argument_marks import Default, PerformanceHint
 from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.tracing.trace import DataNode
 from penstock.types import INTERP_LANCZOS3, INTERP_LINEAR, DALIInterpType

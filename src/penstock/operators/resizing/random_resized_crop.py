@@ -10,8 +10,8 @@ import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.arguments.argument_groups import select_arguments
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments, select_arguments
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -24,7 +24,7 @@ from penstock.operators.resizing.resize import Resampling, cast_steps, resampled
 from penstock.types import DALIDataType
 
 
-class RandomResizedCropArguments(RandomWindowArguments, FilterArguments, CommonArguments, total=False):
+class RandomResizedCropArguments(RandomWindowArguments, FilterArguments, total=False):
     """Window, filters, and what every operator takes."""
 
 
@@ -121,4 +121,4 @@ def random_resized_crop(
         dtype=resampled_dtype(data, dtype, "random_resized_crop"),
     )
     filters = filter_arguments(select_arguments(FilterArguments, arguments), "random_resized_crop")
-    return apply(kernel, data, common=select_arguments(CommonArguments, arguments), seed=seed, **filters)
+    return apply(kernel, data, seed=seed, **filters)

@@ -11,8 +11,9 @@ import numpy as np
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.arguments.argument_groups import select_arguments
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel, select_arguments
+from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.layouts import SPATIAL, image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.fix_suggestions import ShapeProblem, register_fix
@@ -32,7 +33,7 @@ DTYPES = ("uint8", "int16", "uint16", "float32")
 """What can be resampled."""
 
 
-class ResizeArguments(SizeArguments, FilterArguments, CommonArguments, total=False):
+class ResizeArguments(SizeArguments, FilterArguments, total=False):
     """Size, filters, and what every operator takes. image_type: DALI's, without effect there and here."""
 
     image_type: DALIImageType
@@ -173,5 +174,5 @@ def resize(
     filters = select_arguments(FilterArguments, arguments)
     sizes, varying = sizing(select_arguments(SizeArguments, arguments), filters, layout, "resize")
     kernel = Resize(layout, resampled_dtype(data, dtype, "resize"), sizes)
-    images = apply(kernel, data, common=select_arguments(CommonArguments, arguments), **varying)
-    return [images, apply(SpatialShape(layout), data)] if save_attrs else images
+    images = apply(kernel, data, **varying)
+    return [images, apply(SpatialShape(layout), data, common={})] if save_attrs else images

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Unpack, cast
 
 from penstock.core.spec import Spec
+from penstock.graph.arguments.argument_groups import select_arguments
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments, select_arguments
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -24,7 +24,7 @@ from penstock.operators.resizing.target_size import SizeArguments, sizing
 from penstock.types import DALIDataType
 
 
-class ResizeCropMirrorArguments(SizeArguments, FilterArguments, CropPositionArguments, CommonArguments, total=False):
+class ResizeCropMirrorArguments(SizeArguments, FilterArguments, CropPositionArguments, total=False):
     """Size, filters, window, and what every operator takes."""
 
 
@@ -127,4 +127,4 @@ def resize_crop_mirror(
     if "D" in layout:
         flags["depthwise"] = mirror & 4
     made = ResizeCropMirror(layout, result, Resize(layout, result, sizes), Crop(cut, result), Flip(layout))
-    return apply(made, data, common=select_arguments(CommonArguments, arguments), **varying, **place, **flags)
+    return apply(made, data, **varying, **place, **flags)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from penstock.core.spec import Shape, Spec, bounds_or_none
 from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean, short_repr
-from penstock.graph.identity.call_record import Default
+from penstock.graph.arguments.argument_marks import Default
 from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.layouts import SPATIAL
 from penstock.graph.tracing.trace import DataNode

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from penstock.core.spec import Shape, Spec, bounds_or_none
 from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean, short_repr
+from penstock.graph.arguments.argument_groups import select_arguments
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments, select_arguments
 from penstock.graph.layouts import SPATIAL, axis_numbers
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -38,7 +38,7 @@ _SCHEMA = {
 }
 
 
-class TensorResizeArguments(FilterArguments, CommonArguments, total=False):
+class TensorResizeArguments(FilterArguments, total=False):
     """Filters, and what every operator takes."""
 
 
@@ -248,10 +248,10 @@ def tensor_resize(
         cast(Rounding, size_rounding),
     )
     values |= filter_arguments(select_arguments(FilterArguments, arguments), kind)
-    own, common = data.spec.layout, select_arguments(CommonArguments, arguments)
+    own = data.spec.layout
     relabelled = own not in ("", layout)
     operand = reshape(data, layout=layout) if relabelled else data
-    made = apply(TensorResize(layout, resampled_dtype(data, dtype, kind), sizing), operand, common=common, **values)
+    made = apply(TensorResize(layout, resampled_dtype(data, dtype, kind), sizing), operand, **values)
     return reshape(made, layout=own) if own != made.spec.layout else made
 
 

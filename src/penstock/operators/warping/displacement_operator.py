@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments, select_arguments
 from penstock.graph.layouts import plane_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.trace import DataNode
@@ -22,7 +21,7 @@ from penstock.operators.warping.warp_options import WarpOptions, fill_color, war
 from penstock.types import INTERP_NN, DALIInterpType
 
 
-class DisplacementArguments(CommonArguments, total=False):
+class DisplacementArguments(TypedDict, total=False):
     """What all displacements take.
 
     mask: whether an image is changed, 1 by default, or stays as it is, 0; a number, or a node with one per sample.
@@ -82,6 +81,4 @@ def apply_displacement(
         data.spec.dtype,
     )
     made = operator(how, places)
-    return apply(
-        made, data, common=select_arguments(CommonArguments, arguments), seed=seed, mask=arguments.get("mask", 1)
-    )
+    return apply(made, data, seed=seed, mask=arguments.get("mask", 1))

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Unpack
 
 import numpy as np
 
-from penstock.graph.arguments.argument_kinds import Range
+from penstock.graph.arguments.argument_marks import Range
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.image.describe.steps import ImageInfo, Step

@@ -10,8 +10,8 @@ import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, short_repr
+from penstock.graph.arguments.argument_groups import select_arguments
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments, select_arguments
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -278,7 +278,6 @@ def rotate(
     return apply(
         made(how, "given" if sized else "kept" if keep_size else "grown"),
         data,
-        common=select_arguments(CommonArguments, arguments),
         size=given_size(size, len(how.axes)),
         **turn,
     )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import SPATIAL
 from penstock.graph.tracing.trace import DataNode
 from penstock.image.codecs.image_header import MAX_PIXELS
@@ -25,7 +24,7 @@ from penstock.operators.tensors.reshape import reshape
 from penstock.types import INTERP_CUBIC, INTERP_LINEAR, INTERP_NN, DALIDataType, DALIInterpType
 
 
-class WarpArguments(CommonArguments, total=False):
+class WarpArguments(TypedDict, total=False):
     """What all warps take.
 
     fill_value: the value of what lies outside of the image, converted to the input's dtype; by default the pixels at
