@@ -1,7 +1,7 @@
 """Operators under the names that DALI gives them: `fn.flip`, `fn.readers.file`, `fn.random.uniform`.
 
 `operator_modules.py` lists them with the modules that define them, which are imported on first use. That table and the
-stubs (`*.pyi`), which type checkers and editors read, are generated from the operators: `python tools/generate_stubs.py`.
+stubs (`*.pyi`), which type checkers and editors read, are generated from the operators by `tools/generate_stubs.py`.
 """
 
 from penstock.fn import decoders as decoders
@@ -22,4 +22,4 @@ from penstock.operators.elementwise import arithmetic, math_functions  # noqa: F
 from penstock.operators.tensors import getitem  # noqa: F401  # pyright: ignore[reportUnusedImport]  # a + b, a[i]
 
 declare_modules(OPERATOR_MODULES)
-__getattr__, __dir__ = lazy_module(__name__, present)
+__getattr__, __dir__ = lazy_module(__name__, present, submodules=("experimental",))

@@ -4,10 +4,8 @@ from typing import Any, Literal, TypeAlias, overload
 from numpy.typing import ArrayLike, NDArray
 from penstock.graph.tracing.trace import DataNode
 from penstock.types import Constant, DALIImageType
-
 _Input: TypeAlias = DataNode | Constant | ArrayLike
 _Array: TypeAlias = NDArray[Any]
-
 @overload
 def audio(
     data: _Input,
@@ -48,8 +46,8 @@ def image(
     dtype: Any = ...,
     adjust_orientation: bool = True,
     use_fast_idct: bool = False,
-    jpeg_fancy_upsampling: bool | None = None,
-    backend: Literal["simplejpeg", "nvimgcodec"] | None = None,
+    jpeg_fancy_upsampling: bool = False,
+    backend: Literal["simplejpeg", "nvimgcodec"] = "simplejpeg",
     reduced: bool = False,
     max_size: int | Sequence[int] | _Array | None = None,
     affine: bool | None = None,
@@ -85,8 +83,8 @@ def image(
     dtype: Any = ...,
     adjust_orientation: bool = True,
     use_fast_idct: bool = False,
-    jpeg_fancy_upsampling: bool | None = None,
-    backend: Literal["simplejpeg", "nvimgcodec"] | None = None,
+    jpeg_fancy_upsampling: bool = False,
+    backend: Literal["simplejpeg", "nvimgcodec"] = "simplejpeg",
     reduced: bool = False,
     max_size: int | Sequence[int] | _Array | None = None,
     affine: bool | None = None,
@@ -130,8 +128,8 @@ def image_crop(
     dtype: Any = ...,
     adjust_orientation: bool = True,
     use_fast_idct: bool = False,
-    jpeg_fancy_upsampling: bool | None = None,
-    backend: Literal["simplejpeg", "nvimgcodec"] | None = None,
+    jpeg_fancy_upsampling: bool = False,
+    backend: Literal["simplejpeg", "nvimgcodec"] = "simplejpeg",
     reduced: bool = False,
     max_size: int | Sequence[int] | _Array | None = None,
     affine: bool | None = None,
@@ -175,8 +173,8 @@ def image_crop(
     dtype: Any = ...,
     adjust_orientation: bool = True,
     use_fast_idct: bool = False,
-    jpeg_fancy_upsampling: bool | None = None,
-    backend: Literal["simplejpeg", "nvimgcodec"] | None = None,
+    jpeg_fancy_upsampling: bool = False,
+    backend: Literal["simplejpeg", "nvimgcodec"] = "simplejpeg",
     reduced: bool = False,
     max_size: int | Sequence[int] | _Array | None = None,
     affine: bool | None = None,
@@ -216,8 +214,8 @@ def image_random_crop(
     dtype: Any = ...,
     adjust_orientation: bool = True,
     use_fast_idct: bool = False,
-    jpeg_fancy_upsampling: bool | None = None,
-    backend: Literal["simplejpeg", "nvimgcodec"] | None = None,
+    jpeg_fancy_upsampling: bool = False,
+    backend: Literal["simplejpeg", "nvimgcodec"] = "simplejpeg",
     reduced: bool = False,
     max_size: int | Sequence[int] | _Array | None = None,
     affine: bool | None = None,
@@ -256,8 +254,8 @@ def image_random_crop(
     dtype: Any = ...,
     adjust_orientation: bool = True,
     use_fast_idct: bool = False,
-    jpeg_fancy_upsampling: bool | None = None,
-    backend: Literal["simplejpeg", "nvimgcodec"] | None = None,
+    jpeg_fancy_upsampling: bool = False,
+    backend: Literal["simplejpeg", "nvimgcodec"] = "simplejpeg",
     reduced: bool = False,
     max_size: int | Sequence[int] | _Array | None = None,
     affine: bool | None = None,
@@ -304,8 +302,8 @@ def image_slice(
     dtype: Any = ...,
     adjust_orientation: bool = True,
     use_fast_idct: bool = False,
-    jpeg_fancy_upsampling: bool | None = None,
-    backend: Literal["simplejpeg", "nvimgcodec"] | None = None,
+    jpeg_fancy_upsampling: bool = False,
+    backend: Literal["simplejpeg", "nvimgcodec"] = "simplejpeg",
     reduced: bool = False,
     max_size: int | Sequence[int] | _Array | None = None,
     affine: bool | None = None,
@@ -353,8 +351,8 @@ def image_slice(
     dtype: Any = ...,
     adjust_orientation: bool = True,
     use_fast_idct: bool = False,
-    jpeg_fancy_upsampling: bool | None = None,
-    backend: Literal["simplejpeg", "nvimgcodec"] | None = None,
+    jpeg_fancy_upsampling: bool = False,
+    backend: Literal["simplejpeg", "nvimgcodec"] = "simplejpeg",
     reduced: bool = False,
     max_size: int | Sequence[int] | _Array | None = None,
     affine: bool | None = None,
@@ -483,3 +481,4 @@ def video(
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
     """Decode frames of videos: what FFmpeg decodes, by PyAV. Needs the extra `video`."""
+

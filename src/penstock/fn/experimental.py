@@ -10,8 +10,4 @@ from penstock.graph.tracing.registry import lazy_module
 
 sys.modules.update({f"{__name__}.decoders": decoders, f"{__name__}.inputs": inputs, f"{__name__}.readers": readers})
 
-__getattr__, _ = lazy_module(__name__, present)
-
-
-def __dir__() -> list[str]:
-    return ["decoders", "inputs", "readers"]
+__getattr__, __dir__ = lazy_module(__name__, present, submodules=("decoders", "inputs", "readers"))

@@ -3,9 +3,7 @@ from typing import TypeAlias, overload
 from numpy.typing import ArrayLike
 from penstock.graph.tracing.trace import DataNode
 from penstock.types import Constant
-
 _Input: TypeAlias = DataNode | Constant | ArrayLike
-
 @overload
 def boxes(
     data: _Input,
@@ -103,3 +101,4 @@ def points(
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[list[DataNode]]:
     """Let points go where the pixels of images went: cut, resized, mirrored, padded, turned, warped."""
+

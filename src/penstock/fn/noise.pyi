@@ -3,9 +3,7 @@ from typing import TypeAlias, overload
 from numpy.typing import ArrayLike
 from penstock.graph.tracing.trace import DataNode
 from penstock.types import Constant
-
 _Input: TypeAlias = DataNode | Constant | ArrayLike
-
 @overload
 def gaussian(
     data: _Input,
@@ -93,3 +91,4 @@ def shot(
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
     """Add the noise of a sensor that counts photons. Every sample has other noise in every epoch."""
+

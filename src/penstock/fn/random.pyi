@@ -4,10 +4,8 @@ from typing import Any, TypeAlias, overload
 from numpy.typing import ArrayLike, NDArray
 from penstock.graph.tracing.trace import DataNode
 from penstock.types import Constant
-
 _Input: TypeAlias = DataNode | Constant | ArrayLike
 _Array: TypeAlias = NDArray[Any]
-
 @overload
 def beta(
     shape_like: _Input | None = None,
@@ -173,3 +171,4 @@ def uniform(
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
     """Draw numbers uniformly. Every sample has its own, in every epoch others, whatever the threads, devices or shards."""
+

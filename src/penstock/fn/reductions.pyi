@@ -4,10 +4,8 @@ from typing import Any, TypeAlias, overload
 from numpy.typing import ArrayLike, NDArray
 from penstock.graph.tracing.trace import DataNode
 from penstock.types import Constant
-
 _Input: TypeAlias = DataNode | Constant | ArrayLike
 _Array: TypeAlias = NDArray[Any]
-
 @overload
 def max(
     data: _Input,
@@ -263,3 +261,4 @@ def variance(
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
     """Take the variance of the elements about a mean, along axes."""
+

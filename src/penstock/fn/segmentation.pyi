@@ -4,10 +4,8 @@ from typing import Any, TypeAlias, overload
 from numpy.typing import ArrayLike, NDArray
 from penstock.graph.tracing.trace import DataNode
 from penstock.types import Constant
-
 _Input: TypeAlias = DataNode | Constant | ArrayLike
 _Array: TypeAlias = NDArray[Any]
-
 @overload
 def random_mask_pixel(
     data: _Input,
@@ -88,3 +86,4 @@ def select_masks(
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[list[DataNode]]:
     """Take the polygons of some masks, as `fn.readers.coco` reads them."""
+

@@ -4,10 +4,8 @@ from typing import Any, TypeAlias, overload
 from numpy.typing import ArrayLike, NDArray
 from penstock.graph.tracing.trace import DataNode
 from penstock.types import Constant
-
 _Input: TypeAlias = DataNode | Constant | ArrayLike
 _Array: TypeAlias = NDArray[Any]
-
 @overload
 def combine(
     *transforms: _Input,
@@ -191,3 +189,4 @@ def translation(
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
     """Make the map that moves points, alone or after another map."""
+

@@ -3,9 +3,7 @@ from typing import TypeAlias, overload
 from numpy.typing import ArrayLike
 from penstock.graph.tracing.trace import DataNode
 from penstock.types import Constant
-
 _Input: TypeAlias = DataNode | Constant | ArrayLike
-
 @overload
 def read(
     filepaths: _Input,
@@ -33,3 +31,4 @@ def read(
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
     """Read files whose paths are computed in the pipeline."""
+

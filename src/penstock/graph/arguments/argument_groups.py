@@ -44,6 +44,16 @@ def select_arguments(group: type[Group], arguments: Mapping[str, Any]) -> Group:
     return cast(Group, {name: arguments[name] for name in group_hints(group) if name in arguments})
 
 
+def with_defaults(group: type, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a group, with defaults for those that were not given."""
+    return {name: arguments.get(name, default_of(hint)) for name, hint in group_hints(group).items()}
+
+
+def default_of(hint: Any) -> Any:
+    """Return the default in the marks of an annotation, or None."""
+    return next((mark.value for mark in marks_of(hint) if isinstance(mark, Default)), None)
+
+
 @functools.cache
 def group_hints(group: type) -> Mapping[str, Any]:
     """Return the annotation of each item of a group, with its marks."""
@@ -75,7 +85,7 @@ def public_signature(function: Callable[..., Any], defaults: Mapping[str, Any]) 
             parameters[name] = parameter.replace(annotation=plain_type(hints.get(name, Any)))
     for name, hint in _shared_arguments(function):
         if name not in parameters:
-            default = next((mark.value for mark in marks_of(hint) if isinstance(mark, Default)), None)
+            default = default_of(hint)
             parameters[name] = inspect.Parameter(
                 name,
                 inspect.Parameter.KEYWORD_ONLY,

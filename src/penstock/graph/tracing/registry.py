@@ -259,7 +259,7 @@ def declare_modules(modules: Mapping[str, str]) -> None:
 
 
 def lazy_module(
-    module: str, present: Callable[[str], str] = str
+    module: str, present: Callable[[str], str] = str, submodules: Sequence[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` of a module of `penstock.fn`, which load operators on first use.
 
@@ -268,6 +268,7 @@ def lazy_module(
     Args:
         module: Name of the module.
         present: Maps an older name of an operator to its present name.
+        submodules: Submodules to list besides those that define operators.
     """
     names = vars(sys.modules[module])
     prefix = f"{module}.".removeprefix("penstock.fn.")
@@ -288,6 +289,7 @@ def lazy_module(
         return result
 
     def dir_() -> list[str]:
-        return sorted({name.removeprefix(prefix).partition(".")[0] for name in _homes if name.startswith(prefix)})
+        names_below = [name.removeprefix(prefix) for name in _homes if name.startswith(prefix)]
+        return sorted({*submodules, *(name.partition(".")[0] for name in names_below)})
 
     return getattr_, dir_

@@ -18,10 +18,6 @@ from penstock.graph.tracing.trace import DataNode
 from penstock.image.describe.random_window import RandomWindow, RandomWindowArguments, random_window
 
 
-class RandomCropGeneratorArguments(RandomWindowArguments, total=False):
-    """The window, and what every operator takes."""
-
-
 @dataclass(frozen=True)
 class RandomCropGenerator(Operator, SampleKernel):
     """A window in an image of a given shape."""
@@ -52,7 +48,7 @@ class RandomCropGenerator(Operator, SampleKernel):
 
 @operator("random_crop_generator")
 def random_crop_generator(
-    shapes: DataNode, *, seed: int = -1, **arguments: Unpack[RandomCropGeneratorArguments]
+    shapes: DataNode, *, seed: int = -1, **arguments: Unpack[RandomWindowArguments]
 ) -> list[DataNode]:
     """Draw windows of random area and aspect ratio, as `fn.random_resized_crop` cuts them.
 
@@ -62,8 +58,7 @@ def random_crop_generator(
         shapes: the extents of images, integers (2,) or more: height, width, as `fn.shapes` and `fn.peek_image_shape`
             give them.
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
-        **arguments: the window, `random_area` ([0.08, 1]), `random_aspect_ratio` ([3/4, 4/3]), `num_attempts` (10),
-            see `penstock.image.describe.random_window`; what every operator takes.
+        **arguments: See `RandomWindowArguments`.
 
     Returns:
         Where a window begins, and its size, both int32 (2,): along height and width.

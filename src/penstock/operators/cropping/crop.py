@@ -28,10 +28,6 @@ from penstock.types import DALIDataType, DALIImageType
 register_fix(ShapeProblem.RAGGED, "fn.crop(..., crop=(height, width))")
 
 
-class CropOperatorArguments(CropWindowArguments):
-    """The window, and what every operator takes."""
-
-
 @dataclass(frozen=True)
 class Crop(ImageOperator):
     """A window.
@@ -74,7 +70,7 @@ def crop(
     dtype: DALIDataType | Any = None,
     image_type: DALIImageType | None = None,
     output_dtype: DALIDataType | Any = None,
-    **arguments: Unpack[CropOperatorArguments],
+    **arguments: Unpack[CropWindowArguments],
 ) -> DataNode:
     """Cut windows out of images.
 
@@ -83,10 +79,7 @@ def crop(
         dtype: of the result, the input's by default; integers saturate.
         image_type: DALI's, without effect there and here.
         output_dtype: an older name of `dtype`.
-        **arguments: the window, `crop` or `crop_h`, `crop_w`, `crop_d`, at `crop_pos_x`, `crop_pos_y`, `crop_pos_z`,
-            with `rounding`, `out_of_bounds_policy` and `fill_values` (see `crop_arguments`); and what every operator
-            takes. Sizes and positions may be nodes, with a value per sample. The depth of a sequence of images is its
-            frames.
+        **arguments: See `CropWindowArguments`.
 
     Returns:
         The windows, in the input's layout.

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypedDict
 import numpy as np
 
 from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean, short_repr
-from penstock.graph.arguments.argument_marks import Default
+from penstock.graph.arguments.argument_marks import Default, Doc
 from penstock.graph.layouts import SPATIAL
 from penstock.graph.tracing.trace import DataNode
 from penstock.image.describe.crop_window import POLICIES, POSITION_ARGUMENTS, SIZE_ARGUMENTS, CropWindow
@@ -18,33 +18,37 @@ Number = float | DataNode
 
 
 class CropPositionArguments(TypedDict, total=False):
-    """How DALI's cropping operators are told what to cut out.
+    """Size and position of a window, under DALI's names."""
 
-    crop: the size, (height, width) or (depth, height, width), in pixels; fractions are cut off; images without a depth
-    ignore it. crop_h, crop_w, crop_d: the same, one by one. crop_pos_x, crop_pos_y, crop_pos_z: where the window lies,
-    0 for the left, top or front edge, 1 for the other, 0.5 for the centre. rounding: "round" or "truncate" the first
-    pixel.
-    """
-
-    crop: Number | Sequence[Number] | None
-    crop_h: Number
-    crop_w: Number
-    crop_d: Number
-    crop_pos_x: Annotated[Number, Default(0.5)]
-    crop_pos_y: Annotated[Number, Default(0.5)]
-    crop_pos_z: Annotated[Number, Default(0.5)]
-    rounding: Annotated[str, Default("round")]
+    crop: Annotated[
+        Number | Sequence[Number] | None,
+        Doc(
+            "Size in pixels, (height, width) or (depth, height, width); fractions are cut off. Images without depth "
+            "ignore it."
+        ),
+    ]
+    crop_h: Annotated[Number, Doc("Height in pixels, instead of `crop`.")]
+    crop_w: Annotated[Number, Doc("Width in pixels, instead of `crop`.")]
+    crop_d: Annotated[Number, Doc("Depth in pixels, instead of `crop`.")]
+    crop_pos_x: Annotated[Number, Default(0.5), Doc("Position of the window: 0 at the left edge, 1 at the right edge.")]
+    crop_pos_y: Annotated[Number, Default(0.5), Doc("Position of the window: 0 at the top edge, 1 at the bottom edge.")]
+    crop_pos_z: Annotated[Number, Default(0.5), Doc("Position of the window: 0 at the front, 1 at the back.")]
+    rounding: Annotated[str, Default("round"), Doc('Rounding of the first pixel: "round" or "truncate".')]
 
 
 class CropWindowArguments(CropPositionArguments, total=False):
-    """And what to do where the window is larger than the image.
+    """Size and position of a window that may exceed the image."""
 
-    out_of_bounds_policy: "error", "pad" with fill_values, or "trim_to_shape". fill_values: one number, or one per
-    channel, in the dtype of the result; for integers fractions are cut off.
-    """
-
-    out_of_bounds_policy: Annotated[str, Default("error")]
-    fill_values: Annotated[float | Sequence[float], Default(0.0)]
+    out_of_bounds_policy: Annotated[
+        str,
+        Default("error"),
+        Doc('Policy for windows that exceed the image: "error", "pad" with `fill_values`, or "trim_to_shape".'),
+    ]
+    fill_values: Annotated[
+        float | Sequence[float],
+        Default(0.0),
+        Doc("Padding value, one or one per channel, in the dtype of the result; integers drop fractions."),
+    ]
 
 
 def make_window(

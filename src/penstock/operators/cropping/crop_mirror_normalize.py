@@ -38,10 +38,6 @@ from penstock.types import FLOAT, DALIImageType, as_dtype
 _DTYPES = ("float32", "float16", "uint8", "int8")
 
 
-class CropMirrorNormalizeArguments(CropWindowArguments):
-    """The window, and what every operator takes."""
-
-
 @dataclass(frozen=True)
 class CropMirrorNormalize(ImageOperator):
     """The whole chain.
@@ -179,7 +175,7 @@ def crop_mirror_normalize(
     shift: float = 0.0,
     pad_output: bool = False,
     image_type: DALIImageType | None = None,
-    **arguments: Unpack[CropMirrorNormalizeArguments],
+    **arguments: Unpack[CropWindowArguments],
 ) -> DataNode:
     """Cut a window out of images, mirror it, normalise it, and change its type and layout.
 
@@ -199,8 +195,7 @@ def crop_mirror_normalize(
         pad_output: whether to add channels up to the next power of two: of zeros; with the policy "pad" of
             `fill_values`, if there is one number, or one for each of them, too.
         image_type: DALI's, without effect there and here.
-        **arguments: the window, as `penstock.image.describe.crop_window.WindowArguments` describes it, and what every
-            operator takes. Without a size, the window is the whole image.
+        **arguments: See `CropWindowArguments`.
 
     Returns:
         The window, in `dtype` and `output_layout`.

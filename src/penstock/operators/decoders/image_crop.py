@@ -23,8 +23,7 @@ def image_crop(data: DataNode, **arguments: Unpack[ImageCropArguments]) -> DataN
 
     Args:
         data: the bytes of an image file, uint8 of shape (?,).
-        **arguments: the window, `crop` or `crop_h`, `crop_w`, at `crop_pos_x`, `crop_pos_y`, with `rounding`; the
-            options of `decoders.image`. Sizes and places may be nodes, with a value per sample.
+        **arguments: See `ImageCropArguments`.
 
     Returns:
         Pixels, (height, width, channels), layout HWC. Images are turned as their EXIF data say before they are cut.

@@ -52,8 +52,7 @@ def image_random_crop(data: DataNode, *, seed: int = -1, **arguments: Unpack[Ima
     Args:
         data: the bytes of an image file, uint8 of shape (?,).
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
-        **arguments: the window, `random_area` ([0.08, 1]), `random_aspect_ratio` ([3/4, 4/3]), `num_attempts` (10),
-            see `penstock.image.describe.random_window`; the options of `decoders.image`.
+        **arguments: See `ImageRandomCropArguments`.
 
     Returns:
         Pixels, (height, width, channels), layout HWC. Images are turned as their EXIF data say before they are cut.

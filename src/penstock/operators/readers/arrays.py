@@ -58,7 +58,7 @@ def arrays(
     Args:
         data: a dict or a tuple of arrays with one row per sample, all of the same length; or one array.
         layout: the layout of a row, such as "HWC"; for a dict or tuple, one for all arrays or one for each.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         A dict or tuple of nodes, as `data` is one; a node for one array. dtypes and shapes are those of the rows.

@@ -39,7 +39,7 @@ def caffe2(
         additional_inputs: how many further tensors to read from each record.
         bbox: whether to read a bounding box after them.
         image_available: whether records begin with an image.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         The image, encoded bytes as uint8 of shape (?,) or raw pixels as uint8 HWC; the label, int32 or float32 of

@@ -83,7 +83,7 @@ def coco(
         meta_files_path: an older name of `preprocessed_annotations`.
         dump_meta_files: an older name of `save_preprocessed_annotations`.
         dump_meta_files_path: an older name of `save_preprocessed_annotations_dir`.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         The images' bytes, uint8 of shape (?,); boxes, float32 (?, 4); classes, int32 (?,). With `polygon_masks` also

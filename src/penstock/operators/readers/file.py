@@ -49,7 +49,7 @@ def file(
         file_filters: patterns such as "*.png"; a file below `file_root` counts if one of them matches its name.
         dir_filters: patterns for the names of class folders; others are not numbered.
         case_sensitive_filter: whether `file_filters` distinguish upper and lower case.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         The files' bytes, uint8 of shape (?,), and the class numbers, int32 of shape (1,).

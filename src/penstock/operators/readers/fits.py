@@ -45,7 +45,7 @@ def fits(
         file_filter: a pattern such as "*.fits"; a file below `file_root` counts if it matches its name.
         hdu_indices: which images are read: their numbers in a file, counted from 1, which is the one at its beginning.
         dtypes: of the images, one for each number; by default as the first file has them (DALI expects UINT8).
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         Per number the images, with axes in NumPy's order: that of FITS, reversed.

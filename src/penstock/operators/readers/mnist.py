@@ -31,7 +31,7 @@ def mnist(
     Args:
         path: the folder with ``train-images-idx3-ubyte`` and its three sisters, plain or with ``.gz``.
         split: "train" or "test" (the ``t10k`` files).
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         Images, uint8 of shape (28, 28, 1), layout HWC, and class numbers, int32 of shape (1,).

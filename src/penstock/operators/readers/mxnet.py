@@ -30,7 +30,7 @@ def mxnet(
         index_path: an index for each file, as ``im2rec`` writes them, or one that counts the bytes of all files
             together. Without them the lengths of all records are read when the reader is made; give them where that
             takes too long.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         The images' bytes, uint8 of shape (?,), and labels, float32: of shape (1,) if the first record has one, else

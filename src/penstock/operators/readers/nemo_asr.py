@@ -90,7 +90,7 @@ def nemo_asr(
         read_text: whether to give the texts.
         read_idxs: whether to give the number of each entry in its manifest; those that are left out do not count.
         normalize_text: without effect, as in DALI.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         The signals, (elements,), or (elements, channels) without `downmix`. Then, if they are asked for, the rates that

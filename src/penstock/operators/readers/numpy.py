@@ -69,7 +69,7 @@ def numpy(
         cache_header_information: a hint; a header that was met before is always known.
         register_buffers: a hint of DALI's.
         use_o_direct: a hint of DALI's.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         The arrays, of the files' dtype, without a layout. Where no bound is a node, only that of a file is read which

@@ -31,7 +31,7 @@ def parquet(
     Args:
         paths: a file, or several, read one after the other.
         columns: names; ``image.bytes`` is a field of a struct. All columns by default.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         A dictionary with the names: bytes and text as uint8 (?,), numbers in their dtype without axes, lists of numbers

@@ -85,7 +85,7 @@ def sequence(
         step: how many images lie from the first one of a sequence to that of the next.
         stride: how many lie from one image of a sequence to the next.
         image_type: the channels: RGB, BGR, GRAY, YCbCr, or ANY_DATA for those of the files.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         The images, uint8 of shape (sequence_length, height, width, channels), layout FHWC.

@@ -40,7 +40,7 @@ def tfrecord(
             records are read when the reader is made; give them where that takes too long.
         features: names, and what they are read as.
         use_o_direct: a hint of DALI's.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         A dictionary with the names: int64, float32, or uint8 for strings.

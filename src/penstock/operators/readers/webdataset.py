@@ -63,7 +63,7 @@ def webdataset(
             type, the text of a number is that number if its extension is one of text or numbers (cls, txt, ...). With
             `decode`, the type of numbers, arrays and pixels; None for their own.
         decode: whether components are decoded by their extensions.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         A node per entry of `ext`, of shape (?,).

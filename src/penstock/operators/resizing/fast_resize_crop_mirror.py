@@ -24,7 +24,7 @@ def fast_resize_crop_mirror(
         data: as `resize_crop_mirror` takes it, whose ``antialias`` is True by default.
         mirror: likewise.
         dtype: of the result: FLOAT or the input's, which it is by default.
-        **arguments: size and filters as for `resize`, the window as for `crop`; and what every operator takes.
+        **arguments: See `ResizeCropMirrorArguments`.
 
     Returns:
         The windows, in the input's layout.

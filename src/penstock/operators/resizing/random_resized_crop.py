@@ -25,7 +25,7 @@ from penstock.types import DALIDataType
 
 
 class RandomResizedCropArguments(RandomWindowArguments, FilterArguments, total=False):
-    """Window, filters, and what every operator takes."""
+    """Window and filters."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,7 @@ def random_resized_crop(
         size: (height, width) of the result; one number for both.
         dtype: of the result: FLOAT or the input's, which it is by default.
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
-        **arguments: the window, `random_area`, `random_aspect_ratio`, `num_attempts` (see
-            `penstock.image.describe.random_window`); filters, `interp_type`, `min_filter`, `mag_filter`, `antialias`
-            (see `penstock.operators.resizing.filter_arguments`); and what every operator takes.
+        **arguments: See `RandomResizedCropArguments`.
 
     Returns:
         Images of `size`, in the input's layout.

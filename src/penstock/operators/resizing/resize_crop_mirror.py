@@ -25,7 +25,7 @@ from penstock.types import DALIDataType
 
 
 class ResizeCropMirrorArguments(SizeArguments, FilterArguments, CropPositionArguments, total=False):
-    """Size, filters, window, and what every operator takes."""
+    """Size, filters and window."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def resize_crop_mirror(
         mirror: 0, or the sum of 1 (exchange left and right), 2 (top and bottom) and 4 (front and back, for volumes); a
             node gives each sample its own.
         dtype: of the result: FLOAT or the input's, which it is by default.
-        **arguments: size and filters as for `resize`, the window as for `crop`; and what every operator takes.
+        **arguments: See `ResizeCropMirrorArguments`.
 
     Returns:
         The windows, in the input's layout.

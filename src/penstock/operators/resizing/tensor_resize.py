@@ -38,10 +38,6 @@ _SCHEMA = {
 }
 
 
-class TensorResizeArguments(FilterArguments, total=False):
-    """Filters, and what every operator takes."""
-
-
 @dataclass(frozen=True)
 class TensorSizing(TargetSize):
     """From the size of a tensor to what becomes of its axes, of which some are named.
@@ -157,7 +153,7 @@ def tensor_resize(
     roi_relative: bool = False,
     subpixel_scale: bool = True,
     dtype: DALIDataType | Any = None,
-    **arguments: Unpack[TensorResizeArguments],
+    **arguments: Unpack[FilterArguments],
 ) -> DataNode:
     """Resize tensors along any axes, at most three that follow each other: `resize` for data that are no images.
 
@@ -183,8 +179,7 @@ def tensor_resize(
         roi_relative: whether the part is given in fractions of the extents.
         subpixel_scale: whether the part is widened or narrowed where an extent is rounded, so that the scale stays.
         dtype: of the result: FLOAT or the input's, which it is by default.
-        **arguments: filters, as for `resize`: `interp_type`, `min_filter`, `mag_filter`, `antialias`. And what every
-            operator takes.
+        **arguments: See `FilterArguments`.
 
     Returns:
         The resized tensors, in the input's layout.

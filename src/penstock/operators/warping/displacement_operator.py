@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypedDict
+from typing import Annotated, Any, ClassVar, TypedDict
 
 import numpy as np
 
 from penstock.core.spec import Spec
+from penstock.graph.arguments.argument_marks import Doc
 from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.layouts import plane_layout
 from penstock.graph.tracing.apply import apply
@@ -22,16 +23,14 @@ from penstock.types import INTERP_NN, DALIInterpType
 
 
 class DisplacementArguments(TypedDict, total=False):
-    """What all displacements take.
+    """Arguments of all displacements."""
 
-    mask: whether an image is changed, 1 by default, or stays as it is, 0; a number, or a node with one per sample.
-    fill_value: of what lies outside of the image, in the input's range; 0 by default. interp_type: INTERP_NN, the
-    default, or INTERP_LINEAR.
-    """
-
-    mask: int | DataNode
-    fill_value: float
-    interp_type: DALIInterpType | int
+    mask: Annotated[
+        int | DataNode,
+        Doc("1 (default) to change the image, 0 to leave it unchanged; a number, or a node with one per sample."),
+    ]
+    fill_value: Annotated[float, Doc("Value of pixels outside the image, in the input's range; by default 0.")]
+    interp_type: Annotated[DALIInterpType | int, Doc("INTERP_NN (default) or INTERP_LINEAR.")]
 
 
 @dataclass(frozen=True)

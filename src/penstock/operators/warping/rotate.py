@@ -240,7 +240,7 @@ def rotate(
         keep_size: whether the result has the size of the image, whose corners are then cut off. Without this and `size`
             the result is as large as the turned image. Frames of a sequence that are turned by angles of their own have
             one size, in which each of them fits.
-        **arguments: what all warps take.
+        **arguments: See `WarpArguments`.
 
     Returns:
         The turned images, in the input's layout.

@@ -107,7 +107,7 @@ def warp_affine(
         size: height and width of the result, before these the depth of a volume; numbers, which are rounded, or a node
             with as many per sample, whose fractions are cut off. The image's by default.
         inverse_map: whether the matrix maps places of the result to places of the image; if not, it is inverted.
-        **arguments: what all warps take.
+        **arguments: See `WarpArguments`.
 
     Returns:
         The warped images, in the input's layout.
