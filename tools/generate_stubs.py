@@ -145,10 +145,9 @@ class Stub:
             self._used.add("_Input")
             self._used.add("DataNode")
             self._homes["DataNode"] = DataNode.__module__
+            text = "_Input"
             if listed:
                 text = "list[DataNode]" if item.name == listed else "_Input | list[DataNode]"
-            else:
-                text = "_Input"
             return f"{text} | None" if item.default is None else text
         return self._type(item.annotation, argument=True)
 
@@ -166,7 +165,11 @@ class Stub:
         if origin in (typing.Union, types.UnionType):
             parts = [self._type(part, argument=argument).split(" | ") for part in inside]
             names = list(dict.fromkeys(name for part in parts for name in part))
-            return "Any" if names == ["Any"] else " | ".join(sorted(names, key=lambda name: name == "None"))
+            return (
+                "Any"
+                if {"Any"} <= {*names} <= {"Any", "None"}
+                else " | ".join(sorted(names, key=lambda name: name == "None"))
+            )
         if origin is typing.Literal:
             self._used.add("Literal")
             return f"Literal[{', '.join(map(repr, inside))}]".replace("'", '"')

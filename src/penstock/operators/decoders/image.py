@@ -169,7 +169,7 @@ class DecoderOptions(TypedDict, total=False):
             Sequence[int] | None,
             Default(None),
             Doc(
-                "Height and width of the largest image; a larger one is an error. With it, following operators can run on "
+                "Height and width of the largest image; a larger one is an error. With it, later operators can run on "
                 "the device, to which images are then sent in arrays of this size."
             ),
         ]

@@ -101,7 +101,7 @@ class ReaderArguments(ReaderOrderArguments, total=False):
         Annotated[
             Any,
             Doc(
-                "Weight of each sample (of the subset). Each position of an epoch then draws a sample with replacement, "
+                "Weight of each sample (of the subset). Each position of an epoch then draws a sample with replacement "
                 "with a probability proportional to its weight; the length of an epoch does not change."
             ),
         ]
