@@ -20,6 +20,7 @@ from typing import Any
 
 import penstock.fn
 import penstock.operators
+from penstock.fn.operator_aliases import OLDER
 from penstock.graph.ir.node import NodeHandle
 from penstock.graph.tracing.registry import OperatorFunction, lookup, registered
 from penstock.graph.tracing.trace import DataNode
@@ -98,15 +99,13 @@ class Stub:
         for name in sorted(self._used - set(ALIASES)):
             by_home[self._homes[name]].append(name)
         public = ["experimental", *self._submodules] if self._submodules else []
-        if public:
-            by_home["typing"] = sorted({*by_home["typing"], "Any"})
         imports = [
             f"from {home} import {', '.join(names)}" for home, names in sorted(by_home.items(), key=_import_order)
         ]
         imports += [f"from penstock.fn import {name} as {name}" for name in sorted(public)]
         lines = [f"# {NOTE}", *imports, *(f"{name}: TypeAlias = {ALIASES[name][0]}" for name in aliases), body]
         if public:  # names that operators had before DALI 1.0
-            lines.append("def __getattr__(name: str) -> Any: ...")
+            lines += [f"{older} = {name}" for older, name in OLDER.items()]
         return "\n".join(lines) + "\n"
 
     def _definitions(self, name: str, function: OperatorFunction[..., Any]) -> Iterator[str]:
@@ -134,8 +133,9 @@ class Stub:
                 if not any(other.kind is other.VAR_POSITIONAL for other in signature.parameters.values()):
                     yield "    *,"
             star = "*" if item.kind is item.VAR_POSITIONAL else ""
-            default = "" if item.default is item.empty else f" = {_default(item.default)}"
-            yield f"    {star}{item.name}: {self._annotation(item, listed)}{default},"
+            annotation = self._annotation(item, listed)
+            required = item.default is item.empty or item.name == listed
+            yield f"    {star}{item.name}: {annotation}{'' if required else f' = {_default(item.default)}'},"
         yield f") -> {self._type(result)}:"
         yield f'    """{text}"""'
         yield ""
@@ -146,8 +146,10 @@ class Stub:
             self._used.add("DataNode")
             self._homes["DataNode"] = DataNode.__module__
             text = "_Input"
+            if item.name == listed:
+                return "list[DataNode]"
             if listed:
-                text = "list[DataNode]" if item.name == listed else "_Input | list[DataNode]"
+                text = "_Input | list[DataNode]"
             return f"{text} | None" if item.default is None else text
         return self._type(item.annotation, argument=True)
 

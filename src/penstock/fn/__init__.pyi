@@ -2344,7 +2344,7 @@ def roi_random_crop(
 
 @overload
 def roi_random_crop(
-    data: list[DataNode] | None = None,
+    data: list[DataNode],
     *,
     crop_shape: int | Sequence[int] | _Array | DataNode,
     roi_start: int | Sequence[int] | _Array | DataNode,
@@ -2978,4 +2978,32 @@ def zeros_like(
 ) -> list[DataNode]:
     """Make samples of another value's shape, filled with 0."""
 
-def __getattr__(name: str) -> Any: ...
+audio_decoder = decoders.audio
+caffe2_reader = readers.caffe2
+caffe_reader = readers.caffe
+coco_reader = readers.coco
+coin_flip = random.coin_flip
+file_reader = readers.file
+host_decoder = decoders.image
+host_decoder_crop = decoders.image_crop
+host_decoder_random_crop = decoders.image_random_crop
+host_decoder_slice = decoders.image_slice
+image_decoder = decoders.image
+image_decoder_crop = decoders.image_crop
+image_decoder_random_crop = decoders.image_random_crop
+image_decoder_slice = decoders.image_slice
+inflate = decoders.inflate
+mxnet_reader = readers.mxnet
+nemo_asr_reader = readers.nemo_asr
+normal_distribution = random.normal
+numpy_reader = readers.numpy
+nvjpeg_decoder = decoders.image
+nvjpeg_decoder_crop = decoders.image_crop
+nvjpeg_decoder_random_crop = decoders.image_random_crop
+nvjpeg_decoder_slice = decoders.image_slice
+sequence_reader = readers.sequence
+tfrecord_reader = readers.tfrecord
+transform_translation = transforms.translation
+uniform = random.uniform
+video_reader = readers.video
+video_reader_resize = readers.video_resize

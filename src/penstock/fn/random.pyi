@@ -24,7 +24,7 @@ def beta(
 
 @overload
 def beta(
-    shape_like: list[DataNode] | None = None,
+    shape_like: list[DataNode],
     *,
     alpha: float | DataNode = 1.0,
     beta: float | DataNode = 1.0,
@@ -85,7 +85,7 @@ def coin_flip(
 
 @overload
 def coin_flip(
-    shape_like: list[DataNode] | None = None,
+    shape_like: list[DataNode],
     *,
     probability: float | DataNode = 0.5,
     dtype: Any = ...,
@@ -126,7 +126,7 @@ def normal(
 
 @overload
 def normal(
-    shape_like: list[DataNode] | None = None,
+    shape_like: list[DataNode],
     *,
     mean: float | DataNode = 0.0,
     stddev: float | DataNode = 1.0,
@@ -158,7 +158,7 @@ def uniform(
 
 @overload
 def uniform(
-    shape_like: list[DataNode] | None = None,
+    shape_like: list[DataNode],
     *,
     range: float | Sequence[float] | _Array | DataNode | None = None,
     values: float | Sequence[float] | _Array | DataNode | None = None,

@@ -50,7 +50,7 @@ def crop(
 
 @overload
 def crop(
-    transform: list[DataNode] | None = None,
+    transform: list[DataNode],
     *,
     from_start: float | Sequence[float] | _Array | DataNode = 0.0,
     from_end: float | Sequence[float] | _Array | DataNode = 1.0,
@@ -84,7 +84,7 @@ def rotation(
 
 @overload
 def rotation(
-    transform: list[DataNode] | None = None,
+    transform: list[DataNode],
     *,
     angle: float | DataNode,
     axis: float | Sequence[float] | _Array | DataNode | None = None,
@@ -116,7 +116,7 @@ def scale(
 
 @overload
 def scale(
-    transform: list[DataNode] | None = None,
+    transform: list[DataNode],
     *,
     scale: float | Sequence[float] | _Array | DataNode,
     center: float | Sequence[float] | _Array | DataNode | None = None,
@@ -148,7 +148,7 @@ def shear(
 
 @overload
 def shear(
-    transform: list[DataNode] | None = None,
+    transform: list[DataNode],
     *,
     shear: float | Sequence[float] | _Array | DataNode | None = None,
     angles: float | Sequence[float] | _Array | DataNode | None = None,
@@ -178,7 +178,7 @@ def translation(
 
 @overload
 def translation(
-    transform: list[DataNode] | None = None,
+    transform: list[DataNode],
     *,
     offset: float | Sequence[float] | _Array | DataNode,
     reverse_order: bool = False,

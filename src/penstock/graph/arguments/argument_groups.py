@@ -141,5 +141,6 @@ def plain_type(hint: Any) -> Any:
         return functools.reduce(lambda left, right: left | right, map(plain_type, inside))
     if origin is None or origin is typing.Literal or not inside:
         return hint
-    inside = tuple(plain_type(item) if not isinstance(item, list) else item for item in inside)
-    return hint.copy_with(inside) if hasattr(hint, "copy_with") else origin[inside]
+    # The list of parameters of a Callable stays as it is.
+    parts = [item if isinstance(item, list) else plain_type(item) for item in cast(tuple[Any, ...], inside)]
+    return hint.copy_with(tuple(parts)) if hasattr(hint, "copy_with") else origin[tuple(parts)]

@@ -11,6 +11,7 @@ import numpy as np
 from penstock.core.constant import narrowed
 from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, dali_object_hint, short_repr
+from penstock.graph.arguments.argument_groups import CommonArguments
 from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 from penstock.graph.layouts import check_layout
 from penstock.graph.tracing.apply import apply
@@ -97,7 +98,7 @@ def constant(
     wrapped = value if isinstance(value, Constant) else Constant(value, dtype, shape, layout or "")
     common = common_arguments()
     if wrapped.device is not None:
-        common = {**common, "device": wrapped.device}
+        common = cast(CommonArguments, {**common, "device": wrapped.device})
     array = narrowed(wrapped.array()) if wrapped is not value and wrapped.dtype is None else wrapped.array()
     if array.dtype.kind not in "biufV":
         given = f"{short_repr(value)} of dtype {array.dtype}"
