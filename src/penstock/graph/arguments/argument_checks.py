@@ -30,6 +30,7 @@ from penstock.errors import (
 from penstock.graph.arguments.argument_kinds import (
     MismatchError,
     OutOfRangeError,
+    UnknownChoiceError,
     coerce,
     describe_annotation,
     suggest_value,
@@ -154,13 +155,14 @@ def coerce_argument(
     if one_is_many and isinstance(value, int | float | np.number | str):
         with suppress(MismatchError):
             return coerce(hint, [value])
-    refusal, what = (limits, "out of range") if isinstance(mismatch, OutOfRangeError) else (kind, "of another kind")
+    problem = f"{argument} is of another kind"
+    if isinstance(mismatch, OutOfRangeError):
+        problem = f"no such {argument}" if isinstance(mismatch, UnknownChoiceError) else f"{argument} is out of range"
+    refusal = limits if isinstance(mismatch, OutOfRangeError) else kind
     fix = suggest_value(hint, mismatch.given) or dali_object_hint(mismatch.given)
     if mismatch.at and isinstance(mismatch.given, NodeHandle):
         fix = "fn.stack(...), which makes one node of nodes and numbers"
-    raise refusal(
-        f"{name}: {argument} is {what}", given=mismatch, expected=describe_annotation(hint), fix=fix
-    ) from None
+    raise refusal(f"{name}: {problem}", given=mismatch, expected=describe_annotation(hint), fix=fix) from None
 
 
 @functools.cache

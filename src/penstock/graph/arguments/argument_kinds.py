@@ -45,7 +45,11 @@ class WrongTypeError(MismatchError):
 
 
 class OutOfRangeError(MismatchError):
-    """It is of the right kind, but outside of its limits."""
+    """A value of the right type, but outside its limits."""
+
+
+class UnknownChoiceError(OutOfRangeError):
+    """A string that is not one of the choices."""
 
 
 def coerce(hint: Any, given: Any, limits: Range | None = None) -> Any:
@@ -74,7 +78,7 @@ def coerce(hint: Any, given: Any, limits: Range | None = None) -> Any:
     if origin is Mapping:
         return _mapping(inside, given, limits)
     if not _is(hint, given):
-        raise WrongTypeError(given)
+        raise (UnknownChoiceError if origin is Literal and isinstance(given, str) else WrongTypeError)(given)
     return given
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal
 
 import numpy as np
 
@@ -90,7 +91,7 @@ def mel_filter_bank(
     freq_low: float = 0.0,
     freq_high: float = 0.0,
     normalize: bool = True,
-    mel_formula: str = "slaney",
+    mel_formula: Literal["slaney", "htk"] = "slaney",
 ) -> DataNode:
     """Gather the frequencies of a spectrogram in bands of equal width on the mel scale.
 
@@ -121,11 +122,11 @@ def mel_filter_bank(
     """
     check_signal("mel_filter_bank", data.spec)
     high = freq_high or sample_rate / 2
-    if not 0 <= freq_low < high <= sample_rate / 2 or nfilter < 1 or mel_formula not in ("slaney", "htk"):
+    if not 0 <= freq_low < high <= sample_rate / 2 or nfilter < 1:
         raise DefinitionError(
             "fn.mel_filter_bank: arguments that do not go together",
-            given=f"{nfilter} bands from {freq_low} to {high} Hz at a rate of {sample_rate}, {mel_formula!r}",
-            expected='limits from 0 to half the sample rate; "slaney" or "htk"',
+            given=f"{nfilter} bands from {freq_low} to {high} Hz at a rate of {sample_rate}",
+            expected="limits from 0 to half the sample rate",
         )
     axis = data.layout.index("f") if "f" in data.layout else max(data.ndim - 2, 0)
     kernel = MelFilterBank(axis, nfilter, float(sample_rate), float(freq_low), high, mel_formula == "htk", normalize)

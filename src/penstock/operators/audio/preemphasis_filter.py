@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
-from penstock.errors import DefinitionError, short_repr
 from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
@@ -19,8 +18,6 @@ from penstock.graph.tracing.trace import DataNode
 from penstock.numerics.casting import cast_saturating
 from penstock.operators.audio.signal_checks import check_signal
 from penstock.types import FLOAT, as_dtype
-
-_BORDERS = ("clamp", "reflect", "zero")
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ def preemphasis_filter(
     data: DataNode,
     *,
     preemph_coeff: float | DataNode = 0.97,
-    border: str = "clamp",
+    border: Literal["clamp", "reflect", "zero"] = "clamp",
     dtype: Any = FLOAT,
 ) -> DataNode:
     """Raise the high frequencies of a signal: ``y[t] = x[t] - preemph_coeff * x[t - 1]``.
@@ -81,6 +78,4 @@ def preemphasis_filter(
         >>> pipeline.run()[0].as_array().tolist()
         [[0.5, 1.5, 3.0]]
     """
-    if border not in _BORDERS:
-        raise DefinitionError("fn.preemphasis_filter: no such border", given=short_repr(border), expected=_BORDERS)
     return apply(Preemphasis(border, as_dtype(dtype)), data, preemph_coeff=preemph_coeff)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 import numpy as np
 
-from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean, short_repr
+from penstock.errors import DefinitionError
 from penstock.graph.arguments.argument_marks import Default, Doc
 from penstock.graph.layouts import SPATIAL
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.crop_window import POLICIES, POSITION_ARGUMENTS, SIZE_ARGUMENTS, CropWindow
+from penstock.image.describe.crop_window import POLICIES, POSITION_ARGUMENTS, SIZE_ARGUMENTS, CropWindow, PolicyName
 from penstock.operators.tensors.cat import cat
 
 Number = float | DataNode
@@ -33,14 +33,16 @@ class CropPositionArguments(TypedDict, total=False):
     crop_pos_x: Annotated[Number, Default(0.5), Doc("Position of the window: 0 at the left edge, 1 at the right edge.")]
     crop_pos_y: Annotated[Number, Default(0.5), Doc("Position of the window: 0 at the top edge, 1 at the bottom edge.")]
     crop_pos_z: Annotated[Number, Default(0.5), Doc("Position of the window: 0 at the front, 1 at the back.")]
-    rounding: Annotated[str, Default("round"), Doc('Rounding of the first pixel: "round" or "truncate".')]
+    rounding: Annotated[
+        Literal["round", "truncate"], Default("round"), Doc('Rounding of the first pixel: "round" or "truncate".')
+    ]
 
 
 class CropWindowArguments(CropPositionArguments, total=False):
     """Size and position of a window that may exceed the image."""
 
     out_of_bounds_policy: Annotated[
-        str,
+        PolicyName,
         Default("error"),
         Doc('Policy for windows that exceed the image: "error", "pad" with `fill_values`, or "trim_to_shape".'),
     ]
@@ -86,8 +88,6 @@ def make_window(
         if not isinstance(place, DataNode) and not 0 <= place <= 1:
             raise DefinitionError(f"fn.{kind}: {name} lies between 0 and 1", given=place)
     rounding, policy = given.pop("rounding", "round"), given.pop("out_of_bounds_policy", "error")
-    one_of(rounding, ("round", "truncate"), f"fn.{kind}: rounding")
-    one_of(policy, POLICIES, f"fn.{kind}: out_of_bounds_policy")
     fill = np.atleast_1d(np.asarray(given.pop("fill_values", 0.0), np.float64)).tolist()
     axes = "".join(axis for axis in layout if axis in wanted or (wanted and axis in SPATIAL))
     cut = CropWindow(layout, axes, rounding == "truncate", POLICIES[policy], tuple(fill))
@@ -114,13 +114,3 @@ def _split(crop: Any, depth: str, kind: str) -> dict[str, Any]:
         )
     result = {"crop_h": numbers[-2], "crop_w": numbers[-1]}
     return {"crop_d": numbers[-3], **result} if depth and count != 2 else result
-
-
-def one_of(name: Any, known: Any, what: str) -> None:
-    """Check that a choice is one of those on offer.
-
-    Raises:
-        ArgumentTypeError: it is not.
-    """
-    if name not in known:
-        raise ArgumentTypeError(f"{what}: no such choice", given=short_repr(name), fix=did_you_mean(name, known))

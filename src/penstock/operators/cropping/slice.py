@@ -15,11 +15,10 @@ from penstock.graph.layouts import axis_numbers
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.crop_window import POLICIES, Policy, fill_value_as
+from penstock.image.describe.crop_window import POLICIES, Policy, PolicyName, fill_value_as
 from penstock.image.describe.steps import CastStep, CropStep, FillStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import result_dtype
-from penstock.operators.cropping.crop_arguments import one_of
 from penstock.operators.tensors.reshape import reshape
 from penstock.types import DALIDataType, DALIImageType
 
@@ -123,7 +122,7 @@ def slice(  # noqa: A001  # DALI's name
     axis_names: str = "WH",
     normalized_anchor: bool = True,
     normalized_shape: bool = True,
-    out_of_bounds_policy: str = "error",
+    out_of_bounds_policy: PolicyName = "error",
     fill_values: float | Sequence[float] = 0.0,
     dtype: DALIDataType | Any = None,
     image_type: DALIImageType | None = None,
@@ -204,7 +203,7 @@ def slice(  # noqa: A001  # DALI's name
 def cut(
     given: dict[str, Any],
     axes: tuple[int, ...],
-    out_of_bounds_policy: str,
+    out_of_bounds_policy: PolicyName,
     fill_values: float | Sequence[float],
     dtype: np.dtype[Any],
 ) -> Slice:
@@ -223,7 +222,6 @@ def cut(
         count = (*bound.spec.shape, 1)[0] if isinstance(bound, DataNode) else np.size(bound)
         if count not in (len(axes), 1, None):
             raise DefinitionError(f"fn.slice: {name} has a number per axis", given=count, expected=len(axes))
-    one_of(out_of_bounds_policy, POLICIES, "fn.slice: out_of_bounds_policy")
     return Slice(
         axes,
         POLICIES[out_of_bounds_policy],

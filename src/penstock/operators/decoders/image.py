@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, TypedDict, Unpack, get_args
+from typing import Annotated, Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from penstock.image.codecs.image_header import ImageHeader, Region
 from penstock.image.codecs.output_channels import CHANNELS
 from penstock.image.image_operator import ImageDecoder
 from penstock.numerics.casting import cast_saturating
-from penstock.operators.cropping.crop_arguments import one_of
 from penstock.types import RGB, UINT8, DALIImageType, as_dtype
 
 register_fix(ShapeProblem.RAGGED_BYTES, "fn.decoders.image, where they are encoded images")
@@ -198,7 +197,6 @@ def decoder(options: DecoderOptions, kind: str) -> DecodeImage:
             fix="fn.cast what it gives",
         )
     backend = options.get("backend", "simplejpeg")
-    one_of(backend, get_args(Backend), f"fn.{kind}: backend")
     adjust, fast = options.get("adjust_orientation", True), options.get("use_fast_idct", False)
     decoding = ImageCodec(DALIImageType(output_type), bool(adjust), bool(fast), backend)
     reduced, limits = bool(options.get("reduced", False)), options.get("max_size")

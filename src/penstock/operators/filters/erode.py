@@ -8,7 +8,7 @@ from typing import Annotated
 from penstock.graph.arguments.argument_marks import Range
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.operators.filters.morphology_operator import morphology
+from penstock.operators.filters.morphology_operator import MorphologyBorder, morphology
 
 
 @operator("erode")
@@ -18,7 +18,7 @@ def erode(
     mask_size: int | Sequence[int] | DataNode = (3, 3),
     anchor: int | Sequence[int] | DataNode = (-1, -1),
     iterations: Annotated[int, Range(1, 10_000)] = 1,
-    border_mode: str = "constant",
+    border_mode: MorphologyBorder = "constant",
 ) -> DataNode:
     """Replace each pixel by the least value of a rectangle around it: what is darker than its surroundings grows.
 

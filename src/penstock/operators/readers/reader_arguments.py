@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
-from penstock.errors import DefinitionError, short_repr
+from penstock.errors import DefinitionError
 from penstock.graph.arguments.argument_marks import DataLocation, Default, Doc, PerformanceHint
 from penstock.graph.ir.operator import Reader
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.trace import DataNode
 from penstock.sources.combine.subset import make_subset, resample_by_weight
 from penstock.sources.source import Source
-from penstock.types import OnError, as_on_error
+from penstock.types import OnError
 
 
 class ReaderOrderArguments(TypedDict, total=False):
@@ -43,7 +43,7 @@ class ReaderOrderArguments(TypedDict, total=False):
     shard_id: PerformanceHint[Annotated[int, Default(0), Doc("Shard to read, from 0 to `num_shards` - 1.")]]
     num_shards: PerformanceHint[Annotated[int, Default(1), Doc("Number of shards, at most the number of samples.")]]
     shard_mode: Annotated[
-        str,
+        Literal["global", "contiguous"],
         Default("global"),
         Doc(
             '"global": a shard is a slice of every global batch. "contiguous": it is a static part of the data set, '
@@ -140,8 +140,6 @@ def apply_whole_reader(source: Source, arguments: ReaderOrderArguments) -> list[
     if shards > samples:
         raise DefinitionError("there are more shards than samples", given=f"{shards} shards for {samples} samples")
     mode = arguments.get("shard_mode", "contiguous" if stick and shards > 1 else "global")
-    if mode not in ("global", "contiguous"):
-        raise DefinitionError("no such shard_mode", given=short_repr(mode), expected='"global" or "contiguous"')
     if stick and shards > 1 and mode == "global":
         raise DefinitionError(
             "stick_to_shard keeps a static part of the data set, and a global shard is a slice of every batch",
@@ -163,10 +161,6 @@ def apply_whole_reader(source: Source, arguments: ReaderOrderArguments) -> list[
         pad_last_batch=bool(arguments.get("pad_last_batch", False)),
         contiguous=mode == "contiguous",
         stick_to_shard=stick,
-        on_error=_checked(arguments.get("on_error")),
+        on_error=arguments.get("on_error"),
     )
     return apply_many(reader, seed=arguments.get("seed", -1) if seed is None else seed)
-
-
-def _checked(on_error: Any) -> OnError | None:
-    return None if on_error is None else as_on_error(on_error)

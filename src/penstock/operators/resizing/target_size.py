@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.spec import Shape, Spec, bounds_or_none
-from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean, short_repr
+from penstock.errors import DefinitionError
 from penstock.graph.arguments.argument_marks import Default, Doc
 from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.layouts import SPATIAL
@@ -27,7 +27,6 @@ Numbers = float | Sequence[float] | DataNode
 Mode = Literal["default", "stretch", "not_larger", "not_smaller"]
 SizeSpec = Literal["size", "one by one"]
 
-MODES: tuple[Mode, ...] = ("default", "stretch", "not_larger", "not_smaller")
 ONE_BY_ONE = {"D": "resize_z", "H": "resize_y", "W": "resize_x"}
 
 
@@ -232,7 +231,7 @@ class SizeArguments(TypedDict, total=False):
     resize_shorter: Annotated[Number, Doc("Length of the shorter side; the others keep the aspect ratio.")]
     resize_longer: Annotated[Number, Doc("Length of the longer side; the others keep the aspect ratio.")]
     mode: Annotated[
-        str,
+        Mode,
         Default("default"),
         Doc(
             '"default": extents that are not given keep the aspect ratio. "stretch": they do not change. '
@@ -264,7 +263,7 @@ def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: st
 
     Raises:
         DefinitionError: no size is given, or in two ways; too many or too few numbers; half a part.
-        ArgumentTypeError: a mode or interpolation that does not exist.
+        ArgumentTypeError: an interpolation that does not exist.
     """
     given: dict[str, Any] = {name: value for name, value in sizes.items() if value is not None}
     axes = [axis for axis in SPATIAL if axis in layout]
@@ -286,8 +285,6 @@ def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: st
             expected="one of size, resize_x/resize_y/resize_z, resize_shorter, resize_longer",
         )
     mode = given.get("mode", "default")
-    if mode not in MODES:
-        raise ArgumentTypeError(f"fn.{kind}: no such mode", given=short_repr(mode), fix=did_you_mean(mode, MODES))
     arguments: dict[str, Any] = {name: given[name] for name in ways[0]}
     if ways[0][0] in ("resize_shorter", "resize_longer"):
         if mode != "default":

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Unpack, cast
+from typing import Any, ClassVar, Literal, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.spec import Shape, Spec, bounds_or_none
-from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean, short_repr
+from penstock.errors import DefinitionError
 from penstock.graph.arguments.argument_groups import select_arguments
 from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.layouts import SPATIAL, axis_numbers
@@ -23,13 +23,11 @@ from penstock.image.describe.axis_mapping import max_filter_support, where
 from penstock.image.describe.steps import ImageInfo, ResampleStep, Step
 from penstock.operators.resizing.filter_arguments import FILTER_SCHEMA, FilterArguments, filter_arguments
 from penstock.operators.resizing.resize import Resize, cast_steps, resampled_dtype
-from penstock.operators.resizing.target_size import MODES, Mode, Numbers, TargetSize
+from penstock.operators.resizing.target_size import Mode, Numbers, TargetSize
 from penstock.operators.tensors.reshape import reshape
 from penstock.types import DALIDataType
 
 Rounding = Literal["round", "truncate", "ceil"]
-
-ROUNDINGS: tuple[Rounding, ...] = ("round", "truncate", "ceil")
 
 _SCHEMA = {
     **{name: Argument(shape=(None,)) for name in ("sizes", "scales", "alignment", "roi_end")},
@@ -144,10 +142,10 @@ def tensor_resize(
     scales: Numbers | None = None,
     axes: int | Sequence[int] | None = None,
     axis_names: str | None = None,
-    mode: str = "default",
+    mode: Mode = "default",
     max_size: float | Sequence[float] | None = None,
     alignment: Numbers = 0.5,
-    size_rounding: str = "round",
+    size_rounding: Rounding = "round",
     roi_start: Numbers | None = None,
     roi_end: Numbers | None = None,
     roi_relative: bool = False,
@@ -210,9 +208,6 @@ def tensor_resize(
     if rank == 0:
         raise DefinitionError(f"fn.{kind} resizes along axes", given="single numbers", expected="at least one axis")
     named = axis_numbers(axes, axis_names, data.spec, kind)
-    for what, name, known in (("mode", mode, MODES), ("rounding", size_rounding, ROUNDINGS)):
-        if name not in known:
-            raise ArgumentTypeError(f"fn.{kind}: no such {what}", given=short_repr(name), fix=did_you_mean(name, known))
     proportional = mode in ("not_larger", "not_smaller")
     if proportional and scales is not None:
         raise DefinitionError(f"fn.{kind}: scales leave mode no choice", given=f"mode={mode!r}", fix="use sizes")
@@ -234,13 +229,13 @@ def tensor_resize(
         limits[list(named)] = np.where(np.asarray(max_size) <= 0, np.inf, max_size)
     sizing = TensorSizing(
         layout,
-        cast(Mode, mode),
+        mode,
         tuple(limits.tolist()),
         bool(roi_relative),
         bool(subpixel_scale),
         bool(arguments.get("antialias", True)),
         named,
-        cast(Rounding, size_rounding),
+        size_rounding,
     )
     values |= filter_arguments(select_arguments(FilterArguments, arguments), kind)
     own = data.spec.layout
