@@ -110,7 +110,8 @@ class Stub:
 
     def _definitions(self, name: str, function: OperatorFunction[..., Any]) -> Iterator[str]:
         signature = inspect.signature(function)
-        inputs = [item.name for item in signature.parameters.values() if _is_input(item)]
+        # An input that may be omitted cannot tell the overloads of a call apart.
+        inputs = [item.name for item in signature.parameters.values() if _is_input(item) and item.default is item.empty]
         lists = _of_lists(signature.return_annotation) if inputs else None
         text = (inspect.getdoc(function) or "").partition("\n\n")[0].replace("\n", " ")
         if lists is None:

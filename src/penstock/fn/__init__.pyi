@@ -2325,7 +2325,6 @@ def resize_crop_mirror(
 ) -> list[DataNode]:
     """Resize images, cut out a window, and mirror it: `resize`, `crop` and `flip`, which run as one."""
 
-@overload
 def roi_random_crop(
     data: _Input | None = None,
     *,
@@ -2340,23 +2339,6 @@ def roi_random_crop(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Draw a window of a given size that shows as much of a region as it can."""
-
-@overload
-def roi_random_crop(
-    data: list[DataNode],
-    *,
-    crop_shape: int | Sequence[int] | _Array | DataNode,
-    roi_start: int | Sequence[int] | _Array | DataNode,
-    roi_shape: int | Sequence[int] | _Array | DataNode | None = None,
-    roi_end: int | Sequence[int] | _Array | DataNode | None = None,
-    in_shape: int | Sequence[int] | _Array | DataNode | None = None,
-    seed: int = -1,
-    name: str | None = None,
-    device: str | None = None,
-    preserve: bool = False,
-    bytes_per_sample_hint: int | list[int] | None = None,
-) -> list[DataNode]:
     """Draw a window of a given size that shows as much of a region as it can."""
 
 @overload

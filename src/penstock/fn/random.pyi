@@ -6,7 +6,6 @@ from penstock.graph.tracing.trace import DataNode
 from penstock.types import Constant
 _Input: TypeAlias = DataNode | Constant | ArrayLike
 _Array: TypeAlias = NDArray[Any]
-@overload
 def beta(
     shape_like: _Input | None = None,
     *,
@@ -20,22 +19,6 @@ def beta(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Draw numbers from the beta distribution, as mixup needs them. Every sample has its own, in every epoch others."""
-
-@overload
-def beta(
-    shape_like: list[DataNode],
-    *,
-    alpha: float | DataNode = 1.0,
-    beta: float | DataNode = 1.0,
-    dtype: Any = ...,
-    shape: int | Sequence[int] | _Array | DataNode | None = None,
-    seed: int = -1,
-    name: str | None = None,
-    device: str | None = None,
-    preserve: bool = False,
-    bytes_per_sample_hint: int | list[int] | None = None,
-) -> list[DataNode]:
     """Draw numbers from the beta distribution, as mixup needs them. Every sample has its own, in every epoch others."""
 
 @overload
@@ -68,7 +51,6 @@ def choice(
 ) -> list[DataNode]:
     """Choose from several values, with replacement. Every sample has its own choice, in every epoch others."""
 
-@overload
 def coin_flip(
     shape_like: _Input | None = None,
     *,
@@ -81,21 +63,6 @@ def coin_flip(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Draw 1 with a probability, else 0. Every sample has its own draw, in every epoch another."""
-
-@overload
-def coin_flip(
-    shape_like: list[DataNode],
-    *,
-    probability: float | DataNode = 0.5,
-    dtype: Any = ...,
-    shape: int | Sequence[int] | _Array | DataNode | None = None,
-    seed: int = -1,
-    name: str | None = None,
-    device: str | None = None,
-    preserve: bool = False,
-    bytes_per_sample_hint: int | list[int] | None = None,
-) -> list[DataNode]:
     """Draw 1 with a probability, else 0. Every sample has its own draw, in every epoch another."""
 
 def keys(
@@ -108,7 +75,6 @@ def keys(
 ) -> DataNode:
     """Draw a key for each sample, from which a `jax_function` makes random numbers."""
 
-@overload
 def normal(
     shape_like: _Input | None = None,
     *,
@@ -124,23 +90,6 @@ def normal(
 ) -> DataNode:
     """Draw numbers from the normal distribution. Every sample has its own, in every epoch others."""
 
-@overload
-def normal(
-    shape_like: list[DataNode],
-    *,
-    mean: float | DataNode = 0.0,
-    stddev: float | DataNode = 1.0,
-    dtype: Any = ...,
-    shape: int | Sequence[int] | _Array | DataNode | None = None,
-    seed: int = -1,
-    name: str | None = None,
-    device: str | None = None,
-    preserve: bool = False,
-    bytes_per_sample_hint: int | list[int] | None = None,
-) -> list[DataNode]:
-    """Draw numbers from the normal distribution. Every sample has its own, in every epoch others."""
-
-@overload
 def uniform(
     shape_like: _Input | None = None,
     *,
@@ -154,21 +103,5 @@ def uniform(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Draw numbers uniformly. Every sample has its own, in every epoch others, whatever the threads, devices or shards."""
-
-@overload
-def uniform(
-    shape_like: list[DataNode],
-    *,
-    range: float | Sequence[float] | _Array | DataNode | None = None,
-    values: float | Sequence[float] | _Array | DataNode | None = None,
-    dtype: Any = ...,
-    shape: int | Sequence[int] | _Array | DataNode | None = None,
-    seed: int = -1,
-    name: str | None = None,
-    device: str | None = None,
-    preserve: bool = False,
-    bytes_per_sample_hint: int | list[int] | None = None,
-) -> list[DataNode]:
     """Draw numbers uniformly. Every sample has its own, in every epoch others, whatever the threads, devices or shards."""
 

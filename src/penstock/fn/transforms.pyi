@@ -30,7 +30,6 @@ def combine(
 ) -> list[DataNode]:
     """Make one map of several that are applied one after the other."""
 
-@overload
 def crop(
     transform: _Input | None = None,
     *,
@@ -48,25 +47,6 @@ def crop(
 ) -> DataNode:
     """Make the map by which coordinates follow a crop, alone or after another map."""
 
-@overload
-def crop(
-    transform: list[DataNode],
-    *,
-    from_start: float | Sequence[float] | _Array | DataNode = 0.0,
-    from_end: float | Sequence[float] | _Array | DataNode = 1.0,
-    to_start: float | Sequence[float] | _Array | DataNode = 0.0,
-    to_end: float | Sequence[float] | _Array | DataNode = 1.0,
-    absolute: bool = False,
-    reverse_order: bool = False,
-    name: str | None = None,
-    device: str | None = None,
-    seed: int = -1,
-    preserve: bool = False,
-    bytes_per_sample_hint: int | list[int] | None = None,
-) -> list[DataNode]:
-    """Make the map by which coordinates follow a crop, alone or after another map."""
-
-@overload
 def rotation(
     transform: _Input | None = None,
     *,
@@ -82,23 +62,6 @@ def rotation(
 ) -> DataNode:
     """Make the map that turns, in the plane or in space, alone or after another map."""
 
-@overload
-def rotation(
-    transform: list[DataNode],
-    *,
-    angle: float | DataNode,
-    axis: float | Sequence[float] | _Array | DataNode | None = None,
-    center: float | Sequence[float] | _Array | DataNode | None = None,
-    reverse_order: bool = False,
-    name: str | None = None,
-    device: str | None = None,
-    seed: int = -1,
-    preserve: bool = False,
-    bytes_per_sample_hint: int | list[int] | None = None,
-) -> list[DataNode]:
-    """Make the map that turns, in the plane or in space, alone or after another map."""
-
-@overload
 def scale(
     transform: _Input | None = None,
     *,
@@ -114,23 +77,6 @@ def scale(
 ) -> DataNode:
     """Make the map that multiplies coordinates, alone or after another map."""
 
-@overload
-def scale(
-    transform: list[DataNode],
-    *,
-    scale: float | Sequence[float] | _Array | DataNode,
-    center: float | Sequence[float] | _Array | DataNode | None = None,
-    ndim: int | None = None,
-    reverse_order: bool = False,
-    name: str | None = None,
-    device: str | None = None,
-    seed: int = -1,
-    preserve: bool = False,
-    bytes_per_sample_hint: int | list[int] | None = None,
-) -> list[DataNode]:
-    """Make the map that multiplies coordinates, alone or after another map."""
-
-@overload
 def shear(
     transform: _Input | None = None,
     *,
@@ -146,23 +92,6 @@ def shear(
 ) -> DataNode:
     """Make the map that slants, in the plane or in space, alone or after another map."""
 
-@overload
-def shear(
-    transform: list[DataNode],
-    *,
-    shear: float | Sequence[float] | _Array | DataNode | None = None,
-    angles: float | Sequence[float] | _Array | DataNode | None = None,
-    center: float | Sequence[float] | _Array | DataNode | None = None,
-    reverse_order: bool = False,
-    name: str | None = None,
-    device: str | None = None,
-    seed: int = -1,
-    preserve: bool = False,
-    bytes_per_sample_hint: int | list[int] | None = None,
-) -> list[DataNode]:
-    """Make the map that slants, in the plane or in space, alone or after another map."""
-
-@overload
 def translation(
     transform: _Input | None = None,
     *,
@@ -174,19 +103,5 @@ def translation(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Make the map that moves points, alone or after another map."""
-
-@overload
-def translation(
-    transform: list[DataNode],
-    *,
-    offset: float | Sequence[float] | _Array | DataNode,
-    reverse_order: bool = False,
-    name: str | None = None,
-    device: str | None = None,
-    seed: int = -1,
-    preserve: bool = False,
-    bytes_per_sample_hint: int | list[int] | None = None,
-) -> list[DataNode]:
     """Make the map that moves points, alone or after another map."""
 

@@ -142,5 +142,5 @@ def plain_type(hint: Any) -> Any:
     if origin is None or origin is typing.Literal or not inside:
         return hint
     # The list of parameters of a Callable stays as it is.
-    parts = [item if isinstance(item, list) else plain_type(item) for item in cast(tuple[Any, ...], inside)]
-    return hint.copy_with(tuple(parts)) if hasattr(hint, "copy_with") else origin[tuple(parts)]
+    parts: Any = tuple(cast(Any, item) if isinstance(item, list) else plain_type(item) for item in inside)
+    return hint.copy_with(parts) if hasattr(hint, "copy_with") else origin[parts]
