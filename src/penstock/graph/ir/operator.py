@@ -6,12 +6,12 @@ An operator is a frozen dataclass. Its fields hold what all samples share; its m
 * `FusibleOperator` (in `penstock.graph.ir.fusion`) is the base of operators that describe their work, so that it can be
   fused with that of their neighbors. Image operators are such a family (`penstock.image.image_operator`).
 * `SampleKernel.sample` computes one sample with NumPy or compiled code, ragged values included.
-* `BatchKernel.batch` computes a dense batch with an array namespace: `numpy` on the host, `jax.numpy` in the XLA program.
+* `BatchKernel.batch` computes a dense batch with an array namespace: `numpy` on the host, `jax.numpy` under XLA.
 * `DeviceKernel.trace` computes a dense batch in the XLA program only, and may see all of it at once.
 * `WholeBatchKernel.whole_batch` computes a whole batch whose samples depend on each other.
 
-Kernels get inputs by position and *arguments*, which may differ between samples, by keyword: a constant of the user's, or
-for a node an array, with an entry per sample (batch) or of one sample (sample).
+Kernels get inputs by position and *arguments*, which may differ between samples, by keyword: a constant of the user's,
+or for a node an array, with an entry per sample (batch) or of one sample (sample).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class DeviceContext:
 class Operator(ABC):
     """Computation of a node. Subclasses are frozen dataclasses and derive from one or two kernel classes."""
 
-    # True if the shapes of outputs depend on the content of the inputs, as for a decoder, and not on their shapes alone.
+    # True if shapes of outputs depend on the content of the inputs, as for a decoder, and not only on their shapes.
     reads_content: ClassVar[bool] = False
 
     # True if each pixel of the output has the position that it had in the inputs that are images of as many axes.
@@ -157,7 +157,7 @@ class BatchKernel(ABC):
 
     @abstractmethod
     def batch(self, context: BatchContext, *inputs: Any, **arguments: Any) -> Any:
-        """Return the output for a batch (axis 0 is samples), or a tuple of outputs. Pure; row i depends only on row i."""
+        """Return the output for a batch, or a tuple of outputs. Axis 0 is samples; row i depends only on row i."""
 
 
 class HostBatchKernel(BatchKernel):
@@ -217,7 +217,7 @@ class Reader(Operator):
         shard_id: Shard that this reader reads.
         num_shards: Number of shards.
         pad_last_batch: If True, rows past the end repeat the last sample; otherwise the next epoch begins.
-        contiguous: If True, a shard is a static, contiguous part of the data set; otherwise a slice of every global batch.
+        contiguous: If True, a shard is a static, contiguous part of the data set; otherwise a slice of every batch.
         stick_to_shard: If True, a contiguous shard is the same in all epochs.
         on_error: Action for a bad sample; None uses that of the iterator.
     """
