@@ -1,4 +1,4 @@
-"""What DALI calls experimental: the same operators as in `penstock.fn`."""
+"""DALI's experimental operators: the same as in `penstock.fn`."""
 
 import sys
 
