@@ -38,6 +38,7 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/check_tree.py
+	$(BIN)/python tools/generate_stubs.py --check
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 # a plain `pip install`: no extra, no DALI; the examples get the group examples, in an environment upon it

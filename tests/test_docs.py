@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 import penstock
-from penstock.graph.ir.operator import CommonArguments
+from penstock.graph.arguments.argument_groups import CommonArguments
 from penstock.graph.tracing import registry
 from penstock.image.describe.steps import Step
 from penstock.operators.readers.reader_arguments import ReaderArguments
@@ -30,10 +30,10 @@ def operators():
     assert penstock.fn
     for name in registry.registered():
         if not name.startswith(SPELLED_BY_PYTHON):
-            function = inspect.unwrap(registry.lookup(name))
+            function = registry.lookup(name)
             parameters = inspect.signature(function).parameters.values()
             inputs = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL)}
-            yield name, registry._names(function) - inputs - set(CommonArguments.__annotations__), inputs
+            yield name, function.argument_names - inputs - set(CommonArguments.__annotations__), inputs
 
 
 def code(names):

@@ -31,6 +31,7 @@ def test_the_public_names():
         "backend_impl",
         "data_iterator",
         "data_node",
+        "extend",
         "fn",
         "math",
         "newaxis",

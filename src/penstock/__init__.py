@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from penstock import backend as backend
     from penstock import backend_impl as backend_impl
     from penstock import data_node as data_node
+    from penstock import extend as extend
     from penstock import fn as fn
     from penstock import math as math
     from penstock import ops as ops
@@ -56,6 +57,7 @@ _MODULES = (
     "backend",
     "backend_impl",
     "data_node",
+    "extend",
     "fn",
     "math",
     "ops",

@@ -20,7 +20,7 @@ from test_iterator_options import OPERATORS, check, names_of, pipeline, used
 from penstock import fn, types
 from penstock.errors import DefinitionError, SampleError
 from penstock.graph.arguments.argument_checks import type_hints
-from penstock.graph.arguments.argument_kinds import Range
+from penstock.graph.arguments.argument_marks import Range
 from penstock.graph.tracing.registry import lookup
 from penstock.operators.audio.sinc_resampling import resample
 

@@ -19,7 +19,7 @@ from penstock.auto_aug.core.decorator import (
 from penstock.auto_aug.core.selection import select
 from penstock.core.call_site import user_call_site
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_kinds import Range
+from penstock.graph.arguments.argument_marks import Range
 from penstock.graph.tracing.trace import DataNode
 from penstock.types import DALIInterpType
 

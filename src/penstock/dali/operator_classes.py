@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from penstock.core.call_site import user_call_site
 from penstock.errors import ArgumentTypeError, DefinitionError
 from penstock.graph.arguments.argument_checks import check_annotations
-from penstock.graph.tracing.registry import check_arguments, lookup
+from penstock.graph.tracing.registry import lookup
 
 POSITIONAL: Mapping[str, tuple[str, ...]] = {
     "dl_tensor_python_function": ("function", "num_outputs", "device", "synchronize_stream", "batch_processing"),
@@ -60,7 +60,7 @@ class Operator:
         self._arguments = dict(zip(names, positional, strict=False)) | arguments
         if self.kind == "external_source" and self._arguments.get("parallel"):
             self._arguments.setdefault("batch", False)  # as in DALI, where only the class does that
-        check_arguments(self.kind, self._arguments)
+        lookup(self.kind).check_names(self._arguments)
 
     @property
     def device(self) -> str:

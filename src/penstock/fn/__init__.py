@@ -1,6 +1,7 @@
-"""The operators under the names that DALI gives them: `fn.flip`, `fn.readers.file`, `fn.random.uniform`.
+"""Operators under the names that DALI gives them: `fn.flip`, `fn.readers.file`, `fn.random.uniform`.
 
-Each is a line in the stub of its module, `__init__.pyi` or `readers.pyi`, and is loaded when it is first asked for.
+`operator_modules.py` lists them with the modules that define them, which are imported on first use. That table and the
+stubs (`*.pyi`), which type checkers and editors read, are generated from the operators by `tools/generate_stubs.py`.
 """
 
 from penstock.fn import decoders as decoders
@@ -15,8 +16,10 @@ from penstock.fn import reductions as reductions
 from penstock.fn import segmentation as segmentation
 from penstock.fn import transforms as transforms
 from penstock.fn.operator_aliases import present
-from penstock.graph.tracing.registry import lazy_module
+from penstock.fn.operator_modules import OPERATOR_MODULES
+from penstock.graph.tracing.registry import declare_modules, lazy_module
 from penstock.operators.elementwise import arithmetic, math_functions  # noqa: F401  # pyright: ignore[reportUnusedImport]  # a + b, a[i]
 from penstock.operators.tensors import getitem  # noqa: F401  # pyright: ignore[reportUnusedImport]  # a + b, a[i]
 
-__getattr__, __dir__ = lazy_module(__name__, present)
+declare_modules(OPERATOR_MODULES)
+__getattr__, __dir__ = lazy_module(__name__, present, submodules=("experimental",))

@@ -1,4 +1,4 @@
-"""What DALI calls experimental: the same operators as in `penstock.fn`."""
+"""DALI's experimental operators: the same as in `penstock.fn`."""
 
 import sys
 
@@ -10,4 +10,4 @@ from penstock.graph.tracing.registry import lazy_module
 
 sys.modules.update({f"{__name__}.decoders": decoders, f"{__name__}.inputs": inputs, f"{__name__}.readers": readers})
 
-__getattr__, __dir__ = lazy_module(__name__, present)
+__getattr__, __dir__ = lazy_module(__name__, present, submodules=("decoders", "inputs", "readers"))

@@ -1,4 +1,4 @@
-"""What follows images: boxes, points and masks go where an image's pixels went."""
+"""Operators that move boxes, points and masks along with the pixels of an image."""
 
 from penstock.graph.tracing.registry import lazy_module
 

@@ -1,9 +1,10 @@
-"""The names by which DALI's older releases, and its `experimental` module, call operators."""
+"""Names of operators in DALI's older releases and in its `experimental` module."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+# Names before DALI 1.0, and the present ones.
 OLDER: Mapping[str, str] = {
     "audio_decoder": "decoders.audio",
     "caffe2_reader": "readers.caffe2",
@@ -35,11 +36,10 @@ OLDER: Mapping[str, str] = {
     "video_reader": "readers.video",
     "video_reader_resize": "readers.video_resize",
 }
-"""What an operator was called before DALI 1.0, and what it is called now."""
 
 
 def present(name: str) -> str:
-    """The name that an operator has now: that of a table, or the same outside of the module `experimental`.
+    """Return the present name of an operator, without the prefix `experimental`.
 
     >>> present("coin_flip"), present("experimental.decoders.image"), present("flip")
     ('random.coin_flip', 'decoders.image', 'flip')

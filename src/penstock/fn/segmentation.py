@@ -1,4 +1,4 @@
-"""Operators on masks of segmentations."""
+"""Operators on segmentation masks."""
 
 from penstock.graph.tracing.registry import lazy_module
 

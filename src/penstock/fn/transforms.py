@@ -1,4 +1,4 @@
-"""Operators that make affine maps, as matrices of n rows and n + 1 columns."""
+"""Operators that make affine transforms: matrices with n rows and n + 1 columns."""
 
 from penstock.graph.tracing.registry import lazy_module
 

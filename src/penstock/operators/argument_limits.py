@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from penstock.graph.arguments.argument_kinds import Range
+from penstock.graph.arguments.argument_marks import Range
 
 MAX_RATE = 10_000_000
 """Hz. Hydrophones and detectors of bats stay below; sound cards end at 768,000."""

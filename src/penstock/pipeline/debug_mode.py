@@ -161,7 +161,7 @@ class DebugExecutor:
             return None
         shapes = {sample.shape for sample in samples}
         shape = samples[0].shape if len(shapes) == 1 else (None,) * samples[0].ndim
-        return apply(KnownColumn(Spec(samples[0].dtype, shape, layout), samples))
+        return apply(KnownColumn(Spec(samples[0].dtype, shape, layout), samples), common={})
 
     def compute(self, node: Node) -> None:
         """Compute a node that was just recorded."""

@@ -11,7 +11,7 @@ from penstock.core.call_site import user_call_site, with_call_site
 from penstock.engine.host.worker_threads import SerialExecutor, ThreadExecutor
 from penstock.errors import ArgumentTypeError, ContextError, UsageError
 from penstock.graph.arguments.argument_checks import check_annotations
-from penstock.graph.arguments.argument_kinds import Range
+from penstock.graph.arguments.argument_marks import Range
 from penstock.graph.ir.operator import Reader
 from penstock.graph.tracing.eager_execution import WorkerOptions
 from penstock.graph.tracing.trace import Trace

@@ -16,7 +16,7 @@ from penstock.core.spec import Spec
 from penstock.core.unsupported import refuse_attributes
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph.arguments.argument_checks import check_annotations
-from penstock.graph.arguments.argument_kinds import Range
+from penstock.graph.arguments.argument_marks import Range
 from penstock.graph.tracing.fix_suggestions import ShapeProblem, suggested_fix
 from penstock.pipeline.tensor import TensorCPU, TensorGPU, as_arrays, as_layout, write_to
 

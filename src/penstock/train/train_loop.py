@@ -9,7 +9,7 @@ import jax
 
 from penstock.errors import UsageError
 from penstock.graph.arguments.argument_checks import check_annotations
-from penstock.graph.arguments.argument_kinds import Range
+from penstock.graph.arguments.argument_marks import Range
 from penstock.iterate import DataIterator
 from penstock.train.history import History
 from penstock.train.stall_monitor import StallMonitor

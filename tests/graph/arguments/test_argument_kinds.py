@@ -68,7 +68,7 @@ def test_of_long_sequences_few_elements_are_looked_at_alone(hint, given, wrong, 
     assert not looked
     with pytest.raises(MismatchError, match=r"at \[100000\]"):
         coerce(hint, [*given, wrong])
-    assert len(looked) <= 2 * argument_kinds._AT_ONCE
+    assert len(looked) <= 2 * argument_kinds._PART_SIZE
 
 
 def test_a_message_shows_the_beginning_of_what_was_given():

@@ -10,7 +10,7 @@ import pytest
 
 from penstock import Pipeline, fn, types
 from penstock.core.spec import Spec
-from penstock.graph.identity.call_record import DataLocation, Default, PerformanceHint
+from penstock.graph.arguments.argument_marks import DataLocation, Default, PerformanceHint
 from penstock.graph.identity.canonical_text import canonical_text
 from penstock.graph.identity.fingerprint import canonical_definition
 from penstock.graph.ir.operator import BatchKernel, Operator

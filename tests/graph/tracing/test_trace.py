@@ -67,7 +67,7 @@ def images():
         (lambda: fn.crop_mirror_normalize(images(), crop_pos_x=2, crop=(2, 2)), DefinitionError, ["between 0 and 1"]),
         (
             lambda: fn.crop_mirror_normalize(images(), out_of_bounds_policy="padd"),
-            ArgumentTypeError,
+            DefinitionError,
             ["'padd'", "'pad'"],
         ),
         (lambda: fn.one_hot(images(), num_classes=3, dtype=types.FLOAT16), DefinitionError, ["float16", "fn.cast"]),

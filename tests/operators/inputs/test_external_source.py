@@ -139,7 +139,7 @@ def test_what_no_source_does_is_refused(how, message):
 
 
 def test_a_source_tells_no_length():
-    with pytest.raises(LookupError, match="'numbers' is no reader but a source"):
+    with pytest.raises(LookupError, match="'numbers' is an external source of unknown length"):
         iterator(lambda: fn.external_source(generated_batches, name="numbers"), reader_name="numbers")
 
 

@@ -18,7 +18,7 @@ BLOCKS = np.zeros((1, 2, 3, 4, 5), np.float32)
         ({"sizes": 3, "axes": 1, "mode": "not_larger"}, "at most three axes"),
         ({"scales": 3, "axes": 1, "mode": "not_larger"}, "scales leave mode no choice"),
         ({"sizes": 3, "axes": 1, "mode": "larger"}, "no such mode"),
-        ({"sizes": 3, "axes": 1, "size_rounding": "floor"}, "no such rounding"),
+        ({"sizes": 3, "axes": 1, "size_rounding": "floor"}, "no such size_rounding"),
         ({"sizes": 3, "axes": [1, 1]}, "names each axis once"),
         ({"sizes": 3, "axes": 1, "axis_names": "H"}, "either axes or axis_names"),
         ({"sizes": [3, 4, 5], "axes": [1, 2]}, "sizes has a number for each named axis"),

@@ -15,7 +15,7 @@ from penstock import fn, types
 from penstock.core.call_site import user_call_site
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph.arguments.argument_checks import check_annotations
-from penstock.graph.arguments.argument_kinds import Range
+from penstock.graph.arguments.argument_marks import Range
 from penstock.graph.tracing.trace import DataNode
 
 Parameters = Callable[[Any], Any]

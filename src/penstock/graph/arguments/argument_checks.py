@@ -1,10 +1,10 @@
-"""Checking the arguments of public functions against their annotations, before the functions run.
+"""Checks of the arguments of public functions against their annotations, before the functions run.
 
-The annotations are the one declaration of what an argument may be: its kind, and its limits where they have a `Range`.
+Annotations are the only declaration of an argument: its type, its choices (`Literal`) and its limits (`Range`).
 
-* numbers are finite, and whole where the annotation says ``int``: 3.0 is, 2.5 is not;
-* ``bool`` also takes 0 and 1; ``Sequence`` also takes arrays and the keys and values of a dictionary, but no text;
-* ``DataNode`` is any value of the graph; ``Any`` is not checked here.
+* numbers are finite, and integers for ``int``: 3.0 is valid, 2.5 is not;
+* ``bool`` also takes 0 and 1; ``Sequence`` also takes arrays and the keys and values of a dictionary, but not strings;
+* ``DataNode`` takes any value of the graph; ``Any`` is not checked here.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from penstock.errors import (
 from penstock.graph.arguments.argument_kinds import (
     MismatchError,
     OutOfRangeError,
+    UnknownChoiceError,
     coerce,
     describe_annotation,
     suggest_value,
@@ -43,19 +44,19 @@ R = TypeVar("R")
 def check_annotations(
     function: Callable[P, R], *, kind: type[PenstockError] = UsageError, limits: type[PenstockError] = UsageError
 ) -> Callable[P, R]:
-    """A function whose arguments are checked against its annotations whenever it is called.
+    """Return a function that checks its arguments against its annotations.
 
     Args:
-        function: the function.
-        kind: what is raised for an argument of another kind.
-        limits: what is raised for one that is out of range.
+        function: The function to wrap.
+        kind: Error for an argument of another type.
+        limits: Error for a value that is out of range or not one of the choices.
 
     Raises:
-        ArgumentTypeError: when it is called with arguments that it does not have.
+        ArgumentTypeError: At a call, for unknown or missing arguments.
 
     Example:
         >>> from typing import Annotated
-        >>> from penstock.graph.arguments.argument_kinds import Range
+        >>> from penstock.graph.arguments.argument_marks import Range
         >>> @check_annotations
         ... def take(count: Annotated[int, Range(1)]) -> None: ...
         >>> take(0)
@@ -79,24 +80,25 @@ def check_annotations(
 def bind_arguments(
     signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any], name: str
 ) -> inspect.BoundArguments:
-    """The arguments of a call by name.
+    """Return the arguments of a call by name.
 
     Args:
-        signature: the function's.
-        args: what was given by position.
-        kwargs: what was given by name.
-        name: what messages call the function.
+        signature: Signature of the function.
+        args: Positional arguments.
+        kwargs: Keyword arguments.
+        name: Name of the function in messages.
 
     Raises:
-        ArgumentTypeError: the function has no such argument, or needs one that is missing.
+        ArgumentTypeError: An argument is unknown or missing.
     """
     try:
         return signature.bind(*args, **kwargs)
     except TypeError as error:
-        unknown = next((given for given in kwargs if given not in signature.parameters), None)
+        unknown = next((argument for argument in kwargs if argument not in signature.parameters), None)
         fix = None if unknown is None else nearest_names(unknown, set(signature.parameters) - {"self"})
-        said = f"{name}{signature}" if len(str(signature)) < 200 else None
-        raise ArgumentTypeError(f"{name}: {error}", expected=said, fix=fix) from None
+        # A long signature hides the message.
+        expected = f"{name}{signature}" if len(str(signature)) < 200 else None
+        raise ArgumentTypeError(f"{name}: {error}", expected=expected, fix=fix) from None
 
 
 def coerce_arguments(
@@ -108,48 +110,65 @@ def coerce_arguments(
     limits: type[PenstockError] = DefinitionError,
     one_is_many: bool = False,
 ) -> inspect.BoundArguments:
-    """The arguments of a call, checked; whole numbers that were given as floats are whole.
+    """Return the arguments of a call in the types of the function's annotations.
 
     Args:
-        function: whose annotations say what they may be.
-        bound: what was given.
-        name: what messages call the function.
-        kind: what is raised for an argument of another kind.
-        limits: what is raised for one that is out of range.
-        one_is_many: whether a number, or a text, may stand for a sequence that has only it, as in DALI.
+        function: Function whose annotations declare the types.
+        bound: Arguments of the call.
+        name: Name of the function in messages.
+        kind: Error for an argument of another type.
+        limits: Error for a value that is out of range or not one of the choices.
+        one_is_many: If True, a number or string may replace a sequence of one, as in DALI.
     """
     hints = type_hints(function)
 
-    def one(argument: str, given: Any) -> Any:
+    def one(argument: str, value: Any) -> Any:
         hint = hints.get(argument, Any)
-        try:
-            return coerce(hint, given)
-        except MismatchError as error:
-            wrong = error
-        if one_is_many and isinstance(given, int | float | np.number | str):
-            with suppress(MismatchError):
-                return coerce(hint, [given])
-        refusal, what = (limits, "out of range") if isinstance(wrong, OutOfRangeError) else (kind, "of another kind")
-        fix = suggest_value(hint, wrong.given) or dali_object_hint(wrong.given)
-        if wrong.at and isinstance(wrong.given, NodeHandle):
-            fix = "fn.stack(...), which makes one node of nodes and numbers"
-        raise refusal(f"{name}: {argument} is {what}", given=wrong, expected=describe_annotation(hint), fix=fix)
+        return coerce_argument(hint, value, name, argument, kind=kind, limits=limits, one_is_many=one_is_many)
 
     result = inspect.BoundArguments(bound.signature, bound.arguments.copy())
     for argument, value in bound.arguments.items():
         parameter = bound.signature.parameters[argument]
         if parameter.kind is parameter.VAR_POSITIONAL:
-            result.arguments[argument] = tuple([one(argument, each) for each in value])
+            result.arguments[argument] = tuple([one(argument, item) for item in value])
         elif parameter.kind is parameter.VAR_KEYWORD:
-            result.arguments[argument] = {option: one(option, given) for option, given in value.items()}
+            result.arguments[argument] = {option: one(option, item) for option, item in value.items()}
         elif argument != "self" and value is not parameter.default:
             result.arguments[argument] = one(argument, value)
     return result
 
 
+def coerce_argument(
+    hint: Any,
+    value: Any,
+    name: str,
+    argument: str,
+    *,
+    kind: type[PenstockError] = ArgumentTypeError,
+    limits: type[PenstockError] = DefinitionError,
+    one_is_many: bool = False,
+) -> Any:
+    """Return one argument in the type that its annotation declares; see `coerce_arguments`."""
+    try:
+        return coerce(hint, value)
+    except MismatchError as error:
+        mismatch = error
+    if one_is_many and isinstance(value, int | float | np.number | str):
+        with suppress(MismatchError):
+            return coerce(hint, [value])
+    problem = f"{argument} is of another kind"
+    if isinstance(mismatch, OutOfRangeError):
+        problem = f"no such {argument}" if isinstance(mismatch, UnknownChoiceError) else f"{argument} is out of range"
+    refusal = limits if isinstance(mismatch, OutOfRangeError) else kind
+    fix = suggest_value(hint, mismatch.value) or dali_object_hint(mismatch.value)
+    if mismatch.at and isinstance(mismatch.value, NodeHandle):
+        fix = "fn.stack(...), which makes one node of nodes and numbers"
+    raise refusal(f"{name}: {problem}", given=mismatch, expected=describe_annotation(hint), fix=fix) from None
+
+
 @functools.cache
 def type_hints(function: Callable[..., Any]) -> Mapping[str, Any]:
-    """The annotation of each argument, including those of ``**options: Unpack[...]``."""
+    """Return the annotation of each argument, including those of ``**options: Unpack[...]``."""
     hints = typing.get_type_hints(function, include_extras=True)
     for parameter in inspect.signature(function).parameters.values():
         hint = hints.get(parameter.name)
@@ -159,7 +178,7 @@ def type_hints(function: Callable[..., Any]) -> Mapping[str, Any]:
 
 
 def is_optional(hint: Any) -> bool:
-    """Whether None is something that an argument can be."""
+    """Return True if an argument may be None."""
     try:
         coerce(hint, None)
     except MismatchError:

@@ -1,4 +1,4 @@
-"""What an annotation says of an argument: whether something is it, and what it is called in messages."""
+"""Conversion of values to the types of annotations, and descriptions of those types for messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 import types
 import typing
 from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence, ValuesView
-from dataclasses import dataclass
 from enum import Enum, EnumMeta, IntEnum
 from itertools import chain
 from typing import Annotated, Any, Literal, NotRequired, Required, Union, cast
@@ -14,69 +13,56 @@ from typing import Annotated, Any, Literal, NotRequired, Required, Union, cast
 import numpy as np
 
 from penstock.errors import did_you_mean, short_repr
+from penstock.graph.arguments.argument_marks import Range
 from penstock.graph.ir.node import NodeHandle
 from penstock.types import Constant, DALIDataType, DALIImageType, DALIInterpType
 
-_WHOLE = 2**63
-"""Whole numbers are below: what int64 holds."""
+_INT_LIMIT = 2**63  # int64 holds the numbers below; NumPy has no type for larger ones
 
-_AT_ONCE = 4096
-"""Elements of a sequence that are looked at together: where one of them is wrong, it is looked for one by one."""
-
-
-@dataclass(frozen=True)
-class Range:
-    """The limits of a number, or of each number of a sequence: ``Annotated[int, Range(1)]``.
-
-    Args:
-        low: the least.
-        high: the greatest.
-    """
-
-    low: float = -np.inf
-    high: float = np.inf
-
-    def __str__(self) -> str:
-        if not np.isfinite(self.high):
-            return f" of at least {self.low}" if np.isfinite(self.low) else ""
-        return f" from {self.low} to {self.high}" if np.isfinite(self.low) else f" of at most {self.high}"
+# Elements of a sequence that are checked together: lists of labels may have millions of elements, for which one check
+# each is slow. Only a part with a wrong element is searched one by one.
+_PART_SIZE = 4096
 
 
 class MismatchError(Exception):
-    """The argument is not what its annotation says.
+    """A value does not have the type of its annotation.
 
     Args:
-        given: the argument, or the element of it that is wrong.
-        at: the place of that element, such as "[3]".
+        value: The argument, or its wrong element.
+        at: Index of that element, such as "[3]".
     """
 
-    def __init__(self, given: Any, at: str = "") -> None:
-        super().__init__(given, at)
-        self.given, self.at = given, at
+    def __init__(self, value: Any, at: str = "") -> None:
+        super().__init__(value, at)
+        self.value, self.at = value, at
 
     def __str__(self) -> str:
-        return f"{short_repr(self.given)} of type {type(self.given).__name__}" + (f", at {self.at}" if self.at else "")
+        return f"{short_repr(self.value)} of type {type(self.value).__name__}" + (f", at {self.at}" if self.at else "")
 
 
 class WrongTypeError(MismatchError):
-    """It is of no kind that the annotation has."""
+    """A value of another type."""
 
 
 class OutOfRangeError(MismatchError):
-    """It is of the right kind, but outside of its limits."""
+    """A value of the right type, but outside its limits."""
 
 
-def coerce(hint: Any, given: Any, limits: Range | None = None) -> Any:
-    """What was given, in the form in which it is passed on: whole numbers that were floats are whole.
+class UnknownChoiceError(OutOfRangeError):
+    """A string that is not one of the choices."""
+
+
+def coerce(hint: Any, value: Any, limits: Range | None = None) -> Any:
+    """Return a value in the type of an annotation: 3.0 becomes 3 where it says ``int``.
 
     Args:
-        hint: the annotation.
-        given: the argument.
-        limits: of numbers, where the annotation has none.
+        hint: The annotation.
+        value: The argument.
+        limits: Limits of numbers if the annotation has none.
 
     Raises:
-        OfOtherKindError: it is not what the annotation says.
-        OutOfRangeError: it is a number outside of the limits, or not finite.
+        WrongTypeError: The value has another type.
+        OutOfRangeError: A number is out of range or not finite, or a string is not one of the choices.
 
     >>> coerce(int | None, 3.0), coerce(Sequence[int], (1, 2))
     (3, (1, 2))
@@ -84,153 +70,156 @@ def coerce(hint: Any, given: Any, limits: Range | None = None) -> Any:
     hint, limits = _unwrapped(hint, limits or Range())
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     if origin in (Union, types.UnionType):
-        return _conform_to_one(inside, given, limits)
+        return _conform_to_one(inside, value, limits)
     if hint in (int, float, bool):
-        return _number(hint, given, limits)
+        return _number(hint, value, limits)
     if origin in (Sequence, tuple, list):
-        return _sequence(inside[0], given, limits, count=_count(hint))
+        return _sequence(inside[0], value, limits, count=_count(hint))
     if origin is Mapping:
-        return _mapping(inside, given, limits)
-    if not _is(hint, given):
-        raise WrongTypeError(given)
-    return given
+        return _mapping(inside, value, limits)
+    if not _is(hint, value):
+        raise (UnknownChoiceError if origin is Literal and isinstance(value, str) else WrongTypeError)(value)
+    return value
 
 
 def _unwrapped(hint: Any, limits: Range) -> tuple[Any, Range]:
-    """The annotation without what only marks it, and the limits among the marks."""
+    """Return the annotation without marks, and the limits among the marks."""
     while typing.get_origin(hint) in (Annotated, Required, NotRequired):
         hint, *marks = typing.get_args(hint)
         limits = next((mark for mark in marks if isinstance(mark, Range)), limits)
     return hint, limits
 
 
-def _conform_to_one(alternatives: Sequence[Any], given: Any, limits: Range) -> Any:
+def _conform_to_one(alternatives: Sequence[Any], value: Any, limits: Range) -> Any:
     errors: list[MismatchError] = []
     for alternative in alternatives:
         try:
-            return coerce(alternative, given, limits)
+            return coerce(alternative, value, limits)
         except MismatchError as error:
             errors.append(error)
-    raise max(errors, key=lambda error: (isinstance(error, OutOfRangeError), len(error.at)))  # what came nearest
+    raise max(
+        errors, key=lambda error: (isinstance(error, OutOfRangeError), len(error.at))
+    )  # the nearest miss explains most
 
 
-def _is(hint: Any, given: Any) -> bool:
-    """Whether something is what an annotation says that has no parts."""
+def _is(hint: Any, value: Any) -> bool:
+    """Return True if a value has the type of an annotation that is not a union, sequence or mapping."""
     kind: Any = typing.get_origin(hint) or hint
     if kind is Literal:
-        return any(type(given) is type(each) and given == each for each in typing.get_args(hint))
+        return any(type(value) is type(item) and value == item for item in typing.get_args(hint))
     if kind is Callable:
-        return callable(given)
+        return callable(value)
     if kind is Any or not isinstance(kind, type):  # or a type variable
         return True
-    if issubclass(kind, NodeHandle):  # operators pass on whatever stands for a value
-        return isinstance(given, NodeHandle | Constant)
-    if kind is Iterable and getattr(given, "ndim", 1) == 0:  # an array without axes says that it is iterable
+    if issubclass(kind, NodeHandle):  # operators convert constants to nodes
+        return isinstance(value, NodeHandle | Constant)
+    if kind is Iterable and getattr(value, "ndim", 1) == 0:  # NumPy arrays of rank 0 have __iter__, but raise
         return False
-    if kind is str:  # no file, name or word has a character 0
-        return isinstance(given, str) and "\0" not in given
+    if kind is str:  # a NUL truncates paths in C libraries
+        return isinstance(value, str) and "\0" not in value
     if issubclass(kind, IntEnum):  # a member, or its number
-        return isinstance(given, int) and not isinstance(given, bool) and given in set(kind)
-    return isinstance(given, kind)
+        return isinstance(value, int) and not isinstance(value, bool) and value in set(kind)
+    return isinstance(value, kind)
 
 
-def _number(kind: Any, given: Any, limits: Range) -> Any:
-    if isinstance(given, str | bytes | NodeHandle | DALIDataType | DALIImageType | DALIInterpType) or given is None:
-        raise WrongTypeError(given)
-    if isinstance(given, int) and not -_WHOLE <= given < _WHOLE:  # NumPy might have none of that size
-        raise OutOfRangeError(given)
+def _number(kind: Any, value: Any, limits: Range) -> Any:
+    if isinstance(value, str | bytes | NodeHandle | DALIDataType | DALIImageType | DALIInterpType) or value is None:
+        raise WrongTypeError(value)
+    if isinstance(value, int) and not -_INT_LIMIT <= value < _INT_LIMIT:  # NumPy would make it an array of objects
+        raise OutOfRangeError(value)
     try:
-        array = np.asarray(given)
-    except Exception:  # noqa: BLE001  # whatever an array-like of somebody else's raises
-        raise WrongTypeError(given) from None
+        array = np.asarray(value)
+    except Exception:  # noqa: BLE001  # an array-like may raise anything
+        raise WrongTypeError(value) from None
     if array.ndim or array.dtype.kind not in "biuf":
-        raise WrongTypeError(given)
+        raise WrongTypeError(value)
     number = array.item()
-    if not np.isfinite(number) or (kind is int and not -_WHOLE <= number < _WHOLE):
-        raise OutOfRangeError(given)
-    counts = kind is int and limits != Range()  # a flag that is 0 or 1 has none
+    if not np.isfinite(number) or (kind is int and not -_INT_LIMIT <= number < _INT_LIMIT):
+        raise OutOfRangeError(value)
+    counts = kind is int and limits != Range()  # without limits an int may be a flag, for which True is valid
     if (kind is int and number != int(number)) or (kind is bool and number not in (0, 1)):
-        raise WrongTypeError(given)
+        raise WrongTypeError(value)
     if counts and array.dtype.kind == "b":
-        raise WrongTypeError(given)
+        raise WrongTypeError(value)
     if not limits.low <= number <= limits.high:
-        raise OutOfRangeError(given)
+        raise OutOfRangeError(value)
     if kind is bool:
         return bool(number)
     if kind is int and array.dtype.kind == "f":
         return int(number)
-    return given if isinstance(given, int | float) else number
+    return value if isinstance(value, int | float) else number
 
 
 def _count(hint: Any) -> int | None:
-    """How many elements a sequence has, where its annotation says so: ``tuple[int, int]``."""
+    """Return the length of ``tuple[int, int]``, or None for other annotations."""
     inside = typing.get_args(hint)
     return len(inside) if typing.get_origin(hint) is tuple and Ellipsis not in inside else None
 
 
-def _sequence(hint: Any, given: Any, limits: Range, count: int | None) -> Any:
-    if isinstance(given, KeysView | ValuesView):  # of a dictionary: in its order
-        given = list(cast(Any, given))
-    is_array = bool(getattr(given, "ndim", 0)) and hasattr(given, "__array__")
-    if isinstance(given, str | bytes) or not (isinstance(given, Sequence) or is_array):
-        raise WrongTypeError(given)
-    if count is not None and len(cast(Any, given)) != count:
-        raise WrongTypeError(given)
+def _sequence(hint: Any, value: Any, limits: Range, count: int | None) -> Any:
+    if isinstance(value, KeysView | ValuesView):  # a dictionary's order is defined, so they can be a sequence
+        value = list(cast(Any, value))
+    is_array = bool(getattr(value, "ndim", 0)) and hasattr(value, "__array__")
+    if isinstance(value, str | bytes) or not (isinstance(value, Sequence) or is_array):
+        raise WrongTypeError(value)
+    if count is not None and len(cast(Any, value)) != count:
+        raise WrongTypeError(value)
     if hint is Any:
-        return cast(Any, given)
-    before: list[Any] = np.asarray(cast(Any, given)).tolist() if is_array else list(cast(Sequence[Any], given))
-    whole = is_array and (not before or cast(Any, given).dtype.kind != "f")  # as a list, which is easier to work with
+        return cast(Any, value)
+    before: list[Any] = np.asarray(cast(Any, value)).tolist() if is_array else list(cast(Sequence[Any], value))
+    # Integer arrays are passed on as lists, so that operators need not handle them separately.
+    whole = is_array and (not before or cast(Any, value).dtype.kind != "f")
     kinds = set(map(type, before))
     if len(kinds) == 1 and issubclass(kind := kinds.pop(), np.number) and kind is not np.float64:
         before, whole = np.asarray(before).tolist(), True
     after: list[Any] = []
-    for start in range(0, len(before), _AT_ONCE):
-        part = before[start : start + _AT_ONCE]
+    for start in range(0, len(before), _PART_SIZE):
+        part = before[start : start + _PART_SIZE]
         fit = _all_fit(hint, part, limits)
-        after += part if fit else [_element(hint, each, limits, number) for number, each in enumerate(part, start)]
+        after += part if fit else [_element(hint, item, limits, number) for number, item in enumerate(part, start)]
     if not whole and all(a is b for a, b in zip(after, before, strict=True)):
-        return cast(Any, given)
-    return tuple(after) if isinstance(given, tuple) else after
+        return cast(Any, value)
+    return tuple(after) if isinstance(value, tuple) else after
 
 
-def _all_fit(hint: Any, given: list[Any], limits: Range) -> bool:
-    """Whether plain numbers, texts and lists of them are all what an annotation says, and passed on as they are.
+def _all_fit(hint: Any, value: list[Any], limits: Range) -> bool:
+    """Return True if all items have the type of an annotation and need no conversion.
 
-    Where that cannot be told of all at once, it is False.
+    False may also mean that a check of all items together is not possible.
     """
     hint, limits = _unwrapped(hint, limits)
-    origin, inside, kinds = typing.get_origin(hint), typing.get_args(hint), set(map(type, given))
+    origin, inside, kinds = typing.get_origin(hint), typing.get_args(hint), set(map(type, value))
     if origin in (Union, types.UnionType):
-        return _all_fit(inside[0], given, limits)  # which comes first where an element is several of them
+        return _all_fit(inside[0], value, limits)  # the first alternative converts the item, so others do not count
     if origin in (Sequence, tuple, list):
         count = _count(hint)
-        lists = kinds <= {list, tuple} and (count is None or {len(each) for each in given} <= {count})
-        return lists and (inside[0] is Any or _all_fit(inside[0], list(chain.from_iterable(given)), limits))
+        lists = kinds <= {list, tuple} and (count is None or {len(item) for item in value} <= {count})
+        return lists and (inside[0] is Any or _all_fit(inside[0], list(chain.from_iterable(value)), limits))
     if hint is str:
-        return kinds <= {str} and not any("\0" in text for text in given)
+        return kinds <= {str} and not any("\0" in text for text in value)
     if hint is bool:
         return kinds <= {bool} and limits == Range()
     if hint not in (int, float) or not kinds <= ({int} if hint is int else {int, float, np.float64}):
         return False
-    least, most = min(given, default=0), max(given, default=0)
-    in_64_bits = int not in kinds or (least >= -_WHOLE and most < _WHOLE)
-    return in_64_bits and limits.low <= least <= most <= limits.high and math.isfinite(sum(given))
+    least, most = min(value, default=0), max(value, default=0)
+    in_64_bits = int not in kinds or (least >= -_INT_LIMIT and most < _INT_LIMIT)
+    return in_64_bits and limits.low <= least <= most <= limits.high and math.isfinite(sum(value))
 
 
-def _mapping(hints: Sequence[Any], given: Any, limits: Range) -> Any:
-    if not isinstance(given, Mapping):
-        raise WrongTypeError(given)
-    for key, value in cast(Mapping[Any, Any], given).items():
+def _mapping(hints: Sequence[Any], mapping: Any, limits: Range) -> Any:
+    if not isinstance(mapping, Mapping):
+        raise WrongTypeError(mapping)
+    for key, value in cast(Mapping[Any, Any], mapping).items():
         _element(hints[0], key, Range(), key)
         _element(hints[1], value, limits, key)
-    return cast(Any, given)
+    return cast(Any, mapping)
 
 
-def _element(hint: Any, given: Any, limits: Range, place: Any) -> Any:
+def _element(hint: Any, value: Any, limits: Range, place: Any) -> Any:
     try:
-        return coerce(hint, given, limits)
+        return coerce(hint, value, limits)
     except MismatchError as error:
-        raise type(error)(error.given, f"[{place!r}]{error.at}") from None
+        raise type(error)(error.value, f"[{place!r}]{error.at}") from None
 
 
 _WORDS: Mapping[Any, str] = {
@@ -245,7 +234,7 @@ _WORDS: Mapping[Any, str] = {
 
 
 def describe_annotation(hint: Any, limits: Range | None = None) -> str:
-    """An annotation in words.
+    """Return an annotation in words.
 
     >>> describe_annotation(Annotated[int, Range(1)] | None)
     'a whole number of at least 1, or None'
@@ -254,7 +243,7 @@ def describe_annotation(hint: Any, limits: Range | None = None) -> str:
     inside = typing.get_args(hint)
     kind: Any = typing.get_origin(hint) or hint
     if kind in (Union, types.UnionType):
-        return ", or ".join(dict.fromkeys(describe_annotation(each, limits) for each in inside))
+        return ", or ".join(dict.fromkeys(describe_annotation(item, limits) for item in inside))
     if kind is Literal:
         return ", ".join(map(repr, inside))
     if kind in (Sequence, Iterable, tuple, list):
@@ -272,8 +261,8 @@ def describe_annotation(hint: Any, limits: Range | None = None) -> str:
     return f"{word}{limits}" if kind in (int, float) else word
 
 
-def suggest_value(hint: Any, given: Any) -> str | None:
-    """A proposal, where a text was given for one of a few words, or a class for one of its instances.
+def suggest_value(hint: Any, value: Any) -> str | None:
+    """Return a suggestion for a misspelt choice, or for a class in place of its instance.
 
     >>> suggest_value(Literal["host", "device"] | None, "hots")
     "did you mean 'host'?"
@@ -281,12 +270,12 @@ def suggest_value(hint: Any, given: Any) -> str | None:
     hint, _ = _unwrapped(hint, Range())
     kind: Any = typing.get_origin(hint) or hint
     inside = typing.get_args(hint)
-    if kind is Literal and isinstance(given, str):
-        return did_you_mean(given, [each for each in inside if isinstance(each, str)])
-    if isinstance(given, type) and kind is not Any and isinstance(kind, type) and kind in given.__mro__:
-        return f"an instance: {given.__name__}(...)"
-    if isinstance(given, str) and isinstance(hint, EnumMeta):
+    if kind is Literal and isinstance(value, str):
+        return did_you_mean(value, [item for item in inside if isinstance(item, str)])
+    if isinstance(value, type) and kind is not Any and isinstance(kind, type) and kind in value.__mro__:
+        return f"an instance: {value.__name__}(...)"
+    if isinstance(value, str) and isinstance(hint, EnumMeta):
         names = list(hint.__members__)
-        return did_you_mean(f"{hint.__name__}.{given.upper()}", [f"{hint.__name__}.{name}" for name in names])
+        return did_you_mean(f"{hint.__name__}.{value.upper()}", [f"{hint.__name__}.{name}" for name in names])
     parts = () if kind is Literal else inside
-    return next((found for each in parts if (found := suggest_value(each, given))), None)
+    return next((text for item in parts if (text := suggest_value(item, value))), None)

@@ -1,4 +1,4 @@
-"""What the public function of an operator is given: constants become what it takes, a list of nodes several calls."""
+"""Conversion of inputs of an operator: constants become nodes, a list of nodes becomes one call per node."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from penstock.types import Constant
 
 
 def expand_input_lists(name: str, bound: inspect.BoundArguments) -> list[inspect.BoundArguments]:
-    """The calls that one call stands for: a list of nodes in place of an input asks for one call per node.
+    """Return the calls for which one call stands: one per node of the lists among its inputs.
 
-    Inputs that are no such list are the same in all calls. An operator that takes lists of nodes is called once.
+    All calls share the inputs that are not lists. An operator that takes lists of nodes is called once.
 
     Raises:
-        DefinitionError: two lists differ in length.
+        DefinitionError: Two lists differ in length.
     """
-    lists = [given for value in _inputs(bound) for given in value if _is_set(given)]
-    lengths = {len(given) for given in lists}
+    lists = [item for value in _inputs(bound) for item in value if _is_node_list(item)]
+    lengths = {len(item) for item in lists}
     if not lengths:
         return [bound]
     if len(lengths) > 1:
@@ -33,10 +33,9 @@ def expand_input_lists(name: str, bound: inspect.BoundArguments) -> list[inspect
 
 
 def convert_constants(bound: inspect.BoundArguments, constant: Callable[[Any], Any]) -> inspect.BoundArguments:
-    """The arguments with constants in the form that the function takes.
+    """Return the arguments with constants in the form that the function takes.
 
-    An input that must be a node becomes one, by `constant`; in any other place a `types.Constant` is the number, or
-    the list of numbers, that it holds.
+    `constant` makes nodes of inputs that must be nodes. Elsewhere a `types.Constant` becomes its number or list.
     """
     result = inspect.BoundArguments(bound.signature, bound.arguments.copy())
     for name, value in bound.arguments.items():
@@ -44,9 +43,9 @@ def convert_constants(bound: inspect.BoundArguments, constant: Callable[[Any], A
         kinds = str(parameter.annotation)
         if parameter.kind is parameter.VAR_POSITIONAL:
             if _takes_nodes(kinds):
-                result.arguments[name] = tuple([_node(each, constant) for each in value])
+                result.arguments[name] = tuple([_node(item, constant) for item in value])
         elif parameter.kind is parameter.VAR_KEYWORD:
-            result.arguments[name] = {option: _number(given) for option, given in value.items()}
+            result.arguments[name] = {option: _number(item) for option, item in value.items()}
         elif parameter.kind is parameter.KEYWORD_ONLY:
             result.arguments[name] = _number(value)
         elif "DataNode" in kinds:
@@ -55,7 +54,7 @@ def convert_constants(bound: inspect.BoundArguments, constant: Callable[[Any], A
 
 
 def collect_results(results: list[Any]) -> Any:
-    """What the calls returned, as one: a list with an entry per call; one such list per output of several."""
+    """Return the results of the calls as one: a list with an item per call, or one such list per output."""
     if isinstance(results[0], list):
         return [list(outputs) for outputs in zip(*results, strict=True)]
     return results
@@ -69,45 +68,43 @@ def _takes_lists(annotation: str) -> bool:
     return "[DataNode]" in annotation
 
 
-def _node(given: Any, constant: Callable[[Any], Any]) -> Any:
-    return given if given is None or isinstance(given, NodeHandle) else constant(given)
+def _node(value: Any, constant: Callable[[Any], Any]) -> Any:
+    return value if value is None or isinstance(value, NodeHandle) else constant(value)
 
 
-def _number(given: Any) -> Any:
-    return given.array().tolist() if isinstance(given, Constant) else given
+def _number(value: Any) -> Any:
+    return value.array().tolist() if isinstance(value, Constant) else value
 
 
 def _inputs(bound: inspect.BoundArguments) -> list[tuple[Any, ...]]:
-    """What is given by position, or could be: per parameter, the one value or all of them."""
-    found: list[tuple[Any, ...]] = []
+    """Return the values of parameters that may be positional; for ``*inputs`` all of them."""
+    values: list[tuple[Any, ...]] = []
     for name, value in bound.arguments.items():
         kind = bound.signature.parameters[name].kind
         if _takes_lists(str(bound.signature.parameters[name].annotation)):
             continue
         if kind is inspect.Parameter.VAR_POSITIONAL:
-            found.append(value)
+            values.append(value)
         elif kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY):
-            found.append((value,))
-    return found
+            values.append((value,))
+    return values
 
 
-def _is_set(given: Any) -> TypeGuard[list[Any]]:
-    return isinstance(given, list) and any(isinstance(each, NodeHandle | Constant) for each in cast(list[Any], given))
+def _is_node_list(value: Any) -> TypeGuard[list[Any]]:
+    return isinstance(value, list) and any(isinstance(item, NodeHandle | Constant) for item in cast(list[Any], value))
 
 
 def _one_of(bound: inspect.BoundArguments, number: int) -> inspect.BoundArguments:
-    """The arguments with element `number` of each list of inputs. A name is for the first call: names are distinct."""
+    """Return the arguments with element `number` of each list of inputs."""
 
-    def pick(given: Any) -> Any:
-        return given[number] if _is_set(given) else given
+    def pick(item: Any) -> Any:
+        return item[number] if _is_node_list(item) else item
 
     result = inspect.BoundArguments(bound.signature, bound.arguments.copy())
     for name, value in bound.arguments.items():
         kind = bound.signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_POSITIONAL:
             result.arguments[name] = tuple(map(pick, value))
-        elif kind is inspect.Parameter.VAR_KEYWORD:
-            result.arguments[name] = {n: v for n, v in value.items() if n != "name" or number == 0}
-        elif kind is not inspect.Parameter.KEYWORD_ONLY:
+        elif kind not in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD):
             result.arguments[name] = pick(value)
     return result

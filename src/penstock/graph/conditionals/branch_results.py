@@ -12,7 +12,7 @@ from penstock.errors import DefinitionError, PenstockError, short_repr
 from penstock.graph.ir.branch_operators import BranchSelect
 from penstock.graph.ir.node import Value
 from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import wrap_operator
+from penstock.graph.tracing.registry import OperatorFunction
 from penstock.graph.tracing.trace import DataNode
 from penstock.types import Constant
 
@@ -83,7 +83,7 @@ def _make_select(*inputs: Any) -> DataNode:
     return apply(BranchSelect(len(inputs) // 2), *inputs)
 
 
-_select: Callable[..., DataNode] = wrap_operator("conditional.select", _make_select)
+_select: Callable[..., DataNode] = OperatorFunction("conditional.select", _make_select)
 
 
 def _is_leaf(value: Any) -> bool:

@@ -21,7 +21,7 @@ from penstock.graph.conditionals.branch_results import merge_branches, select
 from penstock.graph.ir.branch_operators import BranchMask
 from penstock.graph.ir.node import Value
 from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import journal, wrap_operator
+from penstock.graph.tracing.registry import OperatorFunction, journal
 from penstock.graph.tracing.trace import DataNode, current_trace
 from penstock.types import Constant
 
@@ -338,7 +338,7 @@ def _make_branch(*inputs: Any, wanted: bool) -> DataNode:
     return apply(BranchMask(wanted), *inputs)
 
 
-_branch: Callable[..., DataNode] = wrap_operator("conditional.branch", _make_branch)
+_branch: Callable[..., DataNode] = OperatorFunction("conditional.branch", _make_branch)
 
 
 def _got(getter: Thunk) -> Any:

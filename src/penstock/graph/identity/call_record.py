@@ -7,38 +7,20 @@ place where data lie, and nothing of the classes that do the work.
 
 from __future__ import annotations
 
-import functools
 import inspect
-import typing
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, NotRequired, Required, TypeVar, cast
+from typing import Any, cast
 
 from penstock.errors import ArgumentTypeError
 from penstock.graph.arguments.argument_checks import type_hints
+from penstock.graph.arguments.argument_groups import CommonArguments, group_hints
+from penstock.graph.arguments.argument_marks import LEFT_OUT, Default, marks_of
 from penstock.graph.identity.canonical_text import canonical_text
 from penstock.graph.ir.node import CallResult, Given, OperatorCall, handles
-from penstock.graph.ir.operator import CommonArguments, Operator
+from penstock.graph.ir.operator import Operator
 from penstock.types import as_dtype
-
-T = TypeVar("T")
-
-_LEFT_OUT = object()
-PerformanceHint = Annotated[T, _LEFT_OUT]
-"""The type of an argument that can only change how fast something is computed, or where: `PerformanceHint[int]`."""
-
-DataLocation = Annotated[T, _LEFT_OUT]
-"""The type of an argument that says where a data set lies. The data set has a fingerprint of its own."""
-
-
-@dataclass(frozen=True)
-class Default:
-    """What an argument counts as where it is not given, for typed dictionaries: ``Annotated[bool, Default(False)]``."""
-
-    value: Any
-
 
 _running: ContextVar[OperatorCall | None] = ContextVar("running_call", default=None)
 
@@ -70,11 +52,16 @@ class CallRecorder:
         self._function = function
         self._before: Given = () if maker is None else maker.arguments_text
 
-    def record(self, bound: inspect.BoundArguments) -> Any:
-        """The result of the function for these arguments of the user's."""
+    def record(self, bound: inspect.BoundArguments, common: CommonArguments) -> Any:
+        """Call the function and record the nodes that it returns.
+
+        Args:
+            bound: The function's own arguments.
+            common: The other ones, which a serialized pipeline repeats; they do not identify the call.
+        """
         if current_call() is not None:
             return self._function(*bound.args, **bound.kwargs)
-        call = OperatorCall(self._kind, self._given(bound), arguments=(bound.args, bound.kwargs))
+        call = OperatorCall(self._kind, self._given(bound), arguments=(bound.args, {**bound.kwargs, **common}))
         token = _running.set(call)
         try:
             result = self._function(*bound.args, **bound.kwargs)
@@ -86,7 +73,7 @@ class CallRecorder:
     @cached_property
     def _marks(self) -> Mapping[str, tuple[Any, ...]]:
         """What the annotations of arguments say besides types."""
-        return {name: _metadata(hint) for name, hint in type_hints(self._function).items()}
+        return {name: marks_of(hint) for name, hint in type_hints(self._function).items()}
 
     def _given(self, bound: inspect.BoundArguments) -> Given:
         inputs: list[tuple[str, tuple[str | CallResult, ...]]] = []
@@ -109,7 +96,7 @@ class CallRecorder:
     ) -> tuple[str | CallResult, ...] | None:
         """The text of an argument, or None where it does not count."""
         marks = self._marks.get(name, ())
-        if name in _common() or _LEFT_OUT in marks:
+        if LEFT_OUT in marks or (name in group_hints(CommonArguments) and name != "seed"):
             return None
         default = next((mark.value for mark in marks if isinstance(mark, Default)), default)
         text = canonical_text(_dtype(value) if name == "dtype" else value)
@@ -117,18 +104,6 @@ class CallRecorder:
             return text
         same = isinstance(value, int | float) and isinstance(default, int | float) and value == default
         return None if same or text == canonical_text(_dtype(default) if name == "dtype" else default) else text
-
-
-@functools.cache
-def _common() -> frozenset[str]:
-    """Names, hints and the like, which every operator takes."""
-    return frozenset(typing.get_type_hints(CommonArguments))
-
-
-def _metadata(hint: Any) -> tuple[Any, ...]:
-    while typing.get_origin(hint) in (Required, NotRequired):
-        (hint,) = typing.get_args(hint)
-    return getattr(hint, "__metadata__", ())
 
 
 def _dtype(given: Any) -> Any:

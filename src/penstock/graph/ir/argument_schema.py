@@ -1,4 +1,4 @@
-"""What an argument of an operator must be, checked while a definition is traced; and its form while it runs."""
+"""Schema of per-sample arguments: checks while a definition is traced, and conversion to rows while it runs."""
 
 from __future__ import annotations
 
@@ -11,27 +11,26 @@ import numpy as np
 from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 
-_NUMBERS = "biuf"
-"""The kinds of NumPy's dtypes that are numbers: truth values, signed and unsigned whole numbers, floats."""
+_NUMBERS = "biuf"  # kinds of NumPy dtypes: booleans, signed and unsigned integers, floats
 
 
 def as_numbers(what: str, given: Any, expected: Any = "a number or a list") -> np.ndarray[Any, Any]:
-    """Numbers that a user gave, as an array.
+    """Return numbers of the user's as an array.
 
     Args:
-        what: the operator and the argument, for messages.
-        given: a number, a nested sequence or an array.
-        expected: what it must be, for messages.
+        what: Operator and argument, for messages.
+        given: A number, a nested sequence or an array.
+        expected: Description of valid values, for messages.
 
     Raises:
-        ArgumentTypeError: it holds no numbers.
+        ArgumentTypeError: The value does not hold numbers.
 
     >>> as_numbers("fn.slice: start", [1, 2]).tolist()
     [1, 2]
     """
     try:
         values = np.asarray(given)
-    except Exception:  # noqa: BLE001  # a ragged list, or whatever an array-like of somebody else's raises
+    except Exception:  # noqa: BLE001  # NumPy refuses ragged lists, and an array-like may raise anything
         values = np.empty(0, object)
     if values.dtype.kind not in _NUMBERS:
         raise ArgumentTypeError(
@@ -42,16 +41,16 @@ def as_numbers(what: str, given: Any, expected: Any = "a number or a list") -> n
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An argument that may differ from row to row.
+    """An argument that may differ between samples.
 
     Args:
-        dtype: of the array that kernels get.
-        shape: of one row's entry; None for an extent that the user chooses. One number stands for a vector of one, and
-            an array of one for a number.
-        low: the least value that it can have.
-        high: the greatest.
-        varies: whether it may differ from row to row; else it is a constant.
-        example: a value that it may have, for planning where it is not known.
+        dtype: Type of the array that kernels get.
+        shape: Shape of one sample's value; None for an extent that the user chooses. A number may replace a vector of
+            one, and an array with one element a number.
+        low: Least value allowed.
+        high: Greatest value allowed.
+        varies: False if the argument must be a constant.
+        example: A valid value, for planning while the argument is not known.
     """
 
     dtype: Any = np.float64
@@ -65,12 +64,12 @@ class Argument:
         """Check a constant, or the spec of a node.
 
         Args:
-            what: the operator and the argument, for messages.
-            given: a number, a nested sequence, an array, or a `Spec`.
+            what: Operator and argument, for messages.
+            given: A number, a nested sequence, an array, or a `Spec`.
 
         Raises:
-            ArgumentTypeError: it holds no numbers, or is a node of floats or where only a constant can be.
-            DefinitionError: its shape is another, or a number is not in range or not whole.
+            ArgumentTypeError: The value does not hold numbers, or is a node where only integers or constants are valid.
+            DefinitionError: The shape does not fit, or a number is out of range or not an integer.
         """
         if isinstance(given, Spec):
             self._check_node(what, given)
@@ -110,16 +109,16 @@ class Argument:
         )
 
     def broadcast_rows(self, xp: Any, given: Any, rows: int, *, varying: bool) -> Any:
-        """The argument with an entry per row.
+        """Return the argument with an entry per row.
 
         Args:
-            xp: the array namespace.
-            given: a constant, or a column with an entry per row, which may be a list.
-            rows: how many there are.
-            varying: whether it is a column.
+            xp: The array namespace.
+            given: A constant; or a column with an entry per row, an array or a list.
+            rows: Number of rows.
+            varying: True if `given` is a column.
 
         Raises:
-            ValueError: a column has another shape, or a number that is not in range; also naming which.
+            ValueError: A column has another shape, or a number is out of range.
         """
         if not varying:
             value = np.asarray(given, _narrow(xp, self.dtype))
@@ -140,7 +139,7 @@ class Argument:
         return column.astype(_narrow(xp, self.dtype))
 
     def _in_range(self, least: float, most: float) -> bool:
-        """Whether numbers are finite and in range, of which these are the least and the greatest; NaN is both."""
+        """Return True if numbers between these two are finite and in range. If one is NaN, so are both of these."""
         if not (math.isfinite(least) and math.isfinite(most) and self.low <= least and most <= self.high):
             return False
         return not self._whole or (np.iinfo(self.dtype).min <= least and most <= np.iinfo(self.dtype).max)
@@ -161,6 +160,6 @@ class Argument:
 
 
 def _narrow(xp: Any, dtype: Any) -> Any:
-    """The dtype as the namespace has it: JAX computes with 32 bits."""
+    """Return the dtype for an array namespace: JAX has 32 bits unless its x64 mode is on."""
     wide = np.dtype(dtype)
     return wide if xp is np or wide.itemsize < 8 else np.dtype(f"{wide.kind}4")

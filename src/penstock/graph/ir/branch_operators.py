@@ -1,4 +1,4 @@
-"""The operators behind conditions: which rows take a branch, and what each row has after the branches."""
+"""Operators behind `if`: masks of the rows that take a branch, and selection of each row's value afterwards."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 
 @dataclass(frozen=True)
 class BranchMask(Operator, BatchKernel):
-    """Which rows take a branch.
+    """Mask of the rows that take a branch.
 
     Args:
-        wanted: the truth of the condition for which they do.
+        wanted: Truth of the condition for which they take it.
     """
 
     wanted: bool
 
     def infer(self, condition: Spec, *outer: Spec) -> Spec:
-        """One truth value."""
+        """Return the spec of a boolean."""
         return Spec(np.dtype(np.bool_), ())
 
     def batch(self, context: BatchContext, condition: Any, *outer: Any) -> Any:
-        """Whether the condition is as wanted, in rows that take the outer branch, too."""
+        """Return True for rows whose condition is as wanted and that take the outer branch as well."""
         true = condition if condition.dtype.kind == "b" else condition != context.xp.zeros((), condition.dtype)
         taken = true if self.wanted else ~true
         return taken & outer[0] if outer else taken
@@ -35,21 +35,21 @@ class BranchMask(Operator, BatchKernel):
 
 @dataclass(frozen=True)
 class BranchSelect(Operator, BatchKernel):
-    """Per row one of several values: of the first branch that it takes, or the last.
+    """Selection of a value per row: that of the first branch that the row takes, otherwise the last.
 
     On the host it is computed from branches that hold their own rows only (`penstock.engine.host.stages.branch_stage`).
 
     Args:
-        branches: how many guards there are. The inputs are the guards, then one value more than there are guards.
+        branches: Number of guards. The inputs are the guards, then one value more than guards.
     """
 
     branches: int
 
     def infer(self, *inputs: Spec) -> Spec:
-        """What all values have in common; an extent in which they differ is open.
+        """Return the spec that all values share; extents in which they differ are unknown.
 
         Raises:
-            DefinitionError: they differ in dtype, layout or number of axes.
+            DefinitionError: The values differ in dtype, layout or number of axes.
         """
         values = inputs[self.branches :]
         first = values[0]
@@ -64,17 +64,17 @@ class BranchSelect(Operator, BatchKernel):
                     raise DefinitionError(
                         f"the branches of a condition give values that differ in {what}",
                         given=f"{first} and {other}",
-                        fix="make them alike in each branch, as by fn.cast or fn.reshape",
+                        fix="convert them in each branch, for example with fn.cast or fn.reshape",
                     )
         extents = zip(*[value.shape for value in values], strict=True)
-        shape = tuple(each[0] if len(set(each)) == 1 else None for each in extents)
+        shape = tuple(sizes[0] if len(set(sizes)) == 1 else None for sizes in extents)
         limits = [value.storage_shape for value in values]
-        most = [None if None in each else max(each) for each in zip(*[b for b in limits if b], strict=True)]
+        most = [None if None in sizes else max(sizes) for sizes in zip(*[b for b in limits if b], strict=True)]
         bounds = bounds_or_none(most) if None in shape and None not in limits else ()
         return Spec(first.dtype, shape, first.layout, bounds=bounds)
 
     def batch(self, context: BatchContext, *inputs: Any) -> Any:
-        """The choice, where every value has an entry for each row."""
+        """Return the selected values. Every value has an entry for each row."""
         guards, values = inputs[: self.branches], inputs[self.branches :]
         result = values[-1]
         for guard, value in zip(reversed(guards), reversed(values[:-1]), strict=True):

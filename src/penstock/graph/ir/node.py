@@ -17,14 +17,14 @@ from penstock.sources.order.permutation import hash_words
 
 
 class CallResult(NamedTuple):
-    """What a call returned, or number `number` of it."""
+    """Result of a call: output `number`."""
 
     call: OperatorCall
     number: int
 
 
+# Arguments as pairs of a name ("" for an input) and text, which contains results of other calls in their places.
 Given = tuple[tuple[str, tuple[str | CallResult, ...]], ...]
-"""Arguments as pairs of a name ("" for an input) and text; where a value of the graph was given, the text has it."""
 
 
 @dataclass(eq=False)
@@ -32,10 +32,10 @@ class OperatorCall:
     """A use of a public operator as the user wrote it. It may make several nodes.
 
     Args:
-        kind: the operator's public name.
-        arguments_text: the arguments that the user gave, without those that equal a default or change no sample.
-        outputs: what it returned: serial numbers of nodes, each with the number of one of its outputs.
-        arguments: all that the user gave, by position and by name, as it is.
+        kind: The operator's public name.
+        arguments_text: Arguments of the call, without those that equal a default or do not change samples.
+        outputs: Returned values: for each the id of its node and the index of the node's output.
+        arguments: All arguments of the call, positional and by name, for serialization.
     """
 
     kind: str
@@ -45,28 +45,28 @@ class OperatorCall:
 
     @property
     def sources(self) -> tuple[CallResult, ...]:
-        """What it was given of the results of other calls."""
+        """Results of other calls among the arguments."""
         return tuple(piece for _, pieces in self.arguments_text for piece in pieces if isinstance(piece, CallResult))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Node:
-    """One use of an operator in a definition.
+    """Use of an operator in a definition.
 
     Args:
-        operator: what it computes.
-        kind: the operator's public name, such as "crop_mirror_normalize".
-        inputs: the values it computes from.
-        arguments: what may differ per sample: a value of the graph, or the constant that was given.
-        specs: what is known of its outputs, one each.
-        id: its number in the definition.
-        stream: its number among the nodes of the definition that draw random bits; 0 for all others.
-        seed: the seed that was given to this node alone.
-        name: the name that was given to it, or "".
-        device: the placement hint, "gpu" or "cpu"; None where none was given.
-        where: the line that made it.
-        call: the call that made it; None for a node of the engine's own.
-        guard: a truth value per row that says for which rows it is computed; None where it is computed for all.
+        operator: The operator.
+        kind: The operator's public name, such as "crop_mirror_normalize".
+        inputs: Values that it computes from.
+        arguments: Per-sample arguments: values of the graph or constants.
+        specs: Specs of its outputs.
+        id: Index in the definition.
+        stream: Index among the nodes of the definition that draw random bits; 0 for all others.
+        seed: Seed of this node alone, if the user set one.
+        name: Name set by the user, or "".
+        device: Placement hint, "gpu" or "cpu", or None.
+        where: Line of the user's program that made it.
+        call: Call that made it; None for a node of the engine.
+        guard: Boolean per row, True if the node is computed for the row; None for all rows.
     """
 
     operator: Operator
@@ -84,54 +84,55 @@ class Node:
     guard: Value | None = None
 
     def __post_init__(self) -> None:
-        _ = self.device_only  # known of what it computes from: asked later, a long chain would be a deep recursion
+        # Cached now, while that of all sources is known: later, a long chain would exceed the recursion limit.
+        _ = self.device_only
 
     @property
     def values(self) -> tuple[Value, ...]:
-        """Its outputs. They are not kept: a node that held them would be part of a cycle, and so would its source."""
+        """Outputs. They are not stored: they refer to the node, and a reference cycle would keep its data set open."""
         return tuple(Value(self, index) for index in range(len(self.specs)))
 
     @property
     def node_arguments(self) -> Mapping[str, Value]:
-        """The arguments that are values of the graph."""
-        return {name: given for name, given in self.arguments.items() if isinstance(given, Value)}
+        """Arguments that are values of the graph."""
+        return {name: value for name, value in self.arguments.items() if isinstance(value, Value)}
 
     @property
     def constants(self) -> Mapping[str, Any]:
-        """The arguments that are the same for every sample."""
-        return {name: given for name, given in self.arguments.items() if not isinstance(given, Value)}
+        """Arguments that are the same for all samples."""
+        return {name: value for name, value in self.arguments.items() if not isinstance(value, Value)}
 
     @property
     def operands(self) -> tuple[Value, ...]:
-        """Every value it computes from, inputs and arguments."""
+        """Values that it computes from: inputs and arguments."""
         return (*self.inputs, *self.node_arguments.values())
 
     @property
     def sources(self) -> tuple[Value, ...]:
-        """Every value that has to be there before it is computed: its operands and its guard."""
+        """Values that must be computed before it: its operands and its guard."""
         return self.operands if self.guard is None else (*self.operands, self.guard)
 
     @cached_property
     def device_only(self) -> bool:
-        """Whether only the device program can compute it: it is a device kernel, or computes from one's outputs."""
+        """True if only the device program can compute it: it is a device kernel or depends on one."""
         return isinstance(self.operator, DeviceKernel) or any(value.node.device_only for value in self.sources)
 
     @property
     def as_fused(self) -> FusedOperator:
-        """The node as a link of a chain."""
+        """Description of the node for fusion."""
         varies = bool(self.node_arguments) or self.operator.random_bits > 0
         return FusedOperator(self.operator, self.inputs[0].spec, self.specs[0], varies)
 
     def with_inputs(self, to: Callable[[Value], Value]) -> Node:
-        """The same node on other values: `to` gives the one in place of each that it computes from."""
-        arguments = {name: to(given) if isinstance(given, Value) else given for name, given in self.arguments.items()}
+        """Return the same node on other values: `to` maps each value that it computes from."""
+        arguments = {name: to(value) if isinstance(value, Value) else value for name, value in self.arguments.items()}
         guard = None if self.guard is None else to(self.guard)
         return replace(self, inputs=tuple(map(to, self.inputs)), arguments=arguments, guard=guard)
 
     def key(self, seed: int) -> tuple[int, int]:
-        """Seed and stream of its random numbers, for a pipeline with `seed`. A seed of its own fixes both.
+        """Return seed and stream of its random numbers for a pipeline with `seed`. The node's own seed determines both.
 
-        Readers have no stream: those that the pipeline's seed shuffles follow one order.
+        Readers do not have a stream: all readers that use the pipeline's seed follow one order.
         """
         return (seed, self.stream) if self.seed is None else (hash_words(self.seed), 0)
 
@@ -148,7 +149,7 @@ class Value:
 
     @property
     def spec(self) -> Spec:
-        """What is known of it."""
+        """Spec of the value."""
         return self.node.specs[self.index]
 
     def __str__(self) -> str:
@@ -156,10 +157,10 @@ class Value:
 
 
 class NodeHandle:
-    """What the user holds of a value.
+    """Reference to a value, held by the user.
 
     Args:
-        value: the output of a node that it stands for.
+        value: The output of a node.
     """
 
     __slots__ = ("value",)
@@ -172,7 +173,7 @@ class NodeHandle:
         """The value as a result of the call that made its node.
 
         Raises:
-            LookupError: its node is one of the engine's own.
+            LookupError: The engine made its node.
         """
         node, index = self.value.node, self.value.index
         if node.call is None:
@@ -182,28 +183,28 @@ class NodeHandle:
 
 
 def handles(result: Any) -> Iterator[NodeHandle]:
-    """The nodes in what an operator's function was given, or has returned."""
+    """Yield the node handles in arguments or results of an operator, also in lists, tuples and mappings."""
     if isinstance(result, NodeHandle):
         yield result
     elif isinstance(result, Mapping):
-        for each in cast(Mapping[Any, Any], result).values():
-            yield from handles(each)
+        for item in cast(Mapping[Any, Any], result).values():
+            yield from handles(item)
     elif isinstance(result, tuple | list):
         listed = cast(list[Any], result)
-        kinds = set(map(type, listed))  # few, where the list is long
+        kinds = set(map(type, listed))  # a list of a million labels has one type, so its items need not be visited
         if any(issubclass(kind, NodeHandle | Mapping | tuple | list) for kind in kinds):
-            for each in listed:
-                yield from handles(each)
+            for item in listed:
+                yield from handles(item)
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A whole definition: its outputs, and through them every node that matters.
+    """A definition: its outputs, and through them all nodes that they depend on.
 
     Args:
-        outputs: the values that a batch consists of.
-        name: what to call the definition in messages.
-        preserved: nodes that run though no output may need them.
+        outputs: Values of a batch.
+        name: Name of the definition in messages.
+        preserved: Nodes that run even if no output depends on them.
     """
 
     outputs: tuple[Value, ...]
@@ -212,29 +213,29 @@ class Graph:
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
-        """The nodes that matter, in the order of the definition, which is topological."""
-        found: set[Node] = set()
+        """Nodes that outputs depend on, and preserved ones, in the order of the definition, which is topological."""
+        nodes: set[Node] = set()
         todo = [*(value.node for value in self.outputs), *self.preserved]
         while todo:
             node = todo.pop()
-            if node not in found:
-                found.add(node)
+            if node not in nodes:
+                nodes.add(node)
                 todo += [value.node for value in node.sources]
-        return tuple(sorted(found, key=lambda node: node.id))
+        return tuple(sorted(nodes, key=lambda node: node.id))
 
     @cached_property
     def readers(self) -> tuple[Node, ...]:
-        """The nodes that read, in the order of the definition."""
+        """Readers, in the order of the definition."""
         return tuple(node for node in self.nodes if isinstance(node.operator, Reader))
 
     @cached_property
     def feeds(self) -> tuple[Node, ...]:
-        """The nodes whose batches a stream gives, in the order of the definition."""
+        """Inputs from streams, in the order of the definition."""
         return tuple(node for node in self.nodes if isinstance(node.operator, StreamInput))
 
     @cached_property
     def consumers(self) -> Mapping[Value, tuple[Node, ...]]:
-        """Who computes from each value."""
+        """Nodes that compute from each value."""
         result: dict[Value, tuple[Node, ...]] = {}
         for node in self.nodes:
             for value in dict.fromkeys(node.sources):
@@ -242,19 +243,19 @@ class Graph:
         return result
 
     def reader(self, name: str) -> Node:
-        """The reader with a name.
+        """Return the reader with a name.
 
         Raises:
-            UnknownReaderError: there is none.
+            UnknownReaderError: No reader has this name.
         """
         for node in self.readers:
             if node.name == name:
                 return node
         if any(node.name == name for node in self.feeds):
             raise UnknownReaderError(
-                f"{name!r} is no reader but a source of the program's own, of which nobody knows how long it is",
+                f"{name!r} is an external source of unknown length, not a reader",
                 given=f"reader_name={name!r}",
-                fix="size=..., or none, and the source ends the epoch; fn.readers.items reads what has a length",
+                fix="pass size=..., or let the source end the epoch; fn.readers.items reads objects that have a length",
             )
         names = [node.name for node in self.readers if node.name]
         raise UnknownReaderError(
@@ -264,10 +265,10 @@ class Graph:
         )
 
     def rewrite(self, change: Callable[[Node], Node]) -> Graph:
-        """This graph with every node replaced by what `change` makes of it, given its replaced inputs.
+        """Return this graph with every node replaced by the result of `change`.
 
-        `change` sees each node once, in topological order, and may return it as it is, another node with as many
-        outputs in its place, or one of the nodes before it.
+        `change` gets each node once, in topological order, with its inputs already replaced. It may return the same
+        node, another node with as many outputs, or an earlier node.
         """
         changed: dict[Node, Node] = {}
 
@@ -286,16 +287,16 @@ def infer_specs(
     arguments: Mapping[str, Any],
     instead: Mapping[Value, Spec] | None = None,
 ) -> tuple[Spec, ...]:
-    """The specs of an operator's outputs on these inputs. What follows from a probed shape is not probed itself.
+    """Return the specs of an operator's outputs on these inputs. A shape that follows from a probed one is not probed.
 
     Args:
-        operator: the operator.
-        inputs: what it computes from.
-        arguments: values and constants.
-        instead: specs that stand for those of some values.
+        operator: The operator.
+        inputs: Values that it computes from.
+        arguments: Values and constants.
+        instead: Specs that replace those of some values.
 
     Raises:
-        DefinitionError: also for a ValueError, with which a spec rule says what a kernel would say of such a sample.
+        DefinitionError: The spec rule refuses the inputs. It may also raise ValueError, as its kernel does.
     """
     known = instead or {}
 

@@ -1,4 +1,4 @@
-"""What holds for every node: who may use its inputs, what it can work on, and that nothing flows back to the host."""
+"""Checks of every node: scope of branches, inputs with axes, no flow from device to host, memory."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from penstock.graph.ir.operator import BatchKernel, DeviceKernel, HostBatchKerne
 
 
 def check_branch_scope(value: Value, guard: Value | None) -> None:
-    """Check that a value is there in all rows in which it is used: that it was not made in another branch.
+    """Check that a value exists in all rows that use it.
 
     Raises:
-        DefinitionError: it was.
+        DefinitionError: The value was made in another branch.
     """
-    made = value.node.guard
-    while made is not None and guard != made:
+    branch = value.node.guard
+    while branch is not None and guard != branch:
         if guard is None:
             raise DefinitionError(
                 f"{value} was made in a branch of a condition, and rows that do not take the branch have no such value",
@@ -29,10 +29,10 @@ def check_branch_scope(value: Value, guard: Value | None) -> None:
 
 
 def check_fusible_input(node: Node) -> None:
-    """Check that an operator which is computed in chains alone has an input with axes.
+    """Check that the input of an operator that is always fused has axes.
 
     Raises:
-        DefinitionError: it has none.
+        DefinitionError: The input does not have axes.
     """
     if not isinstance(node.operator, FusibleOperator) or isinstance(node.operator, BatchKernel | SampleKernel):
         return
@@ -46,40 +46,39 @@ def check_fusible_input(node: Node) -> None:
 
 
 def check_no_device_to_host(node: Node) -> None:
-    """Check that nothing flows back from the device program to the host.
+    """Check that nothing flows from the device program back to the host.
 
     Raises:
-        DefinitionError: an input of a host's operator is made there.
+        DefinitionError: The device program computes an input of a host operator.
     """
     hosted = isinstance(node.operator, HostBatchKernel)
     if not node.device_only or (isinstance(node.operator, BatchKernel | FusibleOperator | DeviceKernel) and not hosted):
         return
-    made = next(value for value in node.sources if value.node.device_only)
+    source = next(value for value in node.sources if value.node.device_only)
     raise DefinitionError(
         f"fn.{node.kind} works on the host, and its input is made in the device program: nothing flows back",
-        given=f"{made}: {made.spec}",
+        given=f"{source}: {source.spec}",
         fix="use it before the JAX function, or do its work in a JAX function",
     )
 
 
+# Batches that are alive at once, at least: the one in use, the next one, and two in preparation.
 _BATCHES = 4
-"""At least this many are alive at once: one that is used, one that is next, and two that are prepared."""
 
-_BITS = 4
-"""Bytes of a row's random bits, each 32 of them."""
+_WORD_BYTES = 4  # bytes of a random word
 
 
 def check_memory(node: Node, rows: int) -> None:
-    """Check that what a node makes can fit into memory at all: the batches that are in the making at once.
+    """Check that the batches of a node that exist at once can fit into memory at all.
 
     Args:
-        node: whose samples have a known shape, or draw random bits.
-        rows: of a batch.
+        node: Node whose samples have a known shape or draw random bits.
+        rows: Rows of a batch.
 
     Raises:
-        DefinitionError: they are larger than the whole memory of the machine.
+        DefinitionError: They are larger than the memory of the machine.
     """
-    sample = sum(spec.nbytes for spec in node.specs if spec.dense) + _BITS * node.operator.random_bits
+    sample = sum(spec.nbytes for spec in node.specs if spec.dense) + _WORD_BYTES * node.operator.random_bits
     if _BATCHES * sample * rows > machine_memory():
         shapes = ", ".join(str(spec) for spec in node.specs)
         raise DefinitionError(
@@ -92,7 +91,7 @@ def check_memory(node: Node, rows: int) -> None:
 
 @functools.cache
 def machine_memory() -> int:
-    """The bytes of physical memory; without limit where the system does not tell."""
+    """Return the bytes of physical memory, or 2**63 if the system does not report them."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # Windows, or a system without these names

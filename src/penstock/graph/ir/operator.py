@@ -1,18 +1,17 @@
-"""The contract of an operator: a spec rule, and one or two ways to compute.
+"""The contract of an operator: a spec rule, and one or two kernels.
 
-An operator is a frozen dataclass: its fields are what is the same for every sample, its methods are what it does.
+An operator is a frozen dataclass. Its fields hold what all samples share; its methods compute.
 
-* `infer` computes the specs of its outputs from those of its inputs, while the definition is traced.
-* `FusibleOperator` (in `penstock.graph.ir.fusion`) is the base of operators whose work is described first and then
-  computed together: fusion. Image operators are such a family (`penstock.image.image_operator`).
+* `infer` computes the specs of its outputs from those of its inputs while the definition is traced.
+* `FusibleOperator` (in `penstock.graph.ir.fusion`) is the base of operators that describe their work, so that it can be
+  fused with that of their neighbors. Image operators are such a family (`penstock.image.image_operator`).
 * `SampleKernel.sample` computes one sample with NumPy or compiled code, ragged values included.
-* `BatchKernel.batch` computes a dense batch against an array namespace; it serves the host (`numpy`) and the XLA
-  program (`jax.numpy`) alike.
+* `BatchKernel.batch` computes a dense batch with an array namespace: `numpy` on the host, `jax.numpy` under XLA.
 * `DeviceKernel.trace` computes a dense batch in the XLA program only, and may see all of it at once.
 * `WholeBatchKernel.whole_batch` computes a whole batch whose samples depend on each other.
 
-Kernels get the inputs by position and the *arguments*, what may differ from sample to sample, by keyword: a constant
-as the user gave it, or an array when a node was given, with one entry per sample (batch) or without (sample).
+Kernels get inputs by position and *arguments*, which may differ between samples, by keyword: a constant of the user's,
+or for a node an array, with an entry per sample (batch) or of one sample (sample).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, TypedDict, TypeVar, cast, get_type_hints
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,12 +37,12 @@ from penstock.types import OnError
 
 @dataclass(slots=True)
 class SampleContext:
-    """What a sample kernel gets besides inputs and arguments.
+    """Context of a sample kernel.
 
     Args:
-        bits: uint32 `(n,)`, where the operator declares `random_bits` n; else None.
-        out: where the first output may be written, an array of the shape and dtype that its spec promises; None where
-            the kernel must make its own. A kernel may ignore it, and must where its result has another shape.
+        bits: uint32 `(n,)` if the operator declares `random_bits` n; otherwise None.
+        out: Array for the first output, of the shape and dtype of its spec; None if the kernel must allocate one. A
+            kernel may ignore it, and must do so if its result has another shape.
     """
 
     bits: NDArray[np.uint32] | None = None
@@ -52,14 +51,14 @@ class SampleContext:
 
 @dataclass(slots=True)
 class BatchContext:
-    """What a batch kernel gets besides inputs and arguments.
+    """Context of a batch kernel.
 
     Args:
-        xp: the array namespace to compute with, `numpy` or `jax.numpy`.
-        rows: the number of samples in the batch.
-        bits: uint32 `(rows, n)`, where the operator declares `random_bits` n; else None.
-        out: under NumPy, where the first output may be written, as for a sample kernel; None under JAX.
-        specs: under JAX, those of the results.
+        xp: Array namespace to compute with, `numpy` or `jax.numpy`.
+        rows: Number of samples in the batch.
+        bits: uint32 `(rows, n)` if the operator declares `random_bits` n; otherwise None.
+        out: Under NumPy, array for the first output, as for a sample kernel; None under JAX.
+        specs: Under JAX, specs of the results.
     """
 
     xp: Any
@@ -71,12 +70,12 @@ class BatchContext:
 
 @dataclass(frozen=True, slots=True)
 class DeviceContext:
-    """What a device kernel gets besides inputs and arguments, while the device program is traced.
+    """Context of a device kernel while the device program is traced.
 
     Args:
-        mesh: the `jax.sharding.Mesh` over which the batch is spread, its axes all Auto.
-        axes: the names of the mesh axes that cut the batch into the rows of each device.
-        devices: the devices of all processes that the batch lies on, in the order of the mesh.
+        mesh: The `jax.sharding.Mesh` over which the batch is sharded; all its axes are Auto.
+        axes: Names of the mesh axes that shard the rows of the batch.
+        devices: Devices of all processes that hold the batch, in the order of the mesh.
     """
 
     mesh: Any
@@ -85,142 +84,142 @@ class DeviceContext:
 
 
 class Operator(ABC):
-    """What one node computes. Subclasses are frozen dataclasses and derive from one or two kernel classes."""
+    """Computation of a node. Subclasses are frozen dataclasses and derive from one or two kernel classes."""
 
+    # True if shapes of outputs depend on the content of the inputs, as for a decoder, and not only on their shapes.
     reads_content: ClassVar[bool] = False
-    """Whether shapes of outputs come from the content of the inputs (a decoder), not from their shapes."""
 
+    # True if each pixel of the output has the position that it had in the inputs that are images of as many axes.
     pixel_aligned: ClassVar[bool] = False
-    """Whether each pixel of its output lies where it lay in its inputs, as far as these are images of as many axes."""
 
+    # True if a row of the output may come from another row of the inputs.
     moves_rows: ClassVar[bool] = False
-    """Whether a row of its output may come from another row of its inputs."""
 
+    # True if an input whose layout begins with F has an entry per frame, as such an argument does.
     per_frame_inputs: ClassVar[bool] = False
-    """Whether an input whose layout begins with F has an entry per frame, as such an argument does."""
 
+    # Per-sample arguments. Kernels get those declared here as arrays with an entry per row.
     schema: ClassVar[Mapping[str, Argument]] = {}
-    """What its arguments must be. Kernels get those that stand here as arrays with an entry per row."""
 
     @property
     def random_bits(self) -> int:
-        """How many times 32 random bits it needs per sample."""
+        """Number of 32-bit random words per sample."""
         return 0
 
     @property
     def needs_one_shape(self) -> bool:
-        """Whether all samples of its inputs must have one shape, though its own output does not tell."""
+        """True if all samples of its inputs must have one shape even if its output may be ragged."""
         return False
 
     def per_frame(
         self, kind: str, layouts: Sequence[str], framed: AbstractSet[str], varying: AbstractSet[str]
     ) -> Operator:
-        """The operator that does the same to each frame of a sequence.
+        """Return the operator that does the same to each frame of a sequence.
 
         Args:
-            kind: the operator's public name.
-            layouts: of its inputs.
-            framed: the arguments that have an entry per frame.
-            varying: those that have one per sample.
+            kind: The operator's public name.
+            layouts: Layouts of its inputs.
+            framed: Arguments that have an entry per frame.
+            varying: Arguments that have an entry per sample.
 
         Raises:
-            DefinitionError: it has none.
+            DefinitionError: The operator does not take arguments per frame.
         """
         del layouts, varying
         raise DefinitionError(f"fn.{kind} takes no arguments per frame", given=", ".join(sorted(framed)))
 
     @abstractmethod
     def infer(self, *inputs: Any, **arguments: Any) -> Spec | tuple[Spec, ...]:
-        """The specs of its outputs.
+        """Return the specs of the outputs.
 
         Args:
-            inputs: the specs of its inputs.
-            arguments: per argument the constant that was given, or the spec of the node that was.
+            inputs: Specs of the inputs.
+            arguments: For each argument its constant, or the spec of its node.
 
         Raises:
-            DefinitionError: these inputs or arguments cannot be right.
+            DefinitionError: The inputs or arguments are invalid.
         """
 
 
 class SampleKernel(ABC):
-    """An operator that can compute one sample at a time, on the host."""
+    """Kernel that computes one sample at a time, on the host."""
 
     @abstractmethod
     def sample(self, context: SampleContext, *inputs: Any, **arguments: Any) -> Any:
-        """The output for one sample, or a tuple of outputs. Thread-safe; does not change its inputs."""
+        """Return the output for one sample, or a tuple of outputs. Thread-safe; does not change its inputs."""
 
 
 class BatchKernel(ABC):
-    """An operator that can compute a dense batch, on the host and on the device."""
+    """Kernel that computes a dense batch, on the host and on the device."""
 
+    # True if on the host its inputs and outputs may also be lists of arrays of different shapes.
     accepts_ragged: ClassVar[bool] = False
-    """Whether on the host its inputs and outputs may be lists of arrays, too, where samples differ in shape."""
 
     @abstractmethod
     def batch(self, context: BatchContext, *inputs: Any, **arguments: Any) -> Any:
-        """The output for a batch, axis 0 counting samples, or a tuple of outputs. Pure; row i depends on row i only."""
+        """Return the output for a batch, or a tuple of outputs. Axis 0 is samples; row i depends only on row i."""
 
 
 class HostBatchKernel(BatchKernel):
-    """A batch kernel for NumPy alone: it computes with 64 bits, or calls what JAX cannot trace."""
+    """Batch kernel for NumPy alone: it computes with 64 bits, or calls what JAX cannot trace."""
 
 
 class DeviceKernel(ABC):
-    """An operator that only the device program can compute, because it is a function for JAX.
+    """Kernel that only the device program can compute, because it is a JAX function.
 
-    What is computed from its outputs is in the device program, too. It may mix rows, and it may carry a state: arrays
-    that the program for one batch hands to the program for the next.
+    Everything that depends on its outputs is also in the device program. It may mix rows, and it may carry a state:
+    arrays that the program passes from one batch to the next.
     """
 
     @property
     def initial_state(self) -> tuple[Array, ...]:
-        """The state before the first batch: nothing, for most."""
+        """State before the first batch; empty by default."""
         return ()
 
     @property
     def mixes_rows(self) -> bool:
-        """Whether what it gives for a row comes from other rows, too."""
+        """True if the output of a row depends on other rows."""
         return True
 
     @abstractmethod
     def trace(
         self, context: DeviceContext, state: tuple[Any, ...], *inputs: Any, **arguments: Any
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """The new state and the outputs, for the rows of all devices. Called while JAX traces the device program."""
+        """Return the new state and the outputs for the rows of all devices. JAX traces it in the device program."""
 
 
 class WholeBatchKernel(ABC):
-    """An operator that needs all samples of a batch at once, ragged ones included, on the host.
+    """Kernel that needs all samples of a batch at once, ragged ones included, on the host.
 
-    What it gives for a sample depends on the batch that the sample is in, so it is exempt from what holds for all other
-    operators: another batch size gives other numbers. A batch that several processes share cannot pass it.
+    The output of a sample depends on its batch: unlike with all other operators, another batch size gives other
+    results, and several processes cannot share a batch.
     """
 
     @abstractmethod
     def whole_batch(self, context: BatchContext, *inputs: Any, **arguments: Any) -> Column | tuple[Column, ...]:
-        """The output for a batch, an array or a list of arrays; a tuple of such, where there are several or none.
+        """Return the output for a batch, an array or a list of arrays; a tuple for several outputs or none.
 
-        Inputs and nodes' arguments are columns, too.
+        Inputs, and arguments that are nodes, are columns as well.
         """
 
 
 class ViewKernel(BatchKernel):
-    """A batch kernel that moves no bytes: its output holds the elements of its only input in the same order."""
+    """Batch kernel that moves no bytes: its output has the elements of its only input in the same order."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reader(Operator):
-    """The operator at the head of a pipeline: samples of a source, in an order. It runs on the host.
+    """Reader at the head of a pipeline: the samples of a source in an order. It runs on the host.
 
     Args:
-        source: the data set.
-        shuffle: whether each epoch has a permutation of its own.
-        shard_id: which of the shards this reader reads.
-        num_shards: how many there are.
-        pad_last_batch: whether rows past the end repeat the last sample instead of starting again.
-        contiguous: whether a shard is a static, contiguous part of the data set, not a slice of every global batch.
-        stick_to_shard: whether a contiguous shard stays the same from epoch to epoch.
-        on_error: what is done about a bad sample; None leaves it to the iterator.
+        source: The data set.
+        shuffle: If True, each epoch has another permutation.
+        shard_id: Shard that this reader reads.
+        num_shards: Number of shards.
+        pad_last_batch: If True, rows past the end repeat the last sample; otherwise the next epoch begins.
+        contiguous: If True, a shard is a static, contiguous part of the data set; otherwise a slice of every batch.
+        stick_to_shard: If True, a contiguous shard is the same in all epochs.
+        on_error: Action for a bad sample; None uses that of the iterator.
     """
 
     source: Source
@@ -233,11 +232,11 @@ class Reader(Operator):
     on_error: OnError | None = None
 
     def infer(self) -> tuple[Spec, ...]:
-        """The specs of the source."""
+        """Return the specs of the source."""
         return self.source.specs
 
     def order(self, seed: int) -> SampleOrder:
-        """The order in which it reads, given the seed derived for it."""
+        """Return the order of samples for the seed derived for this reader."""
         parts = self.num_shards if self.contiguous else 1
         shard = self.shard_id if self.contiguous else 0
         source = self.source
@@ -254,7 +253,7 @@ class Reader(Operator):
 
     @property
     def meta(self) -> dict[str, Any]:
-        """What DALI tells of a reader, under its names."""
+        """Metadata of the reader, under DALI's names."""
         samples, shards = self.source.epoch_length, self.num_shards
         return {
             "epoch_size": samples,
@@ -266,47 +265,26 @@ class Reader(Operator):
         }
 
     def same_order(self, other: Reader) -> bool:
-        """Whether the two read the same order, but for the shard."""
+        """Return True if both read in the same order, apart from the shard."""
         mine, theirs = ({**parameters(reader), "shard_id": 0, "source": None} for reader in (self, other))
         return mine == theirs and (self.source is other.source or self.source.reads_same_samples(other.source))
 
 
 @dataclass(frozen=True, eq=False)
 class StreamInput(Operator):
-    """The other operator at the head of a pipeline: batches that a stream gives in turn. It runs on the host.
+    """Input at the head of a pipeline: the batches of a stream, one after another. It runs on the host.
 
     Args:
-        stream: what gives them.
+        stream: Source of the batches.
     """
 
     stream: Stream
 
     def infer(self) -> tuple[Spec, ...]:
-        """The specs of the stream."""
+        """Return the specs of the stream."""
         return self.stream.specs
 
 
 def parameters(operator: Operator) -> dict[str, Any]:
-    """The fields of an operator by name, but for those that do not take part in comparisons."""
+    """Return the fields of an operator by name, except those that comparisons ignore."""
     return {part.name: getattr(operator, part.name) for part in fields(cast(Any, operator)) if part.compare}
-
-
-class CommonArguments(TypedDict, total=False):
-    """What every operator takes besides its own arguments.
-
-    name: a name for the node. device: "cpu", "gpu" or "mixed", a placement hint. preserve: whether it
-    runs though nothing uses it, where running it can have an effect. bytes_per_sample_hint: a hint of DALI's.
-    """
-
-    name: str | None
-    device: str | None
-    preserve: bool
-    bytes_per_sample_hint: int | list[int]
-
-
-Arguments = TypeVar("Arguments")
-
-
-def select_arguments(kind: type[Arguments], arguments: Mapping[str, Any]) -> Arguments:
-    """Those of a function's keyword arguments that one of its typed dictionaries declares."""
-    return cast(Arguments, {name: arguments[name] for name in get_type_hints(kind) if name in arguments})

@@ -1,4 +1,4 @@
-"""Operators on sequences whose frames have inputs or arguments of their own."""
+"""Operators on sequences with inputs or arguments per frame."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 
 @dataclass(frozen=True)
 class PerFrameOperator(Operator, BatchKernel):
-    """A batch kernel, done to each frame; what has no entry per frame is the same for all frames of a sample.
+    """Batch kernel that runs once per frame. All frames of a sample share inputs and arguments without frames.
 
     Args:
-        inner: what is done to each frame.
-        kind: the public name of that operator.
-        layouts: of the inputs; those that begin with F have an entry per frame.
-        framed: the arguments that have an entry per frame.
-        varying: the others that differ from sample to sample.
+        inner: Operator that runs on each frame.
+        kind: Public name of that operator.
+        layouts: Layouts of the inputs; those that begin with F have an entry per frame.
+        framed: Arguments that have an entry per frame.
+        varying: Other arguments that have an entry per sample.
     """
 
     inner: Operator
@@ -33,45 +33,45 @@ class PerFrameOperator(Operator, BatchKernel):
     varying: frozenset[str]
 
     def infer(self, *inputs: Spec, **arguments: Any) -> Spec:
-        """As many frames as there are, each as the operator says."""
-        given = {f"input {at}": spec for at, spec in enumerate(inputs) if self.layouts[at][:1] == "F"}
-        given |= {name: arguments[name] for name in self.framed}
-        counts = {name: spec.shape[0] for name, spec in given.items() if spec.shape[0] is not None}
+        """Return the operator's spec with the frames as first axis."""
+        framed = {f"input {at}": spec for at, spec in enumerate(inputs) if self.layouts[at][:1] == "F"}
+        framed |= {name: arguments[name] for name in self.framed}
+        counts = {name: spec.shape[0] for name, spec in framed.items() if spec.shape[0] is not None}
         if len(set(counts.values())) > 1:
-            told = ", ".join(f"{name} for {count}" for name, count in counts.items())
-            raise DefinitionError(f"fn.{self.kind}: what has an entry per frame is for as many frames", given=told)
-        each = [_frame(spec) if f"input {at}" in given else spec for at, spec in enumerate(inputs)]
-        made = self.inner.infer(*each, **self.specs(arguments))
-        assert isinstance(made, Spec)  # these have one output
-        shape = (next(iter(counts.values()), None), *made.shape)
-        return replace(made, shape=shape, layout="F" + (made.layout or "*" * len(made.shape)), bounds=())
+            text = ", ".join(f"{name} for {count}" for name, count in counts.items())
+            raise DefinitionError(f"fn.{self.kind}: what has an entry per frame is for as many frames", given=text)
+        frames = [_frame(spec) if f"input {at}" in framed else spec for at, spec in enumerate(inputs)]
+        result = self.inner.infer(*frames, **self.specs(arguments))
+        assert isinstance(result, Spec)  # per-frame kernels have one output
+        shape = (next(iter(counts.values()), None), *result.shape)
+        return replace(result, shape=shape, layout="F" + (result.layout or "*" * len(result.shape)), bounds=())
 
     def specs(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments as the operator knows them for one frame, checked."""
-        each = {name: _frame(value) if name in self.framed else value for name, value in arguments.items()}
-        for name, value in each.items():
+        """Return the arguments for one frame, checked against the operator's schema."""
+        result = {name: _frame(value) if name in self.framed else value for name, value in arguments.items()}
+        for name, value in result.items():
             self.inner.schema[name].check(f"fn.{self.kind}: {name}", value)
-        return each
+        return result
 
     def batch(self, context: BatchContext, *inputs: Any, **arguments: Any) -> Any:
-        """One batch of the frames of all rows."""
+        """Compute the frames of all rows as one batch."""
         columns = [value for value, layout in zip(inputs, self.layouts, strict=True) if layout[:1] == "F"]
         columns += [arguments[name] for name in self.framed]
-        counts = {each.shape[1] for each in columns}
+        counts = {column.shape[1] for column in columns}
         if len(counts) > 1:
             raise ValueError(f"what has an entry per frame is for {' and for '.join(map(str, counts))} frames")
         (count,), rows, xp = counts, context.rows, context.xp
-        each = [
+        frames = [
             _merged(value) if layout[:1] == "F" else xp.repeat(value, count, axis=0)
             for value, layout in zip(inputs, self.layouts, strict=True)
         ]
-        given = self.entries(xp, rows, count, arguments)
-        made = cast(Any, self.inner).batch(BatchContext(xp, rows * count), *each, **given)
-        return made.reshape(rows, count, *made.shape[1:])
+        entries = self.entries(xp, rows, count, arguments)
+        result = cast(Any, self.inner).batch(BatchContext(xp, rows * count), *frames, **entries)
+        return result.reshape(rows, count, *result.shape[1:])
 
     def entries(self, xp: Any, rows: int, count: int, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments with an entry per frame of all rows."""
-        given: dict[str, Any] = {}
+        """Return the arguments with an entry per frame of all rows."""
+        result: dict[str, Any] = {}
         for name, value in arguments.items():
             column = value
             if name in self.framed:
@@ -82,30 +82,30 @@ class PerFrameOperator(Operator, BatchKernel):
                 column = xp.repeat(value, count, axis=0)
             varying = name in self.framed | self.varying
             schema = self.inner.schema[name]
-            given[name] = schema.broadcast_rows(xp if varying else np, column, rows * count, varying=varying)
-        return given
+            result[name] = schema.broadcast_rows(xp if varying else np, column, rows * count, varying=varying)
+        return result
 
 
 class PerFrameKernel(Operator, BatchKernel):
-    """A batch kernel that is done to each frame of a sequence where an argument or input has an entry per frame."""
+    """Batch kernel that also runs per frame of a sequence if an argument or input has an entry per frame."""
 
     def per_frame(
         self, kind: str, layouts: Sequence[str], framed: AbstractSet[str], varying: AbstractSet[str]
     ) -> Operator:
-        """The same for each frame."""
+        """Return the operator that runs this one on each frame."""
         return PerFrameOperator(self, kind, tuple(layouts), frozenset(framed), frozenset(varying))
 
 
 def _frame(spec: Spec) -> Spec:
-    """The spec of one frame of what has an entry per frame."""
+    """Return the spec of one frame."""
     return replace(spec, shape=spec.shape[1:], layout=spec.layout[1:].strip("*"), bounds=())
 
 
 def _merged(values: Any) -> Any:
-    """The frames of all rows one after the other."""
+    """Return the frames of all rows along the first axis."""
     return values.reshape(values.shape[0] * values.shape[1], *values.shape[2:])
 
 
 def each_frame(spec: Spec) -> Spec:
-    """The spec of a frame where there is an entry per frame, else that of the sample."""
+    """Return the spec of one frame if the value has frames, otherwise its spec."""
     return _frame(spec) if spec.layout[:1] == "F" else spec

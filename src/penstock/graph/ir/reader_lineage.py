@@ -1,4 +1,4 @@
-"""What of a reader the samples of a value come from."""
+"""Readers from which a value is computed."""
 
 from __future__ import annotations
 
@@ -9,46 +9,46 @@ from penstock.graph.ir.operator import Reader, StreamInput
 
 
 def reader_value_of(value: Value) -> Value | None:
-    """What a reader names that this value is computed from; None where that is nothing, or has several names.
+    """Return the output of a reader whose sample names apply to a value, or None if there is none or more than one.
 
     Raises:
-        DefinitionError: the branches of a condition have different ones.
+        DefinitionError: The branches of a condition come from different readers.
     """
     waiting, seen = [value], {value}
-    found: dict[Value, None] = {}
+    names: dict[Value, None] = {}
     branches: Node | None = None
     while waiting:
-        each = waiting.pop()
-        node = each.node
+        current = waiting.pop()
+        node = current.node
         if isinstance(node.operator, Reader):
             source = node.operator.source
-            if each.index < source.named_values:
-                found[each if source.separate_names else node.values[0]] = None
+            if current.index < source.named_values:
+                names[current if source.separate_names else node.values[0]] = None
             continue
         inputs = node.inputs
         if isinstance(node.operator, BranchSelect):
             branches, inputs = node, inputs[node.operator.branches :]
         if node.operator.moves_rows:
-            continue  # a row has the name of another one, or of several
+            continue  # the names of other rows apply, so this row has no name
         new = [source for source in inputs if source not in seen]
         seen.update(new)
         waiting += new
-    if len(found) > 1 and branches is not None:
+    if len(names) > 1 and branches is not None:
         raise DefinitionError(
             "the samples of the branches come from different readers",
-            given=", ".join(map(str, found)),
+            given=", ".join(map(str, names)),
             fix="take the property in each branch",
         )
-    return next(iter(found)) if len(found) == 1 else None
+    return next(iter(names)) if len(names) == 1 else None
 
 
 def upstream_readers(node: Node) -> list[Node]:
-    """The readers and streams that a node computes from."""
-    found: dict[Node, None] = {}
+    """Return the readers and streams that a node depends on."""
+    readers: dict[Node, None] = {}
     todo = [node]
     while todo:
         source = todo.pop()
         if isinstance(source.operator, Reader | StreamInput):
-            found[source] = None
+            readers[source] = None
         todo += [value.node for value in source.sources]
-    return list(found)
+    return list(readers)

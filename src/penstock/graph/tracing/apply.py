@@ -1,4 +1,4 @@
-"""Recording one use of an operator in the definition that is being traced."""
+"""Recording of operator uses in the definition that is being traced."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any, cast
 
 from penstock.core.call_site import user_call_site
 from penstock.errors import ArgumentTypeError, did_you_mean, short_repr
+from penstock.graph.arguments.argument_groups import CommonArguments
 from penstock.graph.identity.call_record import current_call, internal_call
 from penstock.graph.ir.branch_operators import BranchSelect
 from penstock.graph.ir.node import Node, Value, infer_specs
 from penstock.graph.ir.node_checks import check_branch_scope, check_fusible_input, check_memory, check_no_device_to_host
-from penstock.graph.ir.operator import CommonArguments, Operator
-from penstock.graph.tracing.registry import kind, lookup
+from penstock.graph.ir.operator import Operator
+from penstock.graph.tracing.registry import common_arguments, kind, lookup
 from penstock.graph.tracing.trace import DataNode, as_value, current_trace
 
 _HINTS = {"cpu": "cpu", "gpu": "gpu", "mixed": "gpu", None: None}
@@ -26,18 +27,18 @@ def apply(
     beside: Node | None = None,
     **arguments: Any,
 ) -> DataNode:
-    """A node for an operator with one output; see `apply_many`."""
+    """Record a use of an operator with one output, and return its node; see `apply_many`."""
     (output,) = apply_many(operator, *inputs, common=common, seed=seed, beside=beside, **arguments)
     return output
 
 
 def _per_frame(operator: Operator, inputs: Sequence[Value], arguments: Mapping[str, Any]) -> Operator:
-    """The operator that takes these: another one, where some are marked to have an entry per frame."""
+    """Return the operator for these inputs and arguments: its per-frame variant if some have an entry per frame."""
     nodes = {
         name: value.spec for name, value in arguments.items() if isinstance(value, Value) and name in operator.schema
     }
     framed = frozenset(name for name, spec in nodes.items() if spec.layout[:1] == "F")
-    layouts = [each.spec.layout for each in inputs]
+    layouts = [value.spec.layout for value in inputs]
     if framed or (operator.per_frame_inputs and any(layout[:1] == "F" for layout in layouts)):
         return operator.per_frame(kind.get(""), layouts, framed, frozenset(nodes) - framed)
     return operator
@@ -51,29 +52,36 @@ def apply_many(
     beside: Node | None = None,
     **arguments: Any,
 ) -> list[DataNode]:
-    """Record one use of an operator in the definition that is being traced.
+    """Record a use of an operator in the definition that is being traced.
 
     Args:
-        operator: what is computed.
-        inputs: nodes, or constants.
-        common: the arguments that every operator takes.
-        seed: a seed for this node alone; None or a negative one derives it from the pipeline's.
-        beside: a node with which this one goes: it is computed for the same rows, from the same random bits.
-        arguments: what may differ per sample: nodes or constants.
+        operator: The operator.
+        inputs: Nodes or constants.
+        common: Arguments that every operator takes. None uses those of the running call, or none for a node `beside`
+            another; {} is for nodes that only help to compute an operator's results.
+        seed: Seed of this node; None or a negative number derives it from the pipeline's.
+        beside: Node that this one accompanies: it is computed for the same rows, from the same random bits.
+        arguments: Per-sample arguments: nodes or constants.
 
     Returns:
         A node per output.
 
     Raises:
-        PenstockError: what the operator's spec rule raises; also for a batch that no memory holds.
+        PenstockError: The operator's spec rule refuses the inputs, or a batch does not fit into memory.
     """
     trace = current_trace()
-    common = common or {}
+    if common is None:
+        common = common_arguments() if beside is None else {}
     values = tuple(as_value(value) for value in inputs)
     guard = trace.guard if beside is None else beside.guard
-    if operator.needs_one_shape and guard is not None:  # one shape in the branch, not of all samples
+    if (
+        operator.needs_one_shape and guard is not None
+    ):  # samples of a branch may have one shape even if all samples together do not
         values = tuple(lookup("copy")(DataNode(value)).value if not value.spec.dense else value for value in values)
-    linked = {n: trace.check(given.value) if isinstance(given, DataNode) else given for n, given in arguments.items()}
+    linked = {
+        name: trace.check(argument.value) if isinstance(argument, DataNode) else argument
+        for name, argument in arguments.items()
+    }
     device = common.get("device")
     if not isinstance(cast(Any, device), str | None) or device not in _HINTS:
         raise ArgumentTypeError(
@@ -83,10 +91,10 @@ def apply_many(
     name = common.get("name") or ""
     trace.claim_name(name)
     operator = _per_frame(operator, values, linked)
-    for argument, given in linked.items():
+    for argument, value in linked.items():
         if argument in operator.schema:
             operator.schema[argument].check(
-                f"fn.{kind.get('')}: {argument}", given.spec if isinstance(given, Value) else given
+                f"fn.{kind.get('')}: {argument}", value.spec if isinstance(value, Value) else value
             )
     for value in () if isinstance(operator, BranchSelect) else (*values, *linked.values()):
         if isinstance(value, Value):

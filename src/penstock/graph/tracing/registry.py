@@ -1,22 +1,32 @@
-"""The operators by name. Defining a public function with `@operator` registers it; its module is loaded on demand."""
+"""Operators by name. `@operator` makes and registers the public function of an operator; modules load on first use."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from importlib import import_module
 from importlib.metadata import entry_points
-from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from penstock.core.call_site import user_call_site
 from penstock.core.unsupported import explain_absence
 from penstock.errors import ArgumentTypeError, PenstockError, UnknownNameError, did_you_mean
-from penstock.graph.arguments.argument_checks import bind_arguments, coerce_arguments, is_optional, type_hints
+from penstock.graph.arguments.argument_checks import (
+    bind_arguments,
+    coerce_argument,
+    coerce_arguments,
+    is_optional,
+    type_hints,
+)
+from penstock.graph.arguments.argument_groups import (
+    CommonArguments,
+    group_hints,
+    public_docstring,
+    public_signature,
+)
 from penstock.graph.arguments.input_conversion import collect_results, convert_constants, expand_input_lists
 from penstock.graph.identity.call_record import CallRecorder
 from penstock.graph.ir.node import OperatorCall
@@ -25,70 +35,85 @@ from penstock.graph.tracing.deferred_tracing import CallJournal
 P = ParamSpec("P")
 R = TypeVar("R")
 
+# Group of entry points through which other packages add operators: name -> the decorated function.
 ENTRY_POINTS = "penstock.operators"
-"""The group of entry points through which other packages add operators: name -> the decorated function."""
 
-_operators: dict[str, Callable[..., Any]] = {}
-_homes: dict[str, str] = {}
-"""The modules of the operators that `penstock.fn` offers, loaded or not."""
+_operators: dict[str, OperatorFunction[..., Any]] = {}
+_homes: dict[str, str] = {}  # the modules of the operators that `penstock.fn` offers, loaded or not
 
-_LINE = re.compile(r"^from (penstock\.\S+) import \(?\s*(\w+) as \2\b", re.MULTILINE)
-"""How a stub of `penstock.fn` offers an operator, or a module of them."""
-
+# Public name of the operator whose function is running.
 kind: ContextVar[str] = ContextVar("kind")
-"""The public name of the operator whose function is running."""
 
+# Common arguments of the call that is running.
+_common: ContextVar[CommonArguments | None] = ContextVar("common_arguments", default=None)
+
+# The calls of the definition that is being traced.
 journal: ContextVar[CallJournal | None] = ContextVar("journal", default=None)
-"""Where the calls of the definition that is being traced are noted."""
 
 
-def operator(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Register the public function of an operator.
+class OperatorFunction(Generic[P, R]):
+    """Public function of an operator, such as `fn.resize`.
 
-    The function is called while a definition is traced. Before it runs, the names of its arguments are checked; an
-    error that it raises gets the line of the user's definition.
+    A call has four phases: `bind` its arguments to names, `coerce` them to their declared types, expand lists of
+    nodes into one call per node, and `record` each call. An error gets the line of the user's definition.
 
-    Args:
-        name: as `penstock.fn` spells it, such as "readers.file".
-
-    Raises:
-        ArgumentTypeError: another operator has that name.
-    """
-
-    def register(function: Callable[P, R]) -> Callable[P, R]:
-        home = function.__module__
-        if name in _operators or _homes.get(name, home) != home:
-            raise ArgumentTypeError(f"there is an operator named {name!r} already", fix="choose another name")
-
-        _operators[name] = call = wrap_operator(name, function)
-        return call
-
-    return register
-
-
-def wrap_operator(name: str, function: Callable[P, R], maker: OperatorCall | None = None) -> Callable[P, R]:
-    """A function that acts as the operator `name` while it runs, with the checks that `operator` describes.
-
-    With a list of nodes as an input, it runs once for each of them, and returns a list.
+    Arguments are declared once, in the signature of the function; `inspect.signature` and `help` of this object show
+    them together with the arguments that every operator takes (`CommonArguments`).
 
     Args:
-        name: as `operator` takes it.
-        function: is called.
-        maker: the call of the operator's function that returned this one, if one did.
+        name: Name as `penstock.fn` spells it, such as "readers.file".
+        function: Function that builds the nodes. It runs while a definition is traced.
+        defaults: Defaults that differ from those of the argument groups; those of common arguments take effect.
+        maker: Call of the operator that returned this function, if one did: its arguments also identify this call.
     """
-    recorder, signature = CallRecorder(name, function, maker), inspect.signature(function)
 
-    def once(*args: P.args, **kwargs: P.kwargs) -> R:
-        token = kind.set(name)
+    def __init__(
+        self,
+        name: str,
+        function: Callable[P, R],
+        *,
+        defaults: Mapping[str, Any] | None = None,
+        maker: OperatorCall | None = None,
+    ) -> None:
+        functools.update_wrapper(cast(Any, self), function)
+        self.name, self.function, self._defaults = name, function, defaults or {}
+        self.__doc__ = public_docstring(function)
+        self._recorder = CallRecorder(name, function, maker)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Record a use of the operator in the definition that is being traced."""
+        # Only the user's own calls can be made again: what an operator calls in turn belongs to its call.
+        calls = None if kind.get(None) else journal.get()
+        return self._call(args, kwargs) if calls is None else calls.call(functools.partial(self._call, args, kwargs))
+
+    def __get__(self, instance: object, owner: type | None = None) -> OperatorFunction[P, R]:
+        """Return the operator itself, also as a class attribute: its first argument is data, not an instance.
+
+        Having this method also makes pydoc treat the object as a routine, so that `help` prints its signature.
+        """
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        # Resolving annotations takes longer than importing the module, so the signature is made when it is first read.
+        if name != "__signature__":
+            raise AttributeError(name)
+        self.__signature__ = public_signature(self.function, self._defaults)
+        return self.__signature__
+
+    def __repr__(self) -> str:
+        return f"<operator fn.{self.name}>"
+
+    def __reduce__(self) -> str:
+        return self.__qualname__
+
+    def _call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> R:
+        token = kind.set(self.name)
         try:
-            sets = expand_input_lists(
-                name, bind_arguments(signature, args, _known(name, function, kwargs), f"fn.{name}")
-            )
-            calls = [
-                coerce_arguments(function, convert_constants(each, _constant), f"fn.{name}", one_is_many=True)
-                for each in sets
-            ]
-            results = [recorder.record(each) for each in calls]
+            bound, common = self.bind(args, kwargs)
+            calls = [self.coerce(call) for call in expand_input_lists(self.name, bound)]
+            # Names are unique, so that of the call is for the first element of lists.
+            unnamed = cast(CommonArguments, {key: value for key, value in common.items() if key != "name"})
+            results = [self.record(call, unnamed if number else common) for number, call in enumerate(calls)]
             return results[0] if len(results) == 1 else collect_results(results)
         except PenstockError as error:
             error.where = error.where or user_call_site()
@@ -96,62 +121,117 @@ def wrap_operator(name: str, function: Callable[P, R], maker: OperatorCall | Non
         finally:
             kind.reset(token)
 
-    @functools.wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        noted = None if kind.get(None) else journal.get()  # what an operator calls in turn belongs to its call
-        return once(*args, **kwargs) if noted is None else noted.call(functools.partial(once, *args, **kwargs))
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[inspect.BoundArguments, CommonArguments]:
+        """Return the function's own arguments by name, and the common ones, checked.
 
-    return call
+        Raises:
+            ArgumentTypeError: The operator has no argument of a name, or one is missing.
+        """
+        self._check_names(kwargs)
+        hints, common_hints = type_hints(self.function), group_hints(CommonArguments)
+        own: dict[str, Any] = {}
+        common: dict[str, Any] = {}
+        for name, value in kwargs.items():
+            # As in DALI, None stands for "not given", and operators that draw no random numbers ignore a seed.
+            hint = hints.get(name, common_hints.get(name, Any))
+            if (value is None and not is_optional(hint)) or (name == "seed" and name not in self._own_names):
+                continue
+            if name in self._own_names:
+                own[name] = value
+            else:
+                common[name] = coerce_argument(hint, value, f"fn.{self.name}", name)
+        return bind_arguments(self._source_signature, args, own, f"fn.{self.name}"), cast(CommonArguments, common)
+
+    def coerce(self, bound: inspect.BoundArguments) -> inspect.BoundArguments:
+        """Return the arguments in the declared types: nodes for inputs, whole numbers for 3.0, lists for one number.
+
+        Raises:
+            ArgumentTypeError: An argument has another type.
+            DefinitionError: A number is out of range.
+        """
+        bound = convert_constants(bound, lookup("constant"))
+        return coerce_arguments(self.function, bound, f"fn.{self.name}", one_is_many=True)
+
+    def record(self, bound: inspect.BoundArguments, common: CommonArguments) -> R:
+        """Run the function and record which nodes this call made."""
+        defaults = {name: value for name, value in self._defaults.items() if name in group_hints(CommonArguments)}
+        token = _common.set(cast(CommonArguments, {**defaults, **common}))
+        try:
+            return self._recorder.record(bound, common)
+        finally:
+            _common.reset(token)
+
+    def forward(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the operator from another operator's function, with the common arguments of that one."""
+        return cast(Any, self)(*args, **common_arguments(), **kwargs)
+
+    def check_names(self, names: Iterable[str]) -> None:
+        """Check that the operator has arguments of these names.
+
+        Raises:
+            ArgumentTypeError: It does not have one of them.
+        """
+        try:
+            self._check_names(names)
+        except ArgumentTypeError as error:
+            error.where = user_call_site()
+            raise
+
+    @property
+    def argument_names(self) -> frozenset[str]:
+        """Names of all arguments: the function's, its group's and the common ones; without ``*inputs``."""
+        return self._own_names | group_hints(CommonArguments).keys()
+
+    @functools.cached_property
+    def _source_signature(self) -> inspect.Signature:
+        return inspect.signature(self.function)
+
+    @functools.cached_property
+    def _own_names(self) -> frozenset[str]:
+        parameters = self._source_signature.parameters.values()
+        variadic = {item.name for item in parameters if item.kind in (item.VAR_KEYWORD, item.VAR_POSITIONAL)}
+        return frozenset(type_hints(self.function)) - variadic - {"return"}
+
+    def _check_names(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name not in self.argument_names:
+                fix = explain_absence(f"fn.{self.name}({name}=)") or did_you_mean(name, self.argument_names)
+                raise ArgumentTypeError(f"fn.{self.name} has no argument {name!r}", given=name, fix=fix)
 
 
-def _known(name: str, function: Callable[..., Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that were given by name and count."""
-    known = _names(function)
-    if "seed" not in known:  # as in DALI, any operator takes one, and those that draw no random numbers ignore it
-        kwargs = {name: given for name, given in kwargs.items() if name != "seed"}
-    _check_names(name, kwargs, known)
-    hints = type_hints(function)
-    # as in DALI, None stands for what is not given
-    return {name: given for name, given in kwargs.items() if given is not None or is_optional(hints.get(name, Any))}
+def operator(
+    name: str, *, defaults: Mapping[str, Any] | None = None
+) -> Callable[[Callable[P, R]], OperatorFunction[P, R]]:
+    """Register the public function of an operator.
 
-
-def check_arguments(name: str, given: Iterable[str]) -> None:
-    """Check that an operator has arguments of these names.
+    Args:
+        name: Name as `penstock.fn` spells it, such as "readers.file".
+        defaults: Defaults that differ from those of the argument groups, as `OperatorFunction` takes them.
 
     Raises:
-        ArgumentTypeError: it has none of one of them.
+        ArgumentTypeError: Another operator has that name.
     """
-    try:
-        _check_names(name, given, _names(inspect.unwrap(lookup(name))) | {"seed"})
-    except ArgumentTypeError as error:
-        error.where = user_call_site()
-        raise
+
+    def register(function: Callable[P, R]) -> OperatorFunction[P, R]:
+        home = function.__module__
+        if name in _operators or _homes.get(name, home) != home:
+            raise ArgumentTypeError(f"there is an operator named {name!r} already", fix="choose another name")
+        _operators[name] = result = OperatorFunction(name, function, defaults=defaults)
+        return result
+
+    return register
 
 
-def _check_names(name: str, given: Iterable[str], known: frozenset[str]) -> None:
-    for each in given:
-        if each not in known:
-            fix = explain_absence(f"fn.{name}({each}=)") or did_you_mean(each, known)
-            raise ArgumentTypeError(f"fn.{name} has no argument {each!r}", given=each, fix=fix)
+def common_arguments() -> CommonArguments:
+    """Return the common arguments of the operator call that is running."""
+    return _common.get() or {}
 
 
-@functools.cache
-def _names(function: Callable[..., Any]) -> frozenset[str]:
-    """The names of a function's arguments, including those that ``**options: Unpack[...]`` stands for."""
-    parameters = inspect.signature(function).parameters.values()
-    options = {each.name for each in parameters if each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL)}
-    return frozenset(type_hints(function)) - options - {"return"}
-
-
-def _constant(value: Any) -> Any:
-    return lookup("constant")(value)
-
-
-def lookup(name: str) -> Callable[..., Any]:
-    """The public function of an operator, built in or from another package's entry point.
+def lookup(name: str) -> OperatorFunction[..., Any]:
+    """Return the public function of an operator, built in or from another package's entry point.
 
     Raises:
-        UnknownNameError: there is none; it proposes names that are near.
+        UnknownNameError: No operator has this name; similar names are suggested.
     """
     if name not in _operators and name in _homes:
         import_module(_homes[name])
@@ -164,47 +244,52 @@ def lookup(name: str) -> Callable[..., Any]:
 
 
 def registered() -> list[str]:
-    """The names of all operators but those of other packages that are not loaded, sorted."""
+    """Return the names of all operators, sorted; without those of other packages that are not loaded."""
     return sorted({*_operators, *_homes})
 
 
 def available() -> frozenset[str]:
-    """The names of all operators, those of other packages that are not loaded yet included."""
+    """Return the names of all operators, including those of other packages that are not loaded yet."""
     return frozenset({*_operators, *_homes, *(entry.name for entry in entry_points(group=ENTRY_POINTS))})
 
 
-def lazy_module(
-    module: str, present: Callable[[str], str] = str
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """A part of `penstock.fn`: its `__getattr__`, which loads the operators that its stub lists, and its `__dir__`.
+def declare_modules(modules: Mapping[str, str]) -> None:
+    """Declare which module defines each operator, so that `lookup` loads it on first use."""
+    _homes.update(modules)
 
-    Operators of other packages are found, too. Any other name is answered with an error that helps.
+
+def lazy_module(
+    module: str, present: Callable[[str], str] = str, submodules: Sequence[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a module of `penstock.fn`, which load operators on first use.
+
+    Operators of other packages are found as well. Any other name raises an error that suggests a fix.
 
     Args:
-        module: the module's name.
-        present: says what an operator is called now, given an older name.
+        module: Name of the module.
+        present: Maps an older name of an operator to its present name.
+        submodules: Submodules to list besides those that define operators.
     """
     names = vars(sys.modules[module])
     prefix = f"{module}.".removeprefix("penstock.fn.")
-    listed = {name: home for home, name in _LINE.findall(Path(names["__file__"]).with_suffix(".pyi").read_text())}
-    _homes.update({prefix + name: home for name, home in listed.items() if home != "penstock.fn"})
 
     def getattr_(name: str) -> Any:
         if name == "__all__":
             return dir_()
         if name.startswith("__"):
             raise AttributeError(name)  # Python looks for these itself
-        wanted = present(prefix + name)
+        full_name = present(prefix + name)
         try:
-            found = names[name] = lookup(wanted)
+            result = names[name] = lookup(full_name)
         except UnknownNameError as error:
-            fix = explain_absence(f"fn.{wanted}")
-            known = error if fix is None else UnknownNameError(f"DALI's fn.{wanted} is not offered", fix=fix)
+            fix = explain_absence(f"fn.{full_name}")
+            known = error if fix is None else UnknownNameError(f"DALI's fn.{full_name} is not offered", fix=fix)
             known.where = user_call_site()
             raise known from None
-        return found
+        return result
 
     def dir_() -> list[str]:
-        return sorted(listed)
+        names_below = [name.removeprefix(prefix) for name in _homes if name.startswith(prefix)]
+        return sorted({*submodules, *(name.partition(".")[0] for name in names_below)})
 
     return getattr_, dir_

@@ -16,7 +16,9 @@ from penstock.numerics.casting import cast_saturating
 
 Policy = Literal["error", "pad", "trim_to_shape"]
 
-POLICIES: Mapping[str, Policy] = {
+# Names that users may give: DALI's older releases called "pad" "constant".
+PolicyName = Literal["error", "pad", "constant", "trim_to_shape"]
+POLICIES: Mapping[PolicyName, Policy] = {
     "error": "error",
     "pad": "pad",
     "constant": "pad",

@@ -17,23 +17,30 @@ from numpy.typing import NDArray
 
 from penstock.core.columns import Array
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_kinds import Range
-from penstock.graph.identity.call_record import Default
+from penstock.graph.arguments.argument_marks import Default, Doc, Range
 from penstock.image.describe.axis_mapping import Rows
 from penstock.native.compiled import Compiled, precompile
 
 
 class RandomWindowArguments(TypedDict, total=False):
-    """How windows are drawn.
+    """Distribution of random windows."""
 
-    random_area: the least and the largest part of the image's area, [0.08, 1]; one number is both.
-    random_aspect_ratio: the least and the largest width : height, [3/4, 4/3]; likewise.
-    num_attempts: how often to draw before the rule for the other cases, 10; with 0 and less, it is for all.
-    """
-
-    random_area: Annotated[Sequence[float], Default((0.08, 1.0))]
-    random_aspect_ratio: Annotated[Sequence[float], Default((0.75, 4 / 3))]
-    num_attempts: Annotated[int, Default(10), Range(high=10_000)]
+    random_area: Annotated[
+        Sequence[float],
+        Default((0.08, 1.0)),
+        Doc("Range of the window's area, as a fraction of the image's; one number fixes it."),
+    ]
+    random_aspect_ratio: Annotated[
+        Sequence[float],
+        Default((0.75, 4 / 3)),
+        Doc("Range of width / height; one number fixes it."),
+    ]
+    num_attempts: Annotated[
+        int,
+        Range(high=10_000),
+        Default(10),
+        Doc("Draws per sample; if none fits, the largest window in range is used. With 0 or less, it always is."),
+    ]
 
 
 @dataclass(frozen=True)

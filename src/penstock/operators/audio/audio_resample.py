@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -100,7 +100,6 @@ def audio_resample(
     out_length: int | DataNode | None = None,
     quality: float = 50.0,
     dtype: Any = None,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Give signals another sampling rate. The rate is given in one of three ways.
 
@@ -113,7 +112,6 @@ def audio_resample(
         quality: from 0 to 100: 0 takes 3 lobes of a windowed sinc, 50 takes 16, 100 takes 64.
         dtype: element type; None keeps that of `data`. The largest integer stands for 1. Between an unsigned type and
             another, 0 of the unsigned type stands for -1, and the middle of its range for 0.
-        **common: what every operator takes.
 
     Returns:
         The signals at the new rate, in `dtype`.
@@ -143,4 +141,4 @@ def audio_resample(
     given = {"in_rate": in_rate, "out_rate": out_rate, "scale": scale, "out_length": out_length}
     arguments: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     kernel = AudioResample(float(quality), result_dtype(data.dtype, dtype))
-    return apply(kernel, data, common=common, **arguments)
+    return apply(kernel, data, **arguments)

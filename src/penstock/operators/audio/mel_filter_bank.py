@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Unpack
+from typing import Literal
 
 import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -91,8 +91,7 @@ def mel_filter_bank(
     freq_low: float = 0.0,
     freq_high: float = 0.0,
     normalize: bool = True,
-    mel_formula: str = "slaney",
-    **common: Unpack[CommonArguments],
+    mel_formula: Literal["slaney", "htk"] = "slaney",
 ) -> DataNode:
     """Gather the frequencies of a spectrogram in bands of equal width on the mel scale.
 
@@ -104,7 +103,6 @@ def mel_filter_bank(
         freq_high: where the last one ends, in Hz; 0 for half the sample rate.
         normalize: whether the weights of each band are divided by its width.
         mel_formula: "slaney" or "htk".
-        **common: what every operator takes.
 
     Returns:
         float32, bands in the place of frequencies.
@@ -124,12 +122,12 @@ def mel_filter_bank(
     """
     check_signal("mel_filter_bank", data.spec)
     high = freq_high or sample_rate / 2
-    if not 0 <= freq_low < high <= sample_rate / 2 or nfilter < 1 or mel_formula not in ("slaney", "htk"):
+    if not 0 <= freq_low < high <= sample_rate / 2 or nfilter < 1:
         raise DefinitionError(
             "fn.mel_filter_bank: arguments that do not go together",
-            given=f"{nfilter} bands from {freq_low} to {high} Hz at a rate of {sample_rate}, {mel_formula!r}",
-            expected='limits from 0 to half the sample rate; "slaney" or "htk"',
+            given=f"{nfilter} bands from {freq_low} to {high} Hz at a rate of {sample_rate}",
+            expected="limits from 0 to half the sample rate",
         )
     axis = data.layout.index("f") if "f" in data.layout else max(data.ndim - 2, 0)
     kernel = MelFilterBank(axis, nfilter, float(sample_rate), float(freq_low), high, mel_formula == "htk", normalize)
-    return apply(kernel, data, common=common)
+    return apply(kernel, data)

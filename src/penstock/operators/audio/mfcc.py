@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Unpack
 
 import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.layouts import axis_numbers
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -80,7 +79,6 @@ def mfcc(
     normalize: bool = False,
     axis: int = 0,
     lifter: float = 0.0,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Take the first coefficients of the cosine transform of a mel spectrogram, in decibels.
 
@@ -91,7 +89,6 @@ def mfcc(
         normalize: whether the transform is orthonormal; not for type 1.
         axis: along which.
         lifter: the length of the sine by which coefficients are weighted; 0 for none.
-        **common: what every operator takes.
 
     Returns:
         float32, coefficients in the place of bands: `n_mfcc`, or as many as there are bands.
@@ -118,4 +115,4 @@ def mfcc(
             expected="types 1 to 4, of which 1 is not normalised; at least one coefficient",
         )
     (number,) = axis_numbers([axis], None, data.spec, "mfcc")
-    return apply(Mfcc(number, n_mfcc, dct_type, normalize, float(lifter)), data, common=common)
+    return apply(Mfcc(number, n_mfcc, dct_type, normalize, float(lifter)), data)

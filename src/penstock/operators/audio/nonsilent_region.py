@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Unpack
 
 import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.identity.call_record import PerformanceHint
-from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
+from penstock.graph.arguments.argument_marks import PerformanceHint
+from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -59,7 +58,6 @@ def nonsilent_region(
     window_length: int = 2048,
     reference_power: float = 0.0,
     reset_interval: PerformanceHint[int] = 8192,
-    **common: Unpack[CommonArguments],
 ) -> list[DataNode]:
     """Find the part of a signal without the silence before and after it.
 
@@ -69,7 +67,6 @@ def nonsilent_region(
         window_length: over how many elements power is averaged.
         reference_power: what counts as 0 dB; 0 takes the largest power of each sample.
         reset_interval: a hint of DALI's, without effect: sums are exact.
-        **common: what every operator takes.
 
     Returns:
         Two int32: the first element of the region and the number of its elements, both 0 where no window is loud.
@@ -91,4 +88,4 @@ def nonsilent_region(
     if window_length < 1:
         raise DefinitionError("fn.nonsilent_region: a window has elements", given=f"window_length={window_length}")
     kernel = NonsilentRegion(float(cutoff_db), float(reference_power), window_length)
-    return apply_many(kernel, data, common=common)
+    return apply_many(kernel, data)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Unpack
 
 import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.layouts import axis_numbers
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -42,9 +41,7 @@ class PowerSpectrum(Operator, SampleKernel):
 
 
 @operator("power_spectrum")
-def power_spectrum(
-    data: DataNode, *, nfft: Length | None = None, axis: int = -1, power: int = 2, **common: Unpack[CommonArguments]
-) -> DataNode:
+def power_spectrum(data: DataNode, *, nfft: Length | None = None, axis: int = -1, power: int = 2) -> DataNode:
     """Transform a signal into its spectrum.
 
     Args:
@@ -52,7 +49,6 @@ def power_spectrum(
         nfft: the length of the Fourier transform; None takes that of the signal, which is padded with zeros or cut.
         axis: along which.
         power: 1 gives magnitudes, 2 their squares.
-        **common: what every operator takes.
 
     Returns:
         float32, ``nfft // 2 + 1`` frequencies along the axis.
@@ -73,4 +69,4 @@ def power_spectrum(
     if power not in (1, 2):
         raise DefinitionError("fn.power_spectrum: power is 1 or 2", given=power)
     (number,) = axis_numbers([axis], None, data.spec, "power_spectrum")
-    return apply(PowerSpectrum(nfft, number, power), data, common=common)
+    return apply(PowerSpectrum(nfft, number, power), data)

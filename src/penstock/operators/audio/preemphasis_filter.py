@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
-from penstock.errors import DefinitionError, short_repr
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.numerics.casting import cast_saturating
 from penstock.operators.audio.signal_checks import check_signal
 from penstock.types import FLOAT, as_dtype
-
-_BORDERS = ("clamp", "reflect", "zero")
 
 
 @dataclass(frozen=True)
@@ -54,9 +51,8 @@ def preemphasis_filter(
     data: DataNode,
     *,
     preemph_coeff: float | DataNode = 0.97,
-    border: str = "clamp",
+    border: Literal["clamp", "reflect", "zero"] = "clamp",
     dtype: Any = FLOAT,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Raise the high frequencies of a signal: ``y[t] = x[t] - preemph_coeff * x[t - 1]``.
 
@@ -65,7 +61,6 @@ def preemphasis_filter(
         preemph_coeff: the part of the element before that is subtracted; a node gives each sample its own.
         border: what stands before the first element: "clamp" that itself, "reflect" the second, "zero" 0.
         dtype: element type of the result; integers are rounded and saturate.
-        **common: what every operator takes.
 
     Returns:
         Same shape and layout, in `dtype`.
@@ -83,6 +78,4 @@ def preemphasis_filter(
         >>> pipeline.run()[0].as_array().tolist()
         [[0.5, 1.5, 3.0]]
     """
-    if border not in _BORDERS:
-        raise DefinitionError("fn.preemphasis_filter: no such border", given=short_repr(border), expected=_BORDERS)
-    return apply(Preemphasis(border, as_dtype(dtype)), data, common=common, preemph_coeff=preemph_coeff)
+    return apply(Preemphasis(border, as_dtype(dtype)), data, preemph_coeff=preemph_coeff)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Unpack
+from typing import Annotated
 
 import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_kinds import Range
-from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
+from penstock.graph.arguments.argument_marks import Range
+from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -95,7 +95,6 @@ def spectrogram(
     center_windows: bool = True,
     reflect_padding: bool = True,
     layout: str = "ft",
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Transform windows of a signal into spectra.
 
@@ -109,7 +108,6 @@ def spectrogram(
         center_windows: whether windows are centred on multiples of the step; then the signal is padded.
         reflect_padding: whether it is padded with its mirror image, and not with zeros.
         layout: "ft" for frequencies along the first axis, "tf" for time.
-        **common: what every operator takes.
 
     Returns:
         float32, ``nfft // 2 + 1`` frequencies for each window.
@@ -144,4 +142,4 @@ def spectrogram(
             expected='nfft at least the window_length, a positive step, power 1 or 2, layout "ft" or "tf"',
         )
     kernel = Spectrogram(window, window_step, length, power, center_windows, reflect_padding, layout)
-    return apply(kernel, data, common=common)
+    return apply(kernel, data)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Unpack
 
 import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
-from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -44,7 +43,6 @@ def to_decibels(
     multiplier: float = 10.0,
     reference: float = 0.0,
     cutoff_db: float = -200.0,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Put magnitudes or powers on a logarithmic scale: ``multiplier * log10(value / reference)``.
 
@@ -53,7 +51,6 @@ def to_decibels(
         multiplier: 10 for powers, 20 for magnitudes.
         reference: what counts as 0 dB; 0 takes the largest value of each sample.
         cutoff_db: the least result.
-        **common: what every operator takes.
 
     Returns:
         float32, same shape and layout.
@@ -67,4 +64,4 @@ def to_decibels(
         >>> pipeline.run()[0].as_array().round(3).tolist()
         [[-20.0, -10.0, 0.0]]
     """
-    return apply(ToDecibels(float(multiplier), float(reference), float(cutoff_db)), data, common=common)
+    return apply(ToDecibels(float(multiplier), float(reference), float(cutoff_db)), data)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -53,7 +53,6 @@ def bb_flip(
     horizontal: int | DataNode = 1,
     vertical: int | DataNode = 0,
     ltrb: bool = False,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Mirror boxes as `flip` and `crop_mirror_normalize` mirror their image.
 
@@ -62,7 +61,6 @@ def bb_flip(
         horizontal: whether left and right are exchanged; a number, or a node with one per sample.
         vertical: whether top and bottom are; likewise.
         ltrb: whether a box is left, top, right and bottom.
-        **common: what every operator takes.
 
     Returns:
         The boxes in the same form.
@@ -81,4 +79,4 @@ def bb_flip(
         >>> pipeline.run()[0].as_array().tolist()
         [[[0.75, 0.0, 0.25, 0.5]]]
     """
-    return apply(BoxFlip(bool(ltrb)), data, common=common, horizontal=horizontal, vertical=vertical)
+    return apply(BoxFlip(bool(ltrb)), data, horizontal=horizontal, vertical=vertical)

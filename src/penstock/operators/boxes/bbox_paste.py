@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -56,7 +56,6 @@ def bbox_paste(
     paste_x: float | DataNode = 0.5,
     paste_y: float | DataNode = 0.5,
     ltrb: bool = False,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Move boxes as `paste` moves their image, which it puts on a larger canvas.
 
@@ -66,7 +65,6 @@ def bbox_paste(
         paste_x: where the image lies, from 0, at the left, to 1, at the right; what lies beyond counts as these.
         paste_y: from 0, at the top, to 1, at the bottom; likewise.
         ltrb: whether a box is left, top, right and bottom.
-        **common: what every operator takes.
 
     Returns:
         The boxes relative to the canvas, in the same form.
@@ -86,4 +84,4 @@ def bbox_paste(
         [[[0.5, 0.5, 0.125, 0.25]]]
     """
     made = BoxPaste(bool(ltrb))
-    return apply(made, data, common=common, ratio=ratio, paste_x=paste_x, paste_y=paste_y)
+    return apply(made, data, ratio=ratio, paste_x=paste_x, paste_y=paste_y)

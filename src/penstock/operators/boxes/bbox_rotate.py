@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Unpack
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, did_you_mean, short_repr
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -112,7 +112,6 @@ def bbox_rotate(
     size: Sequence[float] | DataNode | None = None,
     mode: Literal["expand", "halfway", "fixed"] = "expand",
     remove_threshold: float = 0.1,
-    **common: Unpack[CommonArguments],
 ) -> DataNode | list[DataNode]:
     """Turn boxes as `rotate` turns their image.
 
@@ -130,7 +129,6 @@ def bbox_rotate(
         mode: how large a turned box is: "expand", so large that all of the box is inside; "fixed", as large as it was,
             with width and height exchanged beyond 45 degrees; "halfway" between the two.
         remove_threshold: the part of a turned box that has to lie on the canvas for the box to stay, from 0 to 1.
-        **common: what every operator takes.
 
     Returns:
         The boxes, in the same form, cut off at the edges of the canvas; those of the labels, if labels are given.
@@ -172,5 +170,5 @@ def bbox_rotate(
     )
     inputs = (bboxes,) if labels is None else (bboxes, labels)
     given: dict[str, Any] = {"angle": angle, "input_shape": input_shape, "size": given_size(size, 2)}
-    outputs = apply_many(made, *inputs, common=common, **given)
+    outputs = apply_many(made, *inputs, **given)
     return outputs if labels is not None else outputs[0]

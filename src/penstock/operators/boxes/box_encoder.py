@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
 from penstock.graph.ir.argument_schema import as_numbers
-from penstock.graph.ir.operator import BatchContext, CommonArguments, HostBatchKernel, Operator
+from penstock.graph.ir.operator import BatchContext, HostBatchKernel, Operator
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -100,7 +100,6 @@ def box_encoder(
     means: Sequence[float] = (0.0, 0.0, 0.0, 0.0),
     stds: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
     scale: float = 1.0,
-    **common: Unpack[CommonArguments],
 ) -> list[DataNode]:
     """Say for each anchor of a detector which box it has to find, as SSD is trained.
 
@@ -117,7 +116,6 @@ def box_encoder(
         means: of these four numbers, which is subtracted.
         stds: by which they are divided then.
         scale: by which boxes and anchors are multiplied first.
-        **common: what every operator takes.
 
     Returns:
         Per anchor a box, float32 (m, 4): the centre and the size; and a class, int32 (m,). An anchor without a box has
@@ -151,4 +149,4 @@ def box_encoder(
         )
     how = (tuple(map(float, means)), tuple(map(float, stds)), float(scale))
     made = BoxEncoder(numbers.tobytes(), float(criteria), bool(offset), *how)
-    return apply_many(made, bboxes, labels, common=common)
+    return apply_many(made, bboxes, labels)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -58,7 +58,6 @@ def coord_flip(
     center_y: float | DataNode = 0.5,
     center_z: float | DataNode = 0.5,
     layout: str = "",
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Mirror points about a centre.
 
@@ -71,7 +70,6 @@ def coord_flip(
         center_y: the y.
         center_z: the z.
         layout: the order of a point's coordinates, "xyz" by default.
-        **common: what every operator takes.
 
     Returns:
         The points in the same form.
@@ -108,4 +106,4 @@ def coord_flip(
         "center_y": center_y,
         "center_z": center_z,
     }
-    return apply(CoordFlip(order), data, common=common, **arguments)
+    return apply(CoordFlip(order), data, **arguments)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
 from penstock.graph.ir.argument_schema import Argument, as_numbers
-from penstock.graph.ir.operator import BatchContext, CommonArguments
+from penstock.graph.ir.operator import BatchContext
 from penstock.graph.ir.per_frame_kernel import PerFrameKernel, each_frame
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -100,7 +100,6 @@ def coord_transform(
     T: Numbers = None,  # noqa: N803  # DALI's name
     MT: Numbers = None,  # noqa: N803  # DALI's name
     dtype: Any = FLOAT,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Map points or vectors by a matrix and a translation: ``M x + T``.
 
@@ -112,7 +111,6 @@ def coord_transform(
         T: m numbers, or one for all components; a node gives each sample its own.
         MT: both in one matrix, m rows of n + 1 numbers, as `fn.transforms` makes them.
         dtype: FLOAT, or the input's, to which results are rounded.
-        **common: what every operator takes.
 
     Returns:
         The shape of `data`, with m components.
@@ -169,7 +167,7 @@ def coord_transform(
         if len(shape) > 1 or (components is not None and shape not in ((), (1,), (None,), (components,))):
             raise DefinitionError("fn.coord_transform: T does not fit M", given=T, expected=f"{components} numbers")
         arguments["shift"] = T
-    return apply(CoordTransform(components, target, factor, blocks), data, common=common, **arguments)
+    return apply(CoordTransform(components, target, factor, blocks), data, **arguments)
 
 
 def _rows(name: str, matrix: Any, width: int | None) -> int | None:

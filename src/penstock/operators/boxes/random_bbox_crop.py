@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypedDict, Unpack
+from typing import Annotated, Any, ClassVar, TypedDict, Unpack
 
 import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
+from penstock.graph.arguments.argument_groups import select_arguments
+from penstock.graph.arguments.argument_marks import Doc
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, CommonArguments, HostBatchKernel, Operator, select_arguments
+from penstock.graph.ir.operator import BatchContext, HostBatchKernel, Operator
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -26,32 +28,38 @@ _FLOAT = np.dtype(np.float32)
 
 
 class Windows(TypedDict, total=False):
-    """How windows are drawn.
+    """Distribution of windows."""
 
-    thresholds: the overlaps of which one is drawn for each `num_attempts`, or one, [0]. threshold_type: "iou", or
-    "overlap" for the part of a box that is in the window. all_boxes_above_threshold: whether every box has to reach it,
-    not one, True. allow_no_crop: whether the whole image is one more of the choices, True. num_attempts: windows per
-    choice, 1. total_num_attempts: windows in all, after which the best one is taken; -1 for 100000, after which it is
-    an error. scaling: the least and the greatest extent of a window, relative to the image's, [1, 1]. aspect_ratio: the
-    least and the greatest ratio of width to height, [1, 1]; for boxes in space also three pairs, for x/y, x/z and y/z.
-    bbox_prune_threshold: the part of a box that has to be in the window for the box to stay; None keeps boxes whose
-    centre is inside. quiet: accepted, without effect.
-    """
-
-    thresholds: float | Sequence[float]
-    threshold_type: str
-    all_boxes_above_threshold: bool
-    allow_no_crop: bool
-    num_attempts: Attempts
-    total_num_attempts: Attempts
-    scaling: Sequence[float]
-    aspect_ratio: Sequence[float]
-    bbox_prune_threshold: float | None
-    quiet: bool
-
-
-class RandomBBoxCropArguments(Windows, CommonArguments, total=False):
-    """The windows, and what every operator takes."""
+    thresholds: Annotated[
+        float | Sequence[float],
+        Doc("Overlaps of which each `num_attempts` draws choose one; by default 0."),
+    ]
+    threshold_type: Annotated[
+        str,
+        Doc('Measure of overlap: "iou" (default), or "overlap" for the fraction of a box that is in the window.'),
+    ]
+    all_boxes_above_threshold: Annotated[
+        bool,
+        Doc("If True (default), every box must reach the threshold; otherwise one of them."),
+    ]
+    allow_no_crop: Annotated[bool, Doc("If True (default), the whole image is one of the choices.")]
+    num_attempts: Annotated[Attempts, Doc("Windows per choice; by default 1.")]
+    total_num_attempts: Annotated[
+        Attempts,
+        Doc("Windows in all, after which the best one is used; -1 (default) for 100000, after which it is an error."),
+    ]
+    scaling: Annotated[Sequence[float], Doc("Range of the window's extents, relative to the image; by default [1, 1].")]
+    aspect_ratio: Annotated[
+        Sequence[float],
+        Doc("Range of width / height, by default [1, 1]; for boxes in space also three ranges, for x/y, x/z and y/z."),
+    ]
+    bbox_prune_threshold: Annotated[
+        float | None,
+        Doc(
+            "Fraction of a box that must be in the window for the box to stay; None keeps boxes whose center is inside."
+        ),
+    ]
+    quiet: Annotated[bool, Doc("DALI's option; it has no effect.")]
 
 
 @dataclass(frozen=True)
@@ -189,7 +197,7 @@ def random_bbox_crop(
     shape_layout: str = "",
     output_bbox_indices: bool = False,
     seed: int = -1,
-    **arguments: Unpack[RandomBBoxCropArguments],
+    **arguments: Unpack[Windows],
 ) -> list[DataNode]:
     """Draw a window that shows enough of the objects in an image, and move their boxes into it.
 
@@ -207,7 +215,7 @@ def random_bbox_crop(
         shape_layout: the order of their numbers, "WH" or "WHD" by default.
         output_bbox_indices: whether the numbers of the boxes that stay are one more output.
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
-        **arguments: how windows are drawn, and what every operator takes.
+        **arguments: See `Windows`.
 
     Returns:
         The window's corner and its size, float32 (2,), relative to the image, in pixels with `crop_shape`; the boxes
@@ -259,7 +267,7 @@ def random_bbox_crop(
     made = RandomBBoxCrop(**made, indices=bool(output_bbox_indices))
     inputs = (bboxes,) if labels is None else (bboxes, labels)
     given: dict[str, Any] = {name: shape for name, shape in shapes.items() if shape is not None}
-    return apply_many(made, *inputs, common=select_arguments(CommonArguments, arguments), seed=seed, **given)
+    return apply_many(made, *inputs, seed=seed, **given)
 
 
 def _operator(

@@ -10,15 +10,12 @@ import numpy as np
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel, select_arguments
+from penstock.graph.arguments.argument_groups import select_arguments
+from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.image.describe.random_window import RandomWindow, RandomWindowArguments, random_window
-
-
-class RandomCropGeneratorArguments(RandomWindowArguments, CommonArguments, total=False):
-    """The window, and what every operator takes."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ class RandomCropGenerator(Operator, SampleKernel):
 
 @operator("random_crop_generator")
 def random_crop_generator(
-    shapes: DataNode, *, seed: int = -1, **arguments: Unpack[RandomCropGeneratorArguments]
+    shapes: DataNode, *, seed: int = -1, **arguments: Unpack[RandomWindowArguments]
 ) -> list[DataNode]:
     """Draw windows of random area and aspect ratio, as `fn.random_resized_crop` cuts them.
 
@@ -61,8 +58,7 @@ def random_crop_generator(
         shapes: the extents of images, integers (2,) or more: height, width, as `fn.shapes` and `fn.peek_image_shape`
             give them.
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
-        **arguments: the window, `random_area` ([0.08, 1]), `random_aspect_ratio` ([3/4, 4/3]), `num_attempts` (10),
-            see `penstock.image.describe.random_window`; what every operator takes.
+        **arguments: See `RandomWindowArguments`.
 
     Returns:
         Where a window begins, and its size, both int32 (2,): along height and width.
@@ -84,4 +80,4 @@ def random_crop_generator(
     made = RandomCropGenerator(
         random_window(select_arguments(RandomWindowArguments, arguments), "random_crop_generator")
     )
-    return apply_many(made, shapes, common=select_arguments(CommonArguments, arguments), seed=seed)
+    return apply_many(made, shapes, seed=seed)

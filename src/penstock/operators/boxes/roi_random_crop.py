@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import lookup, operator
 from penstock.graph.tracing.trace import DataNode
@@ -72,7 +72,6 @@ def roi_random_crop(
     roi_end: int | Sequence[int] | DataNode | None = None,
     in_shape: int | Sequence[int] | DataNode | None = None,
     seed: int = -1,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Draw a window of a given size that shows as much of a region as it can.
 
@@ -86,7 +85,6 @@ def roi_random_crop(
         roi_end: where it ends, instead.
         in_shape: the size of what the window is cut out of, instead of `data`. Without either it may leave it.
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
-        **common: what every operator takes.
 
     Returns:
         Where the window begins, int64 (axes,).
@@ -122,7 +120,7 @@ def roi_random_crop(
     (ndim,) = known
     if data is not None:
         arguments["in_shape"] = lookup("shapes")(data)[:ndim]
-    return apply(RoiRandomCrop(ndim), common=common, seed=seed, **arguments)
+    return apply(RoiRandomCrop(ndim), seed=seed, **arguments)
 
 
 def _count(given: Any) -> int | None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Unpack
-
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.argument_limits import Attempts
@@ -20,7 +17,6 @@ def ssd_random_crop(
     *,
     num_attempts: Attempts = 1,
     seed: int = -1,
-    **common: Unpack[CommonArguments],
 ) -> list[DataNode]:
     """Cut a random window out of each image, as the SSD detector is trained, and move the boxes into it.
 
@@ -34,7 +30,6 @@ def ssd_random_crop(
         num_attempts: how many windows are tried before another overlap is chosen; with 0 and less, the whole
             image is taken.
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
-        **common: what every operator takes.
 
     Returns:
         The windows; the boxes whose centres are inside, relative to the window and cut off at its edges; their labels.
@@ -65,4 +60,4 @@ def ssd_random_crop(
         num_attempts=num_attempts,
         seed=seed,
     )
-    return [cut(images, anchor, shape, **common), kept, of_kept]
+    return [cut.forward(images, anchor, shape), kept, of_kept]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.color.brightness_operator import change_levels
@@ -18,7 +17,6 @@ def brightness(
     brightness: float | DataNode = 1.0,
     brightness_shift: float | DataNode = 0.0,
     dtype: DALIDataType | Any = None,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Change the brightness of images.
 
@@ -30,7 +28,6 @@ def brightness(
         brightness: the factor of all values; a number, or a node with one per sample.
         brightness_shift: what is added, as a part of the result's range; a number, or a node with one per sample.
         dtype: of the result; the input's by default.
-        **common: what every operator takes.
 
     Returns:
         The changed values, rounded and clipped where they are integers; shape and layout of the input.
@@ -48,4 +45,4 @@ def brightness(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [255, 150, 75]
     """
-    return change_levels(data, dtype, common, brightness=brightness, brightness_shift=brightness_shift)
+    return change_levels(data, dtype, brightness=brightness, brightness_shift=brightness_shift)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.color.brightness_operator import change_levels
@@ -20,7 +19,6 @@ def brightness_contrast(
     contrast: float | DataNode = 1.0,
     contrast_center: float | DataNode | None = None,
     dtype: DALIDataType | Any = None,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Change the brightness and contrast of images.
 
@@ -35,7 +33,6 @@ def brightness_contrast(
         contrast_center: the value that contrast leaves as it is; by default the middle of the input's range (128 for
             uint8, 0.5 for floats); a number, or a node with one per sample.
         dtype: of the result; the input's by default.
-        **common: what every operator takes.
 
     Returns:
         The changed values, rounded and clipped where they are integers; shape and layout of the input.
@@ -56,7 +53,6 @@ def brightness_contrast(
     return change_levels(
         data,
         dtype,
-        common,
         brightness=brightness,
         brightness_shift=brightness_shift,
         contrast=contrast,

@@ -10,7 +10,6 @@ import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import assumed_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.trace import DataNode
@@ -82,7 +81,6 @@ class BrightnessContrast(ImageOperator):
 def change_levels(
     images: DataNode,
     dtype: DALIDataType | Any,
-    common: CommonArguments,
     *,
     brightness: float | DataNode = 1.0,
     brightness_shift: float | DataNode = 0.0,
@@ -93,7 +91,6 @@ def change_levels(
     return apply(
         BrightnessContrast(wanted_dtype(dtype), centred=contrast_center is not None),
         images,
-        common=common,
         brightness=brightness,
         brightness_shift=brightness_shift,
         contrast=contrast,

@@ -5,15 +5,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Unpack
+from typing import Annotated, Any
 
 import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_kinds import Range
-from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
+from penstock.graph.arguments.argument_marks import Range
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 from penstock.graph.layouts import assumed_layout, image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -153,7 +153,6 @@ def clahe(
     clip_limit: float,
     bins: int = 256,
     luma_only: bool = True,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Spread the values of images evenly, tile by tile: contrast-limited adaptive histogram equalisation.
 
@@ -168,7 +167,6 @@ def clahe(
         bins: in how many bins values are counted, a power of 2 up to 65536; of 128, neighbours are one value. The limit
             is for each bin. DALI documents it so, and does on the CPU as if it were 256.
         luma_only: whether of RGB the lightness alone is changed (in CIE Lab); else each channel for itself.
-        **common: what every operator takes.
 
     Returns:
         Same shape, dtype and layout.
@@ -197,4 +195,4 @@ def clahe(
         raise DefinitionError(
             "fn.clahe: too many tiles", given=f"tiles_x={tiles_x}, tiles_y={tiles_y}", expected=f"up to {_MOST_TILES}"
         )
-    return apply(Clahe((tiles_y, tiles_x), float(clip_limit), int(bins), bool(luma_only)), data, common=common)
+    return apply(Clahe((tiles_y, tiles_x), float(clip_limit), int(bins), bool(luma_only)), data)

@@ -11,7 +11,6 @@ import numpy as np
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.trace import DataNode
@@ -92,7 +91,6 @@ def twist(
     images: DataNode,
     kind: str,
     dtype: DALIDataType | Any,
-    common: CommonArguments,
     image_type: int = int(RGB),
     **changes: Any,
 ) -> DataNode:
@@ -102,7 +100,6 @@ def twist(
         images: the images.
         kind: of the operator, for messages.
         dtype: of the result; None for the images'.
-        common: what every operator takes.
         image_type: must be RGB.
         **changes: those arguments of `ColorMatrixOperator` that the operator has; the others change nothing.
 
@@ -120,4 +117,4 @@ def twist(
             fix="convert first, with fn.color_space_conversion",
         )
     arguments: dict[str, Any] = {**_NEUTRAL, **changes}
-    return apply(ColorMatrixOperator(layout, wanted_dtype(dtype), kind), images, common=common, **arguments)
+    return apply(ColorMatrixOperator(layout, wanted_dtype(dtype), kind), images, **arguments)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -119,7 +118,6 @@ def color_space_conversion(
     *,
     image_type: DALIImageType,
     output_type: DALIImageType,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Convert images from one way to write colours to another.
 
@@ -130,7 +128,6 @@ def color_space_conversion(
         data: images, volumes or sequences, uint8; layout with H, W and C (HWC where none is named).
         image_type: what they are: RGB, BGR, GRAY or YCbCr.
         output_type: what they become, likewise. The same leaves them as they are.
-        **common: what every operator takes.
 
     Returns:
         The images with one channel (GRAY) or three, uint8, in the input's layout. Values are rounded and clipped.
@@ -163,4 +160,4 @@ def color_space_conversion(
                 expected="types.RGB, types.BGR, types.GRAY or types.YCbCr",
             )
     made = ColorSpaceConversion(layout, int(image_type), int(output_type))
-    return apply(made, data, common=common)
+    return apply(made, data)

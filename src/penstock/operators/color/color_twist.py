@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.color.color_matrix import twist
@@ -21,7 +20,6 @@ def color_twist(
     contrast: float | DataNode = 1.0,
     image_type: DALIImageType | int = RGB,
     dtype: DALIDataType | Any = None,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Change the hue, saturation, brightness and contrast of images.
 
@@ -38,7 +36,6 @@ def color_twist(
             sample.
         image_type: RGB; images of one channel have no colours to change.
         dtype: of the result; the input's by default.
-        **common: what every operator takes.
 
     Returns:
         The changed values, rounded and clipped where they are integers; shape and layout of the input.
@@ -60,7 +57,6 @@ def color_twist(
         data,
         "color_twist",
         dtype,
-        common,
         image_type,
         hue=hue,
         saturation=saturation,

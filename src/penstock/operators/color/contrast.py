@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.color.brightness_operator import change_levels
@@ -18,7 +17,6 @@ def contrast(
     contrast: float | DataNode = 1.0,
     contrast_center: float | DataNode | None = None,
     dtype: DALIDataType | Any = None,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Change the contrast of images.
 
@@ -30,7 +28,6 @@ def contrast(
         contrast_center: the value that contrast leaves as it is; by default the middle of the input's range (128 for
             uint8, 0.5 for floats); a number, or a node with one per sample.
         dtype: of the result; the input's by default.
-        **common: what every operator takes.
 
     Returns:
         The changed values, rounded and clipped where they are integers; shape and layout of the input.
@@ -48,4 +45,4 @@ def contrast(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [164, 114, 89]
     """
-    return change_levels(data, dtype, common, contrast=contrast, contrast_center=contrast_center)
+    return change_levels(data, dtype, contrast=contrast, contrast_center=contrast_center)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, short_repr
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -213,7 +213,6 @@ def debayer(
     *,
     blue_position: int | Sequence[int] | DataNode,
     algorithm: str | None = None,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Make colours of what a sensor saw through a Bayer filter, whose pixels see red, green or blue alone.
 
@@ -230,7 +229,6 @@ def debayer(
             from the direction in which it changes less; "vng_ocv", for uint8, takes all colours from the directions in
             which they change least; "gray_ocv" gives grey; "default_npp", as NPP describes it, takes green from the
             direction in which the pixel's own colour changes less, and averages what it rounds to the nearest.
-        **common: what every operator takes.
 
     Returns:
         RGB, or grey, in the input's dtype; layout HWC or FHWC.
@@ -257,4 +255,4 @@ def debayer(
         raise DefinitionError(
             "fn.debayer has no such algorithm", given=short_repr(algorithm), expected=" or ".join(_ALGORITHMS)
         )
-    return apply(Debayer(layout, wanted), data, common=common, blue_position=blue_position)
+    return apply(Debayer(layout, wanted), data, blue_position=blue_position)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import plane_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -39,14 +38,13 @@ class Equalize(ImageOperator):
 
 
 @operator("equalize")
-def equalize(data: DataNode, **common: Unpack[CommonArguments]) -> DataNode:
+def equalize(data: DataNode) -> DataNode:
     """Spread the values of images evenly: histogram equalisation, each channel for itself.
 
     The least value that occurs becomes 0 and the greatest 255; a channel of one value stays. The formula is OpenCV's.
 
     Args:
         data: images or sequences, uint8; layout with H and W (HWC where none is named).
-        **common: what every operator takes.
 
     Returns:
         The images, in the same shape and layout.
@@ -65,4 +63,4 @@ def equalize(data: DataNode, **common: Unpack[CommonArguments]) -> DataNode:
         [0, 85, 255, 255]
     """
     layout = plane_layout(data, "equalize")
-    return apply(Equalize(layout), data, common=common)
+    return apply(Equalize(layout), data)

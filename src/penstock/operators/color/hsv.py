@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.color.color_matrix import twist
@@ -19,7 +18,6 @@ def hsv(
     saturation: float | DataNode = 1.0,
     value: float | DataNode = 1.0,
     dtype: DALIDataType | Any = UINT8,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Change the hue, saturation and value of images.
 
@@ -32,7 +30,6 @@ def hsv(
         saturation: the factor of what lies off the grey axis, 0 for grey; a number, or a node with one per sample.
         value: the factor of all values; a number, or a node with one per sample.
         dtype: of the result; uint8 by default, whatever the input's.
-        **common: what every operator takes.
 
     Returns:
         The changed values, rounded and clipped where they are integers; shape and layout of the input.
@@ -50,4 +47,4 @@ def hsv(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [162, 112, 87]
     """
-    return twist(data, "hsv", dtype, common, hue=hue, saturation=saturation, value=value)
+    return twist(data, "hsv", dtype, hue=hue, saturation=saturation, value=value)

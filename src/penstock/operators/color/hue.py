@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.color.color_matrix import twist
@@ -18,7 +17,6 @@ def hue(
     hue: float | DataNode = 0.0,
     image_type: DALIImageType | int = RGB,
     dtype: DALIDataType | Any = None,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Change the hue of images.
 
@@ -30,7 +28,6 @@ def hue(
         hue: the angle in degrees by which colours turn about the grey axis; a number, or a node with one per sample.
         image_type: RGB; images of one channel have no colours to change.
         dtype: of the result; the input's by default.
-        **common: what every operator takes.
 
     Returns:
         The changed values, rounded and clipped where they are integers; shape and layout of the input.
@@ -48,4 +45,4 @@ def hue(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [50, 177, 45]
     """
-    return twist(data, "hue", dtype, common, image_type, hue=hue)
+    return twist(data, "hue", dtype, image_type, hue=hue)

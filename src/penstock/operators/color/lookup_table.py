@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -78,7 +78,6 @@ def lookup_table(
     default_value: float = 0.0,
     dtype: DALIDataType | Any = None,
     output_dtype: DALIDataType | Any = None,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Replace whole numbers by what a table says.
 
@@ -89,7 +88,6 @@ def lookup_table(
         default_value: what every other number becomes.
         dtype: of the result; FLOAT by default. Integers are rounded and clipped.
         output_dtype: its older name.
-        **common: what every operator takes.
 
     Returns:
         The values, in the shape and layout of the input.
@@ -120,7 +118,6 @@ def lookup_table(
     return apply(
         made,
         data,
-        common=common,
         keys=np.ravel(keys).tolist(),
         values=np.ravel(values).tolist(),
         default_value=default_value,

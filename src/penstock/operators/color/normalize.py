@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph.ir.operator import (
     BatchContext,
     BatchKernel,
-    CommonArguments,
     Operator,
     SampleContext,
     SampleKernel,
@@ -192,7 +191,6 @@ def normalize(
     ddof: int = 0,
     epsilon: float = 0.0,
     dtype: Any = FLOAT,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Subtract the mean and divide by the standard deviation: ``(x - mean) / stddev * scale + shift``.
 
@@ -210,7 +208,6 @@ def normalize(
         ddof: subtracted from the number of elements in the deviation; 1 gives Bessel's correction.
         epsilon: added to the variance.
         dtype: of the result; integers are rounded and saturate.
-        **common: what every operator takes.
 
     Returns:
         Same shape and layout. Where nothing varies and `epsilon` is 0, `shift`.
@@ -253,7 +250,7 @@ def normalize(
         epsilon=float(epsilon),
         dtype=as_dtype(dtype),
     )
-    return apply(kernel, data, common=common, **varying)
+    return apply(kernel, data, **varying)
 
 
 def _sum(xp: Any, values: Any, axes: tuple[int, ...], *, squared: bool = False) -> Any:

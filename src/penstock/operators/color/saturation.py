@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.color.color_matrix import twist
@@ -18,7 +17,6 @@ def saturation(
     saturation: float | DataNode = 1.0,
     image_type: DALIImageType | int = RGB,
     dtype: DALIDataType | Any = None,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Change the saturation of images.
 
@@ -30,7 +28,6 @@ def saturation(
         saturation: the factor of what lies off the grey axis, 0 for grey; a number, or a node with one per sample.
         image_type: RGB; images of one channel have no colours to change.
         dtype: of the result; the input's by default.
-        **common: what every operator takes.
 
     Returns:
         The changed values, rounded and clipped where they are integers; shape and layout of the input.
@@ -48,4 +45,4 @@ def saturation(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [124, 124, 125]
     """
-    return twist(data, "saturation", dtype, common, image_type, saturation=saturation)
+    return twist(data, "saturation", dtype, image_type, saturation=saturation)

@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from penstock.core.spec import Spec
+from penstock.graph.arguments.argument_groups import select_arguments
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments, Operator, select_arguments
+from penstock.graph.ir.operator import Operator
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.fix_suggestions import ShapeProblem, register_fix
@@ -25,10 +26,6 @@ from penstock.operators.cropping.crop_arguments import CropWindowArguments, make
 from penstock.types import DALIDataType, DALIImageType
 
 register_fix(ShapeProblem.RAGGED, "fn.crop(..., crop=(height, width))")
-
-
-class CropOperatorArguments(CropWindowArguments, CommonArguments):
-    """The window, and what every operator takes."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,7 @@ def crop(
     dtype: DALIDataType | Any = None,
     image_type: DALIImageType | None = None,
     output_dtype: DALIDataType | Any = None,
-    **arguments: Unpack[CropOperatorArguments],
+    **arguments: Unpack[CropWindowArguments],
 ) -> DataNode:
     """Cut windows out of images.
 
@@ -82,10 +79,7 @@ def crop(
         dtype: of the result, the input's by default; integers saturate.
         image_type: DALI's, without effect there and here.
         output_dtype: an older name of `dtype`.
-        **arguments: the window, `crop` or `crop_h`, `crop_w`, `crop_d`, at `crop_pos_x`, `crop_pos_y`, `crop_pos_z`,
-            with `rounding`, `out_of_bounds_policy` and `fill_values` (see `crop_arguments`); and what every operator
-            takes. Sizes and positions may be nodes, with a value per sample. The depth of a sequence of images is its
-            frames.
+        **arguments: See `CropWindowArguments`.
 
     Returns:
         The windows, in the input's layout.
@@ -108,4 +102,4 @@ def crop(
     layout = image_layout(data, "crop", rank_4="DHWC")
     cut, place = make_window(select_arguments(CropWindowArguments, arguments), layout, "crop", frames=True)
     result = result_dtype(data.spec.dtype, dtype, output_dtype)
-    return apply(Crop(cut, result), data, common=select_arguments(CommonArguments, arguments), **place)
+    return apply(Crop(cut, result), data, **place)

@@ -3,48 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 import numpy as np
 
-from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean, short_repr
-from penstock.graph.identity.call_record import Default
+from penstock.errors import DefinitionError
+from penstock.graph.arguments.argument_marks import Default, Doc
 from penstock.graph.layouts import SPATIAL
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.crop_window import POLICIES, POSITION_ARGUMENTS, SIZE_ARGUMENTS, CropWindow
+from penstock.image.describe.crop_window import POLICIES, POSITION_ARGUMENTS, SIZE_ARGUMENTS, CropWindow, PolicyName
 from penstock.operators.tensors.cat import cat
 
 Number = float | DataNode
 
 
 class CropPositionArguments(TypedDict, total=False):
-    """How DALI's cropping operators are told what to cut out.
+    """Size and position of a window, under DALI's names."""
 
-    crop: the size, (height, width) or (depth, height, width), in pixels; fractions are cut off; images without a depth
-    ignore it. crop_h, crop_w, crop_d: the same, one by one. crop_pos_x, crop_pos_y, crop_pos_z: where the window lies,
-    0 for the left, top or front edge, 1 for the other, 0.5 for the centre. rounding: "round" or "truncate" the first
-    pixel.
-    """
-
-    crop: Number | Sequence[Number] | None
-    crop_h: Number
-    crop_w: Number
-    crop_d: Number
-    crop_pos_x: Annotated[Number, Default(0.5)]
-    crop_pos_y: Annotated[Number, Default(0.5)]
-    crop_pos_z: Annotated[Number, Default(0.5)]
-    rounding: Annotated[str, Default("round")]
+    crop: Annotated[
+        Number | Sequence[Number] | None,
+        Doc(
+            "Size in pixels, (height, width) or (depth, height, width); fractions are cut off. Images without depth "
+            "ignore it."
+        ),
+    ]
+    crop_h: Annotated[Number, Doc("Height in pixels, instead of `crop`.")]
+    crop_w: Annotated[Number, Doc("Width in pixels, instead of `crop`.")]
+    crop_d: Annotated[Number, Doc("Depth in pixels, instead of `crop`.")]
+    crop_pos_x: Annotated[Number, Default(0.5), Doc("Position of the window: 0 at the left edge, 1 at the right edge.")]
+    crop_pos_y: Annotated[Number, Default(0.5), Doc("Position of the window: 0 at the top edge, 1 at the bottom edge.")]
+    crop_pos_z: Annotated[Number, Default(0.5), Doc("Position of the window: 0 at the front, 1 at the back.")]
+    rounding: Annotated[
+        Literal["round", "truncate"], Default("round"), Doc('Rounding of the first pixel: "round" or "truncate".')
+    ]
 
 
 class CropWindowArguments(CropPositionArguments, total=False):
-    """And what to do where the window is larger than the image.
+    """Size and position of a window that may exceed the image."""
 
-    out_of_bounds_policy: "error", "pad" with fill_values, or "trim_to_shape". fill_values: one number, or one per
-    channel, in the dtype of the result; for integers fractions are cut off.
-    """
-
-    out_of_bounds_policy: Annotated[str, Default("error")]
-    fill_values: Annotated[float | Sequence[float], Default(0.0)]
+    out_of_bounds_policy: Annotated[
+        PolicyName,
+        Default("error"),
+        Doc('Policy for windows that exceed the image: "error", "pad" with `fill_values`, or "trim_to_shape".'),
+    ]
+    fill_values: Annotated[
+        float | Sequence[float],
+        Default(0.0),
+        Doc("Padding value, one or one per channel, in the dtype of the result; integers drop fractions."),
+    ]
 
 
 def make_window(
@@ -82,8 +88,6 @@ def make_window(
         if not isinstance(place, DataNode) and not 0 <= place <= 1:
             raise DefinitionError(f"fn.{kind}: {name} lies between 0 and 1", given=place)
     rounding, policy = given.pop("rounding", "round"), given.pop("out_of_bounds_policy", "error")
-    one_of(rounding, ("round", "truncate"), f"fn.{kind}: rounding")
-    one_of(policy, POLICIES, f"fn.{kind}: out_of_bounds_policy")
     fill = np.atleast_1d(np.asarray(given.pop("fill_values", 0.0), np.float64)).tolist()
     axes = "".join(axis for axis in layout if axis in wanted or (wanted and axis in SPATIAL))
     cut = CropWindow(layout, axes, rounding == "truncate", POLICIES[policy], tuple(fill))
@@ -110,13 +114,3 @@ def _split(crop: Any, depth: str, kind: str) -> dict[str, Any]:
         )
     result = {"crop_h": numbers[-2], "crop_w": numbers[-1]}
     return {"crop_d": numbers[-3], **result} if depth and count != 2 else result
-
-
-def one_of(name: Any, known: Any, what: str) -> None:
-    """Check that a choice is one of those on offer.
-
-    Raises:
-        ArgumentTypeError: it is not.
-    """
-    if name not in known:
-        raise ArgumentTypeError(f"{what}: no such choice", given=short_repr(name), fix=did_you_mean(name, known))

@@ -12,8 +12,9 @@ import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, short_repr
+from penstock.graph.arguments.argument_groups import select_arguments
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments, Operator, select_arguments
+from penstock.graph.ir.operator import Operator
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -35,10 +36,6 @@ from penstock.operators.cropping.crop_arguments import CropWindowArguments, make
 from penstock.types import FLOAT, DALIImageType, as_dtype
 
 _DTYPES = ("float32", "float16", "uint8", "int8")
-
-
-class CropMirrorNormalizeArguments(CropWindowArguments, CommonArguments):
-    """The window, and what every operator takes."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +175,7 @@ def crop_mirror_normalize(
     shift: float = 0.0,
     pad_output: bool = False,
     image_type: DALIImageType | None = None,
-    **arguments: Unpack[CropMirrorNormalizeArguments],
+    **arguments: Unpack[CropWindowArguments],
 ) -> DataNode:
     """Cut a window out of images, mirror it, normalise it, and change its type and layout.
 
@@ -198,8 +195,7 @@ def crop_mirror_normalize(
         pad_output: whether to add channels up to the next power of two: of zeros; with the policy "pad" of
             `fill_values`, if there is one number, or one for each of them, too.
         image_type: DALI's, without effect there and here.
-        **arguments: the window, as `penstock.image.describe.crop_window.WindowArguments` describes it, and what every
-            operator takes. Without a size, the window is the whole image.
+        **arguments: See `CropWindowArguments`.
 
     Returns:
         The window, in `dtype` and `output_layout`.
@@ -253,7 +249,7 @@ def crop_mirror_normalize(
         shift=float(shift),
         pad_channels=bool(pad_output),
     )
-    return apply(chain, images, common=select_arguments(CommonArguments, arguments), mirror=mirror, **varying, **place)
+    return apply(chain, images, mirror=mirror, **varying, **place)
 
 
 def _numbers(terms: Any) -> tuple[float, ...]:

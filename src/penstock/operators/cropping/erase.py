@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 from penstock.graph.layouts import axis_numbers
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -127,7 +127,6 @@ def erase(
     normalized_anchor: bool | None = None,
     normalized_shape: bool | None = None,
     centered_anchor: bool = False,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Erase one region of images, or several.
 
@@ -145,7 +144,6 @@ def erase(
         normalized_anchor: whether anchors are.
         normalized_shape: whether shapes are.
         centered_anchor: whether an anchor is the centre of its region.
-        **common: what every operator takes.
 
     Returns:
         Same shape, dtype and layout.
@@ -197,4 +195,4 @@ def erase(
     )
     arguments: dict[str, Any] = {"fill_value": fill_value, "shape": np.zeros(0) if shape is None else shape}
     arguments |= {} if anchor is None else {"anchor": anchor}
-    return apply(made, data, common=common, **arguments)
+    return apply(made, data, **arguments)

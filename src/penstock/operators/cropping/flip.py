@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -45,7 +44,6 @@ def flip(
     horizontal: int | DataNode = 1,
     vertical: int | DataNode = 0,
     depthwise: int | DataNode = 0,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Mirror images.
 
@@ -54,7 +52,6 @@ def flip(
         horizontal: whether to exchange left and right; 0 or 1, or a node with one such number per sample.
         vertical: whether to exchange top and bottom.
         depthwise: whether to exchange front and back; images have no such axis, and stay as they are.
-        **common: what every operator takes.
 
     Returns:
         Same shape, dtype and layout.
@@ -73,4 +70,4 @@ def flip(
         [2, 1, 0]
     """
     layout = image_layout(data, "flip")
-    return apply(Flip(layout), data, common=common, horizontal=horizontal, vertical=vertical, depthwise=depthwise)
+    return apply(Flip(layout), data, horizontal=horizontal, vertical=vertical, depthwise=depthwise)

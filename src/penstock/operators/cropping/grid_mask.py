@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import plane_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -65,7 +64,6 @@ def grid_mask(
     angle: float | DataNode = 0.0,
     shift_x: float | DataNode = 0.0,
     shift_y: float | DataNode = 0.0,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Put a grid of black squares over images: each tile of the grid has one in its first corner.
 
@@ -79,7 +77,6 @@ def grid_mask(
         angle: by which the grid is turned about the image's first pixel, in radians; likewise.
         shift_x: from where on tiles are counted along x, in pixels of the turned grid; likewise.
         shift_y: along y; likewise.
-        **common: what every operator takes.
 
     Returns:
         Same shape, dtype and layout.
@@ -99,4 +96,4 @@ def grid_mask(
     """
     layout = plane_layout(data, "grid_mask")
     given: dict[str, Any] = {"tile": tile, "ratio": ratio, "angle": angle, "shift_x": shift_x, "shift_y": shift_y}
-    return apply(GridMask(layout), data, common=common, **given)
+    return apply(GridMask(layout), data, **given)

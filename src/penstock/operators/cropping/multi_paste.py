@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from penstock.core.columns import Array, Column
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator, WholeBatchKernel
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator, WholeBatchKernel
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -160,7 +160,6 @@ def multi_paste(
     out_anchors: Sequence[Sequence[int]] | DataNode | None = None,
     out_anchors_rel: Sequence[Sequence[float]] | DataNode | None = None,
     dtype: DALIDataType | Any = None,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Put parts of several images on one canvas, one over the other: for mosaics, CutMix, copied objects.
 
@@ -181,7 +180,6 @@ def multi_paste(
         out_anchors: where regions begin on the canvas; its first corner by default. Likewise.
         out_anchors_rel: the same in parts of the canvas, rounded down.
         dtype: of the canvas; that of the images by default.
-        **common: what every operator takes.
 
     Returns:
         The canvases, 0 where no image is, in the inputs' layout.
@@ -221,13 +219,13 @@ def multi_paste(
     given = {name: value for name, value in given.items() if value is not None}
     made = result_dtype(first.spec.dtype, dtype)
     if in_ids is None:
-        return apply(MultiPaste(layout, made), *inputs, common=common, **given)
+        return apply(MultiPaste(layout, made), *inputs, **given)
     schema = {**MultiPaste.schema, "in_ids": Argument(np.int32, (None,), low=0)}
     for name, value in given.items():
         schema[name].check(f"{kind}: {name}", value.spec if isinstance(value, DataNode) else value)
     varying = {name: value for name, value in given.items() if isinstance(value, DataNode)}
     fixed = tuple((name, _frozen(value)) for name, value in given.items() if name not in varying)
-    return apply(MultiPasteBatch(layout, made, fixed, tuple(varying)), *inputs, *varying.values(), common=common)
+    return apply(MultiPasteBatch(layout, made, fixed, tuple(varying)), *inputs, *varying.values())
 
 
 def _plane(size: Any, channels: int | None) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Unpack, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from penstock.core.columns import Array, Column
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, CommonArguments, Operator, WholeBatchKernel
+from penstock.graph.ir.operator import BatchContext, Operator, WholeBatchKernel
 from penstock.graph.layouts import axis_numbers
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.fix_suggestions import ShapeProblem, register_fix
@@ -134,7 +134,6 @@ def pad(
     axis_names: str | None = None,
     shape: Extents | None = None,
     align: Extents = 1,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Pad arrays at the end of their axes: to a shape, or to the largest extents in the batch.
 
@@ -150,7 +149,6 @@ def pad(
             so that 1 keeps a sample's own extent. A node gives each sample its own, at least 1.
         align: extents are rounded up to multiples of this, one number or one per axis; a node gives each sample its
             own.
-        **common: what every operator takes.
 
     Returns:
         Padded arrays, in the input's dtype and layout. A ragged input stays ragged in its spec, since a sample may be
@@ -182,12 +180,8 @@ def pad(
         if min(align) < 1:
             raise DefinitionError("fn.pad: align is at least 1", given=align)
     if isinstance(shape, DataNode):
-        return apply(
-            PadTo(numbers, data.spec.dtype), data, common=common, shape=shape, align=align, fill_value=fill_value
-        )
+        return apply(PadTo(numbers, data.spec.dtype), data, shape=shape, align=align, fill_value=fill_value)
     extents = tuple(int(extent) for extent in np.ravel(shape)) if shape is not None else (-1,) * len(numbers)
     if all(extent > 0 for extent in extents):
-        return apply(
-            PadTo(numbers, data.spec.dtype), data, common=common, shape=extents, align=align, fill_value=fill_value
-        )
-    return apply(PadToLargest(numbers, extents), data, common=common, align=align, fill_value=fill_value)
+        return apply(PadTo(numbers, data.spec.dtype), data, shape=extents, align=align, fill_value=fill_value)
+    return apply(PadToLargest(numbers, extents), data, align=align, fill_value=fill_value)

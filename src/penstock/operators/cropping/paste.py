@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -76,7 +75,6 @@ def paste(
     paste_x: float | DataNode = 0.5,
     paste_y: float | DataNode = 0.5,
     min_canvas_size: float | DataNode = 0.0,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Put images on a larger canvas of one colour. `fn.bbox_paste` moves their boxes.
 
@@ -88,7 +86,6 @@ def paste(
         paste_x: where the image lies, from 0, at the left, to 1, at the right; a number, or a node.
         paste_y: from 0, at the top, to 1, at the bottom; likewise.
         min_canvas_size: the least height and width of the canvas, in pixels; likewise.
-        **common: what every operator takes.
 
     Returns:
         Images of the canvas's size, same dtype and layout.
@@ -117,4 +114,4 @@ def paste(
         limits = np.iinfo(data.spec.dtype)
         fill = tuple(min(max(value, int(limits.min)), int(limits.max)) for value in fill)
     given: dict[str, Any] = {"ratio": ratio, "paste_x": paste_x, "paste_y": paste_y, "min_canvas_size": min_canvas_size}
-    return apply(Paste(layout, fill), data, common=common, **given)
+    return apply(Paste(layout, fill), data, **given)

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument, as_numbers
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import axis_numbers
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.describe.crop_window import POLICIES, Policy, fill_value_as
+from penstock.image.describe.crop_window import POLICIES, Policy, PolicyName, fill_value_as
 from penstock.image.describe.steps import CastStep, CropStep, FillStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import result_dtype
-from penstock.operators.cropping.crop_arguments import one_of
 from penstock.operators.tensors.reshape import reshape
 from penstock.types import DALIDataType, DALIImageType
 
@@ -124,12 +122,11 @@ def slice(  # noqa: A001  # DALI's name
     axis_names: str = "WH",
     normalized_anchor: bool = True,
     normalized_shape: bool = True,
-    out_of_bounds_policy: str = "error",
+    out_of_bounds_policy: PolicyName = "error",
     fill_values: float | Sequence[float] = 0.0,
     dtype: DALIDataType | Any = None,
     image_type: DALIImageType | None = None,
     output_dtype: DALIDataType | Any = None,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Cut a part out of arrays: all between a first and a last index, along some of the axes.
 
@@ -157,7 +154,6 @@ def slice(  # noqa: A001  # DALI's name
         dtype: of the result, the input's by default; integers saturate.
         image_type: DALI's, without effect there and here.
         output_dtype: an older name of `dtype`.
-        **common: what every operator takes.
 
     Returns:
         The parts, in the input's layout.
@@ -201,13 +197,13 @@ def slice(  # noqa: A001  # DALI's name
         fill_values,
         result_dtype(data.spec.dtype, dtype, output_dtype),
     )
-    return apply(kernel, data, common=common, **bounds)
+    return apply(kernel, data, **bounds)
 
 
 def cut(
     given: dict[str, Any],
     axes: tuple[int, ...],
-    out_of_bounds_policy: str,
+    out_of_bounds_policy: PolicyName,
     fill_values: float | Sequence[float],
     dtype: np.dtype[Any],
 ) -> Slice:
@@ -226,7 +222,6 @@ def cut(
         count = (*bound.spec.shape, 1)[0] if isinstance(bound, DataNode) else np.size(bound)
         if count not in (len(axes), 1, None):
             raise DefinitionError(f"fn.slice: {name} has a number per axis", given=count, expected=len(axes))
-    one_of(out_of_bounds_policy, POLICIES, "fn.slice: out_of_bounds_policy")
     return Slice(
         axes,
         POLICIES[out_of_bounds_policy],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Unpack
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -13,9 +13,9 @@ from penstock.core import optional_import
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_kinds import Range
+from penstock.graph.arguments.argument_marks import Range
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -74,7 +74,6 @@ def audio(
     quality: Annotated[float, Range(0, 100)] = 50.0,
     downmix: bool = False,
     dtype: Any = FLOAT,
-    **common: Unpack[CommonArguments],
 ) -> list[DataNode]:
     """Decode sound files: WAV, FLAC, OGG, MP3 and what else libsndfile reads. Needs the extra `audio`.
 
@@ -85,7 +84,6 @@ def audio(
         quality: of resampling, as in `fn.audio_resample`.
         downmix: whether channels are averaged.
         dtype: element type: float32, int16 or int32. The largest integer stands for 1.
-        **common: what every operator takes.
 
     Returns:
         The signals, (elements, channels), or (elements,) with `downmix`; and their rates in Hz, float32.
@@ -113,4 +111,4 @@ def audio(
     element = as_dtype(dtype)
     if element.name not in ("float32", "int16", "int32"):
         raise DefinitionError("fn.decoders.audio: no such type", given=element, expected="float32, int16 or int32")
-    return apply_many(DecodeAudio(element, downmix, float(quality)), data, common=common, sample_rate=sample_rate)
+    return apply_many(DecodeAudio(element, downmix, float(quality)), data, sample_rate=sample_rate)

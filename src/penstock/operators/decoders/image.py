@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, TypedDict, Unpack, get_args
+from typing import Annotated, Any, TypedDict, Unpack
 
 import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph.identity.call_record import Default, PerformanceHint
-from penstock.graph.ir.operator import CommonArguments, select_arguments
+from penstock.graph.arguments.argument_groups import select_arguments
+from penstock.graph.arguments.argument_marks import Default, Doc, PerformanceHint
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.fix_suggestions import ShapeProblem, register_fix
 from penstock.graph.tracing.registry import operator
@@ -22,38 +22,31 @@ from penstock.image.codecs.image_header import ImageHeader, Region
 from penstock.image.codecs.output_channels import CHANNELS
 from penstock.image.image_operator import ImageDecoder
 from penstock.numerics.casting import cast_saturating
-from penstock.operators.cropping.crop_arguments import one_of
 from penstock.types import RGB, UINT8, DALIImageType, as_dtype
 
 register_fix(ShapeProblem.RAGGED_BYTES, "fn.decoders.image, where they are encoded images")
 
 
 class DecoderHints(TypedDict, total=False):
-    """Options of DALI's decoders that can only change speed or memory; they do nothing here.
+    """Options of DALI's decoders for speed or memory; they have no effect."""
 
-    affine, cache_batch_copy, cache_debug, cache_size, cache_threshold, cache_type, device_memory_padding,
-    device_memory_padding_jpeg2k, host_memory_padding, host_memory_padding_jpeg2k, hw_decoder_load,
-    hybrid_huffman_threshold, memory_stats, preallocate_height_hint, preallocate_width_hint, split_stages,
-    use_chunk_allocator.
-    """
-
-    affine: PerformanceHint[bool]
-    cache_batch_copy: PerformanceHint[bool]
-    cache_debug: PerformanceHint[bool]
-    cache_size: PerformanceHint[int]
-    cache_threshold: PerformanceHint[int]
-    cache_type: PerformanceHint[str]
-    device_memory_padding: PerformanceHint[int]
-    device_memory_padding_jpeg2k: PerformanceHint[int]
-    host_memory_padding: PerformanceHint[int]
-    host_memory_padding_jpeg2k: PerformanceHint[int]
-    hw_decoder_load: PerformanceHint[float]
-    hybrid_huffman_threshold: PerformanceHint[int]
-    memory_stats: PerformanceHint[bool]
-    preallocate_height_hint: PerformanceHint[int]
-    preallocate_width_hint: PerformanceHint[int]
-    split_stages: PerformanceHint[bool]
-    use_chunk_allocator: PerformanceHint[bool]
+    affine: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
+    cache_batch_copy: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
+    cache_debug: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
+    cache_size: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
+    cache_threshold: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
+    cache_type: PerformanceHint[Annotated[str, Doc("DALI's hint; it has no effect.")]]
+    device_memory_padding: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
+    device_memory_padding_jpeg2k: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
+    host_memory_padding: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
+    host_memory_padding_jpeg2k: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
+    hw_decoder_load: PerformanceHint[Annotated[float, Doc("DALI's hint; it has no effect.")]]
+    hybrid_huffman_threshold: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
+    memory_stats: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
+    preallocate_height_hint: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
+    preallocate_width_hint: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
+    split_stages: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
+    use_chunk_allocator: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
 
 
 DTYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float32")
@@ -131,26 +124,55 @@ class DecodeImage(ImageDecoder):
 
 
 class DecoderOptions(TypedDict, total=False):
-    """How images are decoded.
+    """Options of image decoders."""
 
-    output_type: `types.RGB`, `BGR`, `GRAY`, `YCbCr`, or `ANY_DATA` for the channels of the file. dtype: UINT8, INT8,
-    UINT16, INT16, UINT32, INT32 (white is the largest number) or FLOAT (white is 1). adjust_orientation: whether to
-    turn the image as its EXIF data say. use_fast_idct: whether to trade a little accuracy of JPEGs for speed.
-    jpeg_fancy_upsampling: concerns DALI's GPU decoder; a hint. backend: "simplejpeg", or "nvimgcodec" (an extra), which
-    decodes no more of a JPEG than what is cut out of it; the pixels are the same. reduced: whether JPEGs that are
-    resized to less than half are decoded at a half, a quarter or an eighth of their size, as long as that is no smaller
-    than the result: much faster, with slightly other pixels. max_size: height and width of the largest image; a larger
-    one is an error. With it, what follows can run on the device, for which images then cross in arrays of this size.
-    """
-
-    output_type: Annotated[DALIImageType, Default(RGB)]
-    dtype: Annotated[Any, Default(UINT8)]
-    adjust_orientation: Annotated[bool, Default(True)]
-    use_fast_idct: Annotated[bool, Default(False)]
-    jpeg_fancy_upsampling: PerformanceHint[bool]
-    backend: PerformanceHint[Backend]
-    reduced: Annotated[bool, Default(False)]
-    max_size: PerformanceHint[Sequence[int] | None]
+    output_type: Annotated[
+        DALIImageType,
+        Default(RGB),
+        Doc("Color space: `types.RGB`, `BGR`, `GRAY`, `YCbCr`, or `ANY_DATA` for the channels of the file."),
+    ]
+    dtype: Annotated[
+        Any,
+        Default(UINT8),
+        Doc("UINT8, INT8, UINT16, INT16, UINT32, INT32 (white is the largest number) or FLOAT (white is 1)."),
+    ]
+    adjust_orientation: Annotated[bool, Default(True), Doc("If True, images are turned as their EXIF data says.")]
+    use_fast_idct: Annotated[bool, Default(False), Doc("If True, JPEGs decode faster and slightly less exactly.")]
+    jpeg_fancy_upsampling: PerformanceHint[
+        Annotated[
+            bool,
+            Default(False),
+            Doc("DALI's hint for its GPU decoder; it has no effect."),
+        ]
+    ]
+    backend: PerformanceHint[
+        Annotated[
+            Backend,
+            Default("simplejpeg"),
+            Doc(
+                'Library for JPEGs: "simplejpeg", or "nvimgcodec" (an extra), which decodes only what is cut out of an '
+                "image. The pixels are the same."
+            ),
+        ]
+    ]
+    reduced: Annotated[
+        bool,
+        Default(False),
+        Doc(
+            "If True, JPEGs that are resized to less than half are decoded at 1/2, 1/4 or 1/8 of their size, at least "
+            "that of the result. Much faster, with slightly different pixels."
+        ),
+    ]
+    max_size: PerformanceHint[
+        Annotated[
+            Sequence[int] | None,
+            Default(None),
+            Doc(
+                "Height and width of the largest image; a larger one is an error. With it, later operators can run on "
+                "the device, to which images are then sent in arrays of this size."
+            ),
+        ]
+    ]
 
 
 def decoder(options: DecoderOptions, kind: str) -> DecodeImage:
@@ -175,7 +197,6 @@ def decoder(options: DecoderOptions, kind: str) -> DecodeImage:
             fix="fn.cast what it gives",
         )
     backend = options.get("backend", "simplejpeg")
-    one_of(backend, get_args(Backend), f"fn.{kind}: backend")
     adjust, fast = options.get("adjust_orientation", True), options.get("use_fast_idct", False)
     decoding = ImageCodec(DALIImageType(output_type), bool(adjust), bool(fast), backend)
     reduced, limits = bool(options.get("reduced", False)), options.get("max_size")
@@ -196,8 +217,8 @@ def decoder(options: DecoderOptions, kind: str) -> DecodeImage:
     return DecodeImage(decoding, dtype, reduced, (int(limits[0]), int(limits[1])))
 
 
-class DecoderArguments(DecoderOptions, DecoderHints, CommonArguments, total=False):
-    """Options, hints, and what every operator takes."""
+class DecoderArguments(DecoderOptions, DecoderHints, total=False):
+    """Options and hints of image decoders."""
 
 
 @operator("decoders.image")
@@ -213,9 +234,7 @@ def image(data: DataNode, **arguments: Unpack[DecoderArguments]) -> DataNode:
 
     Args:
         data: the bytes of an image file, uint8 of shape (?,).
-        **arguments: `output_type` (RGB), `dtype` (UINT8), `adjust_orientation` (True), `use_fast_idct` (False),
-            `backend` ("simplejpeg"), `reduced` (False), `max_size` (None), see
-            `penstock.operators.decoders.image.DecoderOptions`; DALI's hints; and what every operator takes.
+        **arguments: See `DecoderArguments`.
 
     Returns:
         Pixels, (height, width, channels), layout HWC. Samples may differ in size; where a consumer needs one size, that
@@ -240,4 +259,4 @@ def image(data: DataNode, **arguments: Unpack[DecoderArguments]) -> DataNode:
         (2, 4, 3)
     """
     kernel = decoder(select_arguments(DecoderOptions, arguments), "decoders.image")
-    return apply(kernel, data, common=select_arguments(CommonArguments, arguments))
+    return apply(kernel, data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from penstock.graph.ir.operator import CommonArguments, select_arguments
+from penstock.graph.arguments.argument_groups import select_arguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -23,8 +23,7 @@ def image_crop(data: DataNode, **arguments: Unpack[ImageCropArguments]) -> DataN
 
     Args:
         data: the bytes of an image file, uint8 of shape (?,).
-        **arguments: the window, `crop` or `crop_h`, `crop_w`, at `crop_pos_x`, `crop_pos_y`, with `rounding`; the
-            options of `decoders.image`. Sizes and places may be nodes, with a value per sample.
+        **arguments: See `ImageCropArguments`.
 
     Returns:
         Pixels, (height, width, channels), layout HWC. Images are turned as their EXIF data say before they are cut.
@@ -43,6 +42,4 @@ def image_crop(data: DataNode, **arguments: Unpack[ImageCropArguments]) -> DataN
     """
     decode = decoder(select_arguments(DecoderOptions, arguments), "decoders.image_crop")
     cut, place = make_window(select_arguments(CropPositionArguments, arguments), "HWC", "decoders.image_crop")
-    return apply(
-        Crop(cut, decode.dtype), apply(decode, data), common=select_arguments(CommonArguments, arguments), **place
-    )
+    return apply(Crop(cut, decode.dtype), apply(decode, data, common={}), **place)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 from penstock.core.spec import Spec
-from penstock.graph.ir.operator import CommonArguments, select_arguments
+from penstock.graph.arguments.argument_groups import select_arguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -52,8 +52,7 @@ def image_random_crop(data: DataNode, *, seed: int = -1, **arguments: Unpack[Ima
     Args:
         data: the bytes of an image file, uint8 of shape (?,).
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
-        **arguments: the window, `random_area` ([0.08, 1]), `random_aspect_ratio` ([3/4, 4/3]), `num_attempts` (10),
-            see `penstock.image.describe.random_window`; the options of `decoders.image`.
+        **arguments: See `ImageRandomCropArguments`.
 
     Returns:
         Pixels, (height, width, channels), layout HWC. Images are turned as their EXIF data say before they are cut.
@@ -73,5 +72,5 @@ def image_random_crop(data: DataNode, *, seed: int = -1, **arguments: Unpack[Ima
     """
     options = select_arguments(DecoderOptions, arguments)
     draw = RandomCrop(random_window(select_arguments(RandomWindowArguments, arguments), "decoders.image_random_crop"))
-    images = apply(decoder(options, "decoders.image_random_crop"), data)
-    return apply(draw, images, common=select_arguments(CommonArguments, arguments), seed=seed)
+    images = apply(decoder(options, "decoders.image_random_crop"), data, common={})
+    return apply(draw, images, seed=seed)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypedDict, Unpack
+from typing import Annotated, Any, TypedDict, Unpack
 
-from penstock.graph.ir.operator import CommonArguments, select_arguments
+from penstock.graph.arguments.argument_groups import select_arguments
+from penstock.graph.arguments.argument_marks import Doc
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -15,24 +16,21 @@ from penstock.operators.decoders.image import DecoderArguments, DecoderOptions, 
 
 
 class SliceBounds(TypedDict, total=False):
-    """Where the part begins and ends, as for `fn.slice`.
+    """Bounds of a part, as for `fn.slice`."""
 
-    start, rel_start: where it begins, in pixels or in parts of the extent. end, rel_end: where it ends, likewise.
-    shape, rel_shape: how large it is, likewise. axes: the numbers of the axes to which these refer. axis_names: their
-    letters, where `axes` is not given. normalized_anchor, normalized_shape: whether floats given by position count in
-    parts of the extent.
-    """
-
-    start: Bounds
-    end: Bounds
-    shape: Bounds
-    rel_start: Bounds
-    rel_end: Bounds
-    rel_shape: Bounds
-    axes: int | Sequence[int]
-    axis_names: str
-    normalized_anchor: bool
-    normalized_shape: bool
+    start: Annotated[Bounds, Doc("Start of the part, in pixels.")]
+    end: Annotated[Bounds, Doc("End of the part, in pixels; exclusive.")]
+    shape: Annotated[Bounds, Doc("Size of the part, in pixels.")]
+    rel_start: Annotated[Bounds, Doc("Start of the part, in fractions of the image.")]
+    rel_end: Annotated[Bounds, Doc("End of the part, in fractions of the image.")]
+    rel_shape: Annotated[Bounds, Doc("Size of the part, in fractions of the image.")]
+    axes: Annotated[int | Sequence[int], Doc("Axes to which the bounds refer.")]
+    axis_names: Annotated[
+        str,
+        Doc('Axes to which the bounds refer, by their letters in the layout, if `axes` is not given; by default "WH".'),
+    ]
+    normalized_anchor: Annotated[bool, Doc("If True (default), floats in `anchor` are fractions of the image.")]
+    normalized_shape: Annotated[bool, Doc("If True (default), floats in `shape_like` are fractions of the image.")]
 
 
 class ImageSliceArguments(SliceBounds, DecoderArguments, total=False):
@@ -52,9 +50,7 @@ def image_slice(
         data: the bytes of an image file, uint8 of shape (?,).
         anchor: where the part begins, (x, y), as for `slice`: floats count in parts of the image.
         shape_like: how large it is, (width, height), likewise.
-        **arguments: other ways to say so, `start`, `end`, `shape`, `rel_start`, `rel_end`, `rel_shape`, `axes`,
-            `axis_names` ("WH"), `normalized_anchor`, `normalized_shape`, as for `slice`; the options of
-            `decoders.image`.
+        **arguments: See `ImageSliceArguments`.
 
     Returns:
         Pixels, (height, width, channels), layout HWC. Images are turned as their EXIF data say before they are cut.
@@ -71,11 +67,10 @@ def image_slice(
         ...     fn.decoders.image_slice(data, start=(4, 2), shape=(20, 10))
         DataNode(slice: uint8[10, 20, 3] HWC)
     """
-    image = apply(decoder(select_arguments(DecoderOptions, arguments), "decoders.image_slice"), data)
-    return cut_out(
+    image = apply(decoder(select_arguments(DecoderOptions, arguments), "decoders.image_slice"), data, common={})
+    return cut_out.forward(
         image,
         anchor,
         shape_like,
         **select_arguments(SliceBounds, arguments),
-        **select_arguments(CommonArguments, arguments),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Unpack
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -13,8 +13,8 @@ from penstock.core import optional_import
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph.arguments.argument_kinds import Range
-from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
+from penstock.graph.arguments.argument_marks import Range
+from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.layouts import check_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -60,7 +60,6 @@ def inflate(
     dtype: Any = UINT8,
     algorithm: str = "LZ4",
     layout: str = "",
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Decompress arrays. Needs the extra `lz4`.
 
@@ -70,7 +69,6 @@ def inflate(
         dtype: of their elements.
         algorithm: "LZ4".
         layout: a letter per axis, or "".
-        **common: what every operator takes.
 
     Returns:
         The arrays.
@@ -97,4 +95,4 @@ def inflate(
     sizes = tuple(np.atleast_1d(np.asarray(shape)).tolist())
     element = as_dtype(dtype)
     checked = check_layout(layout, Spec(element, sizes), len(sizes), "fn.decoders.inflate")
-    return apply(Inflate(sizes, element, checked), data, common=common)
+    return apply(Inflate(sizes, element, checked), data)

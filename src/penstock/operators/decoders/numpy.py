@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode, as_value
@@ -63,9 +63,7 @@ def _parse(file: Array) -> Array:
 
 
 @operator("decoders.numpy")
-def numpy(
-    data: DataNode, *, dtype: Any = None, ndim: Rank | None = None, **common: Unpack[CommonArguments]
-) -> DataNode:
+def numpy(data: DataNode, *, dtype: Any = None, ndim: Rank | None = None) -> DataNode:
     """Decode .npy files.
 
     Type and rank are known before the pipeline runs. Where they are not given, the first sample tells them: of a
@@ -75,7 +73,6 @@ def numpy(
         data: the bytes of each file.
         dtype: element type to which arrays are converted, as `fn.cast` does. None: they have that of the first one.
         ndim: the number of axes of the arrays; None: as many as the first one has.
-        **common: what every operator takes.
 
     Returns:
         The arrays, in `dtype`.
@@ -109,8 +106,8 @@ def numpy(
                 "fn.decoders.numpy: the first sample is no .npy file", given=error, fix=_SAY
             ) from None
         ndim = array.ndim if ndim is None else ndim
-        return apply(DecodeNumpy(given or array.dtype, int(ndim), given is not None), data, common=common)
-    return apply(DecodeNumpy(given, int(ndim), converts=True), data, common=common)
+        return apply(DecodeNumpy(given or array.dtype, int(ndim), given is not None), data)
+    return apply(DecodeNumpy(given, int(ndim), converts=True), data)
 
 
 def _check(file: Spec) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -46,7 +46,6 @@ def peek_image_shape(
     dtype: Any = INT64,
     image_type: DALIImageType = RGB,
     adjust_orientation: bool = True,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Read the shape of images from their headers.
 
@@ -55,7 +54,6 @@ def peek_image_shape(
         dtype: of the numbers: an integer type or FLOAT.
         image_type: the channels that a decoder would give: `types.RGB`, `GRAY`, `ANY_DATA`, ...
         adjust_orientation: whether a decoder would turn the image as its EXIF data say.
-        **common: what every operator takes.
 
     Returns:
         (height, width, channels), shape (3,).
@@ -80,4 +78,4 @@ def peek_image_shape(
     if image_type not in CHANNELS:
         raise DefinitionError("fn.peek_image_shape: no such image_type", given=short_repr(image_type))
     decoding = ImageCodec(DALIImageType(image_type), bool(adjust_orientation))
-    return apply(PeekImageShape(decoding, as_dtype(dtype)), data, common=common)
+    return apply(PeekImageShape(decoding, as_dtype(dtype)), data)

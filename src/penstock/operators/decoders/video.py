@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,10 @@ from penstock.core import optional_import
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, did_you_mean, short_repr
-from penstock.graph.identity.call_record import PerformanceHint
+from penstock.graph.arguments.argument_marks import PerformanceHint
 from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.ir.node_checks import machine_memory
-from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -118,7 +118,6 @@ def video(
     fill_value: int | Sequence[int] = 0,
     build_index: PerformanceHint[bool] = True,
     affine: PerformanceHint[bool] = True,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Decode frames of videos: what FFmpeg decodes, by PyAV. Needs the extra `video`.
 
@@ -136,7 +135,6 @@ def video(
         fill_value: of padded frames, 0 to 255; one number, or one per channel.
         build_index: a hint of DALI's; frames are always listed first.
         affine: a hint of DALI's.
-        **common: what every operator takes.
 
     Returns:
         Frames, uint8 (frames, height, width, 3), layout FHWC, RGB.
@@ -182,4 +180,4 @@ def video(
         fill = tuple(fill_of(fill_value).tolist())
     except (ValueError, TypeError) as error:
         raise DefinitionError(f"fn.decoders.video: {error}") from error
-    return apply(DecodeVideo(pad_mode, fill), encoded, common=common, **given)
+    return apply(DecodeVideo(pad_mode, fill), encoded, **given)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.core.spec import Spec
-from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments
+from penstock.graph.ir.operator import BatchContext, BatchKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -40,7 +40,7 @@ class Cast(ImageOperator, BatchKernel):
 
 
 @operator("cast")
-def cast(data: DataNode, *, dtype: Any, **common: Unpack[CommonArguments]) -> DataNode:
+def cast(data: DataNode, *, dtype: Any) -> DataNode:
     """Convert every element to another type.
 
     Floats become integers by rounding, halves away from zero; values that do not fit become the nearest that do;
@@ -49,7 +49,6 @@ def cast(data: DataNode, *, dtype: Any, **common: Unpack[CommonArguments]) -> Da
     Args:
         data: any shape, any dtype.
         dtype: the element type to convert to, such as `types.FLOAT`.
-        **common: what every operator takes.
 
     Returns:
         Same shape and layout, element type `dtype`.
@@ -67,4 +66,4 @@ def cast(data: DataNode, *, dtype: Any, **common: Unpack[CommonArguments]) -> Da
         >>> pipeline.run()[0].as_array().tolist()
         [0, 1, 255]
     """
-    return apply(Cast(as_dtype(dtype)), data, common=common)
+    return apply(Cast(as_dtype(dtype)), data)

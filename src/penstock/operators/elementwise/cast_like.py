@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Unpack
-
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -12,13 +9,12 @@ from penstock.operators.elementwise.cast import Cast
 
 
 @operator("cast_like")
-def cast_like(data: DataNode, other: DataNode, **common: Unpack[CommonArguments]) -> DataNode:
+def cast_like(data: DataNode, other: DataNode) -> DataNode:
     """Convert every element to the type of another value's, as `fn.cast` does.
 
     Args:
         data: any shape, any dtype.
         other: the value whose element type is taken.
-        **common: what every operator takes.
 
     Returns:
         Same shape and layout as `data`, element type of `other`.
@@ -33,4 +29,4 @@ def cast_like(data: DataNode, other: DataNode, **common: Unpack[CommonArguments]
         >>> pipeline.run()[0].as_array().tolist()
         [255, 255]
     """
-    return apply(Cast(other.dtype), data, common=common)
+    return apply(Cast(other.dtype), data)

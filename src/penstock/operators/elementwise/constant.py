@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack, cast
+from typing import Any, cast
 
 import numpy as np
 
 from penstock.core.constant import narrowed
 from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, dali_object_hint, short_repr
-from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
+from penstock.graph.arguments.argument_groups import CommonArguments
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 from penstock.graph.layouts import check_layout
 from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.registry import common_arguments, operator
 from penstock.graph.tracing.trace import DataNode, current_trace
 from penstock.types import FLOAT, INT32, Constant
 
@@ -44,7 +45,6 @@ def constant(
     dtype: Any = None,
     shape: int | Sequence[int] | None = None,
     layout: str | None = "",
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """A value that is the same for every sample. Operators make one of every number or array they are given.
 
@@ -58,7 +58,6 @@ def constant(
             else. Integers are rounded and saturate.
         shape: the shape of a sample; one number fills it.
         layout: the names of its axes, or "".
-        **common: what every operator takes.
 
     Returns:
         A node of the value's shape.
@@ -97,8 +96,9 @@ def constant(
             expected="a node, a number, an array or types.Constant",
         )
     wrapped = value if isinstance(value, Constant) else Constant(value, dtype, shape, layout or "")
+    common = common_arguments()
     if wrapped.device is not None:
-        common = {**common, "device": wrapped.device}
+        common = cast(CommonArguments, {**common, "device": wrapped.device})
     array = narrowed(wrapped.array()) if wrapped is not value and wrapped.dtype is None else wrapped.array()
     if array.dtype.kind not in "biufV":
         given = f"{short_repr(value)} of dtype {array.dtype}"

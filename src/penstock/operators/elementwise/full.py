@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Shape, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator, SampleContext, SampleKernel
 from penstock.graph.layouts import check_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -91,31 +91,28 @@ def _check_fits(fill: Spec, shape: Shape) -> None:
         )
 
 
-def _full(kind: str, fill: DataNode, shape: Extents | None, layout: str | None, common: CommonArguments) -> DataNode:
+def _full(kind: str, fill: DataNode, shape: Extents | None, layout: str | None) -> DataNode:
     if isinstance(shape, DataNode):
         if shape.ndim > 1 or shape.dtype.kind not in "iu":
             raise DefinitionError(f"fn.{kind}: a shape is a vector of whole numbers", given=shape.spec)
         rank = vector_length(shape, f"fn.{kind}: a shape") if shape.ndim else 1
-        return apply(FullTo(rank, layout), fill, shape, common=common)
+        return apply(FullTo(rank, layout), fill, shape)
     if shape is None:
-        return apply(FullLike(fill.dtype), reshape(fill, layout=layout), fill, common=common)
+        return apply(FullLike(fill.dtype), reshape(fill, layout=layout), fill)
     sizes = tuple(np.atleast_1d(np.asarray(shape)).tolist())
     if not all(isinstance(size, int) and size >= 0 for size in sizes):
         raise DefinitionError(f"fn.{kind}: a shape has whole extents", given=shape)
-    return apply(Full(sizes, layout), fill, common=common)
+    return apply(Full(sizes, layout), fill)
 
 
 @operator("full")
-def full(
-    fill_value: DataNode, *, shape: Extents | None = None, layout: str | None = None, **common: Unpack[CommonArguments]
-) -> DataNode:
+def full(fill_value: DataNode, *, shape: Extents | None = None, layout: str | None = None) -> DataNode:
     """Make samples of a shape, filled with a value.
 
     Args:
         fill_value: a number, an array or a node, which is broadcast to the shape.
         shape: the extents; a node gives each sample its own. None takes those of `fill_value`.
         layout: a letter per axis, or "".
-        **common: what every operator takes.
 
     Returns:
         Samples of `shape`, in the type of `fill_value`: int32 or float32 for a Python number.
@@ -132,17 +129,16 @@ def full(
         >>> pipeline.run()[0].as_array().tolist()
         [[[0.5, 0.5, 0.5], [0.5, 0.5, 0.5]]]
     """
-    return _full("full", fill_value, shape, layout, common)
+    return _full("full", fill_value, shape, layout)
 
 
 @operator("full_like")
-def full_like(data_like: DataNode, fill_value: DataNode, **common: Unpack[CommonArguments]) -> DataNode:
+def full_like(data_like: DataNode, fill_value: DataNode) -> DataNode:
     """Make samples of another value's shape and type, filled with a value.
 
     Args:
         data_like: the value whose shape, type and layout are taken.
         fill_value: a number, an array or a node, which is broadcast to the shape and converted as `fn.cast` does.
-        **common: what every operator takes.
 
     Returns:
         Same shape, dtype and layout as `data_like`.
@@ -167,20 +163,17 @@ def full_like(data_like: DataNode, fill_value: DataNode, **common: Unpack[Common
             given=given.value.tolist(),
             expected=f"a finite number, since it fills {data_like.dtype}",
         )
-    return apply(FullLike(data_like.dtype), data_like, fill_value, common=common)
+    return apply(FullLike(data_like.dtype), data_like, fill_value)
 
 
 @operator("zeros")
-def zeros(
-    *, shape: Extents = (), dtype: Any = INT32, layout: str | None = None, **common: Unpack[CommonArguments]
-) -> DataNode:
+def zeros(*, shape: Extents = (), dtype: Any = INT32, layout: str | None = None) -> DataNode:
     """Make samples of a shape, filled with 0.
 
     Args:
         shape: the extents, none for a number; a node gives each sample its own.
         dtype: element type.
         layout: a letter per axis, or "".
-        **common: what every operator takes.
 
     Returns:
         Samples of `shape`, in `dtype`.
@@ -197,20 +190,17 @@ def zeros(
         >>> pipeline.run()[0].as_array().tolist()
         [[0, 0]]
     """
-    return _full("zeros", constant(0, dtype=dtype), shape, layout, common)
+    return _full("zeros", constant(0, dtype=dtype), shape, layout)
 
 
 @operator("ones")
-def ones(
-    *, shape: Extents = (), dtype: Any = INT32, layout: str | None = None, **common: Unpack[CommonArguments]
-) -> DataNode:
+def ones(*, shape: Extents = (), dtype: Any = INT32, layout: str | None = None) -> DataNode:
     """Make samples of a shape, filled with 1.
 
     Args:
         shape: the extents, none for a number; a node gives each sample its own.
         dtype: element type.
         layout: a letter per axis, or "".
-        **common: what every operator takes.
 
     Returns:
         Samples of `shape`, in `dtype`.
@@ -227,17 +217,16 @@ def ones(
         >>> pipeline.run()[0].as_array().tolist()
         [[1, 1]]
     """
-    return _full("ones", constant(1, dtype=dtype), shape, layout, common)
+    return _full("ones", constant(1, dtype=dtype), shape, layout)
 
 
 @operator("zeros_like")
-def zeros_like(data_like: DataNode, *, dtype: Any = None, **common: Unpack[CommonArguments]) -> DataNode:
+def zeros_like(data_like: DataNode, *, dtype: Any = None) -> DataNode:
     """Make samples of another value's shape, filled with 0.
 
     Args:
         data_like: the value whose shape and layout are taken.
         dtype: element type; None takes that of `data_like`.
-        **common: what every operator takes.
 
     Returns:
         Same shape and layout as `data_like`.
@@ -251,17 +240,16 @@ def zeros_like(data_like: DataNode, *, dtype: Any = None, **common: Unpack[Commo
         >>> pipeline.run()[0].as_array().tolist()
         [[0, 0], [0, 0]]
     """
-    return _like(data_like, 0, dtype, common)
+    return _like(data_like, 0, dtype)
 
 
 @operator("ones_like")
-def ones_like(data_like: DataNode, *, dtype: Any = None, **common: Unpack[CommonArguments]) -> DataNode:
+def ones_like(data_like: DataNode, *, dtype: Any = None) -> DataNode:
     """Make samples of another value's shape, filled with 1.
 
     Args:
         data_like: the value whose shape and layout are taken.
         dtype: element type; None takes that of `data_like`.
-        **common: what every operator takes.
 
     Returns:
         Same shape and layout as `data_like`.
@@ -275,9 +263,9 @@ def ones_like(data_like: DataNode, *, dtype: Any = None, **common: Unpack[Common
         >>> pipeline.run()[0].as_array().tolist()
         [[1, 1], [1, 1]]
     """
-    return _like(data_like, 1, dtype, common)
+    return _like(data_like, 1, dtype)
 
 
-def _like(data: DataNode, value: int, dtype: Any, common: CommonArguments) -> DataNode:
+def _like(data: DataNode, value: int, dtype: Any) -> DataNode:
     element = data.dtype if dtype is None else as_dtype(dtype)
-    return apply(FullLike(element), data, Constant(value, element, layout=""), common=common)
+    return apply(FullLike(element), data, Constant(value, element, layout=""))

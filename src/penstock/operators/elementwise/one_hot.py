@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, SampleError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 from penstock.graph.layouts import check_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -91,7 +91,6 @@ def one_hot(
     dtype: Any = FLOAT,
     on_value: float = 1.0,
     off_value: float = 0.0,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Turn class numbers into vectors that are `on_value` at the class's place and `off_value` elsewhere.
 
@@ -104,7 +103,6 @@ def one_hot(
         dtype: element type of the output; any but FLOAT16.
         on_value: for the class's place; cut to a whole number for integer types.
         off_value: for all others.
-        **common: what every operator takes.
 
     Returns:
         `(num_classes,)` for single numbers; else the shape of `data` with the new axis.
@@ -137,7 +135,7 @@ def one_hot(
             raise DefinitionError(f"fn.one_hot: {target} cannot hold these values", given=(on_value, off_value))
     single = axis is None and _holds_one(data)
     place = None if single else -1 if axis is None else axis
-    return apply(OneHot(int(num_classes), place, on_value, off_value, target, axis_name or ""), data, common=common)
+    return apply(OneHot(int(num_classes), place, on_value, off_value, target, axis_name or ""), data)
 
 
 def _holds_one(labels: DataNode) -> bool:

@@ -6,14 +6,13 @@ import os
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Unpack
 
 import numpy as np
 
 from penstock.core.columns import Array, Column
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph.ir.operator import BatchContext, CommonArguments, Operator, WholeBatchKernel
+from penstock.graph.ir.operator import BatchContext, Operator, WholeBatchKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -67,9 +66,7 @@ def _write(path: Path, image: Array) -> None:
 
 
 @operator("dump_image")
-def dump_image(
-    images: DataNode, *, suffix: str = "", input_layout: str = _LAYOUT, **common: Unpack[CommonArguments]
-) -> DataNode:
+def dump_image(images: DataNode, *, suffix: str = "", input_layout: str = _LAYOUT) -> DataNode:
     """Write images to files in the current folder, to look at what a pipeline makes.
 
     The image in row 3 of a batch goes to "3-{suffix}-0.ppm", as text in the PPM format (PGM where it is grey). The
@@ -81,7 +78,6 @@ def dump_image(
         images: uint8, layout HWC, one or three channels.
         suffix: a part of the files' names.
         input_layout: "HWC", as in DALI, which knows no other either.
-        **common: what every operator takes. An operator whose output nobody uses runs only with `preserve=True`.
 
     Returns:
         The images, unchanged. A batch cannot be shared by several processes.
@@ -109,4 +105,4 @@ def dump_image(
         )
     if "/" in suffix or "\0" in suffix:
         raise DefinitionError("fn.dump_image: a suffix is a part of a file's name", given=short_repr(suffix))
-    return apply(DumpImage(suffix), images, common=common)
+    return apply(DumpImage(suffix), images)

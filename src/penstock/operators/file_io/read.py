@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Unpack
+from typing import ClassVar
 
 import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.identity.call_record import PerformanceHint
-from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
+from penstock.graph.arguments.argument_marks import PerformanceHint
+from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -41,7 +41,6 @@ def read(
     *,
     dont_use_mmap: PerformanceHint[bool] = False,
     use_o_direct: PerformanceHint[bool] = False,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Read files whose paths are computed in the pipeline.
 
@@ -49,7 +48,6 @@ def read(
         filepaths: paths as vectors of bytes, absolute or relative to where the program runs.
         dont_use_mmap: a hint of DALI's, without effect.
         use_o_direct: a hint of DALI's, without effect.
-        **common: what every operator takes.
 
     Returns:
         uint8, the bytes of each file.
@@ -72,4 +70,4 @@ def read(
         b'42'
     """
     del dont_use_mmap, use_o_direct
-    return apply(ReadFile(), filepaths, common=common)
+    return apply(ReadFile(), filepaths)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Unpack
+from typing import Annotated
 
-from penstock.graph.arguments.argument_kinds import Range
-from penstock.graph.ir.operator import CommonArguments
+from penstock.graph.arguments.argument_marks import Range
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.operators.filters.morphology_operator import morphology
+from penstock.operators.filters.morphology_operator import MorphologyBorder, morphology
 
 
 @operator("erode")
@@ -19,8 +18,7 @@ def erode(
     mask_size: int | Sequence[int] | DataNode = (3, 3),
     anchor: int | Sequence[int] | DataNode = (-1, -1),
     iterations: Annotated[int, Range(1, 10_000)] = 1,
-    border_mode: str = "constant",
-    **common: Unpack[CommonArguments],
+    border_mode: MorphologyBorder = "constant",
 ) -> DataNode:
     """Replace each pixel by the least value of a rectangle around it: what is darker than its surroundings grows.
 
@@ -33,7 +31,6 @@ def erode(
         iterations: how often it is done, 1 to 10,000.
         border_mode: what is beyond the edge: "constant" (nothing that counts), "replicate" (the outermost pixels),
             "reflect" (the image mirrored), "reflect_101" (without its outermost pixels) or "wrap".
-        **common: what every operator takes.
 
     Returns:
         Same shape, dtype and layout.
@@ -54,7 +51,6 @@ def erode(
     """
     return morphology(
         data,
-        common,
         greatest=False,
         mask_size=mask_size,
         anchor=anchor,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from penstock.core.spec import Spec
-from penstock.errors import DefinitionError, short_repr
+from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import by_axis, plane_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -19,7 +18,7 @@ from penstock.graph.tracing.trace import DataNode
 from penstock.image.describe.custom_pass import custom_steps
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
-from penstock.image.passes.correlation_pass import BORDERS, CorrelationPass
+from penstock.image.passes.correlation_pass import CorrelationPass
 from penstock.numerics.casting import output_dtype
 from penstock.types import Constant, DALIDataType
 
@@ -104,10 +103,9 @@ def filter(  # noqa: A001  # DALI's name
     fill_value: Any = 0.0,
     *,
     anchor: int | Sequence[int] | DataNode = -1,
-    border: str = "reflect_101",
-    mode: str = "same",
+    border: Literal["reflect_101", "reflect_1001", "reflect", "clamp", "wrap", "constant"] = "reflect_101",
+    mode: Literal["same", "valid"] = "same",
     dtype: DALIDataType | Any = None,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Correlate images with weights. Sums are in float32.
 
@@ -123,7 +121,6 @@ def filter(  # noqa: A001  # DALI's name
             "reflect" (with them), "wrap", "clamp" or "constant".
         mode: "same" for results as large as the images, "valid" for the pixels alone for which no border is needed.
         dtype: of the result: FLOAT or the input's, which it is by default.
-        **common: what every operator takes.
 
     Returns:
         The filtered images, in the input's layout; integers are rounded and clipped.
@@ -145,10 +142,7 @@ def filter(  # noqa: A001  # DALI's name
     """
     layout = plane_layout(data, "filter")
     border = "reflect_1001" if border == "reflect" else border
-    for name, given, known in (("border", border, BORDERS), ("mode", mode, ("same", "valid"))):
-        if given not in known:
-            raise DefinitionError(f"fn.filter: unknown {name}", given=short_repr(given), expected=" or ".join(known))
     result = output_dtype(data.spec.dtype, dtype, "filter")
     weights = filter.array() if isinstance(filter, Constant) else filter
     made = Filter(layout, border, mode == "valid", result)
-    return apply(made, data, common=common, filter=weights, anchor=anchor, fill_value=fill_value)
+    return apply(made, data, filter=weights, anchor=anchor, fill_value=fill_value)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import by_axis, spatial_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -88,7 +87,6 @@ def gaussian_blur(
     sigma: float | Sequence[float] | DataNode = 0.0,
     window_size: int | Sequence[int] | DataNode = 0,
     dtype: DALIDataType | Any = None,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Blur images or volumes with a Gaussian.
 
@@ -101,7 +99,6 @@ def gaussian_blur(
         window_size: how many pixels have a weight, an odd number; likewise. Where it is 0 it follows from sigma: three
             standard deviations to each side.
         dtype: of the result: FLOAT or the input's, which it is by default.
-        **common: what every operator takes.
 
     Returns:
         The blurred images, in the input's shape and layout.
@@ -122,4 +119,4 @@ def gaussian_blur(
     layout = spatial_layout(data, "gaussian_blur")
     result = output_dtype(data.spec.dtype, dtype, "gaussian_blur")
     blur = GaussianBlur(layout, result)
-    return apply(blur, data, common=common, sigma=sigma, window_size=window_size)
+    return apply(blur, data, sigma=sigma, window_size=window_size)

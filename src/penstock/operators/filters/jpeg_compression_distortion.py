@@ -6,7 +6,7 @@ import io
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 import simplejpeg
@@ -16,7 +16,7 @@ from penstock.core.columns import Array, Column
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, CommonArguments, HostBatchKernel, Operator
+from penstock.graph.ir.operator import BatchContext, HostBatchKernel, Operator
 from penstock.graph.layouts import assumed_layout, image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -74,9 +74,7 @@ def _distort(images: Array, quality: Array, out: Array) -> None:
 
 
 @operator("jpeg_compression_distortion")
-def jpeg_compression_distortion(
-    data: DataNode, *, quality: int | DataNode = 50, **common: Unpack[CommonArguments]
-) -> DataNode:
+def jpeg_compression_distortion(data: DataNode, *, quality: int | DataNode = 50) -> DataNode:
     """Make images look as if they had been kept as JPEGs: encode and decode them.
 
     The pixels are those of libjpeg-turbo, as in DALI on the CPU, with colours at half of the resolution. It runs on the
@@ -86,7 +84,6 @@ def jpeg_compression_distortion(
         data: images or sequences, uint8, RGB; layout HWC or FHWC (HWC where none is named).
         quality: of the JPEG, from 1 to 100; what is beyond counts as the limit. A number, or a node with one per
             sample.
-        **common: what every operator takes.
 
     Returns:
         Same shape, dtype and layout.
@@ -109,4 +106,4 @@ def jpeg_compression_distortion(
         raise DefinitionError(
             "fn.jpeg_compression_distortion takes images or sequences", given=f"layout {layout!r}", expected="HWC, FHWC"
         )
-    return apply(JpegCompressionDistortion(), data, common=common, quality=quality)
+    return apply(JpegCompressionDistortion(), data, quality=quality)

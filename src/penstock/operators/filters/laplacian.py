@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import by_axis, spatial_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -122,7 +121,6 @@ def laplacian(
     scale: float | Sequence[float] | DataNode = 1.0,
     normalized_kernel: bool = False,
     dtype: DALIDataType | Any = None,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Compute the Laplacian of images or volumes: the sum of the second derivatives along all spatial axes.
 
@@ -139,7 +137,6 @@ def laplacian(
         normalized_kernel: whether derivatives are divided by the sums of the weights that smooth them, in place of
             `scale`.
         dtype: of the result: FLOAT or the input's, which it is by default.
-        **common: what every operator takes.
 
     Returns:
         The Laplacian, in the input's shape and layout; integers are rounded and clipped.
@@ -169,7 +166,7 @@ def laplacian(
     length = min(max(3, *map(_largest, sizes)), _MOST) if constant else _MOST
     made = Laplacian(layout, bool(normalized_kernel), length | 1, wanted)
     given: dict[str, Any] = {} if smoothing_size is None else {"smoothing_size": smoothing_size}
-    return apply(made, data, common=common, window_size=window_size, scale=scale, **given)
+    return apply(made, data, window_size=window_size, scale=scale, **given)
 
 
 def _largest(size: Any) -> int:

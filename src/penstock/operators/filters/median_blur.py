@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -57,9 +56,7 @@ def _check(sizes: Any) -> None:
 
 
 @operator("median_blur")
-def median_blur(
-    data: DataNode, *, window_size: int | Sequence[int] | DataNode = (3, 3), **common: Unpack[CommonArguments]
-) -> DataNode:
+def median_blur(data: DataNode, *, window_size: int | Sequence[int] | DataNode = (3, 3)) -> DataNode:
     """Replace each pixel by the median of a rectangle around it: single odd pixels vanish, edges stay.
 
     Beyond the edge, the outermost pixels go on.
@@ -69,7 +66,6 @@ def median_blur(
             Channels are independent.
         window_size: width and height of the rectangle, odd numbers, or one number for both; a node has either per
             sample.
-        **common: what every operator takes.
 
     Returns:
         Same shape, dtype and layout.
@@ -92,4 +88,4 @@ def median_blur(
         raise DefinitionError(
             "fn.median_blur takes images, not volumes", given=f"layout {layout!r}", expected="HWC, FHWC"
         )
-    return apply(MedianBlur(layout), data, common=common, window_size=window_size)
+    return apply(MedianBlur(layout), data, window_size=window_size)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from penstock.core.spec import Spec
-from penstock.errors import DefinitionError, short_repr
+from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.trace import DataNode
@@ -21,7 +20,9 @@ from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.image.passes.morphology_pass import MorphologyPass
 
-_BORDERS = {
+MorphologyBorder = Literal["constant", "replicate", "reflect", "reflect_101", "wrap"]
+
+_BORDERS: Mapping[MorphologyBorder, str] = {
     "constant": "constant",
     "replicate": "clamp",
     "reflect": "reflect_1001",
@@ -91,13 +92,12 @@ class Morphology(ImageOperator):
 
 def morphology(
     data: DataNode,
-    common: CommonArguments,
     *,
     greatest: bool,
     mask_size: int | Sequence[int] | DataNode,
     anchor: int | Sequence[int] | DataNode,
     iterations: int,
-    border_mode: str,
+    border_mode: MorphologyBorder,
 ) -> DataNode:
     """A use of dilate or erode.
 
@@ -108,11 +108,7 @@ def morphology(
     layout = image_layout(data, kind)
     if "D" in layout:
         raise DefinitionError(f"fn.{kind} takes images, not volumes", given=f"layout {layout!r}", expected="HWC, FHWC")
-    if border_mode not in _BORDERS:
-        raise DefinitionError(
-            f"fn.{kind}: unknown border_mode", given=short_repr(border_mode), expected=" or ".join(_BORDERS)
-        )
     if iterations < 1:
         raise DefinitionError(f"fn.{kind}: iterations is a number of times", given=iterations, expected="at least 1")
     made = Morphology(layout, greatest, _BORDERS[border_mode], int(iterations))
-    return apply(made, data, common=common, mask_size=mask_size, anchor=anchor)
+    return apply(made, data, mask_size=mask_size, anchor=anchor)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -98,7 +98,6 @@ def boxes(
     min_visible: float = 0.0,
     min_size: float = 0.0,
     since: DataNode | None = None,
-    **common: Unpack[CommonArguments],
 ) -> list[DataNode]:
     """Let boxes go where the pixels of images went: cut, resized, mirrored, padded, turned, warped.
 
@@ -118,7 +117,6 @@ def boxes(
         min_visible: drop a box of which less than this part of the area is still in the image, from 0 to 1.
         min_size: drop a box whose visible part is narrower or lower than this, in pixels.
         since: the images to which the boxes belong, if not to what was decoded or read.
-        **common: what every operator takes.
 
     Returns:
         The boxes, float32 (max_boxes, 4); which of them are boxes, bool (max_boxes,), the others being zeros; and the
@@ -170,4 +168,4 @@ def boxes(
                 expected="(n, ...)",
             )
     kernel = FollowBoxes(most, ltrb, ratio, float(min_visible), float(min_size))
-    return apply_many(kernel, data, pixel_mapping_node(images, since, "follow.boxes"), *others, common=common)
+    return apply_many(kernel, data, pixel_mapping_node(images, since, "follow.boxes"), *others)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Unpack, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -12,9 +12,8 @@ from penstock.core.spec import Spec, bounds_or_none
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.ir.node import Value
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.registry import common_arguments, operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.image.describe.custom_pass import custom_steps
 from penstock.image.describe.steps import (
@@ -181,7 +180,6 @@ def masks(
     *,
     fill_value: float = 0,
     since: DataNode | None = None,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Let masks go where the pixels of images went: cut, resized, mirrored, padded, turned, warped.
 
@@ -196,7 +194,6 @@ def masks(
             function of your own.
         fill_value: of what shows no pixel of the image, as beside one that is padded or turned.
         since: the images to which the masks belong, if not to what was decoded or read.
-        **common: what every operator takes.
 
     Returns:
         The masks in the size of the images, in their own layout and dtype.
@@ -241,4 +238,4 @@ def masks(
         return apply(kernel, before, beside=stretch.node, **stretch.arguments)
 
     followed, _ = ImageLineage("follow.masks", None if since is None else since.value, begin, go).to(images.value)
-    return apply(Copy(), followed, common=common) if common else followed
+    return apply(Copy(), followed) if common_arguments() else followed

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -72,7 +72,6 @@ def points(
     *,
     ratio: bool = False,
     since: DataNode | None = None,
-    **common: Unpack[CommonArguments],
 ) -> list[DataNode]:
     """Let points go where the pixels of images went: cut, resized, mirrored, padded, turned, warped.
 
@@ -87,7 +86,6 @@ def points(
             function of your own.
         ratio: whether coordinates are parts of the image's width and height, from 0 to 1.
         since: the images to which the points belong, if not to what was decoded or read.
-        **common: what every operator takes.
 
     Returns:
         The points in the same form, also those that have left the image; and per point, bool (...), whether it still
@@ -117,4 +115,4 @@ def points(
     if not spec.shape or spec.shape[-1] in (0, 1):
         raise DefinitionError("fn.follow.points: a point has two numbers or more", given=spec, expected="float32[n, 2]")
     places_ = pixel_mapping_node(images, since, "follow.points")
-    return apply_many(FollowPoints(ratio), data, places_, common=common)
+    return apply_many(FollowPoints(ratio), data, places_)

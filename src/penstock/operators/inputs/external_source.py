@@ -6,15 +6,14 @@ import functools
 import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, TypedDict, Unpack, cast
+from typing import Annotated, Any, TypedDict, cast
 
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
-from penstock.graph.arguments.argument_kinds import Range
-from penstock.graph.identity.call_record import DataLocation, PerformanceHint
-from penstock.graph.ir.operator import CommonArguments, StreamInput
+from penstock.graph.arguments.argument_marks import DataLocation, PerformanceHint, Range
+from penstock.graph.ir.operator import StreamInput
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.free_nodes import OUTSIDE, made_again, made_outside
-from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.registry import common_arguments, operator
 from penstock.graph.tracing.trace import current_trace
 from penstock.operators.argument_limits import Rank
 from penstock.operators.user_code.function_identity import FunctionIdentity
@@ -76,7 +75,6 @@ def external_source(
     cuda_stream: PerformanceHint[Any] = None,
     use_copy_kernel: PerformanceHint[bool] = False,
     blocking: PerformanceHint[bool] = False,
-    **common: Unpack[CommonArguments],
 ) -> Any:
     """Take batches, or samples, from the program itself: from a function, an iterable, a generator, or fed by hand.
 
@@ -107,7 +105,6 @@ def external_source(
         cuda_stream: a hint of DALI's.
         use_copy_kernel: likewise.
         blocking: likewise.
-        **common: the arguments that every operator takes.
 
     Returns:
         A node; a list of nodes, where `num_outputs` is given. dtype and rank are those of the samples.
@@ -143,6 +140,7 @@ def external_source(
         )
     by_batch = batch is None or batch
     trace = current_trace()
+    common = common_arguments()
     name = common.get("name") or ""
     kinds = _kinds(num_outputs, layout, dtype, ndim)
     called = name or (f"input {trace.num_nodes % OUTSIDE}" if source is None else _name_of(source))
@@ -172,7 +170,7 @@ def external_source(
             "is of use only where the source stands there, too; each process of a job calls its own"
         )
         _log.log(logging.WARNING if trace.checkpoints else logging.INFO, said)
-    nodes = apply_many(StreamInput(shared), common=common)
+    nodes = apply_many(StreamInput(shared))
     if isinstance(shared, FeedQueue) and shared.is_assumed and trace.nodes is made_outside:
         what = {"layout": layout, "dtype": dtype, "ndim": ndim, "repeat_last": repeat_last, **common, "name": called}
         made_again[nodes[0].value.node] = lambda: external_source(None, num_outputs=None, **cast(Any, what)).value

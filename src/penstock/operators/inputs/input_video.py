@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, Unpack
+from typing import Literal
 
 from penstock.core import optional_import
-from penstock.graph.identity.call_record import PerformanceHint
-from penstock.graph.ir.operator import CommonArguments, StreamInput
+from penstock.graph.arguments.argument_marks import PerformanceHint
+from penstock.graph.ir.operator import StreamInput
 from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.registry import common_arguments, operator
 from penstock.graph.tracing.trace import DataNode, current_trace
 from penstock.operators.argument_limits import Length
 from penstock.sources.formats.video.video_feed_queue import VideoFeedQueue
@@ -24,7 +24,6 @@ def video(
     affine: PerformanceHint[bool] = True,
     blocking: PerformanceHint[bool] = False,
     no_copy: PerformanceHint[bool] = False,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Cut videos that are fed by hand into batches of sequences of frames. Needs the extra `video`.
 
@@ -38,7 +37,6 @@ def video(
         affine: a hint of DALI's.
         blocking: likewise.
         no_copy: likewise.
-        **common: what every operator takes.
 
     Returns:
         uint8 (frames, height, width, 3), layout FHWC, RGB.
@@ -58,7 +56,7 @@ def video(
     del affine, blocking, no_copy
     optional_import.import_extra("av", "video", f"fn.{_KIND}")
     trace = current_trace()
-    called = common.get("name") or f"input {trace.num_nodes}"
+    called = common_arguments().get("name") or f"input {trace.num_nodes}"
     key = (_KIND, sequence_length, last_sequence_policy, trace.num_nodes)
     stream = trace.shared.setdefault(
         key, VideoFeedQueue(name=called, rows=trace.batch, length=sequence_length, pads=last_sequence_policy == "pad")
@@ -68,4 +66,4 @@ def video(
         trace.eager.fill(called, stream)
     trace.journal.register_assumed(stream)
     stream.infer_specs()
-    return apply(StreamInput(stream), common=common)
+    return apply(StreamInput(stream))

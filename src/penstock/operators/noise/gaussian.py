@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -40,7 +39,6 @@ def gaussian(
     mean: float | DataNode = 0.0,
     stddev: float | DataNode = 1.0,
     seed: int = -1,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Add noise of the normal distribution, to each element its own. Every sample has other noise in every epoch.
 
@@ -49,7 +47,6 @@ def gaussian(
         mean: of the noise, in units of the values; a number, or a node with one per sample.
         stddev: its standard deviation, whose sign does not matter; likewise.
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
-        **common: what every operator takes.
 
     Returns:
         Same shape, dtype and layout; integers are rounded and clipped.
@@ -68,4 +65,4 @@ def gaussian(
         >>> bool(abs(noisy.mean() - 100) < 1), bool(abs(noisy.std() - 20) < 1)
         (True, True)
     """
-    return apply(Gaussian("noise.gaussian"), data, common=common, seed=seed, mean=mean, stddev=stddev)
+    return apply(Gaussian("noise.gaussian"), data, seed=seed, mean=mean, stddev=stddev)

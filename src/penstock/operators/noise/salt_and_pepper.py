@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -99,7 +98,6 @@ def salt_and_pepper(
     pepper_val: float | DataNode | None = None,
     per_channel: bool = False,
     seed: int = -1,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Make some pixels white, and some black. Every sample has other noise in every epoch.
 
@@ -112,7 +110,6 @@ def salt_and_pepper(
         pepper_val: the value of pepper; likewise. The least of the dtype by default, -1 for floats.
         per_channel: whether each channel of a pixel changes on its own, not all together.
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
-        **common: what every operator takes.
 
     Returns:
         Same shape, dtype and layout.
@@ -140,4 +137,4 @@ def salt_and_pepper(
     made = SaltAndPepper("noise.salt_and_pepper", None if per_channel else channels)
     given: dict[str, Any] = {"salt_val": salt_val, "pepper_val": pepper_val}
     wanted = {name: value for name, value in given.items() if value is not None}
-    return apply(made, data, common=common, seed=seed, prob=prob, salt_vs_pepper=salt_vs_pepper, **wanted)
+    return apply(made, data, seed=seed, prob=prob, salt_vs_pepper=salt_vs_pepper, **wanted)

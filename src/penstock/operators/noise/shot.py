@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -83,7 +82,6 @@ def shot(
     *,
     factor: float | DataNode = 20.0,
     seed: int = -1,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Add the noise of a sensor that counts photons. Every sample has other noise in every epoch.
 
@@ -95,7 +93,6 @@ def shot(
         factor: what one event adds, at least 0: the larger, the more noise, and 0 for none; a number, or a node with
             one per sample.
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
-        **common: what every operator takes.
 
     Returns:
         Same shape, dtype and layout; integers are rounded and clipped.
@@ -114,4 +111,4 @@ def shot(
         >>> bool(abs(noisy.mean() - 100) < 1), bool(abs(noisy.std() - 20) < 1), np.unique(noisy % 4).tolist()
         (True, True, [0])
     """
-    return apply(Shot("noise.shot"), data, common=common, seed=seed, factor=factor)
+    return apply(Shot("noise.shot"), data, seed=seed, factor=factor)

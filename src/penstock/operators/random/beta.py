@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, CommonArguments
+from penstock.graph.ir.operator import BatchContext
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.numerics.casting import broadcast_rows
@@ -88,7 +88,6 @@ def beta(
     dtype: Any = FLOAT,
     shape: Extents | None = None,
     seed: int = -1,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Draw numbers from the beta distribution, as mixup needs them. Every sample has its own, in every epoch others.
 
@@ -99,7 +98,6 @@ def beta(
         dtype: element type: a float.
         shape: the shape of a sample; none gives one number. A node gives each sample its own.
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
-        **common: what every operator takes.
 
     Returns:
         Numbers from 0 to 1, in `dtype`.
@@ -127,7 +125,6 @@ def beta(
         like=shape_like,
         shape=shape,
         option="alpha",
-        common=common,
         seed=seed,
         alpha=alpha,
         beta=beta,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, CommonArguments
+from penstock.graph.ir.operator import BatchContext
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.random.random_operator import Extents, RandomOperator, draw, fractions
@@ -78,7 +78,6 @@ def choice(
     p: Sequence[float] | DataNode | None = None,
     shape: Extents | None = None,
     seed: int = -1,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Choose from several values, with replacement. Every sample has its own choice, in every epoch others.
 
@@ -88,7 +87,6 @@ def choice(
         p: the probability of each value; equal ones if it is not given. A node gives each sample its own.
         shape: the shape of a sample's choices; none makes one. A node gives each sample its own.
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
-        **common: what every operator takes.
 
     Returns:
         The values chosen, in the type of `a`; their own axes follow those of `shape`.
@@ -116,4 +114,4 @@ def choice(
                 expected=f"{a.spec.shape[0]}",
             )
     arguments = {} if p is None else {"p": p}
-    return draw(Choice((), a.dtype), a, like=shape_like, shape=shape, option="a", common=common, seed=seed, **arguments)
+    return draw(Choice((), a.dtype), a, like=shape_like, shape=shape, option="a", seed=seed, **arguments)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, CommonArguments
+from penstock.graph.ir.operator import BatchContext
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.numerics.casting import broadcast_rows
@@ -35,7 +35,6 @@ def coin_flip(
     dtype: Any = INT32,
     shape: Extents | None = None,
     seed: int = -1,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Draw 1 with a probability, else 0. Every sample has its own draw, in every epoch another.
 
@@ -45,7 +44,6 @@ def coin_flip(
         dtype: element type.
         shape: the shape of a sample; none gives one number. A node gives each sample its own.
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
-        **common: what every operator takes.
 
     Returns:
         A sample of `shape`, in `dtype`.
@@ -69,7 +67,6 @@ def coin_flip(
         like=shape_like,
         shape=shape,
         option="probability",
-        common=common,
         seed=seed,
         probability=probability,
     )

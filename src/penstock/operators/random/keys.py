@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from penstock.core.spec import Spec
-from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -33,14 +33,13 @@ class Keys(Operator, BatchKernel):
 
 
 @operator("random.keys")
-def keys(*, seed: int = -1, **common: Unpack[CommonArguments]) -> DataNode:
+def keys(*, seed: int = -1) -> DataNode:
     """Draw a key for each sample, from which a `jax_function` makes random numbers.
 
     A sample's key depends on the seed, the epoch and the sample's place in it: not on threads, devices or processes.
 
     Args:
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
-        **common: what every operator takes.
 
     Returns:
         The data of a JAX key, uint32 of shape (2,), for `jax.random.wrap_key_data`.
@@ -58,4 +57,4 @@ def keys(*, seed: int = -1, **common: Unpack[CommonArguments]) -> DataNode:
         >>> pipeline.run()[0].as_array().shape
         (2, 3)
     """
-    return apply(Keys(), common=common, seed=seed)
+    return apply(Keys(), seed=seed)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, CommonArguments
+from penstock.graph.ir.operator import BatchContext
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.numerics.casting import broadcast_rows, cast_saturating
@@ -50,7 +50,6 @@ def normal(
     dtype: Any = FLOAT,
     shape: Extents | None = None,
     seed: int = -1,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Draw numbers from the normal distribution. Every sample has its own, in every epoch others.
 
@@ -61,7 +60,6 @@ def normal(
         dtype: element type; integers are rounded and saturate.
         shape: the shape of a sample; none gives one number. A node gives each sample its own.
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
-        **common: what every operator takes.
 
     Returns:
         A sample of `shape`, in `dtype`.
@@ -85,7 +83,6 @@ def normal(
         like=shape_like,
         shape=shape,
         option="mean",
-        common=common,
         seed=seed,
         mean=mean,
         stddev=stddev,

@@ -14,7 +14,7 @@ from penstock.core.call_site import user_call_site
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import kind as operator_kind
 from penstock.graph.tracing.trace import DataNode
@@ -113,7 +113,6 @@ def draw(
     like: DataNode | None,
     shape: Extents | None,
     option: str,
-    common: CommonArguments,
     seed: int,
     **arguments: Any,
 ) -> DataNode:
@@ -125,7 +124,6 @@ def draw(
         like: the node whose shape is taken, if one is given.
         shape: the shape, if that is; a node holds one for each sample.
         option: the argument that a lone number in the place of `like` is most likely meant for, as a warning says.
-        common: the arguments that every operator takes.
         seed: of this node alone, or -1.
         arguments: of the operator.
 
@@ -142,17 +140,15 @@ def draw(
         meant = "%s takes only the shape of its input, here that of one number; was %s= meant? (%s)"
         _log.warning(meant, kind, option, user_call_site())
     if like is not None and like.spec.dense:
-        return apply(replace(drawn, shape=like.spec.fixed_shape), *inputs, like, common=common, seed=seed, **arguments)
+        return apply(replace(drawn, shape=like.spec.fixed_shape), *inputs, like, seed=seed, **arguments)
     if like is not None:
-        return apply(
-            RandomOperatorPerSample(drawn, like.ndim, False), *inputs, like, common=common, seed=seed, **arguments
-        )
+        return apply(RandomOperatorPerSample(drawn, like.ndim, False), *inputs, like, seed=seed, **arguments)
     if isinstance(shape, DataNode):
         if shape.ndim > 1 or shape.dtype.kind not in "iu":
             raise DefinitionError(f"{kind}: a shape is a vector of whole numbers", given=shape.spec)
         rank = vector_length(shape, f"{kind}: a shape") if shape.ndim else 1
-        return apply(RandomOperatorPerSample(drawn, rank, True), *inputs, shape, common=common, seed=seed, **arguments)
+        return apply(RandomOperatorPerSample(drawn, rank, True), *inputs, shape, seed=seed, **arguments)
     sizes = () if shape is None else tuple(np.atleast_1d(np.asarray(shape, np.int64)).tolist())
     if not all(isinstance(size, int) and size > 0 for size in sizes):
         raise DefinitionError(f"{kind}: a shape has positive whole extents", given=shape)
-    return apply(replace(drawn, shape=sizes), *inputs, common=common, seed=seed, **arguments)
+    return apply(replace(drawn, shape=sizes), *inputs, seed=seed, **arguments)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Unpack, cast
+from typing import Any, cast
 
 import numpy as np
 
 from penstock.core.columns import Array
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, CommonArguments
+from penstock.graph.ir.operator import BatchContext
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.numerics.casting import broadcast_rows, cast_saturating
@@ -57,7 +57,6 @@ def uniform(
     dtype: Any = FLOAT,
     shape: Extents | None = None,
     seed: int = -1,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Draw numbers uniformly. Every sample has its own, in every epoch others, whatever the threads, devices or shards.
 
@@ -70,7 +69,6 @@ def uniform(
         shape: the shape of a sample; none gives one number. A node gives each sample its own.
         seed: a seed for this operator alone; -1 derives it from the pipeline's. Operators with the same seed and shape
             draw the same numbers.
-        **common: what every operator takes.
 
     Returns:
         A sample of `shape`, in `dtype`.
@@ -101,7 +99,6 @@ def uniform(
         like=shape_like,
         shape=shape,
         option="range",
-        common=common,
         seed=seed,
         **arguments,
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Unpack
 
 from penstock.errors import DefinitionError
-from penstock.graph.identity.call_record import DataLocation
+from penstock.graph.arguments.argument_marks import DataLocation
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.readers.feature_options import as_features
@@ -34,7 +34,7 @@ def array_record(
             after the other. Objects of a store are copied to a temporary folder first.
         features: names, and what they are read as, where records are Example messages, as `penstock pack` writes them;
             as for `fn.readers.tfrecord`. None reads the records as they are.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         The records, uint8 of shape (?,); with `features` a dictionary with their names.

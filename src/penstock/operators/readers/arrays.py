@@ -10,7 +10,7 @@ import numpy as np
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
-from penstock.graph.identity.call_record import DataLocation
+from penstock.graph.arguments.argument_marks import DataLocation
 from penstock.graph.layouts import check_layout
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -58,7 +58,7 @@ def arrays(
     Args:
         data: a dict or a tuple of arrays with one row per sample, all of the same length; or one array.
         layout: the layout of a row, such as "HWC"; for a dict or tuple, one for all arrays or one for each.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         A dict or tuple of nodes, as `data` is one; a node for one array. dtypes and shapes are those of the rows.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from penstock.errors import DefinitionError
-from penstock.graph.identity.call_record import DataLocation
+from penstock.graph.arguments.argument_marks import DataLocation
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
@@ -30,7 +30,7 @@ def caffe(
         path: the folder with ``data.mdb``, or several, read one after the other. Records come in the order of the keys.
         image_available: whether to read images.
         label_available: whether to read classes.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         The image, encoded bytes as uint8 of shape (?,) or raw pixels as uint8 (height, width, channels), whose bytes

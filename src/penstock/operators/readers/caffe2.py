@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from penstock.errors import DefinitionError
-from penstock.graph.identity.call_record import DataLocation
+from penstock.graph.arguments.argument_marks import DataLocation
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.argument_limits import Length
@@ -39,7 +39,7 @@ def caffe2(
         additional_inputs: how many further tensors to read from each record.
         bbox: whether to read a bounding box after them.
         image_available: whether records begin with an image.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         The image, encoded bytes as uint8 of shape (?,) or raw pixels as uint8 HWC; the label, int32 or float32 of

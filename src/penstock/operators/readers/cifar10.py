@@ -6,7 +6,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Unpack
 
-from penstock.graph.identity.call_record import DataLocation
+from penstock.graph.arguments.argument_marks import DataLocation
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
@@ -28,7 +28,7 @@ def cifar10(
         file_root: the folder with ``data_batch_1.bin`` and its sisters.
         filename_prefix: the files that have it in their name are read, in the order of their names: ``data_batch_``
             for the training set, ``test_batch`` for the test set.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         Images, uint8 of shape (3, 32, 32), layout CHW, and class numbers, int32 of shape (1,).

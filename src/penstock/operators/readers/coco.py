@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar, Unpack
 
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph.identity.call_record import DataLocation
+from penstock.graph.arguments.argument_marks import DataLocation
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
@@ -83,7 +83,7 @@ def coco(
         meta_files_path: an older name of `preprocessed_annotations`.
         dump_meta_files: an older name of `save_preprocessed_annotations`.
         dump_meta_files_path: an older name of `save_preprocessed_annotations_dir`.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         The images' bytes, uint8 of shape (?,); boxes, float32 (?, 4); classes, int32 (?,). With `polygon_masks` also

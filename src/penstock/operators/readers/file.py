@@ -9,8 +9,7 @@ from typing import Annotated, Unpack
 import numpy as np
 
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_kinds import Range
-from penstock.graph.identity.call_record import DataLocation
+from penstock.graph.arguments.argument_marks import DataLocation, Range
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
@@ -50,7 +49,7 @@ def file(
         file_filters: patterns such as "*.png"; a file below `file_root` counts if one of them matches its name.
         dir_filters: patterns for the names of class folders; others are not numbered.
         case_sensitive_filter: whether `file_filters` distinguish upper and lower case.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         The files' bytes, uint8 of shape (?,), and the class numbers, int32 of shape (1,).

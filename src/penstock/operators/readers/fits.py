@@ -8,7 +8,7 @@ from typing import Any, Unpack, cast
 import numpy as np
 
 from penstock.errors import DefinitionError
-from penstock.graph.identity.call_record import DataLocation
+from penstock.graph.arguments.argument_marks import DataLocation
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
@@ -45,7 +45,7 @@ def fits(
         file_filter: a pattern such as "*.fits"; a file below `file_root` counts if it matches its name.
         hdu_indices: which images are read: their numbers in a file, counted from 1, which is the one at its beginning.
         dtypes: of the images, one for each number; by default as the first file has them (DALI expects UINT8).
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         Per number the images, with axes in NumPy's order: that of FITS, reversed.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Unpack, cast
 
 from penstock.errors import ArgumentTypeError, short_repr
-from penstock.graph.identity.call_record import DataLocation
+from penstock.graph.arguments.argument_marks import DataLocation
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import current_trace
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
@@ -26,7 +26,7 @@ def items(items: DataLocation[Any], *, layout: str | Mapping[Any, str] = "", **l
             such. Samples may differ in shape; dtype and rank are those of the first item.
         layout: the layout of a sample, such as "HWC"; for a tuple or dictionary one for all values, or a dictionary
             with one by number or name.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         A node, or a tuple or dictionary of nodes, as an item is one.

@@ -41,7 +41,7 @@ def mix(
         weights: a list with the share of each reader, compared with the others; 0 leaves one out.
         epoch_size: how many samples an epoch has. By default as many as the data sets have together, without those of
             weight 0. With another number the next epoch goes on with the samples that follow.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.OrderArguments` describes them.
+        **loader: See `ReaderOrderArguments`.
 
     Returns:
         Nodes, in the form of the first reader's.

@@ -9,7 +9,7 @@ from typing import Unpack
 import numpy as np
 
 from penstock.errors import DefinitionError, SourceError, did_you_mean, short_repr
-from penstock.graph.identity.call_record import DataLocation
+from penstock.graph.arguments.argument_marks import DataLocation
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
@@ -31,7 +31,7 @@ def mnist(
     Args:
         path: the folder with ``train-images-idx3-ubyte`` and its three sisters, plain or with ``.gz``.
         split: "train" or "test" (the ``t10k`` files).
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         Images, uint8 of shape (28, 28, 1), layout HWC, and class numbers, int32 of shape (1,).

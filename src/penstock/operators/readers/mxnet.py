@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from penstock.errors import DefinitionError
-from penstock.graph.identity.call_record import DataLocation
+from penstock.graph.arguments.argument_marks import DataLocation
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
@@ -30,7 +30,7 @@ def mxnet(
         index_path: an index for each file, as ``im2rec`` writes them, or one that counts the bytes of all files
             together. Without them the lengths of all records are read when the reader is made; give them where that
             takes too long.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         The images' bytes, uint8 of shape (?,), and labels, float32: of shape (1,) if the first record has one, else

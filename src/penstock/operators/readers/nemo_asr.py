@@ -12,8 +12,7 @@ from penstock.core import optional_import
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_kinds import Range
-from penstock.graph.identity.call_record import DataLocation, PerformanceHint
+from penstock.graph.arguments.argument_marks import DataLocation, PerformanceHint, Range
 from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -91,7 +90,7 @@ def nemo_asr(
         read_text: whether to give the texts.
         read_idxs: whether to give the number of each entry in its manifest; those that are left out do not count.
         normalize_text: without effect, as in DALI.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         The signals, (elements,), or (elements, channels) without `downmix`. Then, if they are asked for, the rates that
@@ -140,7 +139,7 @@ def nemo_asr(
     source = open_shared(NemoSource, manifests, *limits, bool(downmix), read_as, stamp=file_stamps(*manifests))
     signals, rates, texts, numbers = apply_reader(source, loader)
     if resampled:
-        signals = apply(ToRate(float(sample_rate), float(quality), element), signals, rates)
+        signals = apply(ToRate(float(sample_rate), float(quality), element), signals, rates, common={})
     asked = ((rates, read_sample_rate), (texts, read_text), (numbers, read_idxs))
     others = [node for node, wanted in asked if wanted]
     return [signals, *others] if others else signals

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
-from penstock.graph.identity.call_record import DataLocation, PerformanceHint
+from penstock.graph.arguments.argument_marks import DataLocation, PerformanceHint
 from penstock.graph.layouts import axis_numbers
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -69,7 +69,7 @@ def numpy(
         cache_header_information: a hint; a header that was met before is always known.
         register_buffers: a hint of DALI's.
         use_o_direct: a hint of DALI's.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         The arrays, of the files' dtype, without a layout. Where no bound is a node, only that of a file is read which

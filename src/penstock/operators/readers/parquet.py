@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from penstock.errors import DefinitionError
-from penstock.graph.identity.call_record import DataLocation
+from penstock.graph.arguments.argument_marks import DataLocation
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
@@ -31,7 +31,7 @@ def parquet(
     Args:
         paths: a file, or several, read one after the other.
         columns: names; ``image.bytes`` is a field of a struct. All columns by default.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         A dictionary with the names: bytes and text as uint8 (?,), numbers in their dtype without axes, lists of numbers

@@ -2,69 +2,110 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypedDict
 
-from penstock.errors import DefinitionError, short_repr
-from penstock.graph.identity.call_record import DataLocation, Default, PerformanceHint
-from penstock.graph.ir.operator import CommonArguments, Reader, select_arguments
+from penstock.errors import DefinitionError
+from penstock.graph.arguments.argument_marks import DataLocation, Default, Doc, PerformanceHint
+from penstock.graph.ir.operator import Reader
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.trace import DataNode
 from penstock.sources.combine.subset import make_subset, resample_by_weight
 from penstock.sources.source import Source
-from penstock.types import OnError, as_on_error
+from penstock.types import OnError
 
 
-class ReaderOrderArguments(CommonArguments, total=False):
-    """In which order a reader visits its samples, and for which shard.
+class ReaderOrderArguments(TypedDict, total=False):
+    """Order in which a reader visits its samples, and its shard.
 
-    random_shuffle: visit the samples of each epoch in an order of its own: a permutation of the whole data set, another
-    in every epoch. shuffle_after_epoch: the same here. seed, shuffle_after_epoch_seed: a seed for this reader alone;
-    readers of the same length follow one order unless their seeds differ. Without it the pipeline's counts, and 0 where
-    that has none. shard_id, num_shards: which slice of every
-    global batch this reader reads. shard_mode: "global" for such slices; "contiguous" for a static part of the data set
-    per shard, as DALI has it. stick_to_shard: stay with one contiguous part from epoch to epoch; it asks for
-    "contiguous". pad_last_batch: fill the last batch of an epoch with the last sample, so that the next epoch begins
-    with a batch; without it, other samples follow. on_error: what is done about a sample that cannot be read, or on
-    which an operator fails that computes from this reader: "raise", "skip" (its row is masked, for iterators only) or
-    "replace" (another sample takes its place); without it, what the iterator says.
-
-    The environment variable PENSTOCK_MAX_SAMPLE_SIZE, such as 10GB, is the most bytes that any reader reads for one
-    sample, 2 GiB unless it is set. A larger file or record ends the run with a ResourceError before it is read.
-
-    Hints that can only change speed, and do nothing here: initial_fill (the shuffle is always over everything),
-    prefetch_queue_depth, read_ahead, dont_use_mmap, lazy_init, skip_cached_images, tensor_init_bytes.
+    The environment variable PENSTOCK_MAX_SAMPLE_SIZE, such as 10GB, limits the bytes that any reader reads for one
+    sample; the default is 2 GiB. A larger file or record ends the run with a ResourceError before it is read.
     """
 
-    random_shuffle: Annotated[bool, Default(False)]
-    shuffle_after_epoch: Annotated[bool, Default(False)]
-    shuffle_after_epoch_seed: Annotated[int | None, Default(None)]
-    seed: Annotated[int, Default(-1)]
-    shard_id: PerformanceHint[int]
-    num_shards: PerformanceHint[int]
-    shard_mode: Annotated[str, Default("global")]
-    stick_to_shard: Annotated[bool, Default(False)]
-    pad_last_batch: Annotated[bool, Default(False)]
-    on_error: PerformanceHint[OnError | None]
-    initial_fill: PerformanceHint[int]
-    prefetch_queue_depth: PerformanceHint[int]
-    read_ahead: PerformanceHint[bool]
-    dont_use_mmap: PerformanceHint[bool]
-    lazy_init: PerformanceHint[bool]
-    skip_cached_images: PerformanceHint[bool]
-    tensor_init_bytes: PerformanceHint[int]
+    random_shuffle: Annotated[
+        bool,
+        Default(False),
+        Doc("If True, each epoch visits the samples in another permutation of the whole data set."),
+    ]
+    shuffle_after_epoch: Annotated[bool, Default(False), Doc("Same as `random_shuffle` here; excludes it.")]
+    shuffle_after_epoch_seed: Annotated[
+        int | None,
+        Default(None),
+        Doc("Seed used with `shuffle_after_epoch`; None uses `seed`."),
+    ]
+    seed: Annotated[
+        int,
+        Default(-1),
+        Doc(
+            "Seed of this reader; -1 uses the pipeline's, or 0 if it has none. Readers of one length and one seed "
+            "visit their samples in the same order."
+        ),
+    ]
+    shard_id: PerformanceHint[Annotated[int, Default(0), Doc("Shard to read, from 0 to `num_shards` - 1.")]]
+    num_shards: PerformanceHint[Annotated[int, Default(1), Doc("Number of shards, at most the number of samples.")]]
+    shard_mode: Annotated[
+        Literal["global", "contiguous"],
+        Default("global"),
+        Doc(
+            '"global": a shard is a slice of every global batch. "contiguous": it is a static part of the data set, '
+            "as in DALI."
+        ),
+    ]
+    stick_to_shard: Annotated[
+        bool,
+        Default(False),
+        Doc('If True, a reader keeps its shard in all epochs; implies shard_mode="contiguous".'),
+    ]
+    pad_last_batch: Annotated[
+        bool,
+        Default(False),
+        Doc("If True, the last sample fills the last batch of an epoch; otherwise samples of the next epoch do."),
+    ]
+    on_error: PerformanceHint[
+        Annotated[
+            OnError | None,
+            Default(None),
+            Doc(
+                'Action for a sample that cannot be read or that fails in an operator: "raise", "skip" (mask its row; '
+                'iterators only) or "replace" (use another sample). None uses the iterator\'s.'
+            ),
+        ]
+    ]
+    initial_fill: PerformanceHint[
+        Annotated[
+            int,
+            Default(1024),
+            Doc("DALI's hint; it has no effect, because a shuffle covers the whole data set."),
+        ]
+    ]
+    prefetch_queue_depth: PerformanceHint[Annotated[int, Default(1), Doc("DALI's hint; it has no effect.")]]
+    read_ahead: PerformanceHint[Annotated[bool, Default(False), Doc("DALI's hint; it has no effect.")]]
+    dont_use_mmap: PerformanceHint[Annotated[bool, Default(False), Doc("DALI's hint; it has no effect.")]]
+    lazy_init: PerformanceHint[Annotated[bool, Default(False), Doc("DALI's hint; it has no effect.")]]
+    skip_cached_images: PerformanceHint[Annotated[bool, Default(False), Doc("DALI's hint; it has no effect.")]]
+    tensor_init_bytes: PerformanceHint[Annotated[int, Default(1048576), Doc("DALI's hint; it has no effect.")]]
 
 
 class ReaderArguments(ReaderOrderArguments, total=False):
-    """What every reader takes besides its data set: what `ReaderOrderArguments` describes, and which samples it visits.
+    """Arguments of a reader besides its data set: order, shard, and the samples to visit."""
 
-    subset: a part of the data set, which is all that the reader has: a slice, a range, an array of numbers or of a
-    truth value for each sample; or a function that takes the numbers of all samples, an int64 array, and returns such
-    an array. weights: a number for each sample (of the subset), and each position of an epoch has a sample of its own
-    draw, with replacement, as often as its weight says; an epoch has as many draws as there are samples.
-    """
-
-    subset: DataLocation[Any]
-    weights: DataLocation[Any]
+    subset: DataLocation[
+        Annotated[
+            Any,
+            Doc(
+                "Part of the data set to read: a slice, a range, an array of indices or a boolean array; or a function "
+                "that takes the indices of all samples, int64, and returns such an array."
+            ),
+        ]
+    ]
+    weights: DataLocation[
+        Annotated[
+            Any,
+            Doc(
+                "Weight of each sample (of the subset). Each position of an epoch then draws a sample with replacement "
+                "with a probability proportional to its weight; the length of an epoch does not change."
+            ),
+        ]
+    ]
 
 
 def apply_reader(source: Source, arguments: ReaderArguments) -> list[DataNode]:
@@ -99,8 +140,6 @@ def apply_whole_reader(source: Source, arguments: ReaderOrderArguments) -> list[
     if shards > samples:
         raise DefinitionError("there are more shards than samples", given=f"{shards} shards for {samples} samples")
     mode = arguments.get("shard_mode", "contiguous" if stick and shards > 1 else "global")
-    if mode not in ("global", "contiguous"):
-        raise DefinitionError("no such shard_mode", given=short_repr(mode), expected='"global" or "contiguous"')
     if stick and shards > 1 and mode == "global":
         raise DefinitionError(
             "stick_to_shard keeps a static part of the data set, and a global shard is a slice of every batch",
@@ -122,11 +161,6 @@ def apply_whole_reader(source: Source, arguments: ReaderOrderArguments) -> list[
         pad_last_batch=bool(arguments.get("pad_last_batch", False)),
         contiguous=mode == "contiguous",
         stick_to_shard=stick,
-        on_error=_checked(arguments.get("on_error")),
+        on_error=arguments.get("on_error"),
     )
-    common = select_arguments(CommonArguments, arguments)
-    return apply_many(reader, common=common, seed=arguments.get("seed", -1) if seed is None else seed)
-
-
-def _checked(on_error: Any) -> OnError | None:
-    return None if on_error is None else as_on_error(on_error)
+    return apply_many(reader, seed=arguments.get("seed", -1) if seed is None else seed)

@@ -11,7 +11,7 @@ import numpy as np
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.identity.call_record import DataLocation
+from penstock.graph.arguments.argument_marks import DataLocation
 from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -85,7 +85,7 @@ def sequence(
         step: how many images lie from the first one of a sequence to that of the next.
         stride: how many lie from one image of a sequence to the next.
         image_type: the channels: RGB, BGR, GRAY, YCbCr, or ANY_DATA for those of the files.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         The images, uint8 of shape (sequence_length, height, width, channels), layout FHWC.
@@ -116,4 +116,4 @@ def sequence(
         raise DefinitionError("fn.readers.sequence: step and stride are at least 1", given=given)
     key = fspath(file_root), _PATTERNS, sequence_length, step, stride
     data, sizes = apply_reader(open_shared(SequenceSource, *key, stamp=class_folder_stamp(key[0])), loader)
-    return apply(DecodeSequence(sequence_length, ImageCodec(image_type)), data, sizes)
+    return apply(DecodeSequence(sequence_length, ImageCodec(image_type)), data, sizes, common={})

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Unpack
 
 from penstock.errors import DefinitionError
-from penstock.graph.identity.call_record import DataLocation, PerformanceHint
+from penstock.graph.arguments.argument_marks import DataLocation, PerformanceHint
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.readers.feature_options import as_features
@@ -40,7 +40,7 @@ def tfrecord(
             records are read when the reader is made; give them where that takes too long.
         features: names, and what they are read as.
         use_o_direct: a hint of DALI's.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         A dictionary with the names: int64, float32, or uint8 for strings.

@@ -10,7 +10,8 @@ import numpy as np
 
 from penstock.core import optional_import
 from penstock.errors import DefinitionError, did_you_mean, short_repr
-from penstock.graph.identity.call_record import DataLocation, Default, PerformanceHint
+from penstock.graph.arguments.argument_groups import select_arguments, with_defaults
+from penstock.graph.arguments.argument_marks import DataLocation, Default, Doc, PerformanceHint
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.argument_limits import Length
@@ -33,65 +34,103 @@ _FRAME_NUM = {False: "none", True: "scalar", None: "none", "none": "none", "scal
 
 
 class VideoArguments(ReaderArguments, total=False):
-    """The arguments of `fn.readers.video` but `sequence_length`, each as it is described there.
+    """Arguments of readers of videos."""
 
-    Which videos: filenames, file_root, file_list, labels, file_list_format, file_list_rounding, file_list_frame_num,
-    file_list_include_preceding_frame. Which frames: stride, step, uniform_sample, pad_mode, pad_sequences, fill_value.
-    What is given: enable_frame_num, enable_timestamps, normalized. Hints: file_list_include_end, channels,
-    additional_decode_surfaces, skip_vfr_check.
-    """
-
-    filenames: DataLocation[Path | Sequence[Path] | None]
-    file_root: DataLocation[Path | None]
-    file_list: DataLocation[Path | None]
-    labels: int | Sequence[int] | None
-    stride: Annotated[int, Default(1)]
-    step: Annotated[int, Default(-1)]
-    pad_mode: Annotated[str, Default("none")]
-    pad_sequences: Annotated[bool, Default(False)]
-    fill_value: Annotated[int | Sequence[int], Default(0)]
-    uniform_sample: Annotated[bool, Default(False)]
-    enable_frame_num: Annotated[str | bool | None, Default("none")]
-    enable_timestamps: Annotated[bool, Default(False)]
-    file_list_format: Annotated[str, Default("timestamps")]
-    file_list_rounding: Annotated[str, Default("start_down_end_up")]
-    file_list_frame_num: Annotated[bool, Default(False)]
-    file_list_include_end: PerformanceHint[bool]
-    file_list_include_preceding_frame: bool | None
-    normalized: Annotated[bool, Default(False)]
-    channels: PerformanceHint[int]
-    additional_decode_surfaces: PerformanceHint[int]
-    skip_vfr_check: PerformanceHint[bool]
+    filenames: DataLocation[Annotated[Path | Sequence[Path] | None, Default(None), Doc("Paths of the videos.")]]
+    file_root: DataLocation[
+        Annotated[
+            Path | None,
+            Default(None),
+            Doc("Folder with one folder of videos per class; classes are numbered in the order of their names."),
+        ]
+    ]
+    file_list: DataLocation[
+        Annotated[
+            Path | None,
+            Default(None),
+            Doc("Text file with a line per video; its paths are relative to the working directory."),
+        ]
+    ]
+    labels: Annotated[
+        int | Sequence[int] | None,
+        Default(None),
+        Doc("Class numbers, one per entry of `filenames`; an empty list numbers the files."),
+    ]
+    stride: Annotated[int, Default(1), Doc("Distance between frames of a clip, in frames.")]
+    step: Annotated[
+        int,
+        Default(-1),
+        Doc("Distance between the first frames of consecutive clips; -1 for clips that follow each other."),
+    ]
+    pad_mode: Annotated[
+        str,
+        Default("none"),
+        Doc(
+            'Padding of a last clip that is too short: "none" drops the clip; "constant" repeats `fill_value`; "edge" '
+            'or "repeat" the last frame; "reflect" or "reflect_101" mirrors the frames before it; "symmetric" or '
+            '"reflect_1001" also repeats the last frame.'
+        ),
+    ]
+    pad_sequences: Annotated[bool, Default(False), Doc('Older spelling of pad_mode="constant".')]
+    fill_value: Annotated[
+        int | Sequence[int],
+        Default(0),
+        Doc("Value of padded frames, 0 to 255; one number, or one per channel."),
+    ]
+    uniform_sample: Annotated[
+        bool,
+        Default(False),
+        Doc(
+            "If True, a video, or its part, is one clip of frames at equal distances; `stride`, `step` and `pad_mode` "
+            "then have no effect."
+        ),
+    ]
+    enable_frame_num: Annotated[
+        str | bool | None,
+        Default("none"),
+        Doc('"scalar" or True returns the number of the first frame, "sequence" those of all frames.'),
+    ]
+    enable_timestamps: Annotated[bool, Default(False), Doc("If True, the time of each frame is returned.")]
+    file_list_format: Annotated[
+        str,
+        Default("timestamps"),
+        Doc(
+            'Unit of starts and ends in `file_list`: "timestamps" in seconds, or "frames", where negative ones count '
+            "from the end. The frame at the end is excluded."
+        ),
+    ]
+    file_list_rounding: Annotated[
+        str,
+        Default("start_down_end_up"),
+        Doc(
+            'Rounding of starts and ends between two frames: "start_down_end_up", "start_up_end_down", "all_up" or '
+            '"all_down".'
+        ),
+    ]
+    file_list_frame_num: Annotated[bool, Default(False), Doc('Older spelling of file_list_format="frames".')]
+    file_list_include_end: PerformanceHint[Annotated[bool, Default(True), Doc("It has no effect, as in DALI.")]]
+    file_list_include_preceding_frame: Annotated[
+        bool | None,
+        Default(None),
+        Doc('Older spelling of `file_list_rounding`: "start_down_end_up" if True, "start_up_end_down" if False.'),
+    ]
+    normalized: Annotated[bool, Default(False), Doc("If True, values of FLOAT are from 0 to 1 instead of 255.")]
+    image_type: Annotated[
+        DALIImageType,
+        Default(RGB),
+        Doc("Color space; only RGB. `fn.color_space_conversion` converts it."),
+    ]
+    channels: PerformanceHint[Annotated[int, Default(3), Doc("DALI's hint; there are three.")]]
+    additional_decode_surfaces: PerformanceHint[Annotated[int, Default(2), Doc("DALI's hint; it has no effect.")]]
+    skip_vfr_check: PerformanceHint[Annotated[bool, Default(False), Doc("DALI's hint; frames may have any times.")]]
 
 
 @operator("readers.video")
 def video(
     *,
     sequence_length: Length,
-    filenames: DataLocation[Path | Sequence[Path] | None] = None,
-    file_root: DataLocation[Path | None] = None,
-    file_list: DataLocation[Path | None] = None,
-    labels: int | Sequence[int] | None = None,
-    stride: int = 1,
-    step: int = -1,
-    pad_mode: str = "none",
-    pad_sequences: bool = False,
-    fill_value: int | Sequence[int] = 0,
-    uniform_sample: bool = False,
-    enable_frame_num: str | bool | None = "none",
-    enable_timestamps: bool = False,
-    file_list_format: str = "timestamps",
-    file_list_rounding: str = "start_down_end_up",
-    file_list_frame_num: bool = False,
-    file_list_include_end: PerformanceHint[bool] = True,
-    file_list_include_preceding_frame: bool | None = None,
     dtype: DALIDataType | Any = UINT8,
-    normalized: bool = False,
-    image_type: DALIImageType = RGB,
-    channels: PerformanceHint[int] = 3,
-    additional_decode_surfaces: PerformanceHint[int] = 2,
-    skip_vfr_check: PerformanceHint[bool] = False,
-    **loader: Unpack[ReaderArguments],
+    **arguments: Unpack[VideoArguments],
 ) -> DataNode | list[DataNode]:
     """Read clips of videos: what FFmpeg decodes, by PyAV. Needs the extra `video`.
 
@@ -101,36 +140,8 @@ def video(
 
     Args:
         sequence_length: frames of a clip.
-        filenames: paths.
-        file_root: that folder; classes are numbered in the order of the folders' names.
-        file_list: the text file; its paths are relative to the working directory.
-        labels: class numbers, one per entry of `filenames`; an empty list numbers the files.
-        stride: how many frames lie from one frame of a clip to the next.
-        step: how many lie from the first frame of a clip to that of the next one; without it clips follow each other.
-        pad_mode: what becomes of the clip at the end of a video that has too few frames: it is left out ("none"), or
-            filled up with `fill_value` ("constant"), with the last frame ("edge", "repeat"), or with the frames before,
-            in reverse order, without ("reflect", "reflect_101") or with the last one ("symmetric", "reflect_1001").
-        pad_sequences: an older way to say `pad_mode="constant"`.
-        fill_value: of padded frames, 0 to 255; one number, or one per channel.
-        uniform_sample: whether a video, or its part, is one clip of frames at equal distances. Then `stride`, `step`
-            and `pad_mode` have no effect.
-        enable_frame_num: whether to give the number of the first frame ("scalar" or True), or of all ("sequence").
-        enable_timestamps: whether to give the time of each frame.
-        file_list_format: what starts and ends are: "timestamps", in seconds, or "frames", numbers of which negative
-            ones count from the end. The frame at the end is not read.
-        file_list_rounding: where starts and ends between two frames belong: "start_down_end_up", "start_up_end_down",
-            "all_up" or "all_down".
-        file_list_frame_num: an older way to say `file_list_format="frames"`.
-        file_list_include_end: without effect, as in DALI.
-        file_list_include_preceding_frame: an older way to say how to round: "start_down_end_up" if True,
-            "start_up_end_down" if False.
         dtype: uint8, or float32.
-        normalized: whether values of float32 go from 0 to 1, not to 255.
-        image_type: RGB; `fn.color_space_conversion` gives others.
-        channels: a hint of DALI's; there are three.
-        additional_decode_surfaces: a hint of DALI's.
-        skip_vfr_check: a hint of DALI's; frames may have any times.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **arguments: See `VideoArguments`.
 
     Returns:
         The clips, (frames, height, width, 3), layout FHWC, RGB. Where there are labels, int32 (1,); then, if they are
@@ -163,9 +174,9 @@ def video(
         >>> frames.shape(), numbers.as_array().tolist()
         ([(3, 16, 32, 3), (3, 16, 32, 3)], [[0, 1, 2], [3, 4, 5]])
     """
-    del file_list_include_end, channels, additional_decode_surfaces, skip_vfr_check
+    options = with_defaults(VideoArguments, arguments)
     optional_import.import_extra("av", "video", "fn.readers.video")
-    element = as_dtype(dtype)
+    element, normalized, image_type = as_dtype(dtype), options["normalized"], options["image_type"]
     if image_type is not RGB:
         raise DefinitionError(
             "fn.readers.video gives RGB", given=f"image_type=types.{image_type.name}",
@@ -176,33 +187,39 @@ def video(
             "fn.readers.video gives uint8 or float32, which alone can be normalized",
             given=f"dtype {element}, normalized={normalized}", fix="dtype=types.FLOAT, and fn.cast for others",
         )  # fmt: skip
+    stride, step = options["stride"], options["step"]
     if stride < 1 or step == 0:
         given = f"sequence_length={sequence_length}, stride={stride}, step={step}"
         raise DefinitionError("fn.readers.video: stride and step are at least 1", given=given)
-    entries, labelled = _entries(filenames, file_root, file_list, labels)
-    if file_list_include_preceding_frame is not None:
-        file_list_rounding = "start_down_end_up" if file_list_include_preceding_frame else "start_up_end_down"
-    up = _ROUNDINGS[_one_of("file_list_rounding", file_list_rounding, _ROUNDINGS)]
-    form = _one_of("file_list_format", file_list_format, ("timestamps", "frames"))
-    if isinstance(enable_frame_num, int):
-        enable_frame_num = bool(enable_frame_num)
+    entries, labelled = _entries(*(options[name] for name in ("filenames", "file_root", "file_list", "labels")))
+    rounding, include_preceding = options["file_list_rounding"], options["file_list_include_preceding_frame"]
+    if include_preceding is not None:
+        rounding = "start_down_end_up" if include_preceding else "start_up_end_down"
+    up = _ROUNDINGS[_one_of("file_list_rounding", rounding, _ROUNDINGS)]
+    form = _one_of("file_list_format", options["file_list_format"], ("timestamps", "frames"))
+    frame_num, pad_mode = options["enable_frame_num"], options["pad_mode"]
+    if isinstance(frame_num, int):
+        frame_num = bool(frame_num)
+    if options["pad_sequences"] and pad_mode == "none":
+        pad_mode = "constant"
     try:
-        fill = tuple(fill_of(fill_value).tolist())
+        fill = tuple(fill_of(options["fill_value"]).tolist())
     except (ValueError, TypeError) as error:
         raise DefinitionError(f"fn.readers.video: {error}") from error
-    options = ClipOptions(
+    clips = ClipOptions(
         length=sequence_length,
         stride=stride,
         step=step,
-        pad_mode=_one_of("pad_mode", "constant" if pad_sequences and pad_mode == "none" else pad_mode, PAD_MODES),
+        pad_mode=_one_of("pad_mode", pad_mode, PAD_MODES),
         fill=fill,
-        uniform=bool(uniform_sample),
+        uniform=bool(options["uniform_sample"]),
         labels=labelled,
-        frame_num=_FRAME_NUM[_one_of("enable_frame_num", enable_frame_num, _FRAME_NUM)],
-        timestamps=bool(enable_timestamps),
-        rounding=Rounding(form == "frames" or bool(file_list_frame_num), *up),
+        frame_num=_FRAME_NUM[_one_of("enable_frame_num", frame_num, _FRAME_NUM)],
+        timestamps=bool(options["enable_timestamps"]),
+        rounding=Rounding(form == "frames" or bool(options["file_list_frame_num"]), *up),
     )
-    frames, *others = apply_reader(open_shared(VideoSource, entries, options, stamp=stamp_of_clips(entries)), loader)
+    source = open_shared(VideoSource, entries, clips, stamp=stamp_of_clips(entries))
+    frames, *others = apply_reader(source, select_arguments(ReaderArguments, arguments))
     if element.name == "float32":
         frames = cast(frames, dtype=FLOAT)
         frames = frames * np.float32(1 / 255) if normalized else frames

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Unpack
 
-from penstock.graph.identity.call_record import Default
-from penstock.graph.ir.operator import select_arguments
+from penstock.graph.arguments.argument_groups import select_arguments
+from penstock.graph.arguments.argument_marks import Default, Doc
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.argument_limits import Length
@@ -17,9 +17,9 @@ from penstock.types import RGB, UINT8, DALIDataType, DALIImageType
 
 
 class VideoResizeArguments(VideoArguments, SizeArguments, FilterArguments, total=False):
-    """What `fn.readers.video` takes, and the size and the filters of `fn.resize`. image_type: RGB."""
+    """Arguments of `fn.readers.video`, and size and filters of `fn.resize`."""
 
-    image_type: Annotated[DALIImageType, Default(RGB)]
+    image_type: Annotated[DALIImageType, Default(RGB), Doc("Color space; only RGB.")]
 
 
 @operator("readers.video_resize")
@@ -31,7 +31,7 @@ def video_resize(
     Args:
         sequence_length: frames of a clip.
         dtype: uint8, or float32.
-        **arguments: what `fn.readers.video` takes; the size and the filters that `fn.resize` takes.
+        **arguments: See `VideoResizeArguments`.
 
     Returns:
         As `fn.readers.video`, with clips of the new size.
@@ -56,7 +56,7 @@ def video_resize(
     """
     sizes: Any = {**select_arguments(SizeArguments, arguments), **select_arguments(FilterArguments, arguments)}
     given: Any = {name: value for name, value in arguments.items() if name not in sizes}
-    read = video(sequence_length=sequence_length, dtype=dtype, **given)
+    read = video.forward(sequence_length=sequence_length, dtype=dtype, **given)
     frames, *others = read if isinstance(read, list) else (read,)
     resized: DataNode = resize(frames, **sizes)
     return [resized, *others] if others else resized

@@ -8,7 +8,7 @@ from typing import Any, Unpack, cast
 import numpy as np
 
 from penstock.errors import DefinitionError, did_you_mean, short_repr
-from penstock.graph.identity.call_record import DataLocation
+from penstock.graph.arguments.argument_marks import DataLocation
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.decoders.image import image
@@ -63,7 +63,7 @@ def webdataset(
             type, the text of a number is that number if its extension is one of text or numbers (cls, txt, ...). With
             `decode`, the type of numbers, arrays and pixels; None for their own.
         decode: whether components are decoded by their extensions.
-        **loader: order and shard, as `penstock.operators.readers.reader_arguments.LoaderArguments` describes them.
+        **loader: See `ReaderArguments`.
 
     Returns:
         A node per entry of `ext`, of shape (?,).

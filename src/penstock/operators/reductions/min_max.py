@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from penstock.core.spec import Spec
-from penstock.graph.ir.operator import BatchContext, CommonArguments
+from penstock.graph.ir.operator import BatchContext
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -53,7 +53,6 @@ def min(  # noqa: A001  # DALI's name
     axes: int | Sequence[int] | None = None,
     axis_names: str | None = None,
     keep_dims: bool = False,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Take the least element along axes.
 
@@ -62,7 +61,6 @@ def min(  # noqa: A001  # DALI's name
         axes: along which; a negative number counts from the end. Without, all axes; [] leaves everything as it is.
         axis_names: their letters in the layout, instead.
         keep_dims: whether the axes stay, with extent 1.
-        **common: what every operator takes.
 
     Returns:
         Without the axes, or with extent 1 there. In the input's type.
@@ -81,7 +79,7 @@ def min(  # noqa: A001  # DALI's name
         [[1.0], [[1.0, 2.0]]]
     """
     numbers = reduced_axes("reductions.min", axes, axis_names, data.spec)
-    return apply(Extreme("reductions.min", numbers, keep_dims, False), data, common=common)
+    return apply(Extreme("reductions.min", numbers, keep_dims, False), data)
 
 
 @operator("reductions.max")
@@ -91,7 +89,6 @@ def max(  # noqa: A001  # DALI's name
     axes: int | Sequence[int] | None = None,
     axis_names: str | None = None,
     keep_dims: bool = False,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Take the greatest element along axes.
 
@@ -100,7 +97,6 @@ def max(  # noqa: A001  # DALI's name
         axes: along which; a negative number counts from the end. Without, all axes; [] leaves everything as it is.
         axis_names: their letters in the layout, instead.
         keep_dims: whether the axes stay, with extent 1.
-        **common: what every operator takes.
 
     Returns:
         Without the axes, or with extent 1 there. In the input's type.
@@ -119,4 +115,4 @@ def max(  # noqa: A001  # DALI's name
         [[4.0], [[3.0, 4.0]]]
     """
     numbers = reduced_axes("reductions.max", axes, axis_names, data.spec)
-    return apply(Extreme("reductions.max", numbers, keep_dims, True), data, common=common)
+    return apply(Extreme("reductions.max", numbers, keep_dims, True), data)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from penstock.core.spec import Spec
-from penstock.graph.ir.operator import BatchContext, CommonArguments
+from penstock.graph.ir.operator import BatchContext
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -76,7 +76,6 @@ def sum(  # noqa: A001  # DALI's name
     axis_names: str | None = None,
     keep_dims: bool = False,
     dtype: Any = None,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Add up the elements along axes.
 
@@ -86,7 +85,6 @@ def sum(  # noqa: A001  # DALI's name
         axis_names: their letters in the layout, instead.
         keep_dims: whether the axes stay, with extent 1.
         dtype: element type; None takes int64 or uint64 for integers, and for floats their own.
-        **common: what every operator takes.
 
     Returns:
         Without the axes, or with extent 1 there. What does not fit into `dtype` becomes the nearest value that does.
@@ -107,7 +105,7 @@ def sum(  # noqa: A001  # DALI's name
     kind = data.dtype.kind
     own = np.dtype(f"{kind}8") if kind in "iu" else data.dtype
     numbers = reduced_axes("reductions.sum", axes, axis_names, data.spec)
-    return apply(Sum("reductions.sum", numbers, keep_dims, result_dtype(own, dtype)), data, common=common)
+    return apply(Sum("reductions.sum", numbers, keep_dims, result_dtype(own, dtype)), data)
 
 
 @operator("reductions.mean")
@@ -118,7 +116,6 @@ def mean(
     axis_names: str | None = None,
     keep_dims: bool = False,
     dtype: Any = None,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Average the elements along axes.
 
@@ -128,7 +125,6 @@ def mean(
         axis_names: their letters in the layout, instead.
         keep_dims: whether the axes stay, with extent 1.
         dtype: element type; None takes float32. Integers are rounded and saturate.
-        **common: what every operator takes.
 
     Returns:
         Without the axes, or with extent 1 there.
@@ -148,7 +144,7 @@ def mean(
     """
     numbers = reduced_axes("reductions.mean", axes, axis_names, data.spec)
     element = result_dtype(FLOAT.numpy, dtype)
-    return apply(Mean("reductions.mean", numbers, keep_dims, False, False, element), data, common=common)
+    return apply(Mean("reductions.mean", numbers, keep_dims, False, False, element), data)
 
 
 @operator("reductions.mean_square")
@@ -159,7 +155,6 @@ def mean_square(
     axis_names: str | None = None,
     keep_dims: bool = False,
     dtype: Any = None,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Average the squares of the elements along axes.
 
@@ -169,7 +164,6 @@ def mean_square(
         axis_names: their letters in the layout, instead.
         keep_dims: whether the axes stay, with extent 1.
         dtype: element type; None takes float32. Integers are rounded and saturate.
-        **common: what every operator takes.
 
     Returns:
         Without the axes, or with extent 1 there.
@@ -189,7 +183,7 @@ def mean_square(
     """
     numbers = reduced_axes("reductions.mean_square", axes, axis_names, data.spec)
     element = result_dtype(FLOAT.numpy, dtype)
-    return apply(Mean("reductions.mean_square", numbers, keep_dims, True, False, element), data, common=common)
+    return apply(Mean("reductions.mean_square", numbers, keep_dims, True, False, element), data)
 
 
 @operator("reductions.rms")
@@ -200,7 +194,6 @@ def rms(
     axis_names: str | None = None,
     keep_dims: bool = False,
     dtype: Any = None,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Take the root of the mean square of the elements along axes.
 
@@ -210,7 +203,6 @@ def rms(
         axis_names: their letters in the layout, instead.
         keep_dims: whether the axes stay, with extent 1.
         dtype: element type; None takes float32. Integers are rounded and saturate.
-        **common: what every operator takes.
 
     Returns:
         Without the axes, or with extent 1 there.
@@ -230,4 +222,4 @@ def rms(
     """
     numbers = reduced_axes("reductions.rms", axes, axis_names, data.spec)
     element = result_dtype(FLOAT.numpy, dtype)
-    return apply(Mean("reductions.rms", numbers, keep_dims, True, True, element), data, common=common)
+    return apply(Mean("reductions.rms", numbers, keep_dims, True, True, element), data)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, CommonArguments
+from penstock.graph.ir.operator import BatchContext
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -75,7 +75,6 @@ def std_dev(
     axis_names: str | None = None,
     keep_dims: bool = False,
     ddof: int = 0,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Take the standard deviation of the elements from a mean, along axes.
 
@@ -86,7 +85,6 @@ def std_dev(
         axis_names: their letters in the layout, instead.
         keep_dims: whether the axes stay, with extent 1.
         ddof: subtracted from the number of elements; 1 gives Bessel's correction.
-        **common: what every operator takes.
 
     Returns:
         float32, without the axes, or with extent 1 there.
@@ -106,7 +104,7 @@ def std_dev(
         [[4.0], [2.240000009536743]]
     """
     numbers = reduced_axes("reductions.std_dev", axes, axis_names, data.spec)
-    return apply(Spread("reductions.std_dev", numbers, keep_dims, ddof, root=True), data, mean, common=common)
+    return apply(Spread("reductions.std_dev", numbers, keep_dims, ddof, root=True), data, mean)
 
 
 @operator("reductions.variance")
@@ -118,7 +116,6 @@ def variance(
     axis_names: str | None = None,
     keep_dims: bool = False,
     ddof: int = 0,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Take the variance of the elements about a mean, along axes.
 
@@ -129,7 +126,6 @@ def variance(
         axis_names: their letters in the layout, instead.
         keep_dims: whether the axes stay, with extent 1.
         ddof: subtracted from the number of elements; 1 gives Bessel's correction.
-        **common: what every operator takes.
 
     Returns:
         float32, without the axes, or with extent 1 there.
@@ -148,4 +144,4 @@ def variance(
         [5.0]
     """
     numbers = reduced_axes("reductions.variance", axes, axis_names, data.spec)
-    return apply(Spread("reductions.variance", numbers, keep_dims, ddof, root=False), data, mean, common=common)
+    return apply(Spread("reductions.variance", numbers, keep_dims, ddof, root=False), data, mean)

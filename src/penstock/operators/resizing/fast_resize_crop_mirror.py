@@ -10,7 +10,7 @@ from penstock.operators.resizing.resize_crop_mirror import ResizeCropMirrorArgum
 from penstock.types import DALIDataType
 
 
-@operator("fast_resize_crop_mirror")
+@operator("fast_resize_crop_mirror", defaults={"antialias": False})
 def fast_resize_crop_mirror(
     data: DataNode,
     *,
@@ -24,7 +24,7 @@ def fast_resize_crop_mirror(
         data: as `resize_crop_mirror` takes it, whose ``antialias`` is True by default.
         mirror: likewise.
         dtype: of the result: FLOAT or the input's, which it is by default.
-        **arguments: size and filters as for `resize`, the window as for `crop`; and what every operator takes.
+        **arguments: See `ResizeCropMirrorArguments`.
 
     Returns:
         The windows, in the input's layout.
@@ -44,4 +44,4 @@ def fast_resize_crop_mirror(
         [6, 2]
     """
     given: ResizeCropMirrorArguments = {"antialias": False, **arguments}
-    return resize_crop_mirror(data, mirror=mirror, dtype=dtype, **given)
+    return resize_crop_mirror.forward(data, mirror=mirror, dtype=dtype, **given)

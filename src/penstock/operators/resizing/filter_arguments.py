@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypedDict
 import numpy as np
 
 from penstock.errors import ArgumentTypeError, short_repr
-from penstock.graph.identity.call_record import Default, PerformanceHint
+from penstock.graph.arguments.argument_marks import Default, Doc, PerformanceHint
 from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.tracing.trace import DataNode
 from penstock.types import INTERP_LANCZOS3, INTERP_LINEAR, DALIInterpType
@@ -21,19 +21,22 @@ FILTER_SCHEMA: Mapping[str, Argument] = {
 
 
 class FilterArguments(TypedDict, total=False):
-    """How pixels are interpolated.
+    """Interpolation of pixels."""
 
-    interp_type: an interpolation of `penstock.types`, linear if none is given. min_filter, mag_filter: the same, for
-    axes that shrink and axes that grow. antialias: whether filters are stretched where the image shrinks; there
-    INTERP_LINEAR becomes INTERP_TRIANGULAR. minibatch_size, temp_buffer_hint: hints of DALI's without effect here.
-    """
-
-    interp_type: Annotated[Interpolation, Default(INTERP_LINEAR)]
-    min_filter: Interpolation
-    mag_filter: Interpolation
-    antialias: Annotated[bool, Default(True)]
-    minibatch_size: PerformanceHint[int]
-    temp_buffer_hint: PerformanceHint[int]
+    interp_type: Annotated[
+        Interpolation,
+        Default(INTERP_LINEAR),
+        Doc("Interpolation for all axes, a `types.INTERP_...`; may be a node."),
+    ]
+    min_filter: Annotated[Interpolation, Doc("Interpolation for axes that shrink; by default `interp_type`.")]
+    mag_filter: Annotated[Interpolation, Doc("Interpolation for axes that grow; by default `interp_type`.")]
+    antialias: Annotated[
+        bool,
+        Default(True),
+        Doc("If True, filters are stretched where the image shrinks; INTERP_LINEAR then becomes INTERP_TRIANGULAR."),
+    ]
+    minibatch_size: PerformanceHint[Annotated[int, Default(32), Doc("DALI's hint; it has no effect.")]]
+    temp_buffer_hint: PerformanceHint[Annotated[int, Default(0), Doc("DALI's hint; it has no effect.")]]
 
 
 def filter_arguments(filters: FilterArguments, kind: str) -> dict[str, Any]:

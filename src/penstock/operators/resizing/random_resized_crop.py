@@ -10,8 +10,8 @@ import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.arguments.argument_groups import select_arguments
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments, select_arguments
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -24,8 +24,8 @@ from penstock.operators.resizing.resize import Resampling, cast_steps, resampled
 from penstock.types import DALIDataType
 
 
-class RandomResizedCropArguments(RandomWindowArguments, FilterArguments, CommonArguments, total=False):
-    """Window, filters, and what every operator takes."""
+class RandomResizedCropArguments(RandomWindowArguments, FilterArguments, total=False):
+    """Window and filters."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,7 @@ def random_resized_crop(
         size: (height, width) of the result; one number for both.
         dtype: of the result: FLOAT or the input's, which it is by default.
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
-        **arguments: the window, `random_area`, `random_aspect_ratio`, `num_attempts` (see
-            `penstock.image.describe.random_window`); filters, `interp_type`, `min_filter`, `mag_filter`, `antialias`
-            (see `penstock.operators.resizing.filter_arguments`); and what every operator takes.
+        **arguments: See `RandomResizedCropArguments`.
 
     Returns:
         Images of `size`, in the input's layout.
@@ -121,4 +119,4 @@ def random_resized_crop(
         dtype=resampled_dtype(data, dtype, "random_resized_crop"),
     )
     filters = filter_arguments(select_arguments(FilterArguments, arguments), "random_resized_crop")
-    return apply(kernel, data, common=select_arguments(CommonArguments, arguments), seed=seed, **filters)
+    return apply(kernel, data, seed=seed, **filters)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.arguments.argument_groups import select_arguments
+from penstock.graph.arguments.argument_marks import Doc
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel, select_arguments
+from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.layouts import SPATIAL, image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.fix_suggestions import ShapeProblem, register_fix
@@ -32,10 +34,10 @@ DTYPES = ("uint8", "int16", "uint16", "float32")
 """What can be resampled."""
 
 
-class ResizeArguments(SizeArguments, FilterArguments, CommonArguments, total=False):
-    """Size, filters, and what every operator takes. image_type: DALI's, without effect there and here."""
+class ResizeArguments(SizeArguments, FilterArguments, total=False):
+    """Size, ROI and filters."""
 
-    image_type: DALIImageType
+    image_type: Annotated[DALIImageType, Doc("DALI's option; it has no effect.")]
 
 
 @dataclass(frozen=True)
@@ -146,11 +148,7 @@ def resize(
         data: uint8, int16, uint16 or float32; layout with H and W, perhaps D (HWC where none is named).
         dtype: of the result: FLOAT or the input's, which it is by default. FLOAT is not rounded, not scaled.
         save_attrs: whether to give the extents of the input, too.
-        **arguments: the size, one of `size`, `resize_x`/`resize_y`/`resize_z`, `resize_shorter`, `resize_longer`, with
-            `mode` and `max_size`; the part to resize, `roi_start`, `roi_end`, `roi_relative`, and `subpixel_scale`;
-            filters, `interp_type`, `min_filter`, `mag_filter`, `antialias` (see
-            `penstock.operators.resizing.target_size`). Sizes, parts and filters may be nodes, with a value per
-            sample. And what every operator takes.
+        **arguments: See `ResizeArguments`.
 
     Returns:
         Images of the new size in the input's layout. With `save_attrs` a second output, int32 (2,) or (3,).
@@ -173,5 +171,5 @@ def resize(
     filters = select_arguments(FilterArguments, arguments)
     sizes, varying = sizing(select_arguments(SizeArguments, arguments), filters, layout, "resize")
     kernel = Resize(layout, resampled_dtype(data, dtype, "resize"), sizes)
-    images = apply(kernel, data, common=select_arguments(CommonArguments, arguments), **varying)
-    return [images, apply(SpatialShape(layout), data)] if save_attrs else images
+    images = apply(kernel, data, **varying)
+    return [images, apply(SpatialShape(layout), data, common={})] if save_attrs else images

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Unpack, cast
 
 from penstock.core.spec import Spec
+from penstock.graph.arguments.argument_groups import select_arguments
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments, select_arguments
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -24,8 +24,8 @@ from penstock.operators.resizing.target_size import SizeArguments, sizing
 from penstock.types import DALIDataType
 
 
-class ResizeCropMirrorArguments(SizeArguments, FilterArguments, CropPositionArguments, CommonArguments, total=False):
-    """Size, filters, window, and what every operator takes."""
+class ResizeCropMirrorArguments(SizeArguments, FilterArguments, CropPositionArguments, total=False):
+    """Size, filters and window."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def resize_crop_mirror(
         mirror: 0, or the sum of 1 (exchange left and right), 2 (top and bottom) and 4 (front and back, for volumes); a
             node gives each sample its own.
         dtype: of the result: FLOAT or the input's, which it is by default.
-        **arguments: size and filters as for `resize`, the window as for `crop`; and what every operator takes.
+        **arguments: See `ResizeCropMirrorArguments`.
 
     Returns:
         The windows, in the input's layout.
@@ -127,4 +127,4 @@ def resize_crop_mirror(
     if "D" in layout:
         flags["depthwise"] = mirror & 4
     made = ResizeCropMirror(layout, result, Resize(layout, result, sizes), Crop(cut, result), Flip(layout))
-    return apply(made, data, common=select_arguments(CommonArguments, arguments), **varying, **place, **flags)
+    return apply(made, data, **varying, **place, **flags)

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.spec import Shape, Spec, bounds_or_none
-from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean, short_repr
-from penstock.graph.identity.call_record import Default
+from penstock.errors import DefinitionError
+from penstock.graph.arguments.argument_marks import Default, Doc
 from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.layouts import SPATIAL
 from penstock.graph.tracing.trace import DataNode
@@ -27,7 +27,6 @@ Numbers = float | Sequence[float] | DataNode
 Mode = Literal["default", "stretch", "not_larger", "not_smaller"]
 SizeSpec = Literal["size", "one by one"]
 
-MODES: tuple[Mode, ...] = ("default", "stretch", "not_larger", "not_smaller")
 ONE_BY_ONE = {"D": "resize_z", "H": "resize_y", "W": "resize_x"}
 
 
@@ -214,31 +213,49 @@ class TargetSize:
 
 
 class SizeArguments(TypedDict, total=False):
-    """How large the result is, and of which part of the image.
+    """Size of a resized image, and the ROI that is resized.
 
-    size: (height, width), or (depth, height, width), or one number for all. resize_x, resize_y, resize_z: width,
-    height, depth, one by one. resize_shorter, resize_longer: the shorter or longer side; the others keep the aspect
-    ratio. Exactly one of these ways is used. An extent that is 0 or not given follows from the others; a negative one
-    mirrors the image. mode: "default": missing extents keep the aspect ratio; "stretch": they stay; "not_larger",
-    "not_smaller": the image keeps its aspect ratio and just fits into, or covers, the size. max_size: a limit for all
-    extents, or one per extent; "not_larger" and "not_smaller" (and resize_shorter, resize_longer) keep the aspect
-    ratio under it. roi_start, roi_end: the part of the image that is resized, in pixels, or in fractions of the image
-    with roi_relative. subpixel_scale: whether the part is widened or narrowed where an extent is rounded, so that the
-    scale stays exact.
+    Give the size in exactly one way. Numbers may be nodes, with a value per sample.
     """
 
-    size: Numbers
-    resize_x: Number
-    resize_y: Number
-    resize_z: Number
-    resize_shorter: Number
-    resize_longer: Number
-    mode: Annotated[str, Default("default")]
-    max_size: float | Sequence[float]
-    roi_start: Sequence[float] | DataNode
-    roi_end: Sequence[float] | DataNode
-    roi_relative: Annotated[bool, Default(False)]
-    subpixel_scale: Annotated[bool, Default(True)]
+    size: Annotated[
+        Numbers,
+        Doc(
+            "Size in pixels: (height, width), (depth, height, width), or one number for all axes. An extent of 0 "
+            "follows from the others; a negative one mirrors the image."
+        ),
+    ]
+    resize_x: Annotated[Number, Doc("Width in pixels; alone or with `resize_y` and `resize_z`.")]
+    resize_y: Annotated[Number, Doc("Height in pixels.")]
+    resize_z: Annotated[Number, Doc("Depth in pixels, for volumes.")]
+    resize_shorter: Annotated[Number, Doc("Length of the shorter side; the others keep the aspect ratio.")]
+    resize_longer: Annotated[Number, Doc("Length of the longer side; the others keep the aspect ratio.")]
+    mode: Annotated[
+        Mode,
+        Default("default"),
+        Doc(
+            '"default": extents that are not given keep the aspect ratio. "stretch": they do not change. '
+            '"not_larger", "not_smaller": the image keeps its aspect ratio and just fits into, or covers, the size.'
+        ),
+    ]
+    max_size: Annotated[
+        float | Sequence[float],
+        Doc("Limit for all extents, or one per extent. Modes that keep the aspect ratio keep it under the limit."),
+    ]
+    roi_start: Annotated[
+        Sequence[float] | DataNode,
+        Doc("Start of the ROI to resize, one number per spatial axis, in pixels or as `roi_relative` says."),
+    ]
+    roi_end: Annotated[
+        Sequence[float] | DataNode,
+        Doc("End of the ROI. If it is less than the start, the result is mirrored."),
+    ]
+    roi_relative: Annotated[bool, Default(False), Doc("If True, the ROI is in fractions of the image.")]
+    subpixel_scale: Annotated[
+        bool,
+        Default(True),
+        Doc("If True, the ROI is adjusted where an extent is rounded, so that the scale is exact."),
+    ]
 
 
 def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: str) -> tuple[TargetSize, dict[str, Any]]:
@@ -246,7 +263,7 @@ def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: st
 
     Raises:
         DefinitionError: no size is given, or in two ways; too many or too few numbers; half a part.
-        ArgumentTypeError: a mode or interpolation that does not exist.
+        ArgumentTypeError: an interpolation that does not exist.
     """
     given: dict[str, Any] = {name: value for name, value in sizes.items() if value is not None}
     axes = [axis for axis in SPATIAL if axis in layout]
@@ -268,8 +285,6 @@ def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: st
             expected="one of size, resize_x/resize_y/resize_z, resize_shorter, resize_longer",
         )
     mode = given.get("mode", "default")
-    if mode not in MODES:
-        raise ArgumentTypeError(f"fn.{kind}: no such mode", given=short_repr(mode), fix=did_you_mean(mode, MODES))
     arguments: dict[str, Any] = {name: given[name] for name in ways[0]}
     if ways[0][0] in ("resize_shorter", "resize_longer"):
         if mode != "default":

@@ -6,15 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Unpack, cast
+from typing import Any, ClassVar, Literal, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.spec import Shape, Spec, bounds_or_none
-from penstock.errors import ArgumentTypeError, DefinitionError, did_you_mean, short_repr
+from penstock.errors import DefinitionError
+from penstock.graph.arguments.argument_groups import select_arguments
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments, select_arguments
 from penstock.graph.layouts import SPATIAL, axis_numbers
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -23,23 +23,17 @@ from penstock.image.describe.axis_mapping import max_filter_support, where
 from penstock.image.describe.steps import ImageInfo, ResampleStep, Step
 from penstock.operators.resizing.filter_arguments import FILTER_SCHEMA, FilterArguments, filter_arguments
 from penstock.operators.resizing.resize import Resize, cast_steps, resampled_dtype
-from penstock.operators.resizing.target_size import MODES, Mode, Numbers, TargetSize
+from penstock.operators.resizing.target_size import Mode, Numbers, TargetSize
 from penstock.operators.tensors.reshape import reshape
 from penstock.types import DALIDataType
 
 Rounding = Literal["round", "truncate", "ceil"]
-
-ROUNDINGS: tuple[Rounding, ...] = ("round", "truncate", "ceil")
 
 _SCHEMA = {
     **{name: Argument(shape=(None,)) for name in ("sizes", "scales", "alignment", "roi_end")},
     "roi_start": Argument(shape=(None,), example=0),
     **FILTER_SCHEMA,
 }
-
-
-class TensorResizeArguments(FilterArguments, CommonArguments, total=False):
-    """Filters, and what every operator takes."""
 
 
 @dataclass(frozen=True)
@@ -148,16 +142,16 @@ def tensor_resize(
     scales: Numbers | None = None,
     axes: int | Sequence[int] | None = None,
     axis_names: str | None = None,
-    mode: str = "default",
+    mode: Mode = "default",
     max_size: float | Sequence[float] | None = None,
     alignment: Numbers = 0.5,
-    size_rounding: str = "round",
+    size_rounding: Rounding = "round",
     roi_start: Numbers | None = None,
     roi_end: Numbers | None = None,
     roi_relative: bool = False,
     subpixel_scale: bool = True,
     dtype: DALIDataType | Any = None,
-    **arguments: Unpack[TensorResizeArguments],
+    **arguments: Unpack[FilterArguments],
 ) -> DataNode:
     """Resize tensors along any axes, at most three that follow each other: `resize` for data that are no images.
 
@@ -183,8 +177,7 @@ def tensor_resize(
         roi_relative: whether the part is given in fractions of the extents.
         subpixel_scale: whether the part is widened or narrowed where an extent is rounded, so that the scale stays.
         dtype: of the result: FLOAT or the input's, which it is by default.
-        **arguments: filters, as for `resize`: `interp_type`, `min_filter`, `mag_filter`, `antialias`. And what every
-            operator takes.
+        **arguments: See `FilterArguments`.
 
     Returns:
         The resized tensors, in the input's layout.
@@ -215,9 +208,6 @@ def tensor_resize(
     if rank == 0:
         raise DefinitionError(f"fn.{kind} resizes along axes", given="single numbers", expected="at least one axis")
     named = axis_numbers(axes, axis_names, data.spec, kind)
-    for what, name, known in (("mode", mode, MODES), ("rounding", size_rounding, ROUNDINGS)):
-        if name not in known:
-            raise ArgumentTypeError(f"fn.{kind}: no such {what}", given=short_repr(name), fix=did_you_mean(name, known))
     proportional = mode in ("not_larger", "not_smaller")
     if proportional and scales is not None:
         raise DefinitionError(f"fn.{kind}: scales leave mode no choice", given=f"mode={mode!r}", fix="use sizes")
@@ -239,19 +229,19 @@ def tensor_resize(
         limits[list(named)] = np.where(np.asarray(max_size) <= 0, np.inf, max_size)
     sizing = TensorSizing(
         layout,
-        cast(Mode, mode),
+        mode,
         tuple(limits.tolist()),
         bool(roi_relative),
         bool(subpixel_scale),
         bool(arguments.get("antialias", True)),
         named,
-        cast(Rounding, size_rounding),
+        size_rounding,
     )
     values |= filter_arguments(select_arguments(FilterArguments, arguments), kind)
-    own, common = data.spec.layout, select_arguments(CommonArguments, arguments)
+    own = data.spec.layout
     relabelled = own not in ("", layout)
     operand = reshape(data, layout=layout) if relabelled else data
-    made = apply(TensorResize(layout, resampled_dtype(data, dtype, kind), sizing), operand, common=common, **values)
+    made = apply(TensorResize(layout, resampled_dtype(data, dtype, kind), sizing), operand, **values)
     return reshape(made, layout=own) if own != made.spec.layout else made
 
 

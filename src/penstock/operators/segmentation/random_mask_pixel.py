@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, CommonArguments, HostBatchKernel, Operator
+from penstock.graph.ir.operator import BatchContext, HostBatchKernel, Operator
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -72,7 +72,6 @@ def random_mask_pixel(
     threshold: float | DataNode | None = None,
     value: int | DataNode | None = None,
     seed: int = -1,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Draw a place in a mask, of the foreground or anywhere.
 
@@ -83,7 +82,6 @@ def random_mask_pixel(
         threshold: what is greater is foreground, 0 by default; a number, or a node.
         value: what equals it is foreground, instead; likewise.
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
-        **common: what every operator takes.
 
     Returns:
         The place, int64, a number per axis.
@@ -106,4 +104,4 @@ def random_mask_pixel(
         raise DefinitionError("fn.segmentation.random_mask_pixel takes threshold= or value=", given="both")
     arguments: dict[str, Any] = {"foreground": foreground, "threshold": threshold, "value": value}
     given = {name: argument for name, argument in arguments.items() if argument is not None}
-    return apply(RandomMaskPixel(), data, common=common, seed=seed, **given)
+    return apply(RandomMaskPixel(), data, seed=seed, **given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, CommonArguments, HostBatchKernel, Operator
+from penstock.graph.ir.operator import BatchContext, HostBatchKernel, Operator
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -134,7 +134,6 @@ def random_object_bbox(
     output_class: bool = False,
     cache_objects: bool = False,  # noqa: ARG001  # DALI's; objects are found anew
     seed: int = -1,
-    **common: Unpack[CommonArguments],
 ) -> list[DataNode] | DataNode:
     """Draw an object of a map of labels, and say its box.
 
@@ -157,7 +156,6 @@ def random_object_bbox(
         output_class: whether the label is one more output; the background's where it is the box of everything.
         cache_objects: accepted, without effect.
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
-        **common: what every operator takes.
 
     Returns:
         Two outputs, int32 with a number per axis, or one with twice as many; the label, int32, if wanted. A map
@@ -192,5 +190,5 @@ def random_object_bbox(
     arguments: dict[str, Any] = {"background": background, "classes": classes, "class_weights": class_weights}
     given = {name: argument for name, argument in arguments.items() if argument is not None}
     data = cast(data, dtype=np.uint8) if data.spec.dtype == np.bool_ else data
-    outputs = apply_many(made, data, common=common, seed=seed, foreground_prob=foreground_prob, **given)
+    outputs = apply_many(made, data, seed=seed, foreground_prob=foreground_prob, **given)
     return outputs if len(outputs) > 1 else next(iter(outputs))

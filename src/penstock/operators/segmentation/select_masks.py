@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import CommonArguments, Operator, SampleContext, SampleKernel
+from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -66,7 +66,6 @@ def select_masks(
     vertices: DataNode,
     *,
     reindex_masks: bool = False,
-    **common: Unpack[CommonArguments],
 ) -> list[DataNode]:
     """Take the polygons of some masks, as `fn.readers.coco` reads them.
 
@@ -77,7 +76,6 @@ def select_masks(
         polygons: integers (p, 3): the mask, the first vertex, and one more than the last.
         vertices: (v, 2), of any dtype.
         reindex_masks: whether masks are numbered by their places in `mask_ids`.
-        **common: what every operator takes.
 
     Returns:
         The polygons and the vertices that are left, in the same form.
@@ -98,4 +96,4 @@ def select_masks(
         [[[4, 0, 2]], [[1.0, 2.0], [3.0, 4.0]]]
     """
     made = SelectMasks(bool(reindex_masks))
-    return apply_many(made, mask_ids, polygons, vertices, common=common)
+    return apply_many(made, mask_ids, polygons, vertices)

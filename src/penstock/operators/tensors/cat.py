@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 from penstock.core.spec import Shape, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode, as_value
@@ -41,14 +41,13 @@ def _without(shape: Shape, axis: int) -> Shape:
 
 
 @operator("cat")
-def cat(*inputs: DataNode, axis: int = 0, axis_name: str | None = None, **common: Unpack[CommonArguments]) -> DataNode:
+def cat(*inputs: DataNode, axis: int = 0, axis_name: str | None = None) -> DataNode:
     """Join values along an axis that they have.
 
     Args:
         *inputs: of one dtype and rank; but for the axis, of one shape.
         axis: along which; a negative number counts from the end.
         axis_name: its letter in the layout, instead.
-        **common: what every operator takes.
 
     Returns:
         As long along the axis as the inputs together, with the layout of the first.
@@ -68,4 +67,4 @@ def cat(*inputs: DataNode, axis: int = 0, axis_name: str | None = None, **common
     """
     specs = [as_value(value).spec for value in inputs]
     number = one_axis("cat", axis, axis_name, specs[0]) if specs and specs[0].shape else 0
-    return apply(Cat(number), *inputs, common=common)
+    return apply(Cat(number), *inputs)

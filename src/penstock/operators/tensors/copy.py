@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 from penstock.core.spec import Spec
-from penstock.graph.ir.operator import BatchContext, CommonArguments, Operator, ViewKernel
+from penstock.graph.ir.operator import BatchContext, Operator, ViewKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -28,14 +28,13 @@ class Copy(Operator, ViewKernel):
 
 
 @operator("copy")
-def copy(data: DataNode, **common: Unpack[CommonArguments]) -> DataNode:
+def copy(data: DataNode) -> DataNode:
     """Pass a value on, with the hint to run what follows on `device`.
 
     `node.gpu()` and `node.cpu()` are short for it. Nothing is moved by it: the planner decides where each value lives.
 
     Args:
         data: any value.
-        **common: `device` is the placement hint, "gpu" or "cpu".
 
     Returns:
         The value: same shape, dtype and layout.
@@ -50,4 +49,4 @@ def copy(data: DataNode, **common: Unpack[CommonArguments]) -> DataNode:
         >>> pipeline.run()[0].as_array().tolist()
         [[1], [2]]
     """
-    return apply(Copy(), data, common=common)
+    return apply(Copy(), data)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph.ir.operator import BatchContext, CommonArguments, Operator, ViewKernel
+from penstock.graph.ir.operator import BatchContext, Operator, ViewKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -48,16 +48,13 @@ class ExpandDims(Operator, ViewKernel):
 
 
 @operator("expand_dims")
-def expand_dims(
-    data: DataNode, *, axes: int | Sequence[int], new_axis_names: str = "", **common: Unpack[CommonArguments]
-) -> DataNode:
+def expand_dims(data: DataNode, *, axes: int | Sequence[int], new_axis_names: str = "") -> DataNode:
     """Insert axes of extent 1.
 
     Args:
         data: any shape, any dtype.
         axes: the places of the new axes among those of the result; a negative number counts from the end.
         new_axis_names: a letter for each of them; without, the axes of the result have no names.
-        **common: what every operator takes.
 
     Returns:
         The same elements in the same order.
@@ -92,4 +89,4 @@ def expand_dims(
     places = [axis % ndim for axis in numbers]
     order = sorted(range(len(places)), key=places.__getitem__)
     names = "".join(new_axis_names[at] for at in order) if new_axis_names else ""
-    return apply(ExpandDims(tuple(sorted(places)), names), data, common=common)
+    return apply(ExpandDims(tuple(sorted(places)), names), data)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Unpack, cast
+from typing import cast
 
 import numpy as np
 
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph.ir.operator import CommonArguments, Reader
+from penstock.graph.ir.operator import Reader
 from penstock.graph.ir.reader_lineage import reader_value_of
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -18,7 +18,7 @@ from penstock.sources.combine.provenance import SampleNames
 
 
 @operator("get_property")
-def get_property(data: DataNode, *, key: str, **common: Unpack[CommonArguments]) -> DataNode:
+def get_property(data: DataNode, *, key: str) -> DataNode:
     """A property of samples, as a vector of bytes.
 
     Args:
@@ -29,7 +29,6 @@ def get_property(data: DataNode, *, key: str, **common: Unpack[CommonArguments])
             component of a sample in a tar file, which has its own, and to what is computed from one of these and
             from no other; all else has none, nor has what `fn.permute_batch` gives. Paths differ in length: an
             iterator needs `fn.pad` around them.
-        **common: what every operator takes.
 
     Returns:
         uint8 of shape (?,): the letters of the layout, or the bytes of the path, without a terminator.
@@ -48,13 +47,13 @@ def get_property(data: DataNode, *, key: str, **common: Unpack[CommonArguments])
         b'HWC'
     """
     if key == "layout":
-        return constant(np.frombuffer(data.layout.encode(), np.uint8), **common)
+        return constant.forward(np.frombuffer(data.layout.encode(), np.uint8))
     if key != "source_info":
         raise DefinitionError(
             "fn.get_property: no such property", given=short_repr(key), expected='"layout" or "source_info"'
         )
     read = reader_value_of(data.value)
     if read is None:
-        return constant(np.empty(0, np.uint8), **common)
+        return constant.forward(np.empty(0, np.uint8))
     reader = cast(Reader, read.node.operator)
-    return apply(replace(reader, source=SampleNames(reader.source, read.index)), common=common, beside=read.node)
+    return apply(replace(reader, source=SampleNames(reader.source, read.index)), beside=read.node)

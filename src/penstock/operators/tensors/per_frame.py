@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import Any
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph.ir.operator import BatchContext, CommonArguments, Operator, ViewKernel
+from penstock.graph.ir.operator import BatchContext, Operator, ViewKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -41,7 +41,7 @@ class PerFrame(Operator, ViewKernel):
 
 
 @operator("per_frame")
-def per_frame(data: DataNode, *, replace: bool = False, **common: Unpack[CommonArguments]) -> DataNode:
+def per_frame(data: DataNode, *, replace: bool = False) -> DataNode:
     """Mark values as one for each frame of a sequence, so that operators on sequences take them as arguments.
 
     Operators on images take them that draw no random numbers, such as `rotate`, `warp_affine`, `gaussian_blur` and
@@ -51,7 +51,6 @@ def per_frame(data: DataNode, *, replace: bool = False, **common: Unpack[CommonA
     Args:
         data: any dtype; the first axis counts the frames.
         replace: whether the first letter of a layout is exchanged for F; else it must be one.
-        **common: what every operator takes.
 
     Returns:
         The same values, whose layout begins with F.
@@ -70,4 +69,4 @@ def per_frame(data: DataNode, *, replace: bool = False, **common: Unpack[CommonA
         >>> pipeline.run()[0].as_array()[0, :, 0, 0, 0].tolist()
         [2, 3]
     """
-    return apply(PerFrame(bool(replace)), data, common=common)
+    return apply(PerFrame(bool(replace)), data)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Unpack
+from typing import ClassVar
 
 import numpy as np
 
 from penstock.core.columns import Array, Column
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, CommonArguments, Operator, WholeBatchKernel
+from penstock.graph.ir.operator import BatchContext, Operator, WholeBatchKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -51,7 +51,7 @@ class PermuteBatch(Operator, WholeBatchKernel):
 
 
 @operator("permute_batch")
-def permute_batch(data: DataNode, *, indices: Sequence[int] | DataNode, **common: Unpack[CommonArguments]) -> DataNode:
+def permute_batch(data: DataNode, *, indices: Sequence[int] | DataNode) -> DataNode:
     """Give each sample the data of another sample of the batch.
 
     What a sample gets depends on the batch that it is in. `fn.batch_permutation` gives random indices.
@@ -60,7 +60,6 @@ def permute_batch(data: DataNode, *, indices: Sequence[int] | DataNode, **common
         data: any shape, any dtype.
         indices: for each sample of the batch the number of the one whose data it gets: a list, or a node with a number
             per sample.
-        **common: what every operator takes.
 
     Returns:
         Same dtype and layout.
@@ -79,11 +78,11 @@ def permute_batch(data: DataNode, *, indices: Sequence[int] | DataNode, **common
         [30, 10, 10]
     """
     if isinstance(indices, DataNode):
-        return apply(PermuteBatch(None), data, indices, common=common)
+        return apply(PermuteBatch(None), data, indices)
     numbers = np.asarray(indices)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
         raise DefinitionError("fn.permute_batch: indices has a whole number for each sample", given=indices)
-    return apply(PermuteBatch(tuple(numbers.tolist())), data, common=common)
+    return apply(PermuteBatch(tuple(numbers.tolist())), data)
 
 
 @dataclass(frozen=True)
@@ -119,16 +118,13 @@ class BatchPermutation(Operator, WholeBatchKernel):
 
 
 @operator("batch_permutation")
-def batch_permutation(
-    *, allow_repetitions: bool = False, no_fixed_points: bool = False, seed: int = -1, **common: Unpack[CommonArguments]
-) -> DataNode:
+def batch_permutation(*, allow_repetitions: bool = False, no_fixed_points: bool = False, seed: int = -1) -> DataNode:
     """Draw the numbers of a batch's samples in a random order, for `fn.permute_batch`.
 
     Args:
         allow_repetitions: whether each number is drawn alone, so that some occur more than once and others never.
         no_fixed_points: whether no sample gets its own number (but in a batch of one).
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
-        **common: what every operator takes.
 
     Returns:
         int32, a number per sample.
@@ -142,4 +138,4 @@ def batch_permutation(
         >>> sorted(pipeline.run()[0].as_array().tolist())
         [0, 1, 2, 3]
     """
-    return apply(BatchPermutation(allow_repetitions, no_fixed_points), apply(Keys(), seed=seed), common=common)
+    return apply(BatchPermutation(allow_repetitions, no_fixed_points), apply(Keys(), seed=seed, common={}))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -70,7 +70,6 @@ def reinterpret(
     src_dims: int | Sequence[int] | None = None,
     layout: str | None = None,
     dtype: Any = None,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Take the same bytes as elements of another type, under another shape, without moving them.
 
@@ -85,7 +84,6 @@ def reinterpret(
         layout: the names of the new axes. Without it, the old ones are kept if there are as many axes.
         dtype: the new element type; None keeps the old. types.INTERP_TYPE and other types of numbers that stand for a
             name are those of an int32: `fn.resize(interp_type=...)` takes such a node.
-        **common: what every operator takes.
 
     Returns:
         The same bytes in the same order.
@@ -107,10 +105,10 @@ def reinterpret(
     target: Any = new_shape if new_shape is not None else shape
     plain = target is None and rel_shape is None and src_dims is None
     if element.itemsize == data.dtype.itemsize or plain:
-        taken = apply(Reinterpret(element), data, common=common)
+        taken = apply(Reinterpret(element), data)
         return taken if plain and layout is None else _reshaped(taken, target, rel_shape, src_dims, layout)
     if target is not None and src_dims is None:
-        flat = apply(Reinterpret(element), reshape(data, shape=[-1]), common=common)
+        flat = apply(Reinterpret(element), reshape(data, shape=[-1]))
         extents = target.spec.shape if isinstance(target, DataNode) else np.shape(target)
         kept = data.layout if layout is None and extents == (data.ndim,) else layout
         return _reshaped(flat, target, None, None, kept)
@@ -122,7 +120,7 @@ def reinterpret(
             sizes: Any = multiples(data, factors if isinstance(factors, DataNode) else constant(factors))
         else:
             sizes = [-1 if f < 0 else round(f * n) for f, n in zip(factors, data.spec.fixed_shape, strict=False)]
-        return reinterpret(data, shape=sizes, layout=layout, dtype=dtype, **common)
+        return reinterpret.forward(data, shape=sizes, layout=layout, dtype=dtype)
     raise DefinitionError(
         "fn.reinterpret changes the size of elements or the axes, not both",
         given=f"{data.spec} as {element}, with src_dims",

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Shape, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, CommonArguments, Operator, SampleContext, SampleKernel, ViewKernel
+from penstock.graph.ir.operator import BatchContext, Operator, SampleContext, SampleKernel, ViewKernel
 from penstock.graph.layouts import check_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import lookup, operator
@@ -127,7 +127,6 @@ def reshape(
     rel_shape: float | Sequence[float] | DataNode | None = None,
     src_dims: int | Sequence[int] | None = None,
     layout: str | None = None,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Give the elements another shape, without moving them.
 
@@ -143,7 +142,6 @@ def reshape(
             each sample.
         src_dims: the axis of `data` whose extent each new axis gets; -1 for a new axis of extent 1.
         layout: the names of the new axes. Without it, the old ones are kept if there are as many axes.
-        **common: what every operator takes.
 
     Returns:
         The same elements in the same order.
@@ -166,13 +164,13 @@ def reshape(
     if sum(given is not None for given in (new_shape, shape, rel_shape)) > 1:
         raise DefinitionError("fn.reshape: the shape is given more than once", fix="shape, rel_shape or a second input")
     if node is not None:
-        return apply(ReshapeTo(vector_length(node, "fn.reshape: a shape"), layout), data, node, common=common)
+        return apply(ReshapeTo(vector_length(node, "fn.reshape: a shape"), layout), data, node)
     extents = _extents(rel_shape if shape is None else shape)
     if extents is not None and (0 in extents or sum(extent < 0 for extent in extents) > 1):
         raise DefinitionError("fn.reshape: extents are positive, at most one is -1", given=extents)
     axes = _extents(src_dims)
     change = Reshape(extents, rel_shape is not None, None if axes is None else tuple(map(int, axes)), layout)
-    return apply(change, data, common=common)
+    return apply(change, data)
 
 
 def multiples(data: DataNode, factors: DataNode) -> DataNode:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator, SampleContext, SampleKernel
+from penstock.graph.arguments.argument_groups import CommonArguments
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.registry import common_arguments, operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.tensors.getitem import Index, IndexItem
 
@@ -65,16 +66,13 @@ def _check_sequence(kind: str, frames: Spec) -> None:
 
 
 @operator("sequence_rearrange")
-def sequence_rearrange(
-    data: DataNode, *, new_order: int | Sequence[int] | DataNode, **common: Unpack[CommonArguments]
-) -> DataNode:
+def sequence_rearrange(data: DataNode, *, new_order: int | Sequence[int] | DataNode) -> DataNode:
     """Take frames of a sequence, in another order.
 
     Args:
         data: sequences: the first axis counts frames.
         new_order: the numbers of the frames, from 0; frames may be left out or repeated. A node gives each sample its
             own.
-        **common: what every operator takes.
 
     Returns:
         The frames, in that order.
@@ -94,23 +92,20 @@ def sequence_rearrange(
     """
     _check_sequence("sequence_rearrange", data.spec)
     if isinstance(new_order, DataNode):
-        return apply(RearrangeEach(), data, new_order, common=common)
+        return apply(RearrangeEach(), data, new_order)
     order = np.atleast_1d(new_order)
     if order.ndim != 1 or not order.size or order.dtype.kind not in "iu" or order.min() < 0:
         raise DefinitionError("fn.sequence_rearrange: new_order has numbers of frames, from 0", given=new_order)
-    return apply(Rearrange(tuple(order.tolist())), data, common=common)
+    return apply(Rearrange(tuple(order.tolist())), data)
 
 
 @operator("element_extract")
-def element_extract(
-    data: DataNode, *, element_map: int | Sequence[int], **common: Unpack[CommonArguments]
-) -> DataNode | list[DataNode]:
+def element_extract(data: DataNode, *, element_map: int | Sequence[int]) -> DataNode | list[DataNode]:
     """Take single frames of a sequence.
 
     Args:
         data: sequences: the first axis counts frames.
         element_map: the numbers of the frames, from 0.
-        **common: what every operator takes.
 
     Returns:
         A node per number, each without the axis of frames; one node for one number.
@@ -131,9 +126,10 @@ def element_extract(
     numbers = np.atleast_1d(np.asarray(element_map))
     if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "iu" or numbers.min() < 0:
         raise DefinitionError("fn.element_extract: element_map has numbers of frames, from 0", given=element_map)
-    others: CommonArguments = {**common, "name": None}  # a name is for the first
+    # Names are unique, so that of the call is for the first element.
+    unnamed: CommonArguments = {**common_arguments(), "name": None}
     frames = [
-        apply(Index((IndexItem(number),)), data, common=others if at else common)
+        apply(Index((IndexItem(number),)), data, common=unnamed if at else None)
         for at, number in enumerate(numbers.tolist())
     ]
     return frames if len(frames) > 1 else frames[0]

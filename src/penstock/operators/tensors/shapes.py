@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -38,7 +38,6 @@ def shapes(
     *,
     dtype: Any = None,
     type: Any = None,  # noqa: A002  # DALI's name
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """The extents of each sample, as a vector. ``data.shape()`` is short for it.
 
@@ -46,7 +45,6 @@ def shapes(
         data: any shape, any dtype.
         dtype: element type: a signed or unsigned integer or a float, of 32 or 64 bits. INT64 by default.
         type: its older name.
-        **common: what every operator takes.
 
     Returns:
         An extent per axis, in `dtype`.
@@ -69,4 +67,4 @@ def shapes(
         raise DefinitionError(
             "fn.shapes gives numbers of 32 or 64 bits", given=element, fix="fn.cast(fn.shapes(x), dtype=...)"
         )
-    return apply(Shapes(element), data, common=common)
+    return apply(Shapes(element), data)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, CommonArguments, Operator, ViewKernel
+from penstock.graph.ir.operator import BatchContext, Operator, ViewKernel
 from penstock.graph.layouts import axis_numbers
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -43,7 +43,6 @@ def squeeze(
     *,
     axes: int | Sequence[int] | None = None,
     axis_names: str | None = None,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Remove axes of extent 1.
 
@@ -51,7 +50,6 @@ def squeeze(
         data: any shape, any dtype.
         axes: which; a negative number counts from the end.
         axis_names: their letters in the layout, instead.
-        **common: what every operator takes.
 
     Returns:
         The same elements under the axes that are left.
@@ -74,4 +72,4 @@ def squeeze(
             "fn.squeeze: either axes or axis_names", given=f"axes={axes}, axis_names={axis_names}", fix="axes=0"
         )
     numbers = axis_numbers(axes, axis_names, data.spec, "squeeze") if axes != [] else ()
-    return apply(Squeeze(numbers), data, common=common)
+    return apply(Squeeze(numbers), data)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode, as_value
@@ -47,16 +47,13 @@ class Stack(Operator, BatchKernel):
 
 
 @operator("stack")
-def stack(
-    *inputs: DataNode, axis: int = 0, axis_name: str | None = None, **common: Unpack[CommonArguments]
-) -> DataNode:
+def stack(*inputs: DataNode, axis: int = 0, axis_name: str | None = None) -> DataNode:
     """Join values along a new axis.
 
     Args:
         *inputs: of one dtype and shape.
         axis: the place of the new axis among those of the result; a negative number counts from the end.
         axis_name: its letter, for inputs whose axes have names; without it, those of the result have none.
-        **common: what every operator takes.
 
     Returns:
         One axis more than the inputs have, as long as there are inputs.
@@ -81,4 +78,4 @@ def stack(
         )
     if axis_name is not None and len(axis_name) != 1:
         raise DefinitionError("fn.stack: axis_name is one letter", given=short_repr(axis_name))
-    return apply(Stack(axis % (ndim + 1), axis_name or ""), *inputs, common=common)
+    return apply(Stack(axis % (ndim + 1), axis_name or ""), *inputs)

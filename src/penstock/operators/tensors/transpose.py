@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments
+from penstock.graph.ir.operator import BatchContext, BatchKernel
 from penstock.graph.layouts import check_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -44,7 +44,6 @@ def transpose(
     perm: Sequence[int] | None = None,
     transpose_layout: bool = True,
     output_layout: str | None = None,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Put the axes of a sample into another order.
 
@@ -53,7 +52,6 @@ def transpose(
         perm: per axis of the result the number of the input's; reverses the axes by default.
         transpose_layout: whether the names of the axes move with them; else they stay.
         output_layout: names for the axes of the result, instead. It names axes and moves none: that is `perm`'s to do.
-        **common: what every operator takes.
 
     Returns:
         Same elements and dtype.
@@ -80,4 +78,4 @@ def transpose(
         )
     moved = "".join(spec.layout[axis] for axis in order) if spec.layout and transpose_layout else spec.layout
     layout = moved if output_layout is None else check_layout(output_layout, spec, ndim, "fn.transpose")
-    return apply(Transpose(order, layout), data, common=common)
+    return apply(Transpose(order, layout), data)

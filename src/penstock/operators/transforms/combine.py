@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, CommonArguments
+from penstock.graph.ir.operator import BatchContext
 from penstock.graph.ir.per_frame_kernel import PerFrameKernel
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -43,13 +43,12 @@ class Combine(PerFrameKernel):
 
 
 @operator("transforms.combine")
-def combine(*transforms: DataNode, reverse_order: bool = False, **common: Unpack[CommonArguments]) -> DataNode:
+def combine(*transforms: DataNode, reverse_order: bool = False) -> DataNode:
     """Make one map of several that are applied one after the other.
 
     Args:
         *transforms: two maps or more, float32 (n, n + 1).
         reverse_order: whether the last one is applied first.
-        **common: what every operator takes.
 
     Returns:
         A map, float32 (n, n + 1), as `fn.warp_affine` and the MT of `fn.coord_transform` take it.
@@ -69,4 +68,4 @@ def combine(*transforms: DataNode, reverse_order: bool = False, **common: Unpack
     """
     if len(transforms) < 2:
         raise DefinitionError("fn.transforms.combine takes two maps or more", given=f"{len(transforms)}")
-    return apply(Combine(bool(reverse_order)), *transforms, common=common)
+    return apply(Combine(bool(reverse_order)), *transforms)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -51,7 +50,6 @@ def crop(
     to_end: float | Sequence[float] | DataNode = 1.0,
     absolute: bool = False,
     reverse_order: bool = False,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Make the map by which coordinates follow a crop, alone or after another map.
 
@@ -64,7 +62,6 @@ def crop(
         to_end: where the other one goes.
         absolute: whether a start that is greater than its end is exchanged with it.
         reverse_order: whether `transform` is applied after the map, not before it.
-        **common: what every operator takes.
 
     Returns:
         A map, float32 (n, n + 1), as `fn.warp_affine` and the MT of `fn.coord_transform` take it.
@@ -90,4 +87,4 @@ def crop(
     told = known.pop() if known else None if None in counts or transform is not None else 1
     ndim = dimensions(kind, transform, told)
     before = () if transform is None else (transform,)
-    return apply(CropMap(ndim, bool(reverse_order), bool(absolute)), *before, common=common, **arguments)
+    return apply(CropMap(ndim, bool(reverse_order), bool(absolute)), *before, **arguments)

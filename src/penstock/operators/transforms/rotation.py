@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -55,7 +54,6 @@ def rotation(
     axis: Sequence[float] | DataNode | None = None,
     center: Sequence[float] | DataNode | None = None,
     reverse_order: bool = False,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Make the map that turns, in the plane or in space, alone or after another map.
 
@@ -67,7 +65,6 @@ def rotation(
         center: the point that stays where it is, n numbers or one for all; a node gives each sample its own. The origin
             by default.
         reverse_order: whether `transform` is applied after the map, not before it.
-        **common: what every operator takes.
 
     Returns:
         A map, float32 (n, n + 1), as `fn.warp_affine` and the MT of `fn.coord_transform` take it.
@@ -92,4 +89,4 @@ def rotation(
     before = () if transform is None else (transform,)
     arguments: dict[str, Any] = {"angle": angle, "axis": axis, "center": center}
     given = {name: value for name, value in arguments.items() if value is not None}
-    return apply(Rotation(ndim, bool(reverse_order)), *before, common=common, **given)
+    return apply(Rotation(ndim, bool(reverse_order)), *before, **given)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -48,7 +47,6 @@ def scale(
     center: Sequence[float] | DataNode | None = None,
     ndim: Rank | None = None,
     reverse_order: bool = False,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Make the map that multiplies coordinates, alone or after another map.
 
@@ -58,7 +56,6 @@ def scale(
         center: the point that stays where it is, n numbers; a node gives each sample its own. The origin by default.
         ndim: n, where one factor and no `transform` is given; 1 by default.
         reverse_order: whether `transform` is applied after the map, not before it.
-        **common: what every operator takes.
 
     Returns:
         A map, float32 (n, n + 1), as `fn.warp_affine` and the MT of `fn.coord_transform` take it.
@@ -84,4 +81,4 @@ def scale(
         check_center(kind, center, wanted)
     before = () if transform is None else (transform,)
     arguments: dict[str, Any] = {"scale": scale} if center is None else {"scale": scale, "center": center}
-    return apply(Scaling(wanted, bool(reverse_order)), *before, common=common, **arguments)
+    return apply(Scaling(wanted, bool(reverse_order)), *before, **arguments)

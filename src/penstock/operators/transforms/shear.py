@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -59,7 +58,6 @@ def shear(
     angles: Sequence[float] | DataNode | None = None,
     center: Sequence[float] | DataNode | None = None,
     reverse_order: bool = False,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Make the map that slants, in the plane or in space, alone or after another map.
 
@@ -70,7 +68,6 @@ def shear(
         angles: the same as angles in degrees, from -90 to 90, whose tangents they are.
         center: the point that stays where it is, n numbers; a node gives each sample its own. The origin by default.
         reverse_order: whether `transform` is applied after the map, not before it.
-        **common: what every operator takes.
 
     Returns:
         A map, float32 (n, n + 1), as `fn.warp_affine` and the MT of `fn.coord_transform` take it.
@@ -113,4 +110,4 @@ def shear(
     arguments: dict[str, Any] = {"angles" if shear is None else "shear": flat}
     arguments |= {} if center is None else {"center": center}
     before = () if transform is None else (transform,)
-    return apply(Shear(ndim, bool(reverse_order)), *before, common=common, **arguments)
+    return apply(Shear(ndim, bool(reverse_order)), *before, **arguments)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
@@ -36,7 +35,6 @@ def translation(
     *,
     offset: float | Sequence[float] | DataNode,
     reverse_order: bool = False,
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Make the map that moves points, alone or after another map.
 
@@ -44,7 +42,6 @@ def translation(
         transform: another map, float32 (n, n + 1).
         offset: n numbers, by which points move; a node gives each sample its own.
         reverse_order: whether `transform` is applied after the map, not before it.
-        **common: what every operator takes.
 
     Returns:
         A map, float32 (n, n + 1), as `fn.warp_affine` and the MT of `fn.coord_transform` take it.
@@ -63,4 +60,4 @@ def translation(
     """
     ndim = dimensions("transforms.translation", transform, extent(offset))
     before = () if transform is None else (transform,)
-    return apply(Translation(ndim, bool(reverse_order)), *before, common=common, offset=offset)
+    return apply(Translation(ndim, bool(reverse_order)), *before, offset=offset)

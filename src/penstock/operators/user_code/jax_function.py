@@ -14,10 +14,10 @@ from jax.sharding import Mesh, NamedSharding
 
 from penstock.core.columns import Array
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
-from penstock.graph.arguments.argument_kinds import Range
-from penstock.graph.identity.call_record import PerformanceHint, current_call
+from penstock.graph.arguments.argument_marks import PerformanceHint, Range
+from penstock.graph.identity.call_record import current_call
 from penstock.graph.tracing.apply import apply_many
-from penstock.graph.tracing.registry import operator, wrap_operator
+from penstock.graph.tracing.registry import OperatorFunction, common_arguments, operator
 from penstock.graph.tracing.trace import DataNode, as_value, defining_trace
 from penstock.operators.user_code.function_identity import FunctionIdentity
 from penstock.operators.user_code.jax_program import JaxProgram
@@ -25,15 +25,13 @@ from penstock.operators.user_code.jax_program import JaxProgram
 _KIND = "jax_function"
 
 
-@operator(_KIND)
+@operator(_KIND, defaults={"preserve": True})
 def jax_function(
     function: Callable[..., Any] | None = None,
     *,
     num_outputs: Annotated[int, Range(0, 1000)] = 1,
     output_layouts: str | Sequence[str] | None = None,
     sharding: PerformanceHint[Any] = None,
-    device: str | None = None,
-    preserve: bool = True,
     state: Any = None,
 ) -> Any:
     """Make an operator of a function for JAX. To be used as a decorator, with or without arguments, or called.
@@ -62,8 +60,6 @@ def jax_function(
         output_layouts: the layout of the outputs' samples, one for all or one per output. Without it an output has the
             layout of the input of the same number, if it has as many axes.
         sharding: a `NamedSharding` over the devices of the iterator's batches.
-        device: "cpu" or "gpu", a placement hint without effect: the function runs where batches are delivered.
-        preserve: whether it runs though nothing uses its outputs.
         state: the state before the first batch, a pytree of arrays and numbers.
 
     Returns:
@@ -91,18 +87,19 @@ def jax_function(
         >>> [[output.as_array().tolist() for output in pipeline.run()] for _ in range(2)]
         [[[0.5, 2.0], [0.25, 1.0]], [[1.0, 1.0], [0.5, 0.5]]]
     """
+    common = common_arguments()
     if function is None:
         return lambda function: jax_function(
             function,
             num_outputs=num_outputs,
             output_layouts=output_layouts,
             sharding=sharding,
-            device=device,
-            preserve=preserve,
             state=state,
+            **cast(Any, common),
         )
     if not callable(function):
         raise ArgumentTypeError(f"fn.{_KIND} takes a function", given=short_repr(function))
+    device = common.get("device")
     if device not in (None, "cpu", "gpu"):
         raise ArgumentTypeError(
             f"fn.{_KIND}: no such device", given=short_repr(device), expected='"cpu", "gpu" or None'
@@ -122,15 +119,14 @@ def jax_function(
         structure=structure,
         sharding=sharding,
     )
-    common = {"device": device, "preserve": preserve}
 
     def call(*inputs: DataNode) -> Any:
         settled = _for_rows(made).settled(list(map(as_value, inputs)))
-        nodes = apply_many(settled, *inputs, common=cast(Any, common))
+        nodes = apply_many(settled, *inputs)
         return nodes[0] if num_outputs == 1 else nodes
 
     call.__name__, call.__doc__ = made.code.name, function.__doc__
-    return wrap_operator(_KIND, call, current_call())
+    return OperatorFunction(_KIND, call, maker=current_call(), defaults=common)
 
 
 def _for_rows(made: JaxProgram) -> JaxProgram:

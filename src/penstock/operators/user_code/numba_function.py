@@ -5,17 +5,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from penstock.core.columns import Column
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.identity.call_record import PerformanceHint
-from penstock.graph.ir.operator import BatchContext, CommonArguments, HostBatchKernel, Operator, WholeBatchKernel
+from penstock.graph.arguments.argument_marks import PerformanceHint
+from penstock.graph.ir.operator import BatchContext, HostBatchKernel, Operator, WholeBatchKernel
 from penstock.graph.tracing.apply import apply_many
-from penstock.graph.tracing.registry import operator
+from penstock.graph.tracing.registry import common_arguments, operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.argument_limits import Rank
 from penstock.operators.user_code.function_identity import FunctionIdentity, FunctionSnapshot
@@ -155,7 +155,6 @@ def numba_function(
     batch_processing: bool = False,
     blocks: PerformanceHint[Any] = None,
     threads_per_block: PerformanceHint[Any] = None,
-    **common: Unpack[CommonArguments],
 ) -> Any:
     """Compile a function by numba, and call it with each sample, or with all samples of a batch, on the host.
 
@@ -175,7 +174,6 @@ def numba_function(
             of the batch. What it gives for a sample may then depend on the batch that the sample is in.
         blocks: a hint of DALI's for GPUs.
         threads_per_block: likewise.
-        **common: what every operator takes.
 
     Returns:
         A node, or a list of several.
@@ -198,7 +196,7 @@ def numba_function(
         [[6.0, 2.0, 4.0], [12.0, 10.0, 8.0]]
     """
     del blocks, threads_per_block
-    if common.get("device") == "gpu":
+    if common_arguments().get("device") == "gpu":
         raise DefinitionError(
             f"fn.{_KIND} runs on the host", given='device="gpu"', fix="fn.jax_function, which runs on devices"
         )
@@ -209,7 +207,7 @@ def numba_function(
         _kinds("out_types", out_types, "outs_ndim", outs_ndim),
         _kinds("in_types", in_types, "ins_ndim", ins_ndim),
     )
-    nodes = apply_many(made, *inputs, common=common)
+    nodes = apply_many(made, *inputs)
     return nodes[0] if len(nodes) == 1 else nodes
 
 

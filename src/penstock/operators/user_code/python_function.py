@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Unpack, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 
 from penstock.core.columns import Array, Column
 from penstock.engine.host.batch_buffers import BatchBuffers
 from penstock.errors import ArgumentTypeError, SampleError, short_repr
-from penstock.graph.arguments.argument_kinds import Range
-from penstock.graph.identity.call_record import PerformanceHint
-from penstock.graph.ir.operator import BatchContext, CommonArguments, SampleContext, SampleKernel, WholeBatchKernel
+from penstock.graph.arguments.argument_marks import PerformanceHint, Range
+from penstock.graph.ir.operator import BatchContext, SampleContext, SampleKernel, WholeBatchKernel
 from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode, as_value, defining_trace
@@ -89,7 +88,8 @@ class BatchFunction(NumpyFunction, WholeBatchKernel):
         return columns
 
 
-@operator("python_function")
+# As in DALI, Python functions run even if no output needs them: users call them for their side effects.
+@operator("python_function", defaults={"preserve": True})
 def python_function(
     *inputs: DataNode,
     function: Callable[..., Any],
@@ -98,7 +98,6 @@ def python_function(
     batch_processing: bool = False,
     dtype: Any = None,
     ndim: Rank | Sequence[Rank] | None = None,
-    **common: Unpack[CommonArguments],
 ) -> Any:
     """Call a Python function with each sample, or with all samples of a batch, on the host.
 
@@ -117,7 +116,6 @@ def python_function(
             then depend on the batch that the sample is in, so a batch cannot be shared by several processes.
         dtype: the element type of the outputs, one for all or a list with one per output.
         ndim: their number of axes, likewise.
-        **common: what every operator takes.
 
     Returns:
         A node; a list of nodes, where `num_outputs` is not 1.
@@ -138,10 +136,10 @@ def python_function(
         [[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[4.0, 5.0, 6.0], [1.0, 2.0, 3.0]]]
     """
     made = _made("python_function", function, num_outputs, output_layouts, batch_processing, dtype, ndim)
-    return _applied(made, inputs, common)
+    return _applied(made, inputs)
 
 
-@operator("dl_tensor_python_function")
+@operator("dl_tensor_python_function", defaults={"preserve": True})
 def dl_tensor_python_function(
     *inputs: DataNode,
     function: Callable[..., Any],
@@ -151,7 +149,6 @@ def dl_tensor_python_function(
     synchronize_stream: PerformanceHint[bool] = True,
     dtype: Any = None,
     ndim: Rank | Sequence[Rank] | None = None,
-    **common: Unpack[CommonArguments],
 ) -> Any:
     """Call a function of another library with all samples of a batch, or with each, on the host.
 
@@ -169,7 +166,6 @@ def dl_tensor_python_function(
         synchronize_stream: a hint of DALI's.
         dtype: the element type of the outputs, one for all or a list with one per output.
         ndim: their number of axes, likewise.
-        **common: what every operator takes.
 
     Returns:
         A node; a list of nodes, where `num_outputs` is not 1.
@@ -191,7 +187,7 @@ def dl_tensor_python_function(
     """
     del synchronize_stream
     made = _made("dl_tensor_python_function", function, num_outputs, output_layouts, batch_processing, dtype, ndim)
-    return _applied(made, inputs, common)
+    return _applied(made, inputs)
 
 
 def _made(
@@ -210,7 +206,6 @@ def _made(
     return BatchFunction(*what, rows=defining_trace().batch) if by_batch else PythonFunction(*what)
 
 
-def _applied(made: NumpyFunction, inputs: Sequence[DataNode], common: CommonArguments) -> Any:
-    kept: CommonArguments = {"preserve": True, **common}  # as in DALI: what they do besides is what they are often for
-    nodes = apply_many(made.settled(list(map(as_value, inputs))), *inputs, common=kept)
+def _applied(made: NumpyFunction, inputs: Sequence[DataNode]) -> Any:
+    nodes = apply_many(made.settled(list(map(as_value, inputs))), *inputs)
     return nodes[0] if made.num_outputs == 1 else nodes

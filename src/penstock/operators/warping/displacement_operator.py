@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypedDict
 
 import numpy as np
 
 from penstock.core.spec import Spec
+from penstock.graph.arguments.argument_marks import Doc
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments, select_arguments
 from penstock.graph.layouts import plane_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.trace import DataNode
@@ -22,17 +22,15 @@ from penstock.operators.warping.warp_options import WarpOptions, fill_color, war
 from penstock.types import INTERP_NN, DALIInterpType
 
 
-class DisplacementArguments(CommonArguments, total=False):
-    """What all displacements take.
+class DisplacementArguments(TypedDict, total=False):
+    """Arguments of all displacements."""
 
-    mask: whether an image is changed, 1 by default, or stays as it is, 0; a number, or a node with one per sample.
-    fill_value: of what lies outside of the image, in the input's range; 0 by default. interp_type: INTERP_NN, the
-    default, or INTERP_LINEAR.
-    """
-
-    mask: int | DataNode
-    fill_value: float
-    interp_type: DALIInterpType | int
+    mask: Annotated[
+        int | DataNode,
+        Doc("1 (default) to change the image, 0 to leave it unchanged; a number, or a node with one per sample."),
+    ]
+    fill_value: Annotated[float, Doc("Value of pixels outside the image, in the input's range; by default 0.")]
+    interp_type: Annotated[DALIInterpType | int, Doc("INTERP_NN (default) or INTERP_LINEAR.")]
 
 
 @dataclass(frozen=True)
@@ -82,6 +80,4 @@ def apply_displacement(
         data.spec.dtype,
     )
     made = operator(how, places)
-    return apply(
-        made, data, common=select_arguments(CommonArguments, arguments), seed=seed, mask=arguments.get("mask", 1)
-    )
+    return apply(made, data, seed=seed, mask=arguments.get("mask", 1))

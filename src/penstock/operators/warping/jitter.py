@@ -8,7 +8,7 @@ from typing import Annotated, Any, Unpack
 
 import numpy as np
 
-from penstock.graph.arguments.argument_kinds import Range
+from penstock.graph.arguments.argument_marks import Range
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.image.describe.steps import ImageInfo, Step
@@ -54,8 +54,7 @@ def jitter(
             move alike.
         nDegree: how many places there are along each axis.
         seed: a seed for this operator alone; -1 derives it from the pipeline's.
-        **arguments: `mask`, `fill_value` and `interp_type` (see `displacement_operator`), and what every
-            operator takes.
+        **arguments: See `DisplacementArguments`.
 
     Returns:
         Same shape, dtype and layout.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Unpack
+from typing import Any, Literal
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, did_you_mean, short_repr
-from penstock.graph.ir.operator import BatchContext, BatchKernel, CommonArguments, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 from penstock.graph.layouts import plane_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -108,7 +108,6 @@ def remap(
     *,
     interp: DALIInterpType | int = INTERP_LINEAR,
     pixel_origin: Literal["corner", "center"] = "corner",
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Look the pixels of images up where two maps say, as OpenCV's ``remap`` does.
 
@@ -122,7 +121,6 @@ def remap(
         mapy: y, likewise.
         interp: INTERP_LINEAR, INTERP_NN or INTERP_CUBIC, as for `warp_perspective`.
         pixel_origin: whether (0, 0) is the "corner" of the first pixel, or its "center", as in OpenCV.
-        **common: what every operator takes.
 
     Returns:
         Images of the maps' size, same dtype and layout.
@@ -149,4 +147,4 @@ def remap(
             "fn.remap: no such pixel_origin", given=short_repr(pixel_origin), fix=did_you_mean(pixel_origin, _ORIGINS)
         )
     made = Remap(layout, warp_interpolation(interp, "remap", cubic=True), _ORIGINS[pixel_origin])
-    return apply(made, data, mapx, mapy, common=common)
+    return apply(made, data, mapx, mapy)

@@ -10,8 +10,8 @@ import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, short_repr
+from penstock.graph.arguments.argument_groups import select_arguments
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import CommonArguments, select_arguments
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -240,7 +240,7 @@ def rotate(
         keep_size: whether the result has the size of the image, whose corners are then cut off. Without this and `size`
             the result is as large as the turned image. Frames of a sequence that are turned by angles of their own have
             one size, in which each of them fits.
-        **arguments: what all warps take.
+        **arguments: See `WarpArguments`.
 
     Returns:
         The turned images, in the input's layout.
@@ -278,7 +278,6 @@ def rotate(
     return apply(
         made(how, "given" if sized else "kept" if keep_size else "grown"),
         data,
-        common=select_arguments(CommonArguments, arguments),
         size=given_size(size, len(how.axes)),
         **turn,
     )

@@ -20,8 +20,7 @@ def sphere(data: DataNode, **arguments: Unpack[DisplacementArguments]) -> DataNo
 
     Args:
         data: images or sequences of any dtype; layout with H and W (HWC where none is named).
-        **arguments: `mask`, `fill_value` and `interp_type` (see `displacement_operator`), and what every
-            operator takes.
+        **arguments: See `DisplacementArguments`.
 
     Returns:
         Same shape, dtype and layout.

@@ -10,8 +10,8 @@ import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.arguments.argument_groups import select_arguments
 from penstock.graph.ir.argument_schema import Argument, as_numbers
-from penstock.graph.ir.operator import CommonArguments, select_arguments
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -107,7 +107,7 @@ def warp_affine(
         size: height and width of the result, before these the depth of a volume; numbers, which are rounded, or a node
             with as many per sample, whose fractions are cut off. The image's by default.
         inverse_map: whether the matrix maps places of the result to places of the image; if not, it is inverted.
-        **arguments: what all warps take.
+        **arguments: See `WarpArguments`.
 
     Returns:
         The warped images, in the input's layout.
@@ -143,6 +143,4 @@ def warp_affine(
         numbers = np.reshape(numbers, count)
     sized = isinstance(size, DataNode) or (size is not None and np.size(size) > 0)
     made = (WarpVolume if space == 3 else WarpAffine)(how, bool(inverse_map), sized)
-    return apply(
-        made, data, common=select_arguments(CommonArguments, arguments), matrix=numbers, size=given_size(size, space)
-    )
+    return apply(made, data, matrix=numbers, size=given_size(size, space))

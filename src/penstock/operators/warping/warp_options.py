@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph.ir.operator import CommonArguments
+from penstock.graph.arguments.argument_marks import Doc
 from penstock.graph.layouts import SPATIAL
 from penstock.graph.tracing.trace import DataNode
 from penstock.image.codecs.image_header import MAX_PIXELS
@@ -25,18 +25,22 @@ from penstock.operators.tensors.reshape import reshape
 from penstock.types import INTERP_CUBIC, INTERP_LINEAR, INTERP_NN, DALIDataType, DALIInterpType
 
 
-class WarpArguments(CommonArguments, total=False):
-    """What all warps take.
+class WarpArguments(TypedDict, total=False):
+    """Arguments of all warps."""
 
-    fill_value: the value of what lies outside of the image, converted to the input's dtype; by default the pixels at
-    the edge are repeated. interp_type: INTERP_LINEAR, the default, or INTERP_NN. dtype: of the result: FLOAT or the
-    input's, which it is by default; of floats also UINT8, INT16 or INT32. output_dtype: an older name of `dtype`.
-    """
-
-    fill_value: float | None
-    interp_type: DALIInterpType | int
-    dtype: DALIDataType | Any
-    output_dtype: DALIDataType | Any
+    fill_value: Annotated[
+        float | None,
+        Doc(
+            "Value of pixels outside the image, converted to the input's dtype. By default the pixels at the edge are "
+            "repeated."
+        ),
+    ]
+    interp_type: Annotated[DALIInterpType | int, Doc("INTERP_LINEAR (default) or INTERP_NN.")]
+    dtype: Annotated[
+        DALIDataType | Any,
+        Doc("dtype of the result: the input's (default) or FLOAT; for floats also UINT8, INT16 or INT32."),
+    ]
+    output_dtype: Annotated[DALIDataType | Any, Doc("Older name of `dtype`.")]
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Unpack
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from penstock.core.spec import Spec
 from penstock.errors import DefinitionError, did_you_mean, short_repr
 from penstock.graph.ir.argument_schema import Argument, as_numbers
-from penstock.graph.ir.operator import CommonArguments
 from penstock.graph.layouts import plane_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
@@ -85,7 +84,6 @@ def warp_perspective(
     interp_type: DALIInterpType | int = INTERP_LINEAR,
     inverse_map: bool = True,
     pixel_origin: Literal["corner", "center"] = "corner",
-    **common: Unpack[CommonArguments],
 ) -> DataNode:
     """Move the pixels of images by a projective map, as OpenCV's ``warpPerspective`` does.
 
@@ -106,7 +104,6 @@ def warp_perspective(
             a = -3/4.
         inverse_map: whether the matrix maps places of the result to places of the image; if not, it is inverted.
         pixel_origin: whether (0, 0) is the "corner" of the first pixel, or its "center", as in OpenCV.
-        **common: what every operator takes.
 
     Returns:
         The warped images, same dtype and layout.
@@ -149,4 +146,4 @@ def warp_perspective(
     fill = fill_color(data, layout, kind, fill_value if np.size(fill_value) else 0.0)
     how = WarpOptions(layout, warp_interpolation(interp_type, kind, cubic=True), border, fill, data.spec.dtype)
     made = WarpPerspective(how, bool(inverse_map), pixel_origin == "center", sized)
-    return apply(made, data, common=common, matrix=numbers, size=given_size(size, 2))
+    return apply(made, data, matrix=numbers, size=given_size(size, 2))

@@ -37,8 +37,7 @@ def water(
         freq_y: along y.
         phase_x: of the waves along x, in radians.
         phase_y: along y.
-        **arguments: `mask`, `fill_value` and `interp_type` (see `displacement_operator`), and what every
-            operator takes.
+        **arguments: See `DisplacementArguments`.
 
     Returns:
         Same shape, dtype and layout.

@@ -1,0 +1,66 @@
+"""Marks in annotations of arguments: limits, defaults, documentation, and what the identity of a call leaves out."""
+
+from __future__ import annotations
+
+import typing
+from dataclasses import dataclass
+from typing import Annotated, Any, NotRequired, Required, TypeVar
+
+import numpy as np
+
+T = TypeVar("T")
+
+LEFT_OUT = object()  # marks an argument that the fingerprint of a definition does not include
+
+# The type of an argument that can only change speed, memory or placement: `PerformanceHint[int]`.
+PerformanceHint = Annotated[T, LEFT_OUT]
+
+# The type of an argument that locates a data set: `DataLocation[str]`. The data set has its own fingerprint, so that a
+# copy in another folder is the same data set.
+DataLocation = Annotated[T, LEFT_OUT]
+
+
+@dataclass(frozen=True)
+class Range:
+    """Limits of a number, or of each number of a sequence: ``Annotated[int, Range(1)]``.
+
+    Args:
+        low: Least value allowed.
+        high: Greatest value allowed.
+    """
+
+    low: float = -np.inf
+    high: float = np.inf
+
+    def __str__(self) -> str:
+        if not np.isfinite(self.high):
+            return f" of at least {self.low}" if np.isfinite(self.low) else ""
+        return f" from {self.low} to {self.high}" if np.isfinite(self.low) else f" of at most {self.high}"
+
+
+@dataclass(frozen=True)
+class Default:
+    """Default of an argument that a typed dictionary declares: ``Annotated[bool, Default(False)]``.
+
+    Without one, the default is None, which stands for "not given".
+    """
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Doc:
+    """Documentation of an argument that a typed dictionary declares, for the ``Args:`` of operators that take it."""
+
+    text: str
+
+
+def marks_of(hint: Any) -> tuple[Any, ...]:
+    """Return the marks of an annotation.
+
+    >>> marks_of(Annotated[int, Range(1), Default(2)])
+    (Range(low=1, high=inf), Default(value=2))
+    """
+    while typing.get_origin(hint) in (Required, NotRequired):
+        (hint,) = typing.get_args(hint)
+    return getattr(hint, "__metadata__", ())
