@@ -36,10 +36,10 @@ class ReadAhead:
         pool: Executor,
         depth: int,
     ) -> None:
-        self._fetched = pool.fetched
-        self._readings = [r for r in readings if any(reader.source.cost in pool.fetched for reader in r.readers)]
+        self._fetched = pool.prefetched
+        self._readings = [r for r in readings if any(reader.source.cost in pool.prefetched for reader in r.readers)]
         self._local_rows, self._after = local_rows, after
-        self._pool = pool.reading if self._readings else None
+        self._pool = pool.read_executor if self._readings else None
         self._steps = depth + _STEPS
         self._announced: deque[tuple[BatchStep, PrefetchRequest]] = deque()
 
