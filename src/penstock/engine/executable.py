@@ -12,9 +12,10 @@ import jax
 import numpy as np
 
 from penstock.core.stage_timers import StageTimers
+from penstock.engine.host.run_context import RunContext
 from penstock.engine.host.sharded_reader import ShardedReader, check_same_specs
 from penstock.engine.host.stream_feed import StreamFeeder
-from penstock.engine.host.worker_threads import SerialExecutor, ThreadExecutor
+from penstock.engine.host.worker_threads import Executor
 from penstock.engine.run import Run
 from penstock.engine.sample_probe import resolve_shapes
 from penstock.engine.transfer.batch_layout import BatchLayout
@@ -156,7 +157,7 @@ class Executable:
         self,
         readings: Mapping[Node, ShardedReader],
         seed: int,
-        pool: ThreadExecutor | SerialExecutor,
+        pool: Executor,
         depth: int,
         schedule: Schedule,
         meter: StageTimers,
@@ -164,24 +165,21 @@ class Executable:
         narrow: bool,
     ) -> Run:
         """The plan in motion."""
-        lead = lead_reader(readings)
         streams = {node: self.program.streams[node.id] for node in self.plan.graph.feeds}
         layout, local = self.layout, self.program.local
-        feeding = StreamFeeder(streams, local, layout.shards, layout.blocks, schedule) if streams else None
-        return Run(
-            self.plan,
+        context = RunContext(
             readings,
-            lead,
+            lead_reader(readings),
             seed,
-            layout,
-            pool,
-            depth,
             schedule,
             meter,
-            narrow=narrow,
-            feeding=feeding,
-            on_error=self.on_error,
+            self.on_error,
+            feeder=StreamFeeder(streams, local, layout.shards, layout.blocks, schedule) if streams else None,
+            executor=pool,
+            prefetch_depth=depth,
+            local_rows=layout.local_rows,
         )
+        return Run(self.plan, layout, context, narrow=narrow)
 
     def explain(self, rows: int) -> str:
         """What runs where, and why, for batches of `rows` rows."""

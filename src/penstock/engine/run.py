@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -12,22 +12,18 @@ import jax
 import numpy as np
 
 from penstock.core.columns import Array, Column, Indices
-from penstock.core.stage_timers import DEVICES_WAIT, HOST_WAIT, StageTimers
+from penstock.core.stage_timers import DEVICES_WAIT, HOST_WAIT
 from penstock.engine.device.device_program import DeviceProgram, State, stateful
 from penstock.engine.device.operator_state import OperatorState
 from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.host.host_loader import HostBatch, HostLoader
 from penstock.engine.host.host_program import HostProgram
-from penstock.engine.host.sharded_reader import ShardedReader
-from penstock.engine.host.stream_feed import StreamFeeder
-from penstock.engine.host.worker_threads import Executor
+from penstock.engine.host.run_context import RunContext
 from penstock.engine.transfer.batch_layout import BatchLayout
 from penstock.engine.transfer.in_flight import InFlightLimit
 from penstock.engine.transfer.row_masks import RowMasks
-from penstock.graph.ir.node import Node
 from penstock.plan.plan import Plan
-from penstock.sources.order.schedule import BatchStep, Schedule
-from penstock.types import OnError
+from penstock.sources.order.schedule import BatchStep
 
 
 class Run:
@@ -35,42 +31,18 @@ class Run:
 
     Args:
         plan: what runs where.
-        readings: how each reader is read.
-        lead: the reading whose positions number the rows.
-        seed: what all random numbers derive from.
         layout: how batches lie on the devices.
-        pool: where host work runs.
-        depth: how many host batches are begun ahead.
-        schedule: the steps.
-        meter: what the stages report to.
+        context: what its parts share.
         narrow: whether 64-bit values are handed over as JAX would make them; else as they are.
-        feeding: how its streams are asked, where it has any.
-        on_error: what is done about bad samples, where their readers do not say.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        readings: Mapping[Node, ShardedReader],
-        lead: ShardedReader | None,
-        seed: int,
-        layout: BatchLayout,
-        pool: Executor,
-        depth: int,
-        schedule: Schedule,
-        meter: StageTimers,
-        *,
-        narrow: bool,
-        feeding: StreamFeeder | None = None,
-        on_error: OnError = "raise",
-    ) -> None:
+    def __init__(self, plan: Plan, layout: BatchLayout, context: RunContext, *, narrow: bool) -> None:
         self._layout = layout
-        self.meter = meter
+        self._context = context
+        self.meter = context.timers
         self._backlog = InFlightLimit(layout.devices)
-        self._device = DeviceProgram(plan, seed, layout) if plan.device else None
+        self._device = DeviceProgram(plan, context.seed, layout) if plan.device else None
         self._carried = OperatorState(plan, self._device.place) if self._device and stateful(plan) else None
-        self._after = schedule.next_step
-        self._feeding = feeding
         numbers = {value: number for number, value in enumerate(plan.results)}
         self._hosted = [(n, numbers[value]) for n, value in enumerate(plan.graph.outputs) if value in numbers]
         self._crossing = [numbers[value] for value in plan.crossing]
@@ -83,15 +55,11 @@ class Run:
         self._crossing_masks = RowMasks(layout.put_rows) if plan.masks_bad_rows and plan.device else None
         dtypes = [value.spec.dtype for value in plan.results]
         self._loader = HostLoader(
-            HostProgram(plan, readings, lead, seed, meter, feeding, on_error),
-            layout.local_rows,
+            HostProgram(plan, context),
             [np.dtype(jax.dtypes.canonicalize_dtype(dtype)) if narrow else dtype for dtype in dtypes],
-            pool,
-            depth,
-            schedule.next_step,
         )
 
-    def arrays(self, step: BatchStep) -> tuple[list[jax.Array], Sequence[BadRow]]:
+    def next_batch(self, step: BatchStep) -> tuple[list[jax.Array], Sequence[BadRow]]:
         """The outputs of a batch, then its mask if the plan has one. Dispatches on the caller's thread.
 
         Returns:
@@ -163,7 +131,7 @@ class Run:
             crossing.append(self._crossing_masks.put(len(columns[0]), self._lost(batch)))
         state, outputs = self._device(before, crossing)
         if self._carried:
-            self._carried.save_after(self._after(step), state)
+            self._carried.save_after(self._context.schedule.next_step(step), state)
         return dict(zip(self._device.numbers, outputs, strict=True))
 
     def carried(self, step: BatchStep) -> State | None:
@@ -191,8 +159,8 @@ class Run:
     def close(self) -> None:
         """End the threads and forget what was prepared. The run may be used again."""
         self._loader.close()
-        if self._feeding is not None:
-            self._feeding.close()
+        if self._context.feeder is not None:
+            self._context.feeder.close()
 
 
 def _dense(column: Column) -> Array:

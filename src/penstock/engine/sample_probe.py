@@ -10,6 +10,7 @@ import numpy as np
 from penstock.core.columns import Array
 from penstock.core.stage_timers import StageTimers
 from penstock.engine.host.host_program import HostProgram
+from penstock.engine.host.run_context import RunContext
 from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.host.stream_feed import FedBatch
 from penstock.errors import DefinitionError, PenstockError, SourceError
@@ -18,7 +19,7 @@ from penstock.plan.placement import TargetMachine
 from penstock.plan.plan import fix_for_ragged, make_plan
 from penstock.plan.shape_demand import apply_shapes, propagate_shapes, ragged_sources, values_needing_one_shape
 from penstock.plan.shard_merge import MergedProgram, merge_shards
-from penstock.sources.order.schedule import BatchStep
+from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.sources.stream import Columns, EndOfStreamError, Stream
 from penstock.types import OnError
 
@@ -83,7 +84,8 @@ def _samples(
         )
         alone = replace(alone, on_error=policy)
         readings[node] = ShardedReader([alone], [0], 1, seed=0, number=number, leads=True)
-    host = HostProgram(plan, readings, next(iter(readings.values()), None), 0, StageTimers(), on_error=on_error)
+    leader, schedule = next(iter(readings.values()), None), Schedule(1, None, 1, (1,) * len(readings))
+    host = HostProgram(plan, RunContext(readings, leader, 0, schedule, StageTimers(), on_error))
     feeds = {node: program.streams[node.id][0] for node in graph.feeds}
     fed = FedBatch(1, {node: _first(node, stream) for node, stream in feeds.items()}, lambda _, numbers: numbers)
     slots: list[Array | None] = [None] * len(plan.results)

@@ -451,7 +451,7 @@ def test_waiting_is_work_for_a_thread(seconds, light, monkeypatch):
 def test_closing_from_another_thread_is_said_in_the_one_that_waits(always_threads):
     pipe = pipeline(lambda sample: sample, threads=1)
     loader, busy, submitted, raised = pipe._start().run._loader, threading.Event(), threading.Event(), []
-    loader._pool.submit(busy.wait, 20)
+    loader._context.executor.submit(busy.wait, 20)
     begin = loader._begin
 
     def begun(step):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from penstock.core.columns import Array, Column, Indices, RowSelection
 from penstock.core.spec import ShapeKind
 from penstock.engine.failures.bad_row import BadRow, BadSample
-from penstock.engine.host.run_context import RunContext
+from penstock.engine.host.run_context import RunContext, reader_label
 from penstock.engine.host.sharded_reader import SampleIndices
 from penstock.engine.host.stream_feed import FedBatch
 from penstock.errors import InternalError, PenstockError, SampleError, resource_error
@@ -67,7 +67,9 @@ class ExecutionFrame:
     @cached_property
     def coordinates(self) -> RowCoordinates:
         """Where the rows stand in the epoch."""
-        return self.context.coordinates(self.step, self.rows_in_batch)
+        if self.context.leader is not None:
+            return self.context.leader.coordinates(self.step, self.rows_in_batch)
+        return RowCoordinates(self.step.epoch, self.rows_in_batch + self.step.row, np.ones(self.rows, np.bool_))
 
     @cached_property
     def counters(self) -> NDArray[np.uint32]:
@@ -108,7 +110,7 @@ class ExecutionFrame:
 
     def samples(self, reader: Node) -> SampleIndices | list[tuple[Indices, SampleIndices]]:
         """Which samples of a reader stand in the rows."""
-        return self.context.readings[reader].samples(self.step, self.rows_in_batch, self.replacements)
+        return self.context.readers[reader].samples(self.step, self.rows_in_batch, self.replacements)
 
     def take_rows(self, rows: slice | Indices) -> ExecutionFrame:
         """A frame of some of the rows of the whole pass, with what was computed for them, in branches, too.
@@ -255,11 +257,16 @@ class ExecutionFrame:
                 source = f"sample {self.rows_in_batch[row]} of the {where} that {reader.operator.stream} gave"
                 found.append(BadSample(str(reader), source=source))
                 continue
-            samples = self.context.readings[reader].samples(self.step, self.rows_in_batch[one_row], shifts)
+            samples = self.context.readers[reader].samples(self.step, self.rows_in_batch[one_row], shifts)
             one = samples if isinstance(samples, SampleIndices) else samples[0][1]
             index = int(one.indices[0])
             found.append(
-                BadSample(self.context.name(reader), index, one.source.describe(index), one.source.path(index))
+                BadSample(
+                    reader_label(reader, self.context.readers),
+                    index,
+                    one.source.describe(index),
+                    one.source.path(index),
+                )
             )
         return tuple(found) or (BadSample(str(node)),)
 

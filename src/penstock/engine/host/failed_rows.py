@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from penstock.core.columns import Array, Column
+from penstock.core.columns import Array, Column, Indices
 from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.host.execution_frame import ExecutionFrame
 from penstock.engine.host.stages.host_stages import HostStage
 from penstock.errors import SampleError
 from penstock.graph.ir.node import Value
+from penstock.numerics.random_bits import random_bits, row_counters
+from penstock.plan.engine_operators import RowCoordinates
+
+_REPLACEMENTS = 0xFFFFFFFF
+"""The stream of random bits that selects other samples for bad ones; no operator has this number."""
 
 ATTEMPTS = 16
 """How many samples in a row may be bad that take the place of one another: more says that something else is wrong."""
@@ -75,6 +81,25 @@ def without_failed_rows(frame: ExecutionFrame, failed: list[BadRow]) -> Executio
         return frame
     failed += frame.failed_rows.values()
     return frame.remaining()
+
+
+def replacement_draws(seed: int, coordinates: RowCoordinates, attempts: Indices) -> NDArray[np.uint64]:
+    """Draw the samples of rows whose own samples are bad: a function of seed, epoch, position and attempt.
+
+    Args:
+        seed: Seed of the pipeline.
+        coordinates: Coordinates of the rows.
+        attempts: Number of bad samples so far, per row.
+
+    Returns:
+        A random number per row; 0 where the row keeps its own sample.
+    """
+    where = row_counters(coordinates.epoch, coordinates.positions)
+    bits = random_bits(np, seed, _REPLACEMENTS, where, 2 * int(attempts.max())).astype(np.uint64)
+    last = 2 * np.maximum(attempts, 1) - 1
+    rows = np.arange(len(attempts))
+    words = bits[rows, last - 1] | bits[rows, last] << np.uint64(32)
+    return np.where(attempts > 0, np.maximum(words, np.uint64(1)), np.uint64(0))
 
 
 def replacements_exhausted_error(bad: BadRow) -> SampleError:

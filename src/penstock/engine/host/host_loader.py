@@ -39,7 +39,7 @@ import math
 import os
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
 from functools import partial
@@ -103,27 +103,15 @@ class HostLoader:
 
     Args:
         program: what is computed.
-        local_rows: gives the numbers of the rows that this process computes, for a batch of a number of rows.
         dtypes: per result, the dtype to deliver.
-        pool: where chunks run; the loader closes it.
-        depth: how many batches are begun ahead.
-        after: the step that follows another.
     """
 
-    def __init__(
-        self,
-        program: HostProgram,
-        local_rows: Callable[[int], Indices],
-        dtypes: Sequence[np.dtype[Any]],
-        pool: Executor,
-        depth: int,
-        after: Callable[[BatchStep], BatchStep],
-    ) -> None:
+    def __init__(self, program: HostProgram, dtypes: Sequence[np.dtype[Any]]) -> None:
+        context = program.context
         self._program = program
-        self._local_rows = local_rows
-        self._pool = pool
-        self._depth = depth
-        self._after = after
+        self._context = context
+        self._depth = context.prefetch_depth
+        self._after = context.schedule.next_step
         self._process = os.getpid()
         self._ahead: deque[HostBatch] = deque()
         specs = [value.spec for value in program.plan.results]
@@ -133,9 +121,9 @@ class HostLoader:
         self._pace = ChunkScheduler(by_sample=program.by_sample, whole=StageKind.WHOLE_BATCH in ways)
         sizes = [math.inf if sizes is None else math.prod(sizes) * dtype.itemsize for sizes, dtype in self._columns]
         self._row_bytes = sum(sizes)
-        self._buffers = BatchBuffers(keep=depth + 2)
-        self._reading = ReadAhead(program.readings, local_rows, after, pool, depth)
-        self._finalizer = weakref.finalize(self, _abandon, pool, self._reading)
+        self._buffers = BatchBuffers(keep=self._depth + 2)
+        self._reading = ReadAhead(context)
+        self._finalizer = weakref.finalize(self, _abandon, context.executor, self._reading)
 
     def begin(self, step: BatchStep) -> tuple[Future[list[BadRow]], ...]:
         """Begin a batch that will be taken next, if that has not been done, and do not wait for it.
@@ -156,8 +144,8 @@ class HostLoader:
             )
         if self._ahead and self._ahead[0].step != step:
             self._drop()
-            if self._program.feeding is not None:
-                self._program.feeding.rewind()
+            if self._context.feeder is not None:
+                self._context.feeder.rewind()
         self._reading.follow(step)
         light = self._light(step.rows)
         try:
@@ -166,9 +154,9 @@ class HostLoader:
             elif not self._ahead:
                 self._ahead += self._begin(step)
         except (PenstockError, EndOfStreamError) as error:
-            if self._program.feeding is not None:
+            if self._context.feeder is not None:
                 ended = isinstance(error, EndOfStreamError)
-                (self._program.feeding.delivered if ended else self._program.feeding.forgive)(step)
+                (self._context.feeder.delivered if ended else self._context.feeder.forgive)(step)
             raise
         return self._ahead[0].chunks
 
@@ -203,15 +191,15 @@ class HostLoader:
                 return self.get(step)
             self.close()
             raise
-        if self._program.feeding is not None:
-            self._program.feeding.delivered(step)
+        if self._context.feeder is not None:
+            self._context.feeder.delivered(step)
         return finished
 
     def close(self) -> None:
         """End the threads and forget what was begun. The loader may be used again."""
         self._drop()
         self._reading.close()
-        self._pool.close()
+        self._context.executor.close()
 
     def _drop(self) -> None:
         for batch in self._ahead:
@@ -234,11 +222,11 @@ class HostLoader:
 
     def _feed(self, step: BatchStep, *, at_once: bool = False) -> tuple[BatchStep, FedBatch | None]:
         """What the streams give for a batch, which has as many rows as they give; see `StreamFeeder.take`."""
-        feeding = self._program.feeding
-        if feeding is None:
+        feeder = self._context.feeder
+        if feeder is None:
             return step, None
-        fed = feeding.next_batch(step, at_once=at_once)
-        if fed.rows != step.rows and self._program.reads:
+        fed = feeder.next_batch(step, at_once=at_once)
+        if fed.rows != step.rows and self._context.readers:
             raise SourceError(
                 "a source gives fewer samples than the readers of the definition",
                 given=f"{fed.rows} samples",
@@ -274,10 +262,10 @@ class HostLoader:
         steps, numbers = self._together(step, 2 if not alone and self._in_pairs(step.rows) else 1)
         rows = len(numbers)
         buffers = self._empty(rows)
-        count = 1 if len(steps) > 1 else self._pace.chunks(rows, self._pool.workers)
+        count = 1 if len(steps) > 1 else self._pace.chunks(rows, self._context.executor.workers)
         cuts = pairwise([rows * chunk // count for chunk in range(count + 1)])
         work = partial(_compute_chunk, self._program, self._pace, step, numbers, buffers, fed)
-        chunks = tuple([self._pool.submit(work, start, stop) for start, stop in cuts])
+        chunks = tuple([self._context.executor.submit(work, start, stop) for start, stop in cuts])
         return _parted([asked, *steps[1:]], rows, buffers, chunks)
 
     def _together(self, step: BatchStep, count: int) -> tuple[list[BatchStep], Indices]:
@@ -288,7 +276,7 @@ class HostLoader:
             if (following.epoch, following.rows) != (step.epoch, step.rows):
                 break
             steps.append(following)
-        one = self._local_rows(step.rows)
+        one = self._context.local_rows(step.rows)
         return steps, one if len(steps) == 1 else np.concatenate([one + n * step.rows for n in range(len(steps))])
 
     def _empty(self, rows: int) -> tuple[Column, ...]:

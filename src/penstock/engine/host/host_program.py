@@ -10,18 +10,17 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.core.columns import Array, Column, Indices
-from penstock.core.stage_timers import StageTimers
 from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.host.execution_frame import ExecutionFrame
 from penstock.engine.host.failed_rows import (
     ATTEMPTS,
+    replacement_draws,
     replacements_exhausted_error,
     result_buffer,
     run_stage,
     without_failed_rows,
 )
 from penstock.engine.host.run_context import RunContext
-from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.host.stages.branch_stage import BranchStage, SelectStage, full_column
 from penstock.engine.host.stages.fused_stage import FusedStage, HostDescriptionStage
 from penstock.engine.host.stages.host_stages import (
@@ -35,14 +34,13 @@ from penstock.engine.host.stages.host_stages import (
     check_narrowing,
 )
 from penstock.engine.host.stages.operand_binding import Registers
-from penstock.engine.host.stream_feed import FedBatch, StreamFeeder
+from penstock.engine.host.stream_feed import FedBatch
 from penstock.graph.ir.fusion import FusibleOperator
-from penstock.graph.ir.node import Node, Value
+from penstock.graph.ir.node import Value
 from penstock.graph.ir.operator import ViewKernel
 from penstock.plan.plan import Plan
 from penstock.plan.stage_grouping import Stage, StageKind
 from penstock.sources.order.schedule import BatchStep
-from penstock.types import OnError
 
 
 class HostProgram:
@@ -50,35 +48,19 @@ class HostProgram:
 
     Args:
         plan: the plan.
-        readings: how each of its readers is read.
-        lead: the reading whose positions number the rows, or None where nothing is read.
-        seed: what all random numbers of the definition derive from.
-        meter: what the stages report to.
-        feeding: how its streams are asked, where it has any.
-        on_error: what is done about bad samples, where their readers do not say.
+        context: of the run.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        readings: Mapping[Node, ShardedReader],
-        lead: ShardedReader | None,
-        seed: int,
-        meter: StageTimers,
-        feeding: StreamFeeder | None = None,
-        on_error: OnError = "raise",
-    ) -> None:
+    def __init__(self, plan: Plan, context: RunContext) -> None:
         self.plan = plan
-        self.feeding = feeding
-        self._setting = RunContext(readings, lead, seed, on_error)
-        self._meter = meter
+        self.context = context
         values = [value for stage in plan.stages for node in stage.nodes for value in node.values]
         registers = {value: number for number, value in enumerate(values)}
         targets = _targets(plan)
         kept, picked = _kept(plan), _picked(plan)
         self._stages: list[HostStage] = []
         for stage in plan.stages:
-            compiled = _compile(stage, registers, targets, kept, picked, seed)
+            compiled = _compile(stage, registers, targets, kept, picked, context.seed)
             self._stages.append(compiled if stage.guard is None else BranchStage(compiled, stage, registers))
         self._by_row = all(stage.row_independent for stage in self._stages)
         self._registers = len(registers)
@@ -96,20 +78,9 @@ class HostProgram:
         )
         return decoded or any(stage.way is StageKind.SAMPLE for stage in self.plan.stages)
 
-    @property
-    def reads(self) -> bool:
-        """Whether it has readers."""
-        return bool(self._setting.readings)
-
-    @property
-    def readings(self) -> Sequence[ShardedReader]:
-        """How its readers are read."""
-        return list(self._setting.readings.values())
-
     def consecutive(self, rows: int) -> bool:
         """Whether row number `rows` of a batch is the first row of the next one, in the order of every reader."""
-        readings = self._setting.readings.values()
-        return self.feeding is None and all(reading.consecutive(rows) for reading in readings)
+        return self.context.feeder is None and all(reader.consecutive(rows) for reader in self.context.readers.values())
 
     def compute(
         self, step: BatchStep, numbers: Indices, slots: Sequence[Array | None], fed: FedBatch | None = None
@@ -129,7 +100,7 @@ class HostProgram:
         Raises:
             SampleError: a sample cannot be read, decoded or brought to shape; it is named.
         """
-        frame = ExecutionFrame(step, numbers, self._setting, [None] * self._registers, self._placed(slots), fed=fed)
+        frame = ExecutionFrame(step, numbers, self.context, [None] * self._registers, self._placed(slots), fed=fed)
         failed: list[BadRow] = []
         done = self._through(frame, slots, failed)
         if failed:
@@ -152,7 +123,7 @@ class HostProgram:
                 rows = frame.rows
                 frame = run_stage(stage, frame, failed)
                 after = time.perf_counter()
-                self._meter.add(stage.label, seconds=after - before, samples=rows)
+                self.context.timers.add(stage.label, seconds=after - before, samples=rows)
                 before = after
                 if not frame.rows:
                     return frame
@@ -190,9 +161,9 @@ class HostProgram:
             if not again:
                 break
             rows = np.array(sorted(again)) if self._by_row else np.arange(len(numbers))
-            shifts = self._setting.replacement_draws(self._setting.coordinates(step, numbers[rows]), attempts[rows])
             empty: list[Any] = [None] * self._registers
-            frame = ExecutionFrame(step, numbers[rows], self._setting, empty, empty.copy(), shifts, fed=fed)
+            frame = ExecutionFrame(step, numbers[rows], self.context, empty, empty.copy(), fed=fed)
+            frame.replacements = replacement_draws(self.context.seed, frame.coordinates, attempts[rows])
             latest: list[BadRow] = []
             done = self._through(frame, slots, latest)
             every += latest
@@ -205,7 +176,7 @@ class HostProgram:
         """The rows that count: not those past the end of an epoch that are masked anyhow."""
         if self.plan.valid is None:
             return failed
-        real = self._setting.coordinates(step, numbers).real
+        real = ExecutionFrame(step, numbers, self.context, [], []).coordinates.real
         return [bad for bad in failed if real[np.searchsorted(numbers, bad.number)]]
 
     def _place(self, frame: ExecutionFrame, rows: Indices, columns: Sequence[Column]) -> None:

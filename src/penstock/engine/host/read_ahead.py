@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 
-from penstock.core.columns import Indices
-from penstock.engine.host.sharded_reader import SampleIndices, ShardedReader
-from penstock.engine.host.worker_threads import Executor
+from penstock.engine.host.run_context import RunContext
+from penstock.engine.host.sharded_reader import SampleIndices
 from penstock.sources.order.schedule import BatchStep
 from penstock.sources.storage.byte_range import ByteRange
 from penstock.sources.storage.disk_cache import uncached
@@ -21,26 +20,19 @@ class ReadAhead:
     """Announces what the batches that come next will read.
 
     Args:
-        readings: of a program, those that read from object stores or not.
-        local_rows: gives the numbers of the rows that this process computes, for a batch of a number of rows.
-        after: the step that follows another.
-        pool: has threads that wait for data, or none, and says of what.
-        depth: how many batches are begun before they are asked for.
+        context: of the run.
     """
 
-    def __init__(
-        self,
-        readings: Iterable[ShardedReader],
-        local_rows: Callable[[int], Indices],
-        after: Callable[[BatchStep], BatchStep],
-        pool: Executor,
-        depth: int,
-    ) -> None:
-        self._fetched = pool.prefetched
-        self._readings = [r for r in readings if any(reader.source.cost in pool.prefetched for reader in r.readers)]
-        self._local_rows, self._after = local_rows, after
-        self._pool = pool.read_executor if self._readings else None
-        self._steps = depth + _STEPS
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._fetched = context.executor.prefetched
+        self._readings = [
+            sharded
+            for sharded in context.readers.values()
+            if any(reader.source.cost in self._fetched for reader in sharded.readers)
+        ]
+        self._pool = context.executor.read_executor if self._readings else None
+        self._steps = context.prefetch_depth + _STEPS
         self._announced: deque[tuple[BatchStep, PrefetchRequest]] = deque()
 
     def follow(self, step: BatchStep) -> None:
@@ -51,14 +43,14 @@ class ReadAhead:
             ahead.release(self._announced.popleft()[1])
         if not self._announced:  # also after `close`, which may have interrupted threads in their turns
             self._readers = FetchThreads(self._pool.submit, self._pool.workers)
-        following = self._after(self._announced[-1][0]) if self._announced else step
+        following = self._context.schedule.next_step(self._announced[-1][0]) if self._announced else step
         while len(self._announced) <= self._steps:
             needs = self._needs(following)
             self._announced.append((following, ahead.prefetch(needs, self._readers)))
-            following = self._after(following)
+            following = self._context.schedule.next_step(following)
 
     def _needs(self, step: BatchStep) -> Sequence[ByteRange]:
-        numbers = self._local_rows(step.rows)
+        numbers = self._context.local_rows(step.rows)
         needs: list[ByteRange] = []
         for reading in self._readings:
             found = reading.samples(step, numbers)
