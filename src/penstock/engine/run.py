@@ -69,7 +69,7 @@ class Run:
             SampleError: a sample of the batch is bad.
         """
         batch = self._take(step)
-        columns = batch.buffers
+        columns = batch.columns
         start = time.perf_counter()
         self._backlog.wait()
         settled = time.perf_counter()
@@ -100,7 +100,7 @@ class Run:
         """
         batch = self._take(step)
         outputs: dict[int, Any] = dict(self._made(batch))
-        outputs |= {number: batch.buffers[result] for number, result in self._hosted}
+        outputs |= {number: batch.columns[result] for number, result in self._hosted}
         return [outputs[number] for number in range(len(outputs))], batch.failed
 
     def _take(self, step: BatchStep) -> HostBatch:
@@ -113,18 +113,18 @@ class Run:
     def _lost(self, batch: HostBatch) -> Indices:
         """Which rows of this process the batch's mask leaves out."""
         if self._mask is not None:
-            return np.flatnonzero(~_dense(batch.buffers[self._mask]))
+            return np.flatnonzero(~_dense(batch.columns[self._mask]))
         skipped = np.array([bad.number for bad in batch.failed if bad.policy == "skip"], np.int64)
         if not len(skipped):
             return skipped
-        rows = len(batch.buffers[0]) // len(self._layout.shards) * self._layout.blocks
+        rows = len(batch.columns[0]) // len(self._layout.shards) * self._layout.blocks
         return np.searchsorted(self._layout.local_rows(rows), skipped)
 
     def _made(self, batch: HostBatch) -> dict[int, jax.Array]:
         """The outputs that the device program makes, by number."""
         if self._device is None:
             return {}
-        step, columns = batch.step, batch.buffers
+        step, columns = batch.step, batch.columns
         before = self._carried.before(step) if self._carried else ()
         crossing = [self._layout.put_rows(_dense(columns[result])) for result in self._crossing]
         if self._crossing_masks is not None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.stage_timers import StageTimers
-from penstock.engine.host.host_program import HostProgram
+from penstock.engine.host.host_program import Chunk, HostProgram
 from penstock.engine.host.run_context import RunContext
 from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.host.stream_feed import FedBatch
@@ -93,8 +93,8 @@ def _samples(
     most = 1 if feeds else _SAMPLES  # of a stream, the first sample alone can be looked at
     for row in range(min((most, *[reading.length for reading in readings.values()]))):
         step = BatchStep(epoch=0, row=row, consumed=(row,) * len(readings), rows=1)
-        columns, _ = host.compute(step, np.zeros(1, np.int64), slots, fed)
-        seen = {value: column[0] for value, column in zip(plan.results, columns, strict=True)}
+        result = host.run_rows(Chunk(step, np.zeros(1, np.int64), slots, fed))
+        seen = {value: column[0] for value, column in zip(plan.results, result.columns, strict=True)}
         found = {value: np.asarray(sample) for value, sample in seen.items() if sample is not None} | found
         if all(value in found for value in needed):
             return found

@@ -409,7 +409,7 @@ def test_cheap_samples_take_turns(always_threads):
     pipe = pipeline(work, samples=4000, batch_size=400, threads=4)
     for _ in range(3):
         pipe.run()
-    assert pipe._start().run._loader._pace.cheap
+    assert pipe._start().run._loader._program.scheduler.cheap
     for batch in list(pipe._start().run._loader._ahead):
         batch.wait()
     most[0] = 0

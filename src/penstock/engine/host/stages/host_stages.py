@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 
 from penstock.core.columns import RowSelection
-from penstock.engine.host.execution_frame import ExecutionFrame, Register, unfit
+from penstock.engine.host.execution_frame import ExecutionFrame, unfit
+from penstock.engine.host.failed_rows import raise_first_failing_row
 from penstock.engine.host.sharded_reader import read_columns
 from penstock.engine.host.stages.operand_binding import OperandBinding, Registers
 from penstock.errors import InternalError, PenstockError, SampleError
@@ -23,27 +24,6 @@ from penstock.graph.ir.operator import (
     WholeBatchKernel,
 )
 from penstock.plan.engine_operators import RowOperator
-
-
-class HostStage(Protocol):
-    """A compiled stage. Immutable: frames on several threads pass through it at once."""
-
-    label: str
-    row_independent: bool
-    """Whether a row can be computed without the others."""
-
-    @property
-    def outputs(self) -> Sequence[Register]:
-        """What later stages, or the consumer, may need of it."""
-        ...
-
-    def compute(self, frame: ExecutionFrame) -> None:
-        """Fill the registers of its outputs.
-
-        Raises:
-            SampleError: a row fails; the frame knows which. Rows that the frame tolerates are left to it instead.
-        """
-        ...
 
 
 class ReadStage:
@@ -63,7 +43,7 @@ class ReadStage:
         self.outputs = [(value, registers[value]) for value in node.values]
         self._picked = [value in picked for value in node.values]
 
-    def compute(self, frame: ExecutionFrame) -> None:
+    def run(self, frame: ExecutionFrame) -> None:
         """Read the samples that stand in the rows."""
         slots = [frame.slots[register] for _, register in self.outputs]
         try:
@@ -90,7 +70,7 @@ class FeedStage:
         self._node = node
         self.outputs = [(value, registers[value]) for value in node.values]
 
-    def compute(self, frame: ExecutionFrame) -> None:
+    def run(self, frame: ExecutionFrame) -> None:
         """Take the rows' part of it."""
         assert frame.fed is not None
         columns = frame.fed.of(self._node, frame.rows_in_batch)
@@ -108,7 +88,7 @@ class RowStage:
         self._operator = cast(RowOperator, node.operator)
         self.outputs = [(node.values[0], registers[node.values[0]])]
 
-    def compute(self, frame: ExecutionFrame) -> None:
+    def run(self, frame: ExecutionFrame) -> None:
         """Compute it."""
         frame.set_column(*self.outputs[0], self._operator.compute(frame.coordinates))
 
@@ -133,7 +113,7 @@ class BatchStage:
         self._writes = not isinstance(node.operator, ViewKernel)
         self._in_place = in_place
 
-    def compute(self, frame: ExecutionFrame) -> None:
+    def run(self, frame: ExecutionFrame) -> None:
         """Compute the batch; written straight into its slot where the kernel can do that."""
         first = self.outputs[0][1]
         if self._in_place and frame.slots[first] is not None:
@@ -144,21 +124,18 @@ class BatchStage:
         try:
             result = self._kernel.batch(context, *inputs, **arguments)
         except Exception:
-            self._blame(frame, inputs, arguments, bits)
+
+            def run_one(row: int, count: int) -> None:
+                del count  # the stage has one node
+                one = slice(row, row + 1)
+                alone = {name: value[one] if name in self._call.by_row else value for name, value in arguments.items()}
+                context = BatchContext(np, 1, None if bits is None else bits[one])
+                self._kernel.batch(context, *[column[one] for column in inputs], **alone)
+
+            raise_first_failing_row(frame, [self._node], run_one)
             raise
         for (value, register), column in zip(self.outputs, _outputs(result), strict=True):
             frame.set_column(value, register, column)
-
-    def _blame(self, frame: ExecutionFrame, inputs: Sequence[Any], arguments: Mapping[str, Any], bits: Any) -> None:
-        """Find the first row for which the kernel fails alone, and raise the error that names its sample."""
-        for row in range(frame.rows):
-            one = slice(row, row + 1)
-            alone = {name: value[one] if name in self._call.by_row else value for name, value in arguments.items()}
-            context = BatchContext(np, 1, None if bits is None else bits[one])
-            try:
-                self._kernel.batch(context, *[column[one] for column in inputs], **alone)
-            except Exception as error:
-                raise frame.failure(self._node, row, error) from error
 
 
 class WholeBatchStage:
@@ -178,7 +155,7 @@ class WholeBatchStage:
         self._call = OperandBinding(node, registers, seed)
         self.outputs = [(value, registers[value]) for value in node.values]
 
-    def compute(self, frame: ExecutionFrame) -> None:
+    def run(self, frame: ExecutionFrame) -> None:
         """Compute the batch."""
         inputs, arguments, _ = self._call.gather(frame)
         kernel = cast(WholeBatchKernel, self._node.operator)
@@ -214,7 +191,7 @@ class SampleStage:
         self._filled = {node: [(value, registers[value], value in kept) for value in node.values] for node in nodes}
         self.outputs = [(value, registers[value]) for node in nodes for value in node.values if value in kept]
 
-    def compute(self, frame: ExecutionFrame) -> None:
+    def run(self, frame: ExecutionFrame) -> None:
         """Take each row through all nodes."""
         steps = [(node, self._bind(node, kernel, call, frame)) for node, kernel, call in self._parts]
         node, row = self._parts[0][0], 0

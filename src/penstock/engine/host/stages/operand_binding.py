@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from penstock.engine.host.execution_frame import ExecutionFrame
+from penstock.engine.host.failed_rows import raise_first_failing_row
 from penstock.graph.ir.node import Node, Value
 from penstock.numerics.random_bits import random_bits
 
@@ -60,11 +61,15 @@ class OperandBinding:
         try:
             return schema.broadcast_rows(np, column, frame.rows, varying=True)
         except ValueError:
-            for row in range(frame.rows):
+
+            def check(row: int, count: int) -> None:
+                del count  # there is one node
                 try:
                     schema.broadcast_rows(np, column[row : row + 1], 1, varying=True)
                 except ValueError as error:
-                    raise frame.failure(self._node, row, ValueError(f"{name}: {error}")) from None
+                    raise ValueError(f"{name}: {error}") from None
+
+            raise_first_failing_row(frame, [self._node], check)
             shapes = [np.shape(each) for each in column]
             row = next(row for row, shape in enumerate(shapes) if shape != shapes[0])
             text = f"{name}: one has shape {shapes[row]} and another {shapes[0]}; those of a batch have one shape"
