@@ -76,7 +76,7 @@ def test_threads_give_what_the_serial_twin_gives(threads, depth):
 @pytest.fixture
 def always_threads(monkeypatch):
     """No batch is so light that it is computed by the consumer."""
-    monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH", -1.0)
+    monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH_SECONDS", -1.0)
 
 
 def test_batches_are_begun_ahead_but_not_more_than_the_depth(always_threads):
@@ -485,7 +485,7 @@ from penstock import Pipeline, fn
 from penstock.errors import ContextError
 from penstock.engine.host import chunk_scheduler as pace
 
-pace._LIGHT_BATCH = -1.0  # every batch goes to threads
+pace._LIGHT_BATCH_SECONDS = -1.0  # every batch goes to threads
 warnings.simplefilter("ignore")  # JAX and Python warn of forks
 pipeline = Pipeline(2, 2, seed=0)
 with pipeline:
