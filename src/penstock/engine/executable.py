@@ -68,6 +68,7 @@ class Executable:
             PenstockError: The definition is wrong, or its first sample is bad.
         """
         _check_whole_batches(graphs[0], layout)
+        # A single graph is traced for the global batch and serves all blocks.
         shards = layout.shards if len(graphs) > 1 else (0,)
         program = merge_shards(graphs, shards, layout.blocks, facts)
         for readers in program.readers.values():
@@ -82,6 +83,7 @@ class Executable:
                 fix='on_error="skip"',
                 where=graphs[0].feeds[0].where,
             )
+        # Skipping needs a mask among the plan's results.
         skips = "skip" in policies
         plan = make_plan(program.graph, target, dense_outputs=dense_outputs, mask=mask, skips=skips)
         return Executable(program, plan, layout, facts, on_error)
@@ -145,6 +147,7 @@ class Executable:
         texts: list[str] = []
         for number, node in enumerate(self.plan.graph.readers):
             readers = self.program.readers[node.id]
+            # A local reader has other data in other processes, so all of them determine the fingerprint.
             if self.facts is not None and node.id in self.program.local:
                 parts = dict.fromkeys(of_block[number].dataset for of_block in self.facts)
             else:

@@ -44,6 +44,7 @@ class Run:
         self._context = context
         self.meter = context.timers
         self._in_flight_limit = InFlightLimit(layout.devices)
+        # A plan without device nodes transfers the host's columns only; nothing is compiled.
         self._device = DeviceProgram(plan, context.seed, layout) if plan.device else None
         self._operator_state = OperatorState(plan, self._device.place) if self._device and stateful(plan) else None
         numbers = {value: number for number, value in enumerate(plan.results)}
@@ -78,8 +79,10 @@ class Run:
         batch = self._host_batch(step)
         columns = batch.columns
         start = time.perf_counter()
+        # Waits before the transfer, so that the time of the devices is not counted as transfer.
         self._in_flight_limit.wait()
         caught_up = time.perf_counter()
+        # All outputs of the host in one transfer: each call of JAX has a fixed cost.
         hosted: dict[int | None, Array] = {number: _dense(columns[result]) for number, result in self._host_outputs}
         outputs: dict[int | None, jax.Array] = {**self._device_outputs(batch), **self._layout.put_batch(hosted)}
         if None in self._output_order:
@@ -129,6 +132,7 @@ class Run:
         skipped = np.array([bad.number for bad in batch.failed if bad.policy == "skip"], np.int64)
         if not len(skipped):
             return skipped
+        # Bad rows are numbered in the global batch; the mask has the rows of this process.
         rows = len(batch.columns[0]) // len(self._layout.shards) * self._layout.blocks
         return np.searchsorted(self._layout.local_rows(rows), skipped)
 
@@ -138,6 +142,7 @@ class Run:
             return {}
         step, columns = batch.step, batch.columns
         before = self._operator_state.before(step) if self._operator_state else ()
+        # Values that only cross to the device get the sharding of the rows, not the sharding of an output.
         crossing = [self._layout.put_rows(_dense(columns[result])) for result in self._crossing]
         if self._crossing_masks is not None:
             crossing.append(self._crossing_masks.put(len(columns[0]), self._masked_rows(batch)))

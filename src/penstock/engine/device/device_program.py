@@ -69,12 +69,14 @@ class DeviceProgram:
         rows = arrays[0].shape[0]
         for nodes in self._groups:
             node = nodes[-1]
+            # Profilers show operators by these names.
             with jax.named_scope(node.kind):
                 if len(nodes) > 1 or not isinstance(node.operator, BatchKernel | DeviceKernel):
                     columns = [self._compute_group(nodes, rows, values)]
                 else:
                     columns = self._compute_node(node, rows, values, states)
             for value, column in zip(node.values, columns, strict=True):
+                # The spec of a jax_function was traced for one number of rows; the last batch may have fewer.
                 if column.shape != (rows, *value.spec.fixed_shape) or column.dtype != value.spec.dtype:
                     raise _shape_error(value, column, rows)
                 values[value] = column
@@ -102,6 +104,7 @@ class DeviceProgram:
         counters, count = self._plan.counters, node.operator.random_bits
         if not count or counters is None:
             return None
+        # The same generator and counters as on the host, so that placement does not change random numbers.
         return random_bits(jnp, *node.key(self._seed), values[counters], count)
 
     def _compute_node(self, node: Node, rows: int, values: dict[Value, Any], states: dict[Node, Any]) -> Sequence[Any]:

@@ -60,6 +60,7 @@ class ErrorLimits:
                 expected="an integer of at least 0, or None for no limit",
             )
         pair: list[Any] = list(cast(Any, max_bad_rate)) if isinstance(max_bad_rate, tuple | list) else []
+        # bool is a subclass of int, so types are compared exactly: (True, 1000) is not a rate.
         kinds = ((float, int), (int,))
         if len(pair) != len(kinds) or not all(type(item) in of for item, of in zip(pair, kinds, strict=True)):
             pair = [-1, 0]
@@ -98,7 +99,7 @@ class ErrorBudget:
         self._bucket_rows = -(-self._span // BUCKETS)
         self._rows = 0
         self._before = ErrorStatistics()  # of the whole job, from the restored state
-        self._found = ErrorStatistics()  # of this process, since then
+        self._own = ErrorStatistics()  # of this process, since then
         self._restored = 0
         self._over: SampleError | None = None
 
@@ -112,12 +113,14 @@ class ErrorBudget:
         Raises:
             SampleError: There are more bad samples than the limits allow, in this or an earlier batch.
         """
+        # The limit stays exceeded: an iterator that is used again after the error must not continue.
         if self._over is not None:
             raise self._over
         before, self._rows = self._rows, self._rows + rows
         if failed:
             self._note(failed, before)
             self._check()
+        # Process 0 writes the file, so it must also collect entries after batches in which nothing failed here.
         elif self._quarantine is not None:
             self._quarantine.collect(now=False)
 
@@ -138,8 +141,9 @@ class ErrorBudget:
         In a job they include what other processes have published, except batches that this process has not delivered
         yet.
         """
-        found = merge_statistics([statistics.until(self._rows) for statistics in self._all()])
-        return to_state(found, self._readers, self._rows, self._rows // self._bucket_rows, self._span)
+        merged = merge_statistics([statistics.until(self._rows) for statistics in self._all()])
+        # Batches of other processes that this one has not delivered are left out: a restored run computes them again.
+        return to_state(merged, self._readers, self._rows, self._rows // self._bucket_rows, self._span)
 
     def restore(self, state: Any) -> None:
         """Continue from a state; from zero if it is None.
@@ -151,31 +155,34 @@ class ErrorBudget:
         if state is not None:
             restored = from_state(state, self._readers, self._span, self._bucket_rows)
         self._before, self._rows = restored
-        self._found, self._over = ErrorStatistics(), None
+        self._own, self._over = ErrorStatistics(), None
         self._restored += 1
 
     def _note(self, failed: Sequence[BadRow], before: int) -> None:
         error = failed[0].error
         first = FirstBadSample(before + failed[0].number, str(error.args[0]), error.index, error.source, error.path)
         counts = Counter(sample.reader for bad in failed for sample in bad.samples)
+        # A row counts once in the rate, even if its replacements were bad as well.
         recent = Counter((before + number) // self._bucket_rows for number in {bad.number for bad in failed})
-        self._found.add(self._rows, len(failed), counts, recent, first)
+        self._own.add(self._rows, len(failed), counts, recent, first)
         if self._quarantine is not None:
             self._quarantine.add(failed)
         if self._store is not None:
-            self._store.put(f"found-{self._restored}/{self._store.process}", self._found.text())
+            # The counter in the key separates the statistics of different restores: what other processes published
+            # before the state was restored would be counted twice.
+            self._store.put(f"found-{self._restored}/{self._store.process}", self._own.text())
 
     def _all(self) -> list[ErrorStatistics]:
         """Return the restored statistics, and those of each process of the job."""
         if self._store is None:
-            return [self._before, self._found]
+            return [self._before, self._own]
         return [self._before, *map(ErrorStatistics.of, self._store.read(f"found-{self._restored}").values())]
 
     def _check(self) -> None:
         limits, everywhere = self._limits, self._all()
-        found = merge_statistics(everywhere)
-        if limits.count is not None and found.total > limits.count:
-            message = f"{found.total} bad samples in {self._rows} rows, and max_bad_samples={limits.count}"
+        merged = merge_statistics(everywhere)
+        if limits.count is not None and merged.total > limits.count:
+            message = f"{merged.total} bad samples in {self._rows} rows, and max_bad_samples={limits.count}"
         else:
             recent = self._too_many(everywhere)
             if recent is None:
@@ -186,11 +193,11 @@ class ErrorBudget:
             )
         if self._quarantine is not None:
             self._quarantine.collect()
-        first = found.first
+        first = merged.first
         assert first is not None  # there are bad samples
         self._over = SampleError(
             f"{message}\n  the first: {first.text}",
-            given=", ".join(f"{count} of {reader}" for reader, count in sorted(found.counts.items()) if count),
+            given=", ".join(f"{count} of {reader}" for reader, count in sorted(merged.counts.items()) if count),
             fix="repair these samples or exclude them; or raise the limit",
             index=first.index,
             source=first.source,
@@ -204,11 +211,11 @@ class ErrorBudget:
         Other processes may have delivered later batches. Windows that end with those are checked, too, because these
         processes did not know of the rows that failed here.
         """
-        later = {rows for found in everywhere for rows, *_ in found.latest if rows > self._rows}
+        later = {rows for statistics in everywhere for rows, *_ in statistics.latest if rows > self._rows}
         for end in (self._rows, *sorted(later)):
             oldest = max(0, (end - self._span) // self._bucket_rows)
             rows = end - oldest * self._bucket_rows
-            recent = merge_statistics([found.until(end) for found in everywhere]).recent
+            recent = merge_statistics([statistics.until(end) for statistics in everywhere]).recent
             bad = sum(number for bucket, number in recent.items() if oldest <= bucket <= end // self._bucket_rows)
             if bad > self._limits.rate * max(rows, self._span):
                 return bad, rows

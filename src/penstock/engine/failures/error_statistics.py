@@ -22,7 +22,7 @@ _MAX_BATCHES = 8
 # Size limit in bytes of JSON for a text in a state, so that the state stays below 1 KB.
 _MAX_TEXT_BYTES = 80
 
-# Largest number in a state. Larger ones would overflow int64 in sums.
+# Largest number accepted in a state; a larger one is damage.
 MOST = 1 << 62
 
 
@@ -80,6 +80,7 @@ class ErrorStatistics:
         self.total += number
         self.counts.update(counts)
         self.recent.update(recent)
+        # Rows are delivered in order, so old buckets can only become irrelevant.
         for old in [bucket for bucket in self.recent if bucket <= max(recent) - _MAX_BUCKETS]:
             del self.recent[old]
         self.first = self.first or first
@@ -113,34 +114,34 @@ class ErrorStatistics:
         )
 
 
-def merge_statistics(found: Sequence[ErrorStatistics]) -> ErrorStatistics:
+def merge_statistics(statistics: Sequence[ErrorStatistics]) -> ErrorStatistics:
     """Combine the statistics of several processes."""
-    firsts = [each.first for each in found if each.first is not None]
+    firsts = [item.first for item in statistics if item.first is not None]
     return ErrorStatistics(
-        sum(each.total for each in found),
-        sum((each.counts for each in found), Counter[str]()),
-        sum((each.recent for each in found), Counter[int]()),
+        sum(item.total for item in statistics),
+        sum((item.counts for item in statistics), Counter[str]()),
+        sum((item.recent for item in statistics), Counter[int]()),
         min(firsts, key=lambda first: (first.row, first.text), default=None),
     )
 
 
-def to_state(found: ErrorStatistics, readers: Iterable[str], rows: int, bucket: int, span: int) -> dict[str, Any]:
+def to_state(statistics: ErrorStatistics, readers: Iterable[str], rows: int, bucket: int, span: int) -> dict[str, Any]:
     """Convert to plain JSON of at most `max_state_size` bytes.
 
     Args:
-        found: The statistics.
+        statistics: The statistics.
         readers: Names of the readers, in order.
         rows: Number of rows delivered.
         bucket: Bucket of the last of these rows.
         span: Number of rows in a window.
     """
-    first = found.first
+    first = statistics.first
     return {
         "rows": rows,
-        "total": found.total,
-        "counts": [found.counts[reader] for reader in readers],
+        "total": statistics.total,
+        "counts": [statistics.counts[reader] for reader in readers],
         "span": span,
-        "recent": [found.recent[bucket - age] for age in range(BUCKETS + 1)],
+        "recent": [statistics.recent[bucket - age] for age in range(BUCKETS + 1)],
         "first": first
         and [first.row, _truncate(first.text), first.index, *(_if_short(text) for text in (first.source, first.path))],
     }
@@ -153,11 +154,12 @@ def max_state_size(readers: int, span: int) -> int:
         readers: Number of readers.
         span: Number of rows in a window.
     """
+    # Two characters of each text are its quotes in JSON.
     text = "x" * (_MAX_TEXT_BYTES - 2)
     counts, recent = Counter({str(reader): 10**12 for reader in range(readers)}), -(-span // BUCKETS)
-    found = ErrorStatistics(10**12, counts, Counter(dict.fromkeys(range(BUCKETS + 1), recent)))
-    found.first = FirstBadSample(10**12, text, 10**12, text, text)
-    return len(json.dumps(to_state(found, counts, 10**12, BUCKETS, span)))
+    statistics = ErrorStatistics(10**12, counts, Counter(dict.fromkeys(range(BUCKETS + 1), recent)))
+    statistics.first = FirstBadSample(10**12, text, 10**12, text, text)
+    return len(json.dumps(to_state(statistics, counts, 10**12, BUCKETS, span)))
 
 
 def from_state(state: Any, readers: Sequence[str], span: int, size: int) -> tuple[ErrorStatistics, int]:
@@ -187,6 +189,7 @@ def from_state(state: Any, readers: Sequence[str], span: int, size: int) -> tupl
             given=f"{type(error).__name__}: {error}",
             fix="pass the result of get_state() unchanged",
         ) from None
+    # A changed batch size or window changes the buckets. The totals still hold; the recent rows are counted afresh.
     bucket = rows // size
     recent_rows = (
         Counter({bucket - age: n for age, n in enumerate(recent) if n}) if known_span == span else Counter[int]()

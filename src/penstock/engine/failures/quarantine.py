@@ -42,6 +42,8 @@ class Quarantine:
         self._writes = store is None or store.process == 0
         if self._writes:
             try:
+                # Writing nothing creates the file, so that a wrong path is an error before training, not at the first
+                # bad sample.
                 self._write(())
             except OSError as error:
                 raise UsageError(
@@ -56,6 +58,7 @@ class Quarantine:
         if self._writes:
             self._write(lines)
         elif self._store is not None:
+            # Process 0 writes for all: appends of several machines to one file may overwrite each other.
             self._store.put(f"lines/{self._store.process}-{self._sent:09}", json.dumps(lines))
             self._sent += 1
 
@@ -74,6 +77,8 @@ class Quarantine:
             self.collect()
 
     def _write(self, lines: Sequence[dict[str, Any]]) -> None:
+        # A sample is listed once, although it fails in every epoch and in every resumed run. Only lines added since the
+        # last call are parsed.
         with self._path.open("ab+") as file:
             file.seek(self._read)  # other iterators may have written lines
             self._known |= {_key(line) for line in map(_line, file) if line}

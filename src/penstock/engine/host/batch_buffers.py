@@ -54,6 +54,7 @@ class BatchBuffers:
             memory = free.pop() if free else self._fresh(size)
         except IndexError:  # another thread took the last one
             memory = self._fresh(size)
+        # Arrays made with `frombuffer`, views of them, and JAX arrays that alias them keep this object alive.
         owner = (ctypes.c_char * size).from_buffer(cast(Any, memory))
         number = id(owner)
         this = weakref.ref(self)  # a lent buffer must not keep the unused ones alive
@@ -81,6 +82,7 @@ class BatchBuffers:
 
 
 def _aligned(size: int) -> Array:
+    # NumPy's own memory is aligned to 16 bytes only.
     memory = np.empty(size + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
     return memory[start : start + size]

@@ -149,6 +149,7 @@ class ExecutionFrame:
         kept = np.arange(self.rows)[rows]
         result = self._select(rows)
         for guard, branch in self.branches.items():
+            # A branch has entries only for rows that take it. Of these, keep the ones in the selection.
             inside = np.flatnonzero(np.isin(branch.to_whole_rows(np.arange(branch.rows)), kept))
             part = result.branches[guard] = branch._select(inside)  # noqa: SLF001  # same class
             part.branch_of, part.places = result, np.searchsorted(kept, branch.to_whole_rows(inside))
@@ -190,6 +191,7 @@ class ExecutionFrame:
             if not source.rows:
                 continue
             at = target.from_whole_rows(rows[source.to_whole_rows(np.arange(source.rows))])
+            # The register is empty if the stage failed as a whole before it stored the column.
             column = target.columns[register]
             if column is None:
                 column = target.allocate(value, register) if value.spec.dense else [None] * target.rows
@@ -218,6 +220,7 @@ class ExecutionFrame:
             for row, sample in enumerate(samples):
                 self.check(value, row, sample)
                 column[row] = sample
+        # Kernels that could write into the slot returned the slot itself.
         if slot is not None and column is not slot:
             np.copyto(slot, column)
         self.columns[register] = column if slot is None else slot
@@ -248,6 +251,7 @@ class ExecutionFrame:
 
     def unreadable(self, reader: Node, row: int, error: SampleError) -> SampleError:
         """Complete the error that a source raised for a row of a reader."""
+        # Sources do not know the graph, so the line of the definition is added here.
         error.where = error.where or reader.where
         self._note_failure(reader, row, self._samples_of_row(reader, row), str(error.args[0]), error)
         return error

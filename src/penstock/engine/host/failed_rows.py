@@ -84,10 +84,12 @@ def raise_first_failing_row(
 
 def _run_row_by_row(stage: HostStage, frame: ExecutionFrame, failed: list[BadRow]) -> ExecutionFrame:
     """Run a stage that failed for some row again, one row at a time. Returns a frame of the rows that succeed."""
+    # The stage may have filled some registers before it failed, with columns of another number of rows.
     frame.forget(stage.outputs)
     frame.failed_rows.clear()
     succeeded: list[ExecutionFrame] = []
     for row in range(frame.rows):
+        # Rows that succeed alone are kept, so that one bad sample does not cost the others of its chunk.
         alone = frame.take_rows(slice(row, row + 1))
         try:
             stage.run(alone)
@@ -154,12 +156,14 @@ def replace_failed_rows(
         failed += latest.failed
         if not again:
             break
+        # Skipped rows keep zeros; only rows to be replaced are computed again.
         rows = np.array(sorted(again)) if row_independent else np.arange(frame.rows)
         retry = frame.retry(rows, None)
         retry.replacements = _replacement_draws(frame.context.seed, retry.coordinates, attempts[rows])
         latest = run_stages(retry)
     for column in columns:
         if isinstance(column, np.ndarray):
+            # A row may have failed after its result was partly written into the slot.
             column[sorted(skipped)] = 0
     return tuple(columns), sorted(failed, key=lambda bad: bad.number)
 

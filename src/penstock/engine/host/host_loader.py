@@ -21,7 +21,7 @@ Contract of this module:
   share a buffer, which lives as long as any of them, so fewer of them are begun ahead. A batch that `get` returned
   belongs to the consumer: its buffers are not written while anything can reach them
   (`penstock.engine.host.batch_buffers`).
-* **Prefetching.** Threads of their own fetch data from object stores before batches begin
+* **Prefetching.** Separate threads fetch data from object stores before batches begin
   (`penstock.engine.host.read_ahead`), so that chunks find it in memory and do not wait.
 * **Failure.** The first failing chunk, in row order, ends the run: chunks that have not started are cancelled, running
   ones are awaited, the threads end, and `get` raises the error. No batch is lost: `get` for the same step computes it
@@ -125,6 +125,7 @@ class HostLoader:
         self._context = context
         self._depth = context.prefetch_depth
         self._next_step = context.schedule.next_step
+        # Threads do not survive a fork. Without this check a forked process would wait forever for its first batch.
         self._process = os.getpid()
         self._ahead: deque[HostBatch] = deque()
         specs = [value.spec for value in program.plan.results]
@@ -160,6 +161,7 @@ class HostLoader:
             if feeder is not None:
                 feeder.rewind()
         self._read_ahead.follow(step)
+        # The cost of chunks changes during a run, for example when the file cache of the system becomes warm.
         light = self._light(step.rows)
         try:
             if not self._ahead and light:
@@ -169,6 +171,7 @@ class HostLoader:
         except (PenstockError, EndOfStreamError) as error:
             if feeder is not None:
                 ended = isinstance(error, EndOfStreamError)
+                # The end of a stream is final for this step. A failure is cleared, so that the step can be tried again.
                 (feeder.delivered if ended else feeder.forgive)(step)
             raise
         return self._ahead[0].chunks
@@ -271,6 +274,7 @@ class HostLoader:
         steps, rows = self._together(fed_step, 2 if not alone and self._in_pairs(fed_step.rows) else 1)
         columns = self._allocate(len(rows))
         scheduler, executor = self._program.scheduler, self._context.executor
+        # A batch that is cheap enough for a pair is too cheap for several chunks.
         count = 1 if len(steps) > 1 else scheduler.chunks(len(rows), executor.workers)
         bounds = pairwise([len(rows) * chunk // count for chunk in range(count + 1)])
         chunks = [
@@ -285,6 +289,7 @@ class HostLoader:
         steps = [step]
         while len(steps) < count and self._program.consecutive(step.rows):
             following = self._next_step(steps[-1])
+            # Random numbers depend on the epoch, and a frame has only one. The last batch of an epoch may be shorter.
             if (following.epoch, following.rows) != (step.epoch, step.rows):
                 break
             steps.append(following)

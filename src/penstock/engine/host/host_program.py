@@ -86,6 +86,7 @@ class HostProgram:
         kept, picked = _whole_columns(plan), _gathered_values(plan)
         self._stages: list[HostStage] = []
         for stage in plan.stages:
+            # Rows that do not take the branch of a stage are not computed at all.
             compiled = _compile(stage, registers, targets, kept, picked, context.seed)
             self._stages.append(compiled if stage.guard is None else BranchStage(compiled, stage, registers))
         self._row_independent = all(stage.row_independent for stage in self._stages)
@@ -138,6 +139,7 @@ class HostProgram:
                 after = time.perf_counter()
                 self.context.timers.add(stage.label, seconds=after - before, samples=rows)
                 before = after
+                # Readers and kernels assume at least one row.
                 if not frame.rows:
                     return frame, failed
             for (value, register), slot in zip(self._results, slots, strict=True):
@@ -195,6 +197,7 @@ def _compile(
             return RowStage(node, registers)
         case StageKind.BATCH:
             seen = [*node.values, *node.inputs]
+            # A view of a value in the same slot, such as a reshape, has nothing to compute.
             in_place = isinstance(node.operator, ViewKernel) and len({targets.get(value, value) for value in seen}) == 1
             return BatchStage(node, registers, seed, in_place=in_place)
         case StageKind.CHAIN:
@@ -227,8 +230,10 @@ def _buffer_targets(plan: Plan) -> dict[Value, int]:
         while value.spec.dense and value.node.guard is None:
             targets[value] = number
             viewed = value.node.inputs[0] if isinstance(value.node.operator, ViewKernel) else None
+            # The slot belongs to the consumer, so nothing else may read the value that is computed there.
             if viewed is None or viewed in results or len(plan.graph.consumers[viewed]) > 1:
                 break
+            # A view may reinterpret bytes. Slots have the dtype of the result, and JAX may narrow it.
             if viewed.spec.dtype != value.spec.dtype:
                 break
             value = viewed
@@ -244,6 +249,7 @@ def _whole_columns(plan: Plan) -> set[Value]:
 
 def _gathered_values(plan: Plan) -> set[Value]:
     """Return the values that need no copy from a source in memory: only fused stages read them, by index."""
+    # Branches select rows of columns, so they need columns, not indices.
     if any(stage.guard is not None for stage in plan.stages):
         return set()
     heads = [

@@ -37,8 +37,10 @@ class ReadAhead:
 
     def follow(self, step: BatchStep) -> None:
         """Prefetch the batches from this step on, and release all others."""
+        # None if nothing is prefetched, or if no reader has a source of a kind that is.
         if self._executor is None:
             return
+        # After a seek, all requests are for other steps and are released one by one.
         while self._announced and self._announced[0][0] != step:
             ahead.release(self._announced.popleft()[1])
         if not self._announced:  # also after `close`, which cancels functions of the old object
@@ -58,6 +60,7 @@ class ReadAhead:
             for part in parts:
                 if part.source.cost in self._prefetched:
                     ranges += part.source.byte_ranges(part.indices)
+        # Ranges in the disk cache are read from there when the chunk needs them.
         return uncached(ranges)
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ class RunContext:
 
     Args:
         readers: The readers of the plan.
-        leader: Reader whose positions number the rows, and thereby select their random numbers. None if the plan reads
+        leader: Reader whose positions select the rows' random numbers. None if the plan reads
             nothing.
         seed: Seed of the pipeline, from which all its random numbers derive.
         schedule: Steps of the run.
@@ -50,6 +50,7 @@ class RunContext:
     def on_error_of(self, node: Node) -> OnError:
         """Return the policy for rows on which a node fails: the strictest of the readers that it computes from."""
         readers = [self.readers[reader].readers[0] for reader in upstream_readers(node) if reader in self.readers]
+        # A node that depends on no reader, such as one behind a stream, follows the policy of the iterator.
         policies = [reader.on_error or self.on_error for reader in readers] or [self.on_error]
         return "raise" if "raise" in policies else "skip" if "skip" in policies else "replace"
 

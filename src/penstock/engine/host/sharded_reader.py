@@ -78,6 +78,7 @@ class ShardedReader:
     def covers_epoch(self) -> bool:
         """True if the real positions of an epoch visit every sample once."""
         one = self.readers[0]
+        # A selection visits only some samples of its source.
         if one.source.selection is not None:
             return False
         if self._num_shards == 1:
@@ -196,6 +197,7 @@ class ShardedReader:
         if self._num_shards == 1:
             return self._replace(0, self._of_all(step, numbers), replacements)
         positions = self.positions(step, numbers)
+        # The numbers of the blocks of this process need not be contiguous, because rows follow the order of the mesh.
         blocks = np.searchsorted(self._shards, numbers // (step.rows // self._num_shards))
         parts = ((block, np.flatnonzero(blocks == block)) for block in np.unique(blocks).tolist())
         return [
@@ -215,6 +217,8 @@ class ShardedReader:
 
     def _of_all(self, step: BatchStep, numbers: Indices) -> SampleIndices:
         first, count = int(numbers[0]), len(numbers)
+        # Contiguous numbers, the usual case, use one range of the permutation, which is much cheaper than single
+        # positions.
         if int(numbers[-1]) - first + 1 != count:  # gaps: rows between them belong to other processes
             return self._of(0, step, self.positions(step, numbers))
         order, one = self.orders[0], self.readers[0]
@@ -235,6 +239,7 @@ class ShardedReader:
         return SampleIndices(self.readers[block].source, indices)
 
 
+# Batches that end before the end of the epoch all share one array of True.
 @lru_cache(maxsize=16)
 def _all_real(rows: int) -> NDArray[np.bool_]:
     result = np.ones(rows, np.bool_)
@@ -260,6 +265,8 @@ def read_columns(
         A column per value, and the errors of the rows that cannot be read.
     """
     if isinstance(samples, SampleIndices):
+        # A selection refers to the arrays of the source. Fused stages read pixels from there, which saves a pass over
+        # memory.
         if any(picked) and samples.source.in_memory:
             columns = [RowSelection(array, samples.indices) for array in samples.source.in_memory]
             return tuple([c if p else c.gather(slot) for c, p, slot in zip(columns, picked, out, strict=True)]), {}

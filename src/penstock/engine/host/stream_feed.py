@@ -92,12 +92,15 @@ class StreamFeeder:
         self._pass_over(step)
         columns: dict[Node, Columns] = {}
         counts: dict[int, Node] = {}
+        # Streams reuse their memory for the next batch. Borrowing is safe only if nothing else is asked in between.
         lent = at_once and len(self._all) == 1  # several sources may return the same memory
         for node, streams in self._streams.items():
             request = self._request(step, node)
             try:
                 parts = self._ask(node, streams, request, step, lent=lent)
             except EndOfStreamError:
+                # The shortest source ends the epoch. Sources that cannot seek have already returned this batch; they
+                # return it again as the first batch of the next epoch.
                 for stream, other in self._all:
                     stream.unread(self._request(step, other))
                 raise
@@ -109,6 +112,7 @@ class StreamFeeder:
                     where=node.where,
                 )
             columns[node] = parts[0] if len(parts) == 1 else _concatenate(parts)
+            # A local stream returns the rows of its block only; scale its count to the whole batch.
             counts[sizes.pop() * (step.rows // request.rows)] = node
         rows = min(counts)
         if len(counts) > 1:
@@ -159,6 +163,7 @@ class StreamFeeder:
         if left_out is step or position != (left_out.epoch, left_out.row):
             return
         for stream, node in self._all:
+            # Seekable sources compute any batch from its index, so they need not be asked for one that is left out.
             if stream.seek_obstacle is not None:
                 with suppress(EndOfStreamError, NothingFedError):
                     stream.batch(self._request(left_out, node))
@@ -180,6 +185,7 @@ class StreamFeeder:
             batches = self._schedule.batches_per_epoch
             if batches is None:
                 raise
+            # With an iterator of one process, a source may end an epoch early: `size` was only an upper limit.
             if self._schedule.length_unknown:
                 if not self._warned_short:
                     text = "the source of %s ended epoch %d after %d batches, where size says %d"
@@ -200,6 +206,7 @@ class StreamFeeder:
     def _request(self, step: BatchStep, node: Node) -> BatchRequest:
         parts = self._blocks if node.id in self._local else 1
         schedule = self._schedule
+        # Some sources count batches over all epochs, including the batch that DROP leaves out.
         before = step.epoch * ((schedule.batches_per_epoch or 0) + schedule.drops_last_batch)
         return BatchRequest(
             step.epoch, step.row // schedule.stride, schedule.batch_size // parts, step.rows // parts, before
@@ -219,6 +226,7 @@ def _concatenate(parts: Sequence[Columns]) -> Columns:
     """Concatenate the columns of blocks."""
     joined: list[Column] = []
     for columns in zip(*parts, strict=True):
+        # Ragged columns are lists, and so is the result unless all columns are arrays of one shape.
         same_shape = len({getattr(column, "shape", None) for column in columns} | {None}) == 2
         dense: Any = [column for column in columns if isinstance(column, np.ndarray)]
         joined.append(

@@ -143,6 +143,7 @@ class ThreadExecutor(Executor):
         late = _wait(self._unfinished.copy())
         with _lock:
             shared.threads[:] = [thread for thread in shared.threads if thread not in late]
+        # After `close`, no thread of this executor is left, unless another executor shares it.
         threads, reference = shared.threads, weakref.ref(shared)
         del shared
         if reference() is None:  # no other executor uses the threads, so they are ending
@@ -198,6 +199,7 @@ def _start_thread(shared: _SharedThreads, name: str) -> None:
             raise ContextError(
                 "a batch was requested while the program ends", fix="request batches before the main thread returns"
             ) from None
+        # With at least one thread, work continues, only with less parallelism.
         if not shared.threads:
             raise ResourceError("the system cannot start a thread", given=str(error)) from None
     else:
@@ -210,6 +212,7 @@ def _run_tasks(tasks: SimpleQueue[_Task | None]) -> None:
     while (task := tasks.get()) is not None:
         future, function = task
         _running[future] = threading.current_thread()
+        # Cancelled, so that a thread that waits for the result ends with an error instead of hanging.
         if _exiting.is_set():
             future.cancel()
         if future.set_running_or_notify_cancel():

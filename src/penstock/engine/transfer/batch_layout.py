@@ -107,17 +107,19 @@ class BatchLayout(ABC):
 def _row_numbers(rows: int, blocks: int, shards: tuple[int, ...]) -> Indices:
     size = rows // blocks
     numbers = np.concatenate([np.arange(shard * size, (shard + 1) * size) for shard in shards])
+    # The cache returns the same array to all callers.
     numbers.flags.writeable = False
     return numbers
 
 
 def local_device(device_id: int | None) -> Any:
-    """The local device with a number; the first one for None. Where a process has one device, any number means that.
+    """Return a local device by number; the first one for None.
 
-    So a program with ``device_id=rank`` runs in processes that JAX gave a device each, and on a machine with one.
+    If the process has one device, any number selects it, so that a program with ``device_id=rank`` runs on a machine
+    with one device, and in jobs in which each process has one.
 
     Raises:
-        UsageError: there is none.
+        UsageError: The device does not exist.
     """
     devices = jax.local_devices()
     if len(devices) == 1:
@@ -203,6 +205,8 @@ class ShardedLayout(BatchLayout):
         self._rows = NamedSharding(self.mesh, PartitionSpec(*finest.spec[:1]))
         self._whole = NamedSharding(self.mesh, PartitionSpec())
         self._mask = NamedSharding(finest.mesh, PartitionSpec(*finest.spec[:1]))
+        # The blocks of this process follow from its addressable devices: rows are in mesh order, and device ids of
+        # several processes are not contiguous.
         held = (index for index in self._rows.addressable_devices_indices_map((self.blocks,)).values() if index)
         self.shards = tuple(sorted({block for (rows,) in held for block in range(*rows.indices(self.blocks))}))
         self.devices = tuple(self.mesh.local_devices)
@@ -243,6 +247,7 @@ class ShardedLayout(BatchLayout):
         rows = len(column) // len(self.shards) * self.blocks
         numbers = self.local_rows(rows)
 
+        # JAX asks for global rows; the buffer holds only the rows of this process, in ascending blocks.
         def piece(index: Any) -> Array:
             start, stop, _ = index[0].indices(rows)
             first = int(np.searchsorted(numbers, start))

@@ -51,9 +51,11 @@ class ReadStage:
         except PenstockError as error:
             error.where = error.where or self._node.where
             raise
+        # In row order, so that the error raised does not depend on the order in which the source read.
         for row in sorted(errors):
             frame.drop_row(frame.unreadable(self._node, row, errors[row]))
         for (value, register), column in zip(self.outputs, columns, strict=True):
+            # Indices into a source in memory; the fused stage that follows reads the rows from there.
             if isinstance(column, RowSelection):
                 frame.columns[register] = column
             else:
@@ -127,6 +129,7 @@ class BatchStage:
 
             def run_one(row: int, count: int) -> None:
                 del count  # the stage has one node
+                # Slices keep the batch axis, which the kernel expects.
                 one = slice(row, row + 1)
                 alone = {name: value[one] if name in self._call.by_row else value for name, value in arguments.items()}
                 context = BatchContext(np, 1, None if bits is None else bits[one])
@@ -163,6 +166,7 @@ class WholeBatchStage:
         try:
             result = kernel.whole_batch(context, *inputs, **arguments)
         except Exception as error:
+            # A kernel that mixes rows cannot name the sample that caused the failure.
             message = f"{self._node} failed on a batch: {str(error) or type(error).__name__}"
             raise SampleError(message, where=self._node.where) from error
         for (value, register), column in zip(self.outputs, _outputs(result), strict=True):
@@ -218,6 +222,7 @@ class SampleStage:
         inputs, arguments, bits = call.gather(frame)
         varying = [(name, arguments[name]) for name in call.by_row]
         constant = {name: value for name, value in arguments.items() if name not in call.by_row}
+        # One context for all rows, because creating an object per row would slow cheap kernels down.
         context = SampleContext()
         writes = isinstance(columns[0], np.ndarray) if columns else False
 
@@ -228,6 +233,7 @@ class SampleStage:
             for name, schema in call.deferred.items():
                 values[name] = schema.broadcast_rows(np, [values[name]], 1, varying=True)[0]
             result = kernel(context, *[column[row] for column in inputs], **values)
+            # The kernel wrote into the column itself.
             if result is context.out and result is not None and len(columns) == 1:
                 return
             for (value, _, _), column, sample in zip(outputs, columns, _outputs(result), strict=True):
@@ -268,6 +274,7 @@ def check_narrowing(frame: ExecutionFrame, value: Value, column: Any, dtype: np.
     limits = np.iinfo(dtype)
     if column.min() >= limits.min and column.max() <= limits.max:
         return
+    # Checked per row only if some value is too large, which is rare.
     by_row = column.reshape(frame.rows, -1)
     for row in np.flatnonzero(((by_row < limits.min) | (by_row > limits.max)).any(axis=1)).tolist():
         error = SampleError(

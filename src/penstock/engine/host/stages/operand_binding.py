@@ -52,6 +52,7 @@ class OperandBinding:
             arguments[name] = self._varying(name, columns[register], frame)
         bits = None
         if self._bits:
+            # A pure function of key and position, so that chunks and threads do not change the numbers.
             bits = random_bits(np, *self._key, frame.counters, self._bits)
         return [columns[register] for register in self._inputs], arguments, bits
 
@@ -71,6 +72,7 @@ class OperandBinding:
                     raise ValueError(f"{name}: {error}") from None
 
             raise_first_failing_row(frame, [self._node], check)
+            # Every row is valid alone, so the shapes of two rows must differ.
             shapes = [np.shape(value) for value in column]
             row = next(row for row, shape in enumerate(shapes) if shape != shapes[0])
             text = f"{name}: the values of a batch must have one shape, but have {shapes[row]} and {shapes[0]}"
