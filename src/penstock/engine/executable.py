@@ -67,6 +67,7 @@ class Executable:
         Raises:
             PenstockError: The definition is wrong, or its first sample is bad.
         """
+        # Checked first, because sample 0 may be expensive to compute.
         _check_whole_batches(graphs[0], layout)
         # A single graph is traced for the global batch and serves all blocks.
         shards = layout.shards if len(graphs) > 1 else (0,)

@@ -78,12 +78,19 @@ def _samples(
     readings: dict[Node, ShardedReader] = {}
     for number, node in enumerate(graph.readers):
         first = program.readers[node.id][0]
+        # "skip" would leave a row of zeros without a shape, so a skipped sample is replaced here.
         policy: OnError = "raise" if (first.on_error or on_error) == "raise" else "replace"
         # Sample 0 of the data set, not of an order: all shards and processes must see the same sample.
         alone = replace(
-            first, shuffle=False, shard_id=0, num_shards=1, pad_last_batch=False, contiguous=False, stick_to_shard=False
+            first,
+            shuffle=False,
+            shard_id=0,
+            num_shards=1,
+            pad_last_batch=False,
+            contiguous=False,
+            stick_to_shard=False,
+            on_error=policy,
         )
-        alone = replace(alone, on_error=policy)
         readings[node] = ShardedReader([alone], [0], 1, seed=0, number=number, leads=True)
     leader, schedule = next(iter(readings.values()), None), Schedule(1, None, 1, (1,) * len(readings))
     host = HostProgram(plan, RunContext(readings, leader, 0, schedule, StageTimers(), on_error))

@@ -42,7 +42,8 @@ class DeviceProgram:
         members = [groups.get(node, (node,)) for node in plan.device]
         self._groups = [nodes for nodes, node in zip(members, plan.device, strict=True) if node is nodes[-1]]
         self.numbers = tuple(n for n, value in enumerate(plan.graph.outputs) if plan.on_device(value))
-        this = weakref.ref(self)  # the compiled function must not keep this object alive: that would be a cycle
+        # The compiled function must not keep this object alive: the two would form a cycle.
+        this = weakref.ref(self)
 
         def compute(state: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
             program = this()
@@ -118,13 +119,14 @@ class DeviceProgram:
             return outputs
         kernel, random = node.operator, self._bits(node, values)
         assert isinstance(kernel, BatchKernel)
-        with jax.numpy_dtype_promotion("strict"):  # kernels state every conversion, so that NumPy and XLA agree
+        # Kernels state every conversion, so that NumPy and XLA agree. Strict promotion reports a missing one.
+        with jax.numpy_dtype_promotion("strict"):
             result = kernel.batch(BatchContext(jnp, rows, random, specs=node.specs), *inputs, **arguments)
         return result if isinstance(result, tuple) else (result,)
 
 
 def _arguments(node: Node, rows: int, values: Mapping[Value, Any], *, described: bool = False) -> dict[str, Any]:
-    """Return the arguments of a node. Those in its schema have an entry per row.
+    """Return the arguments of a node. Arguments in its schema have an entry per row.
 
     Args:
         node: The node.
@@ -132,6 +134,7 @@ def _arguments(node: Node, rows: int, values: Mapping[Value, Any], *, described:
         values: Values computed so far.
         described: True for fused operators, which describe their work with NumPy: constants then have one entry.
     """
+    # Fused operators describe windows and tables with NumPy while tracing, so their constants stay NumPy arrays.
     arguments: dict[str, Any] = {}
     for name, value in node.arguments.items():
         schema = node.operator.schema.get(name)

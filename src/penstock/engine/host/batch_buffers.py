@@ -1,4 +1,4 @@
-"""Batch buffers: aligned memory that JAX on the CPU uses without a copy, recycled when nothing can reach it.
+"""Batch buffers: aligned memory that JAX on the CPU uses without a copy, recycled when it is unreachable.
 
 On the CPU, JAX aliases aligned NumPy memory even if asked to copy. So a buffer is never written while anything can
 reach it: an array, a view, a `jax.Array` that aliases it, a view of that. All of them keep one object alive, the owner

@@ -66,7 +66,7 @@ class ExecutionFrame:
         rows_in_batch: Numbers of the frame's rows in the batch, int64, ascending.
         context: Context of the run.
         columns: Column of each register; None until a stage has computed it.
-        slots: Part of a batch buffer for the column of each register; None if the column has no place in a buffer.
+        slots: Part of a batch buffer for the column of each register; None if the column is not part of a buffer.
         replacements: Random number per row that selects another sample for it; 0 keeps the row's own sample. None if
             all rows keep theirs.
         failed_rows: Rows whose failure is tolerated, by index in the frame. Their entries in columns are undefined.
@@ -144,7 +144,7 @@ class ExecutionFrame:
     def take_rows(self, rows: slice | Indices) -> ExecutionFrame:
         """Create a frame of some rows of the frame of all rows, with the columns of these rows, also in branches.
 
-        The new frame has no slots: its rows are not contiguous in the batch buffers.
+        The new frame does not have slots, because its rows are not contiguous in the batch buffers.
         """
         kept = np.arange(self.rows)[rows]
         result = self._select(rows)

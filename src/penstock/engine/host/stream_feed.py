@@ -84,7 +84,7 @@ class StreamFeeder:
                 memory instead of copying.
 
         Raises:
-            EndOfStreamError: A stream has no more batches in this epoch.
+            EndOfStreamError: A stream has ended the epoch.
             PenstockError: A stream fails, or returns a wrong number of samples.
         """
         if self._prefetching:

@@ -42,7 +42,7 @@ class Executor(Protocol):
 
     Attributes:
         workers: Number of functions that can run at the same time.
-        read_executor: Executor for functions that wait for data; None if nothing is prefetched.
+        read_executor: Executor for functions that wait for data; None disables prefetching.
         prefetched: Kinds of data to prefetch on `read_executor`.
     """
 

@@ -115,7 +115,7 @@ def _row_numbers(rows: int, blocks: int, shards: tuple[int, ...]) -> Indices:
 def local_device(device_id: int | None) -> Any:
     """Return a local device by number; the first one for None.
 
-    If the process has one device, any number selects it, so that a program with ``device_id=rank`` runs on a machine
+    If the process has one device, any number selects it, so a program with ``device_id=rank`` runs on a machine
     with one device, and in jobs in which each process has one.
 
     Raises:

@@ -295,7 +295,7 @@ def _sample_kernel(node: Node, call: OperandBinding) -> Callable[..., Any]:
     if isinstance(kernel, SampleKernel):
         return kernel.sample
     if not isinstance(kernel, BatchKernel):
-        raise InternalError(f"{node} has no kernel for the host")
+        raise InternalError(f"{node} cannot run on the host: it has neither a sample kernel nor a batch kernel")
     batch = kernel.batch
 
     def alone(context: SampleContext, *inputs: Any, **arguments: Any) -> Any:
